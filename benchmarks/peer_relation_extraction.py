@@ -1,0 +1,645 @@
+"""The PyTorch peer of the relation extraction baseline: a GPLinker out of other people's parts.
+
+Idea: the same encoder, epochs and split as our baseline, in the way a PyTorch user would do it.
+The pointers and the loss are bert4torch's, the encoder, tokenizer, schedule and length-grouped
+sampler are transformers', the loader and AdamW are torch's; nothing of this repository is
+imported, and the scoring is a computation of its own.
+
+Source: bert4torch's example `relation_extraction/task_relation_extraction_gplinker.py` (random
+shuffle, batches padded to their longest text, texts cut at 128 tokens, loss summed over the
+heads and averaged over the batch, (0, 0) as the padding label, threshold 0). Departures:
+batch 16 instead of 32; AdamW with warm-up, linear decay and clipping instead of plain Adam; the
+efficient pointer instead of the plain one (`--pointer plain` is the example's); labels from
+character offsets instead of searching for the answer's text; each text tokenized once instead of
+once an epoch; attention dropout 0. All but the first are kinder to the peer's speed or score.
+
+Environment (one of its own, not ours; bert4torch's later releases need torchvision to import):
+    pip install torch transformers safetensors numpy jsonlines tqdm requests six
+    pip install --no-deps bert4torch==0.5.3 torch4keras==0.2.6
+
+Run (the data folder holds train.jsonl, dev.jsonl, test.jsonl):
+    python benchmarks/peer_relation_extraction.py --data DATA --encoder ENCODER \
+        --batching shuffled --work WORK --output peer.json
+    python benchmarks/peer_relation_extraction.py --data DATA --encoder ENCODER --steps 20
+
+`--batching shuffled` is the stock recipe (prediction in the order of the file); `grouped` is
+transformers' grouping by length (prediction sorted by length); `fixed` pads every text to
+`--max_length`. Interrupted, the same command goes on after the last whole epoch.
+
+Expected score: left to be measured; print it beside ours, out of one run of both.
+"""
+
+import argparse
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+try:
+    import jsonlines
+    import numpy as np
+    import torch
+    import transformers
+    from bert4torch.layers import EfficientGlobalPointer, GlobalPointer
+    from bert4torch.losses import SparseMultilabelCategoricalCrossentropy
+    from torch.utils.data import DataLoader
+    from tqdm import tqdm
+    from transformers.trainer_pt_utils import LengthGroupedSampler
+except ImportError as error:
+    raise SystemExit(
+        f"The PyTorch peer cannot start ({error}): make the environment described at the top of "
+        "benchmarks/peer_relation_extraction.py, bert4torch==0.5.3 included."
+    ) from error
+
+Span = tuple[int, int]
+Triple = tuple[Span, str, Span]
+
+HEAD_SIZE = 64
+WEIGHT_DECAY = 0.01
+WARMUP_SHARE = 0.1
+CLIP_NORM = 1.0
+PREDICTION_BATCH = 32
+
+
+def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        description="Train and time a GPLinker made of bert4torch and transformers."
+    )
+    add = parser.add_argument
+    add("--data", type=Path, required=True, help="folder of train.jsonl, dev.jsonl, test.jsonl")
+    add("--encoder", type=Path, required=True, help="encoder folder in Hugging Face format")
+    add("--pointer", choices=["efficient", "plain"], default="efficient")
+    add("--epochs", type=int, default=8)
+    add("--batch_size", type=int, default=16)
+    add("--max_length", type=int, default=128, help="tokens a text; the rest is cut off")
+    add("--batching", choices=["shuffled", "grouped", "fixed"], default="shuffled")
+    add("--learning_rate", type=float, default=1e-4, help="of the encoder")
+    add("--head_learning_rate", type=float, default=1e-3, help="of the pointers")
+    add("--seed", type=int, default=1)
+    add("--device", default="cpu", help="cpu or cuda")
+    add("--steps", type=int, help="only time this many training steps")
+    add("--work", type=Path, help="folder of the checkpoint: makes the run resumable")
+    add("--output", type=Path, help="JSON file of the results; predictions are put beside it")
+    return parser.parse_args(arguments)
+
+
+# ---------------------------------------------------------------- data
+
+
+@dataclass(frozen=True)
+class Example:
+    """One record; `annotated` is None where every predicate was annotated."""
+
+    id: str
+    text: str
+    triples: frozenset[Triple]
+    annotated: frozenset[str] | None
+
+    def keep_annotated(self, triples: set[Triple] | frozenset[Triple]) -> set[Triple]:
+        """Leave out the triples of which this record says nothing."""
+        return {t for t in triples if self.annotated is None or t[1] in self.annotated}
+
+
+@dataclass(frozen=True)
+class EncodedExample:
+    """An example in tokens; the labels are pairs of token positions, a set for each head."""
+
+    example: Example
+    token_ids: list[int]
+    offsets: list[Span]
+    is_special: list[int]
+    entities: list[set[Span]]
+    heads: list[set[Span]]
+    tails: list[set[Span]]
+    annotated: list[float]
+
+
+def read_examples(path: Path) -> list[Example]:
+    """Read a file of records, one JSON object a line."""
+    examples = []
+    try:
+        with jsonlines.open(path) as reader:
+            for record in reader:
+                triples = frozenset(
+                    (tuple(t["subject"]), t["predicate"], tuple(t["object"]))
+                    for t in record["triples"]
+                )
+                annotated = record.get("annotated_predicates")
+                examples.append(
+                    Example(
+                        id=record["id"],
+                        text=record["text"],
+                        triples=triples,
+                        annotated=None if annotated is None else frozenset(annotated),
+                    )
+                )
+    except (OSError, jsonlines.Error, KeyError, TypeError) as error:
+        raise SystemExit(
+            f"{path}, record {len(examples) + 1} cannot be read ({error!r}): give the folder "
+            "written by `baselines data get` to --data."
+        ) from error
+    return examples
+
+
+def collect_predicates(examples: list[Example]) -> list[str]:
+    """List the predicates of the training file, in a fixed order."""
+    used = {predicate for example in examples for _, predicate, _ in example.triples}
+    annotated = {predicate for example in examples for predicate in example.annotated or ()}
+    return sorted(used | annotated)
+
+
+def encode_examples(
+    examples: list[Example],
+    tokenizer: transformers.PreTrainedTokenizerBase,
+    predicates: list[str],
+    max_length: int,
+) -> list[EncodedExample]:
+    """Tokenize the texts, cut them at `max_length`, and find the tokens of the gold spans."""
+    batch = tokenizer(
+        [example.text for example in examples],
+        truncation=True,
+        max_length=max_length,
+        return_offsets_mapping=True,
+        return_special_tokens_mask=True,
+    )
+    columns = zip(
+        examples,
+        batch["input_ids"],
+        batch["offset_mapping"],
+        batch["special_tokens_mask"],
+        strict=True,
+    )
+    return [
+        EncodedExample(
+            example,
+            token_ids,
+            offsets,
+            is_special,
+            *label_tokens(example, offsets, is_special, predicates),
+            [float(example.annotated is None or p in example.annotated) for p in predicates],
+        )
+        for example, token_ids, offsets, is_special in columns
+    ]
+
+
+def label_tokens(
+    example: Example, offsets: list[Span], is_special: list[int], predicates: list[str]
+) -> tuple[list[set[Span]], list[set[Span]], list[set[Span]]]:
+    """Turn gold triples into label pairs; a span that is cut off or misaligned is left out."""
+    real = [position for position, special in enumerate(is_special) if not special]
+    starts = {offsets[position][0]: position for position in reversed(real)}
+    ends = {offsets[position][1]: position for position in real}
+    entities = [set(), set()]
+    heads = [set() for _ in predicates]
+    tails = [set() for _ in predicates]
+    for subject, predicate, object_ in example.keep_annotated(example.triples):
+        tokens = (
+            starts.get(subject[0]),
+            ends.get(subject[1]),
+            starts.get(object_[0]),
+            ends.get(object_[1]),
+        )
+        if None in tokens or predicate not in predicates:
+            continue
+        subject_head, subject_tail, object_head, object_tail = tokens
+        number = predicates.index(predicate)
+        entities[0].add((subject_head, subject_tail))
+        entities[1].add((object_head, object_tail))
+        heads[number].add((subject_head, object_head))
+        tails[number].add((subject_tail, object_tail))
+    return entities, heads, tails
+
+
+@dataclass(frozen=True)
+class Collator:
+    """Pads a list of encoded examples to its longest, or to `fixed_length`."""
+
+    pad_token_id: int
+    fixed_length: int | None = None
+
+    def __call__(self, batch: list[EncodedExample]) -> dict[str, torch.Tensor]:
+        length = self.fixed_length or max(len(encoded.token_ids) for encoded in batch)
+        token_ids = np.full((len(batch), length), self.pad_token_id, dtype=np.int64)
+        attention_mask = np.zeros_like(token_ids)
+        for row, encoded in enumerate(batch):
+            token_ids[row, : len(encoded.token_ids)] = encoded.token_ids
+            attention_mask[row, : len(encoded.token_ids)] = 1
+        return {
+            "token_ids": torch.from_numpy(token_ids),
+            "attention_mask": torch.from_numpy(attention_mask),
+            "entities": pad_labels([encoded.entities for encoded in batch], length),
+            "heads": pad_labels([encoded.heads for encoded in batch], length),
+            "tails": pad_labels([encoded.tails for encoded in batch], length),
+            "annotated": torch.tensor([encoded.annotated for encoded in batch]),
+        }
+
+
+def pad_labels(labels: list[list[set[Span]]], length: int) -> torch.Tensor:
+    """Flatten pairs (i, j) to i * length + j and fill up with 0, the loss's padding label."""
+    most = max(1, max(len(pairs) for heads in labels for pairs in heads))
+    padded = np.zeros((len(labels), len(labels[0]), most), dtype=np.int64)
+    for row, heads in enumerate(labels):
+        for head, pairs in enumerate(heads):
+            padded[row, head, : len(pairs)] = [i * length + j for i, j in sorted(pairs)]
+    return torch.from_numpy(padded)
+
+
+def make_loader(encoded, options, epoch: int, pad_token_id: int) -> DataLoader:
+    """Order and pad one epoch's batches as `--batching` says; the order hangs on (seed, epoch)."""
+    generator = torch.Generator().manual_seed(options.seed * 1000 + epoch)
+    order = {"shuffle": True}
+    if options.batching == "grouped":
+        lengths = [len(item.token_ids) for item in encoded]
+        order = {
+            "sampler": LengthGroupedSampler(
+                options.batch_size, lengths=lengths, generator=generator
+            )
+        }
+    fixed_length = options.max_length if options.batching == "fixed" else None
+    return DataLoader(
+        encoded,
+        batch_size=options.batch_size,
+        collate_fn=Collator(pad_token_id, fixed_length),
+        generator=generator,
+        **order,
+    )
+
+
+# ---------------------------------------------------------------- model
+
+
+class GPLinker(torch.nn.Module):
+    """Entity pointer (subject, object), head link and tail link of each predicate."""
+
+    def __init__(self, encoder: torch.nn.Module, predicates: int, pointer: str):
+        super().__init__()
+        layer = EfficientGlobalPointer if pointer == "efficient" else GlobalPointer
+        width = encoder.config.hidden_size
+        self.encoder = encoder
+        self.entities = layer(width, 2, HEAD_SIZE)
+        self.heads = layer(width, predicates, HEAD_SIZE, RoPE=False, tril_mask=False)
+        self.tails = layer(width, predicates, HEAD_SIZE, RoPE=False, tril_mask=False)
+
+    def forward(self, token_ids, attention_mask):
+        hidden = self.encoder(token_ids, attention_mask=attention_mask).last_hidden_state
+        return {
+            "entities": self.entities(hidden, attention_mask),
+            "heads": self.heads(hidden, attention_mask),
+            "tails": self.tails(hidden, attention_mask),
+        }
+
+
+def compute_loss(logits: dict, batch: dict, criterion: torch.nn.Module) -> torch.Tensor:
+    """Sum the loss over the heads, average it over the batch and over the three pointers."""
+    total = 0.0
+    for pointer, scores in logits.items():
+        of_head = criterion(scores.flatten(2), batch[pointer])
+        if pointer != "entities":
+            of_head = of_head * batch["annotated"]
+        total = total + of_head.sum(dim=1).mean()
+    return total / 3
+
+
+def build_model(options, predicates: list[str]) -> GPLinker:
+    """Load the encoder (attention dropout 0, the rest as in its config) and put pointers on it."""
+    encoder = transformers.AutoModel.from_pretrained(
+        options.encoder, attention_probs_dropout_prob=0.0
+    )
+    return GPLinker(encoder, len(predicates), options.pointer).to(options.device)
+
+
+def build_optimizer(model: GPLinker, options, steps: int):
+    """AdamW without decay on biases and norms, with a linear warm-up and decay."""
+    groups = []
+    for is_encoder, rate in ((True, options.learning_rate), (False, options.head_learning_rate)):
+        for decay in (WEIGHT_DECAY, 0.0):
+            members = [
+                weight
+                for name, weight in model.named_parameters()
+                if name.startswith("encoder.") is is_encoder
+                and (name.endswith("bias") or "LayerNorm" in name) is (decay == 0.0)
+            ]
+            groups.append({"params": members, "lr": rate, "weight_decay": decay})
+    optimizer = torch.optim.AdamW(groups)
+    schedule = transformers.get_linear_schedule_with_warmup(
+        optimizer, int(WARMUP_SHARE * steps), steps
+    )
+    return optimizer, schedule
+
+
+# ---------------------------------------------------------------- training
+
+
+def train_epoch(model, loader, optimizer, schedule, options, label: str, steps=None) -> dict:
+    """Train one epoch, or its first `steps` steps, and return its seconds, losses and padding."""
+    criterion = SparseMultilabelCategoricalCrossentropy(mask_zero=True)
+    model.train()
+    losses, step_seconds, padded, real = [], [], 0, 0
+    wall, cpu = time.perf_counter(), time.process_time()
+    total = min(steps, len(loader)) if steps else len(loader)
+    batches = iter(loader)
+    progress = tqdm(range(total), desc=label, unit="step", mininterval=1)
+    for _ in progress:
+        began = time.perf_counter()
+        batch = {key: value.to(options.device) for key, value in next(batches).items()}
+        loss = compute_loss(model(batch["token_ids"], batch["attention_mask"]), batch, criterion)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP_NORM)
+        optimizer.step()
+        schedule.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+        step_seconds.append(time.perf_counter() - began)
+        padded += batch["token_ids"].numel()
+        real += int(batch["attention_mask"].sum())
+        progress.set_postfix(loss=f"{losses[-1]:.3f}", refresh=False)
+    return {
+        "steps": total,
+        "wall_seconds": round(time.perf_counter() - wall, 3),
+        "cpu_seconds": round(time.process_time() - cpu, 3),
+        "seconds_per_step": round(statistics.mean(step_seconds), 4),
+        "median_seconds_per_step": round(statistics.median(step_seconds), 4),
+        "padded_tokens": padded,
+        "real_tokens": real,
+        "padded_per_real": round(padded / real, 4),
+        "loss": round(statistics.mean(losses), 5),
+        "first_loss": round(losses[0], 5),
+        "last_loss": round(losses[-1], 5),
+    }
+
+
+def load_checkpoint(options, settings: dict) -> dict | None:
+    """Read the state after the last whole epoch, or None where there is none."""
+    path = options.work / "checkpoint.pt" if options.work else None
+    if path is None or not path.exists():
+        return None
+    state = torch.load(path, map_location="cpu", weights_only=True)
+    changed = [key for key in settings if state["settings"].get(key) != settings[key]]
+    if changed:
+        raise SystemExit(
+            f"{path} comes from a run with another {', '.join(changed)}: "
+            "name another folder with --work, or delete this one."
+        )
+    return state
+
+
+def save_checkpoint(options, state: dict) -> None:
+    """Write the state beside the old one and exchange them, so that one always is whole."""
+    if options.work is None:
+        return
+    options.work.mkdir(parents=True, exist_ok=True)
+    unfinished = options.work / "checkpoint.pt.part"
+    torch.save(state, unfinished)
+    os.replace(unfinished, options.work / "checkpoint.pt")
+
+
+def train(model, optimizer, schedule, encoded, run, options, settings) -> dict:
+    """Train all epochs, scoring dev after each, and return the history and the best weights."""
+    state = load_checkpoint(options, settings)
+    if state is None:
+        state = {"settings": settings, "epochs": [], "best_f1": -1.0, "best": None}
+    else:
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+        schedule.load_state_dict(state["schedule"])
+    for epoch in range(len(state["epochs"]) + 1, options.epochs + 1):
+        # Seeded anew each epoch, so that a resumed run draws the same dropout masks.
+        torch.manual_seed(options.seed * 1000 + epoch)
+        loader = make_loader(encoded["train"], options, epoch, run.tokenizer.pad_token_id)
+        label = f"epoch {epoch}/{options.epochs}"
+        record = train_epoch(model, loader, optimizer, schedule, options, label)
+        began = time.perf_counter()
+        dev = score(run.dev, run.predict(model, encoded["dev"], label="dev"))
+        record |= {"epoch": epoch, "dev": dev}
+        record["dev_wall_seconds"] = round(time.perf_counter() - began, 3)
+        state["epochs"].append(record)
+        tqdm.write(f"{label}: loss {record['loss']:.4f}, dev F1 {dev['f1']:.4f}", file=sys.stderr)
+        if dev["f1"] > state["best_f1"]:
+            weights = {key: value.cpu().clone() for key, value in model.state_dict().items()}
+            state |= {"best_f1": dev["f1"], "best_epoch": epoch, "best": weights}
+        state |= {
+            "model": model.state_dict(),
+            "optimizer": optimizer.state_dict(),
+            "schedule": schedule.state_dict(),
+        }
+        save_checkpoint(options, state)
+    return state
+
+
+# ---------------------------------------------------------------- prediction and scoring
+
+
+@dataclass(frozen=True)
+class Run:
+    """What prediction and scoring need beside the model."""
+
+    tokenizer: transformers.PreTrainedTokenizerBase
+    predicates: list[str]
+    dev: list[Example]
+    test: list[Example]
+    options: argparse.Namespace
+
+    def encode(self, examples: list[Example]) -> list[EncodedExample]:
+        return encode_examples(examples, self.tokenizer, self.predicates, self.options.max_length)
+
+    @torch.inference_mode()
+    def predict(self, model, encoded, batch_size=PREDICTION_BATCH, label=None) -> dict:
+        """Predict {record id: {triple: score}}, in batches made as `--batching` says."""
+        model.eval()
+        if self.options.batching == "grouped":
+            encoded = sorted(encoded, key=lambda item: len(item.token_ids))
+        fixed_length = self.options.max_length if self.options.batching == "fixed" else None
+        collate = Collator(self.tokenizer.pad_token_id, fixed_length)
+        predictions = {}
+        positions = range(0, len(encoded), batch_size)
+        for position in tqdm(positions, desc=label, disable=label is None, leave=False):
+            part = encoded[position : position + batch_size]
+            batch = collate(part)
+            device = self.options.device
+            logits = model(batch["token_ids"].to(device), batch["attention_mask"].to(device))
+            logits = {pointer: scores.cpu().numpy() for pointer, scores in logits.items()}
+            for row, item in enumerate(part):
+                of_example = {pointer: scores[row] for pointer, scores in logits.items()}
+                predictions[item.example.id] = decode(item, of_example, self.predicates)
+        return predictions
+
+
+def decode(encoded: EncodedExample, logits: dict, predicates: list[str]) -> dict[Triple, float]:
+    """Join a subject and an object where both links of a predicate are above 0."""
+    entities = logits["entities"].copy()
+    special = [position for position, flag in enumerate(encoded.is_special) if flag]
+    entities[:, special, :] = entities[:, :, special] = -np.inf
+    subjects = np.argwhere(entities[0] > 0)
+    objects = np.argwhere(entities[1] > 0)
+    head = logits["heads"][:, subjects[:, :1], objects[None, :, 0]]
+    tail = logits["tails"][:, subjects[:, 1:], objects[None, :, 1]]
+    triples = {}
+    for number, row, column in np.argwhere((head > 0) & (tail > 0)):
+        if not encoded.annotated[number]:
+            continue
+        subject, object_ = subjects[row], objects[column]
+        weakest = min(
+            entities[0][tuple(subject)],
+            entities[1][tuple(object_)],
+            head[number, row, column],
+            tail[number, row, column],
+        )
+        triple = (
+            (encoded.offsets[subject[0]][0], encoded.offsets[subject[1]][1]),
+            predicates[number],
+            (encoded.offsets[object_[0]][0], encoded.offsets[object_[1]][1]),
+        )
+        triples[triple] = float(1 / (1 + np.exp(-weakest)))
+    return triples
+
+
+def score(examples: list[Example], predictions: dict[str, dict[Triple, float]]) -> dict:
+    """Strict micro precision, recall and F1 of whole triples over the annotated predicates."""
+    correct = predicted = gold = 0
+    for example in examples:
+        expected = example.keep_annotated(example.triples)
+        found = example.keep_annotated(set(predictions[example.id]))
+        correct += len(expected & found)
+        predicted += len(found)
+        gold += len(expected)
+    return {
+        "precision": correct / predicted if predicted else 0.0,
+        "recall": correct / gold if gold else 0.0,
+        "f1": 2 * correct / (predicted + gold) if predicted + gold else 0.0,
+        "correct": correct,
+        "predicted": predicted,
+        "gold": gold,
+    }
+
+
+def time_prediction(model, run: Run) -> dict:
+    """Measure records a second from text to triples on dev, in batches and one at a time."""
+    began = time.perf_counter()
+    batched = run.predict(model, run.encode(run.dev))
+    middle = time.perf_counter()
+    single = {}
+    for example in tqdm(run.dev, desc="one at a time", leave=False):
+        single |= run.predict(model, run.encode([example]), batch_size=1)
+    ended = time.perf_counter()
+    return {
+        "records": len(run.dev),
+        "batched_records_per_second": round(len(run.dev) / (middle - began), 2),
+        "single_records_per_second": round(len(run.dev) / (ended - middle), 2),
+        "records_with_other_triples": sum(
+            set(batched[example.id]) != set(single[example.id]) for example in run.dev
+        ),
+    }
+
+
+# ---------------------------------------------------------------- results
+
+
+def write_predictions(path: Path, predictions: dict[str, dict[Triple, float]]) -> None:
+    """Write ids, spans and scores, without any text of the data."""
+    unfinished = path.with_name(path.name + ".part")
+    with jsonlines.open(unfinished, "w") as writer:
+        for identifier, triples in sorted(predictions.items()):
+            rows = [
+                {"subject": t[0], "predicate": t[1], "object": t[2], "score": round(value, 4)}
+                for t, value in sorted(triples.items())
+            ]
+            writer.write({"id": identifier, "triples": rows})
+    os.replace(unfinished, path)
+
+
+def write_results(results: dict, output: Path | None) -> None:
+    """Print the results as JSON, and write them to the output file."""
+    text = json.dumps(results, indent=2)
+    print(text)
+    if output is not None:
+        unfinished = output.with_name(output.name + ".part")
+        unfinished.write_text(text + "\n", encoding="utf-8")
+        os.replace(unfinished, output)
+
+
+def describe(options) -> dict:
+    """Name the settings that a result, and a checkpoint, belong to."""
+    left_out = {"data", "encoder", "work", "output", "steps"}
+    settings = {key: value for key, value in vars(options).items() if key not in left_out}
+    data = hashlib.sha256((options.data / "train.jsonl").read_bytes()).hexdigest()
+    return settings | {"data_hash": f"sha256:{data}"}
+
+
+def describe_machine() -> dict:
+    """Name the versions and the hardware."""
+    return {
+        "versions": {
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "transformers": transformers.__version__,
+            "bert4torch": importlib.metadata.version("bert4torch"),
+        },
+        "hardware": f"{platform.machine()}, {os.cpu_count()} cores, "
+        f"{torch.get_num_threads()} threads",
+    }
+
+
+def finish(model, run: Run, encoded, state: dict, options) -> dict:
+    """Score dev and test with the last and the best epoch's weights; write their predictions."""
+    results = {"speed": time_prediction(model, run)}
+    for name, weights in (("last", None), ("best", state["best"])):
+        if weights is not None:
+            model.load_state_dict(weights)
+        results[name] = {"epoch": len(state["epochs"]) if weights is None else state["best_epoch"]}
+        for part, examples in (("dev", run.dev), ("test", run.test)):
+            predictions = run.predict(model, encoded[part], label=f"{part}, {name} epoch")
+            results[name][part] = score(examples, predictions)
+            if options.output is not None:
+                path = options.output.with_name(f"{options.output.stem}.{name}.{part}.jsonl")
+                write_predictions(path, predictions)
+    return results
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Read, encode, train, score, and report as JSON."""
+    options = parse_arguments(arguments)
+    if not (options.encoder / "config.json").exists():
+        raise SystemExit(
+            f"{options.encoder} holds no config.json: give an encoder folder in Hugging Face "
+            "format to --encoder."
+        )
+    transformers.logging.set_verbosity_error()
+    torch.set_num_threads(os.cpu_count() or 1)
+    torch.manual_seed(options.seed)
+    examples = {
+        part: read_examples(options.data / f"{part}.jsonl") for part in ("train", "dev", "test")
+    }
+    predicates = collect_predicates(examples["train"])
+    tokenizer = transformers.AutoTokenizer.from_pretrained(options.encoder)
+    run = Run(tokenizer, predicates, examples["dev"], examples["test"], options)
+    encoded = {part: run.encode(items) for part, items in examples.items()}
+    model = build_model(options, predicates)
+    steps_per_epoch = -(-len(encoded["train"]) // options.batch_size)
+    optimizer, schedule = build_optimizer(model, options, steps_per_epoch * options.epochs)
+    settings = describe(options)
+    results = {"peer": "GPLinker, bert4torch and transformers", **settings, **describe_machine()}
+    results["records"] = {part: len(items) for part, items in examples.items()}
+    if options.output is not None:
+        options.output.parent.mkdir(parents=True, exist_ok=True)
+    if options.steps:
+        torch.manual_seed(options.seed * 1000 + 1)
+        loader = make_loader(encoded["train"], options, 1, tokenizer.pad_token_id)
+        results["timing"] = train_epoch(
+            model, loader, optimizer, schedule, options, "timing", options.steps
+        )
+    else:
+        state = train(model, optimizer, schedule, encoded, run, options, settings)
+        results["epochs_run"] = state["epochs"]
+        results |= finish(model, run, encoded, state, options)
+    write_results(results, options.output)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The tool that builds, checks, reproduces and compares the baselines of this repository."""

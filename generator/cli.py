@@ -1,0 +1,124 @@
+"""The command `baselines`. Imports wait inside the commands: `--help` answers at once."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from generator.errors import InputError
+
+app = typer.Typer(
+    help="Build, check, reproduce and compare the baselines of this repository.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+data_app = typer.Typer(help="List and fetch data sets.", no_args_is_help=True)
+app.add_typer(data_app, name="data")
+
+LocalCopy = Annotated[
+    Path | None,
+    typer.Option("--from", help="Take the files from this local copy instead of the network."),
+]
+
+
+def main() -> None:
+    """Run the command line; what the user can mend becomes one sentence and exit code 1."""
+    try:
+        app()
+    except InputError as error:
+        sys.exit(f"error: {error}")
+    except OSError as error:
+        if not error.filename:
+            raise
+        sys.exit(f"error: {error.filename}: {error.strerror}: check the path and the disk.")
+    except KeyboardInterrupt:
+        print("\ninterrupted: run the same command again to go on.", file=sys.stderr)
+        sys.exit(130)
+
+
+@data_app.command("list")
+def list_data() -> None:
+    """List the data sets with their licences."""
+    from generator.data_sets.registry import DATA_SETS
+
+    for data_set in DATA_SETS.values():
+        print(f"{data_set.name}: {data_set.summary} ({data_set.language})")
+        print(f"    task     {data_set.task}")
+        print(f"    source   https://github.com/{data_set.repository} at {data_set.commit[:12]}")
+        print(f"    licence  {data_set.licence}")
+
+
+@data_app.command("get")
+def get_data(
+    name: Annotated[str, typer.Argument(help="Name of the data set, see `baselines data list`.")],
+    to: Annotated[Path, typer.Option(help="Folder for the converted files.")],
+    from_: LocalCopy = None,
+    cache: Annotated[Path | None, typer.Option(help="Folder that keeps the downloads.")] = None,
+) -> None:
+    """Fetch a data set and convert it to train.jsonl, dev.jsonl and test.jsonl."""
+    from generator.data_sets.get import get_data_set
+
+    get_data_set(name, to, from_, cache)
+
+
+@app.command()
+def build() -> None:
+    """Copy the shared code into the templates, then bake every baseline anew."""
+    from generator.build import build_repository
+    from generator.paths import require_clone
+
+    build_repository(require_clone())
+
+
+@app.command()
+def check() -> None:
+    """Print how the repository differs from what `build` would write; exit 1 if it does."""
+    from generator.build import differences
+    from generator.paths import require_clone
+
+    found = differences(require_clone())
+    print("".join(found), end="")
+    if found:
+        sys.exit("error: the repository differs from what is built: run `baselines build`.")
+    print("every copy and every baseline is what would be built.")
+
+
+@app.command()
+def smoke(
+    names: Annotated[list[str] | None, typer.Argument(help="Baselines; all by default.")] = None,
+) -> None:
+    """Train two steps, predict and evaluate, on every baseline, in a temporary copy."""
+    from generator.paths import require_clone
+    from generator.smoke import smoke_baselines
+
+    smoke_baselines(require_clone(), names)
+
+
+@app.command()
+def reproduce(
+    name: Annotated[str, typer.Argument(help="Name of the baseline.")],
+    from_: LocalCopy = None,
+    seeds: Annotated[
+        str | None, typer.Option(help="Seeds, as 1,2,3; by default those of the baseline.")
+    ] = None,
+    encoder: Annotated[
+        Path | None, typer.Option(help="A local folder that holds the baseline's encoder.")
+    ] = None,
+) -> None:
+    """Fetch the data of a baseline, train and score every seed, and record the scores."""
+    from generator.paths import require_clone
+    from generator.reproduce import parse_seeds, reproduce_baseline
+
+    reproduce_baseline(require_clone(), name, from_, parse_seeds(seeds), encoder)
+
+
+@app.command()
+def scores() -> None:
+    """Write the table of scores in README.md from the files of the baselines."""
+    from generator.paths import require_clone
+    from generator.scores import update_readme
+
+    update_readme(require_clone())

@@ -1,0 +1,162 @@
+"""Reproduce a baseline: fetch its data, train and score every seed, record the scores."""
+
+import json
+from pathlib import Path
+
+from generator.baselines import Baseline, find_baselines
+from generator.data_sets.get import get_data_set
+from generator.data_sets.registry import SPLITS, find_data_set
+from generator.errors import InputError
+from generator.files import json_lines, sha256, write_bytes, write_json
+from generator.run_project import project_code_hash, run_script
+from generator.scores import update_readme
+
+SCORED_SPLITS = ("dev", "test")
+SHIPPED_KEYS = ("subject", "predicate", "object", "score")
+WEIGHT_FILES = ("model.safetensors", "pytorch_model.bin", "model.weights.h5")
+
+
+def parse_seeds(text: str | None) -> list[int] | None:
+    """Read seeds such as `1,2,3`.
+
+    Raises:
+        InputError: something else than whole numbers was given.
+    """
+    try:
+        return [int(part) for part in text.split(",")] if text else None
+    except ValueError as error:
+        raise InputError(f"--seeds {text} is no list of numbers: write --seeds 1,2,3.") from error
+
+
+def reproduce_baseline(
+    root: Path,
+    name: str,
+    local: Path | None = None,
+    seeds: list[int] | None = None,
+    encoder: Path | None = None,
+) -> None:
+    """Train and score a baseline; what is finished already is not repeated.
+
+    Args:
+        root: the repository.
+        name: the baseline.
+        local: a local copy of the data set.
+        seeds: the seeds; by default those of the baseline.
+        encoder: a local folder with the encoder that the baseline names.
+
+    Raises:
+        InputError: something is missing, or a script failed.
+    """
+    [baseline] = find_baselines(root, [name])
+    project = baseline.folder(root)
+    if not (project / "train.py").is_file():
+        raise InputError(f"baselines/{name} has no train.py: run `baselines build` first.")
+    weights = describe_encoder(baseline, encoder)
+    data = prepare_data(baseline, project, local)
+    seeds = seeds or list(baseline.seeds)
+    code = project_code_hash(project)
+    for seed in seeds:
+        train_seed(project, seed, encoder, code)
+        evaluate_seed(project, seed, f"{data}/test.jsonl")
+    collect(project, seeds, weights)
+    update_readme(root)
+
+
+def describe_encoder(baseline: Baseline, folder: Path | None) -> dict:
+    """Return the encoder's public name and, for local weights, their hash."""
+    name = baseline.settings.get("encoder", baseline.answers.get("encoder", "tiny"))
+    if folder is None:
+        return {"encoder": name}
+    found = [folder / file for file in WEIGHT_FILES if (folder / file).is_file()]
+    if not found:
+        raise InputError(f"{folder} holds no {' or '.join(WEIGHT_FILES)}: check --encoder.")
+    return {"encoder": name, "encoder_weights": sha256(found[0].read_bytes())}
+
+
+def prepare_data(baseline: Baseline, project: Path, local: Path | None) -> str:
+    """Fetch a baseline's data unless it is there; return its folder inside of the project."""
+    if not baseline.data_set:
+        return "sample"
+    folder = project / "data" / baseline.data_set
+    pinned = find_data_set(baseline.data_set).hashes
+    paths = {split: folder / f"{split}.jsonl" for split in SPLITS}
+    if any(
+        not path.is_file() or sha256(path.read_bytes()) != pinned[split]
+        for split, path in paths.items()
+    ):
+        get_data_set(baseline.data_set, folder, local)
+    return f"data/{baseline.data_set}"
+
+
+def train_seed(project: Path, seed: int, encoder: Path | None, code: str) -> None:
+    """Train one seed, or go on with its unfinished run."""
+    scores = read_scores(run_folder(project, seed))
+    if "finished" in scores:
+        if scores["code_hash"] != code:
+            raise InputError(
+                f"{project.name}/runs/seed_{seed} was trained by older code: delete that folder to"
+                " train it anew."
+            )
+        print(f"seed {seed}: trained already")
+        return
+    flags = ["--encoder", str(encoder.resolve())] if encoder else []
+    run_script(project, "train.py", "--seed", str(seed), "--run_name", f"seed_{seed}", *flags)
+
+
+def evaluate_seed(project: Path, seed: int, test_file: str) -> None:
+    """Score one seed on the test file unless that was done."""
+    folder = run_folder(project, seed)
+    if "test" in read_scores(folder) and (folder / "predictions" / "test.jsonl").is_file():
+        print(f"seed {seed}: scored already")
+        return
+    run_script(project, "evaluate.py", f"runs/seed_{seed}", test_file)
+
+
+def collect(project: Path, seeds: list[int], weights: dict) -> None:
+    """Write the baseline's scores.json and predictions: the first seed, and a line for each."""
+    every = {seed: read_scores(run_folder(project, seed)) for seed in seeds}
+    for split in SCORED_SPLITS:
+        source = run_folder(project, seeds[0]) / "predictions" / f"{split}.jsonl"
+        records = [strip_texts(record) for record in read_json_lines(source)]
+        write_bytes(project / "predictions" / f"{split}.jsonl", json_lines(records))
+    first = dict(every[seeds[0]])
+    first |= {
+        "name": project.name,
+        **weights,
+        "command": f"baselines reproduce {project.name}",
+        "seeds": [
+            {
+                "seed": seed,
+                **{f"{split}_f1": scores[split]["f1"] for split in SCORED_SPLITS},
+                "minutes": scores["minutes"],
+            }
+            for seed, scores in every.items()
+        ],
+    }
+    write_json(project / "scores.json", first)
+
+
+def run_folder(project: Path, seed: int) -> Path:
+    """Return the folder of a seed's run."""
+    return project / "runs" / f"seed_{seed}"
+
+
+def read_scores(folder: Path) -> dict:
+    """Return the scores of a run, empty when there are none yet."""
+    path = folder / "scores.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def read_json_lines(path: Path) -> list[dict]:
+    """Return the records of a JSON Lines file that a run wrote."""
+    # Lines end at "\n" alone: other separators of Unicode are part of the text.
+    with open(path, encoding="utf-8", newline="\n") as file:
+        return [json.loads(line) for line in file]
+
+
+def strip_texts(record: dict) -> dict:
+    """Keep ids, spans, labels and scores: texts of a data set are not ours to give away."""
+    triples = [
+        {key: triple[key] for key in SHIPPED_KEYS if key in triple} for triple in record["triples"]
+    ]
+    return {"id": record["id"], "triples": triples}

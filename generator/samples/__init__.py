@@ -1,0 +1,1 @@
+"""Small data sets written by us: one module a task, each with `write_sample(folder)`."""

@@ -1,0 +1,61 @@
+"""Two steps of every baseline: does it still train, predict and evaluate?"""
+
+import itertools
+import shutil
+import tempfile
+from pathlib import Path
+
+from tqdm import tqdm
+
+from generator.bake import LEFTOVERS
+from generator.baselines import Baseline, find_baselines
+from generator.errors import InputError
+from generator.run_project import run_script
+
+RECORDS = 48
+
+
+def smoke_baselines(root: Path, names: list[str] | None = None) -> None:
+    """Run two steps of baselines, each in a temporary copy.
+
+    Args:
+        root: the repository.
+        names: the baselines; all by default.
+
+    Raises:
+        InputError: a baseline is not built, or one of its scripts failed.
+    """
+    with tqdm(find_baselines(root, names), desc="smoke") as progress:
+        for baseline in progress:
+            with tempfile.TemporaryDirectory() as folder:
+                smoke_baseline(root, baseline, Path(folder) / baseline.name, progress)
+
+
+def smoke_baseline(root: Path, baseline: Baseline, project: Path, progress: tqdm) -> None:
+    """Copy a baseline, shorten its data and run its scripts."""
+    source = baseline.folder(root)
+    if not (source / "train.py").is_file():
+        raise InputError(f"baselines/{baseline.name} has no train.py: run `baselines build`.")
+    shutil.copytree(source, project, ignore=shutil.ignore_patterns(*LEFTOVERS, "data"))
+    data = source / "data" / str(baseline.data_set)
+    files = shorten_data(data if data.is_dir() else source / "sample", project / "smoke")
+    commands = (
+        ("train.py", "--steps", "2", "--encoder", "tiny", "--run_name", "smoke", *files),
+        ("predict.py", "runs/smoke", "smoke/test.jsonl", "smoke/predictions.jsonl"),
+        ("evaluate.py", "runs/smoke", "smoke/test.jsonl"),
+    )
+    for command in commands:
+        progress.set_postfix_str(f"{baseline.name} {command[0]}")
+        run_script(project, *command, quiet=True)
+
+
+def shorten_data(source: Path, target: Path) -> list[str]:
+    """Copy the first records of each split and return the flags that name the copies."""
+    target.mkdir()
+    flags = []
+    for split in ("train", "dev", "test"):
+        with open(source / f"{split}.jsonl", encoding="utf-8") as file:
+            lines = itertools.islice(file, RECORDS)
+            (target / f"{split}.jsonl").write_text("".join(lines), encoding="utf-8")
+        flags += [f"--{split}_file", f"smoke/{split}.jsonl"]
+    return flags
