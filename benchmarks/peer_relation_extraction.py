@@ -48,7 +48,7 @@ try:
     import transformers
     from bert4torch.layers import EfficientGlobalPointer, GlobalPointer
     from bert4torch.losses import SparseMultilabelCategoricalCrossentropy
-    from torch.utils.data import DataLoader
+    from torch.utils.data import BatchSampler, DataLoader, RandomSampler
     from tqdm import tqdm
     from transformers.trainer_pt_utils import LengthGroupedSampler
 except ImportError as error:
@@ -84,7 +84,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--head_learning_rate", type=float, default=1e-3, help="of the pointers")
     add("--seed", type=int, default=1)
     add("--device", default="cpu", help="cpu or cuda")
-    add("--steps", type=int, help="only time this many training steps")
+    add("--steps", type=int, help="only time this many steps, spread over an epoch")
     add("--work", type=Path, help="folder of the checkpoint: makes the run resumable")
     add("--output", type=Path, help="JSON file of the results; predictions are put beside it")
     return parser.parse_args(arguments)
@@ -254,22 +254,19 @@ def pad_labels(labels: list[list[set[Span]]], length: int) -> torch.Tensor:
 def make_loader(encoded, options, epoch: int, pad_token_id: int) -> DataLoader:
     """Order and pad one epoch's batches as `--batching` says; the order hangs on (seed, epoch)."""
     generator = torch.Generator().manual_seed(options.seed * 1000 + epoch)
-    order = {"shuffle": True}
     if options.batching == "grouped":
         lengths = [len(item.token_ids) for item in encoded]
-        order = {
-            "sampler": LengthGroupedSampler(
-                options.batch_size, lengths=lengths, generator=generator
-            )
-        }
+        sampler = LengthGroupedSampler(options.batch_size, lengths=lengths, generator=generator)
+    else:
+        sampler = RandomSampler(encoded, generator=generator)
+    batches = list(BatchSampler(sampler, options.batch_size, drop_last=False))
+    if options.steps:
+        # Spread over the epoch: grouped batches come longest first, the first few would mislead.
+        chosen = np.linspace(0, len(batches) - 1, min(options.steps, len(batches)))
+        batches = [batches[round(position)] for position in chosen]
     fixed_length = options.max_length if options.batching == "fixed" else None
-    return DataLoader(
-        encoded,
-        batch_size=options.batch_size,
-        collate_fn=Collator(pad_token_id, fixed_length),
-        generator=generator,
-        **order,
-    )
+    collate = Collator(pad_token_id, fixed_length)
+    return DataLoader(encoded, batch_sampler=batches, collate_fn=collate)
 
 
 # ---------------------------------------------------------------- model
@@ -337,18 +334,16 @@ def build_optimizer(model: GPLinker, options, steps: int):
 # ---------------------------------------------------------------- training
 
 
-def train_epoch(model, loader, optimizer, schedule, options, label: str, steps=None) -> dict:
-    """Train one epoch, or its first `steps` steps, and return its seconds, losses and padding."""
+def train_epoch(model, loader, optimizer, schedule, options, label: str) -> dict:
+    """Train on the loader's batches once and return the seconds, losses and padding."""
     criterion = SparseMultilabelCategoricalCrossentropy(mask_zero=True)
     model.train()
     losses, step_seconds, padded, real = [], [], 0, 0
     wall, cpu = time.perf_counter(), time.process_time()
-    total = min(steps, len(loader)) if steps else len(loader)
-    batches = iter(loader)
-    progress = tqdm(range(total), desc=label, unit="step", mininterval=1)
-    for _ in progress:
-        began = time.perf_counter()
-        batch = {key: value.to(options.device) for key, value in next(batches).items()}
+    progress = tqdm(loader, desc=label, unit="step", mininterval=1)
+    began = wall
+    for batch in progress:
+        batch = {key: value.to(options.device) for key, value in batch.items()}
         loss = compute_loss(model(batch["token_ids"], batch["attention_mask"]), batch, criterion)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP_NORM)
@@ -356,12 +351,14 @@ def train_epoch(model, loader, optimizer, schedule, options, label: str, steps=N
         schedule.step()
         optimizer.zero_grad()
         losses.append(loss.item())
-        step_seconds.append(time.perf_counter() - began)
+        ended = time.perf_counter()
+        step_seconds.append(ended - began)
+        began = ended
         padded += batch["token_ids"].numel()
         real += int(batch["attention_mask"].sum())
         progress.set_postfix(loss=f"{losses[-1]:.3f}", refresh=False)
     return {
-        "steps": total,
+        "steps": len(losses),
         "wall_seconds": round(time.perf_counter() - wall, 3),
         "cpu_seconds": round(time.process_time() - cpu, 3),
         "seconds_per_step": round(statistics.mean(step_seconds), 4),
@@ -631,9 +628,8 @@ def main(arguments: list[str] | None = None) -> None:
     if options.steps:
         torch.manual_seed(options.seed * 1000 + 1)
         loader = make_loader(encoded["train"], options, 1, tokenizer.pad_token_id)
-        results["timing"] = train_epoch(
-            model, loader, optimizer, schedule, options, "timing", options.steps
-        )
+        results["timing"] = train_epoch(model, loader, optimizer, schedule, options, "timing")
+        results["steps_per_epoch"] = steps_per_epoch
     else:
         state = train(model, optimizer, schedule, encoded, run, options, settings)
         results["epochs_run"] = state["epochs"]

@@ -120,6 +120,9 @@ def collect(project: Path, seeds: list[int], weights: dict) -> None:
         records = [strip_texts(record) for record in read_json_lines(source)]
         write_bytes(project / "predictions" / f"{split}.jsonl", json_lines(records))
     first = dict(every[seeds[0]])
+    for split in SCORED_SPLITS:
+        # Scoring notes its circumstances too, the path of a local encoder among them.
+        first[split] = {key: value for key, value in first[split].items() if key not in first}
     first |= {
         "name": project.name,
         **weights,

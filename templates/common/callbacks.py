@@ -169,7 +169,8 @@ class Checkpoint(keras.callbacks.Callback):
         self.every = every
 
     def on_train_batch_end(self, batch, logs=None):
-        if self.run.position.updates % self.every == 0:
+        # The last step of an epoch is written after its scores, by `on_epoch_end`.
+        if self.run.position.updates % self.every == 0 and batch + 1 < self.params["steps"]:
             self.run.save(self.model)
 
     def on_epoch_end(self, epoch, logs=None):

@@ -60,12 +60,16 @@ def shared_gold_file(run: Scored, other: Scored) -> Path:
             f"python compare.py {run.name} OTHER_RUN."
         )
     path = project_path(run.file)
+    config = run.folder / "config.json"
+    if not path.is_file() and config.is_file():
+        # Of a file outside the project the scores hold the name alone; the settings know the place.
+        path = project_path(read_json(config).get("dev_file", run.file))
     if not path.is_file():
         raise InputError(f"{path}, which {run.name} was scored on, is missing: restore it.")
     if file_hash(path) != run.data_hash:
         raise InputError(
             f"{path} has changed since {run.name} was scored on it: restore it, or score again "
-            f"with evaluate.py."
+            "with evaluate.py."
         )
     return path
 
@@ -99,7 +103,6 @@ def print_comparison(
         labels: label -> `run_f1`, `other_f1`, `difference`, `run_correct`, `other_correct`, `gold`.
         title: what a label is called.
     """
-    console = Console(highlight=False)
     table = Table(title, "this F1", "other F1", "difference", "right", "gold", box=box.SIMPLE)
     for column in table.columns[1:]:
         column.justify = "right"
@@ -107,11 +110,11 @@ def print_comparison(
         right = f"{row['run_correct']} : {row['other_correct']}"
         scores = f"{row['run_f1']:.3f}", f"{row['other_f1']:.3f}", f"{row['difference']:+.3f}"
         table.add_row(Text(label), *scores, right, str(row["gold"]))
-    console.print(Text(f"\nthis   {total.first:.4f} F1   {run.name}"))
-    console.print(Text(f"other  {total.second:.4f} F1   {other.name}"))
-    console.print(
+    print(f"this   {total.first:.4f} F1   {run.name}")
+    print(f"other  {total.second:.4f} F1   {other.name}")
+    print(
         f"difference {total.difference:+.4f}, 95 % interval {total.low:+.4f} to {total.high:+.4f} "
-        f"({total.resamples} resamples of the records)"
+        f"({total.resamples} resamples)"
     )
-    console.print(Text(f"verdict: {run.name} against {other.name}: {total.verdict}"))
-    console.print(table)
+    print(f"verdict: {run.name} against {other.name}: {total.verdict}")
+    Console(highlight=False).print(table)

@@ -110,7 +110,7 @@ class Generator:
         """Wrap a generator function; from_generator copies, so no array is ever written to."""
         first, length = self.plan(None)[0]
         example = self.make_batch(np.resize(first, self.batch_size), length)
-        longer = self.make_batch(np.resize(first, self.batch_size), length + 8)
+        longer = self.make_batch(np.resize(first, self.batch_size), length + 1)
         static = len(self.boundaries) == 1
         signature = {
             name: tf.TensorSpec(
@@ -148,13 +148,29 @@ class Generator:
 
 
 def bucket_boundaries(lengths: np.ndarray, buckets: int) -> np.ndarray:
-    """Return padded lengths with equally many examples each, multiples of 8.
+    """Return the padded lengths, `buckets` at the most, that waste the fewest tokens.
 
-    Multiples of 8 keep matrix units busy; equal shares keep the waste low where most examples are.
+    Exact, by dynamic programming: cheapest(b, j) = min over i < j of cheapest(b - 1, i) + the
+    examples of the lengths i+1..j, padded to length j.
     """
-    shares = np.arange(1, buckets + 1) / buckets
-    boundaries = np.quantile(lengths, shares, method="higher")
-    return np.unique(-(-boundaries // 8) * 8).astype(int)
+    unique, counts = np.unique(lengths, return_counts=True)
+    total = np.concatenate([[0], np.cumsum(counts)])
+    cost = np.where(
+        np.tri(len(unique) + 1, len(unique), -1).astype(bool),
+        np.inf,
+        (total[None, 1:] - total[:, None]) * unique[None, :],
+    )
+    cheapest = np.concatenate([[0.0], np.full(len(unique), np.inf)])
+    choices = []
+    for _ in range(min(buckets, len(unique))):
+        candidates = cheapest[:, None] + cost
+        choices.append(candidates.argmin(axis=0))
+        cheapest = np.concatenate([[np.inf], candidates.min(axis=0)])
+    boundaries, end = [], len(unique)
+    for choice in reversed(choices):
+        boundaries.append(unique[end - 1])
+        end = choice[end - 1]
+    return np.array(boundaries[::-1])
 
 
 def pad(arrays: Sequence[np.ndarray], length: int, value: int = 0) -> np.ndarray:

@@ -115,8 +115,12 @@ class GlobalPointer(Pointer):
     def call(self, inputs, mask):
         """Score `inputs` `[batch, length, width]` under the padding mask `[batch, length]`."""
         length = ops.shape(inputs)[1]
-        projected = ops.reshape(self.projection(inputs), (-1, length, 2 * self.heads, self.head_size))
-        projected = ops.reshape(ops.transpose(projected, (0, 2, 1, 3)), (-1, length, self.head_size))
+        projected = ops.reshape(
+            self.projection(inputs), (-1, length, 2 * self.heads, self.head_size)
+        )
+        projected = ops.reshape(
+            ops.transpose(projected, (0, 2, 1, 3)), (-1, length, self.head_size)
+        )
         if self.rotary:
             projected = self.rotation(projected)
         projected = ops.reshape(projected, (-1, 2, self.heads, length, self.head_size))
@@ -127,7 +131,7 @@ class GlobalPointer(Pointer):
 
 @keras.saving.register_keras_serializable("common")
 class EfficientGlobalPointer(Pointer):
-    """Score every pair of tokens with one shared query and key, and two biases for each head.
+    """Score every pair of tokens with one shared query and key, and two scores a head.
 
     s_h(i, j) = RoPE(q_i) . RoPE(k_j) / sqrt(head_size) + a_h(i) + b_h(j): "where are spans?" is
     asked once, "of which type?" costs 2 features a head instead of 2 head_size.
@@ -142,13 +146,13 @@ class EfficientGlobalPointer(Pointer):
             name="projection",
         )
         self.projection.build(inputs_shape)
-        self.biases = keras.layers.Dense(
+        self.types = keras.layers.Dense(
             2 * self.heads,
             kernel_initializer="lecun_normal",
             dtype=self.dtype_policy,
-            name="biases",
+            name="types",
         )
-        self.biases.build((*inputs_shape[:-1], 2 * self.head_size))
+        self.types.build((*inputs_shape[:-1], 2 * self.head_size))
 
     def call(self, inputs, mask):
         """Score `inputs` `[batch, length, width]` under the padding mask `[batch, length]`."""
@@ -157,8 +161,8 @@ class EfficientGlobalPointer(Pointer):
         if self.rotary:
             queries, keys = self.rotation(queries), self.rotation(keys)
         scores = ops.matmul(queries, ops.swapaxes(keys, -1, -2)) / self.head_size**0.5
-        biases = ops.transpose(self.biases(projected), (0, 2, 1))
-        starts, ends = biases[:, : self.heads], biases[:, self.heads :]
+        types = ops.transpose(self.types(projected), (0, 2, 1))
+        starts, ends = types[:, : self.heads], types[:, self.heads :]
         scores = scores[:, None] + starts[:, :, :, None] + ends[:, :, None, :]
         return self.mask_impossible(scores, mask)
 

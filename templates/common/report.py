@@ -2,7 +2,6 @@
 
 import io
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -225,7 +224,8 @@ p, small, .faint { color: var(--faint); }
 .card { background: var(--card); border: 1px solid var(--line); border-radius: .5rem;
   padding: .6rem .9rem; }
 .card b { display: block; font-size: 1.6rem; line-height: 1.25; font-weight: 600; }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: .15rem 1.25rem; margin: 1.25rem 0; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .15rem 1.25rem;
+  margin: 1.25rem 0; }
 dt { color: var(--faint); } dd { margin: 0; overflow-wrap: anywhere; }
 svg { display: block; width: 100%; height: auto; }
 table { width: 100%; border-collapse: collapse; }
@@ -235,7 +235,8 @@ td, th { padding: .2rem .5rem .2rem 0; }
 .label { overflow-wrap: anywhere; max-width: 18rem; } .wide { width: 45%; }
 .track { background: var(--card); border-radius: .25rem; height: .85rem; overflow: hidden; }
 .bar { background: var(--bar); height: 100%; border-radius: .25rem; }
-article { border: 1px solid var(--line); border-radius: .5rem; padding: .75rem 1rem; margin: .9rem 0; }
+article { border: 1px solid var(--line); border-radius: .5rem; padding: .75rem 1rem;
+  margin: .9rem 0; }
 article h3 { font-size: .8rem; font-weight: 500; color: var(--faint); margin: 0 0 .4rem; }
 .text { white-space: pre-wrap; overflow-wrap: anywhere; line-height: 2.1; max-height: 24rem;
   overflow-y: auto; margin-bottom: .5rem; }
@@ -285,7 +286,8 @@ li { display: grid; grid-template-columns: 5rem 1fr; gap: .5rem; }
 <th class="number">recall</th><th class="number">gold</th></tr>
 {% for label, row in labels %}
 <tr><td class="label">{{ label }}</td>
-<td><div class="track"><div class="bar" style="width: {{ (100 * row.f1)|round(1) }}%"></div></div></td>
+<td><div class="track">
+<div class="bar" style="width: {{ (100 * row.f1)|round(1) }}%"></div></div></td>
 <td class="number">{{ "%.3f"|format(row.f1) }}</td>
 <td class="number">{{ "%.3f"|format(row.precision) }}</td>
 <td class="number">{{ "%.3f"|format(row.recall) }}</td>

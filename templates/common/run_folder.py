@@ -15,7 +15,14 @@ import tensorflow as tf
 
 from common.code_hash import code_hash
 from common.errors import InputError
-from common.files import file_hash, read_json, read_json_lines, write_json, write_json_lines, write_whole
+from common.files import (
+    file_hash,
+    read_json,
+    read_json_lines,
+    write_json,
+    write_json_lines,
+    write_whole,
+)
 from common.settings import PROJECT, CommonSettings, project_path
 
 # Settings that may change between an interruption and its resumption: none changes a weight.

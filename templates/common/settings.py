@@ -48,7 +48,7 @@ class CommonSettings(BaseSettings):
         "all_replicas", description="whether batch_size is shared by the replicas"
     )
     accumulation: int = Field(1, ge=1, description="micro-batches in one step, to save memory")
-    buckets: int = Field(8, ge=1, description="padded lengths; 1: one static shape, as on TPU")
+    buckets: int = Field(12, ge=1, description="padded lengths; 1: one static shape, as on TPU")
     learning_rate: float = Field(1e-3, gt=0, description="peak rate of the encoder")
     head_learning_rate: float = Field(1e-3, gt=0, description="peak rate of all other layers")
     scale_learning_rate: bool = Field(False, description="multiply the rates by the replicas")
@@ -91,6 +91,11 @@ class CommonSettings(BaseSettings):
             raise ValueError(
                 f"window_overlap = {self.window_overlap} leaves no new token in a window of "
                 f"max_length = {self.max_length}: set window_overlap lower"
+            )
+        if self.strategy == "tpu" and self.buckets != 1:
+            raise ValueError(
+                f"buckets = {self.buckets}, but a TPU compiles minutes for each length: set "
+                "buckets = 1 with strategy = tpu"
             )
         return self
 

@@ -5,7 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import (
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
 from tqdm import tqdm
 
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -44,28 +52,48 @@ def train_tokenizer(texts: Iterable[str], vocabulary_size: int) -> Tokenizer:
 
     Args:
         texts: the texts of the training file.
-        vocabulary_size: the most tokens.
+        vocabulary_size: the most tokens, unless there are more characters.
     """
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.BertPreTokenizer(), pre_tokenizers.Digits(individual_digits=True)]
-    )
-    tokenizer.decoder = decoders.WordPiece()
+    texts = list(texts)
+    tokenizer = word_piece_tokenizer({"[UNK]": 0})
+    words = {
+        word
+        for text in texts
+        for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(
+            tokenizer.normalizer.normalize_str(text)
+        )
+    }
+    # The trainer numbers the inner characters of words in the order of a hash table and breaks
+    # ties by number: two trainings on the same texts differ. Named beforehand they have one order.
+    inner = sorted({f"##{character}" for word in words for character in word[1:]})
     tokenizer.train_from_iterator(
         texts,
         trainers.WordPieceTrainer(
             vocab_size=vocabulary_size,
             min_frequency=2,  # rarer pieces would never get a useful embedding
-            special_tokens=SPECIAL_TOKENS,
+            special_tokens=SPECIAL_TOKENS + inner,
             show_progress=False,
         ),
     )
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[(token, tokenizer.token_to_id(token)) for token in ("[CLS]", "[SEP]")],
+    # A new one, for which the inner characters are no special tokens.
+    return word_piece_tokenizer(tokenizer.get_vocab())
+
+
+def word_piece_tokenizer(vocabulary: dict[str, int]) -> Tokenizer:
+    """Return a WordPiece tokenizer with the frame of BERT over a vocabulary."""
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.BertPreTokenizer(), pre_tokenizers.Digits(individual_digits=True)]
     )
+    tokenizer.decoder = decoders.WordPiece()
+    if "[CLS]" in vocabulary:
+        tokenizer.add_special_tokens(SPECIAL_TOKENS)
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single="[CLS] $A [SEP]",
+            pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+            special_tokens=[(token, vocabulary[token]) for token in ("[CLS]", "[SEP]")],
+        )
     return tokenizer
 
 
@@ -88,7 +116,7 @@ def split_into_windows(
     room = max_length - len(special)
     windows = []
     chunks = range(0, len(texts), 1024)
-    for chunk in tqdm(chunks, desc=progress, disable=not progress, leave=False):
+    for chunk in tqdm(chunks, desc=progress, disable=None if progress else True, leave=False):
         batch = texts[chunk : chunk + 1024]
         for text, encoding in zip(
             batch, tokenizer.encode_batch(batch, add_special_tokens=False), strict=True

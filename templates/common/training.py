@@ -97,9 +97,7 @@ class TrainingModel(keras.Model):
         def add(index, sums, losses):
             micro_batch = {name: array[index] for name, array in micro_batches.items()}
             for name, array in batch.items():
-                micro_batch[name] = tf.ensure_shape(
-                    micro_batch[name], [None, *array.shape[1:]]
-                )
+                micro_batch[name] = tf.ensure_shape(micro_batch[name], [None, *array.shape[1:]])
             gradients, micro_losses = self.gradients(micro_batch)
             sums = [total + gradient for total, gradient in zip(sums, gradients, strict=True)]
             losses = {
@@ -115,6 +113,12 @@ class TrainingModel(keras.Model):
             parallel_iterations=1,
         )
         return sums, {name: array.concat() for name, array in losses.items()}
+
+    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
+        """Skip the trial call of `fit` under a strategy: everything is built already.
+
+        It takes the whole batch, `loss_weight` too, for the inputs of the model.
+        """
 
     def train_step(self, batch: dict) -> dict:
         """Update the weights by one batch; called by `fit` in each replica."""

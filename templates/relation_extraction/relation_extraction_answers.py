@@ -51,10 +51,12 @@ def complain_about_path(value: str) -> str | None:
     """Say what is wrong with a name or path that goes into config.toml."""
     if not value.strip():
         return "is empty: leave this answer out to get the default."
-    if value != value.strip() or not value.isprintable() or re.search(r"[\"'`\\{}<>|]", value):
+    # JSON writes a character beyond U+FFFF as two halves, which TOML refuses.
+    unfit = re.search(r"[\"'`\\{}<>|\U00010000-\U0010ffff]", value)
+    if unfit or value != value.strip() or not value.isprintable():
         return (
-            "holds quotes, backslashes, brackets or blanks at its ends: write a plain name, or a"
-            " path with /."
+            "holds quotes, backslashes, brackets, emoji or blanks at its ends: write a plain name,"
+            " or a path with /."
         )
     return None
 

@@ -19,7 +19,7 @@ from common.settings import project_path, read_settings
 from common.strategy import make_strategy, scale_to_replicas
 from common.training import fit
 from task.data import TripleGenerator, collect_predicates, read_examples
-from task.evaluation import evaluate, worst_errors
+from task.evaluation import evaluate, find_errors
 from task.model import build_models
 from task.settings import Settings
 
@@ -80,7 +80,7 @@ def main() -> None:
     fit(training_model, train, run.position, settings.epochs, [counter, evaluator, checkpoint])
 
     predictions = finish_run(run)
-    write_report(run.folder, "Relation extraction", worst_errors(dev_examples, predictions))
+    write_report(run.folder, "Relation extraction", find_errors(dev_examples, predictions))
     print(f"best dev F1 {run.position.best:.4f}; see {run.name}/report.html")
 
 

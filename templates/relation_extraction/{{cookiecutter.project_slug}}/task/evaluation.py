@@ -34,7 +34,7 @@ def evaluate(
     examples = generator.examples
     candidates = predict_triples(predictor, generator, progress)
     if threshold is None:
-        threshold = best_threshold(examples, candidates)
+        threshold = round(best_threshold(examples, candidates), 6)
     predictions = above(candidates, threshold)
     triples = {name: [triple for triple, _ in scored] for name, scored in predictions.items()}
     path = path.resolve()
@@ -45,7 +45,7 @@ def evaluate(
             "file": path.relative_to(PROJECT).as_posix() if inside else path.name,
             "data_hash": file_hash(path),
             "records": len(examples),
-            "threshold": round(float(threshold), 6),
+            "threshold": threshold,
             **score(examples, triples),
         },
         predictions=prediction_records(examples, predictions),
@@ -53,28 +53,29 @@ def evaluate(
     )
 
 
-def describe(example: Example, predicted: Sequence[Triple]) -> str:
-    """Return a text with its gold triples beside the predicted ones."""
+def describe(example: Example, predicted: Sequence[Triple], most: int = 8) -> str:
+    """Return a text with its gold triples beside the predicted ones, `most` of each."""
 
     def words(triples: Sequence[Triple]) -> str:
-        return "; ".join(
+        listed = [
             f"{example.text[slice(*triple.subject)]} | {triple.predicate} | "
             f"{example.text[slice(*triple.object)]}"
-            for triple in sorted(triples)
-        )
+            for triple in sorted(triples)[:most]
+        ]
+        more = [f"and {len(triples) - most} more"] if len(triples) > most else []
+        return "; ".join(listed + more)
 
-    return f"{example.text}\n  gold:      {words(example.triples)}\n  predicted: {words(predicted)}\n"
+    return (
+        f"{example.text}\n  gold:      {words(example.triples)}\n  predicted: {words(predicted)}\n"
+    )
 
 
-def worst_errors(
-    examples: Sequence[Example], predictions: Sequence[dict], most: int = 20
-) -> list[ErrorExample]:
-    """Return the examples with the most errors, for the report.
+def find_errors(examples: Sequence[Example], predictions: Sequence[dict]) -> list[ErrorExample]:
+    """Return every example with an error, for the report.
 
     Args:
         examples: gold.
         predictions: records of the predictions file.
-        most: examples to return.
     """
     predicted = {
         record["id"]: {
@@ -95,8 +96,7 @@ def worst_errors(
         ]
         if any(item.kind != "correct" for item in items):
             reports.append(ErrorExample(example.id, example.text, items))
-    reports.sort(key=lambda report: -sum(item.kind != "correct" for item in report.items))
-    return reports[:most]
+    return reports
 
 
 def error_item(kind: str, triple: Triple, score: float | None) -> ErrorItem:

@@ -1,0 +1,6 @@
+"""The part that every project shares: from a file on disk to a trained model that is scored."""
+
+import os
+
+# TensorFlow's notes on its own build fill a screen before the first line that matters.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")

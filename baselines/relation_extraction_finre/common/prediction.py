@@ -1,0 +1,54 @@
+"""Batched prediction on every replica, results in order."""
+
+from collections.abc import Iterator
+
+import keras
+import numpy as np
+import tensorflow as tf
+from tqdm import tqdm
+
+from common.generator import Generator
+
+
+class Predictor:
+    """Run an inference model over batches; compiled once, for all files and epochs.
+
+    Args:
+        model: functional, its inputs are keys of the batches.
+        strategy: where the model was built.
+    """
+
+    def __init__(self, model: keras.Model, strategy: tf.distribute.Strategy):
+        self.model = model
+        self.strategy = strategy
+        # Keras's `predict` joins all batches into one array, which buckets of unlike length forbid.
+        self.forward = tf.function(self.run_replicas, reduce_retracing=True)
+
+    def run_replicas(self, batch: dict):
+        """Return the outputs of every replica for one batch over all replicas."""
+        return self.strategy.run(lambda part: self.model(part, training=False), args=(batch,))
+
+    def batches(
+        self, generator: Generator, progress: str = ""
+    ) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
+        """Yield positions of examples `[n]` and the outputs for them `[n, ...]`.
+
+        Args:
+            generator: what to predict.
+            progress: title of the progress bar; empty: none.
+        """
+        dataset = self.strategy.experimental_distribute_dataset(generator.to_prediction_dataset())
+        plan = generator.plan(None)
+        names = [tensor.name for tensor in self.model.inputs]
+        bar = tqdm(plan, desc=progress, disable=not progress, leave=False, unit="batch")
+        for (examples, _), batch in zip(bar, dataset, strict=False):
+            outputs = self.forward({name: batch[name] for name in names})
+            yield (
+                examples,
+                {
+                    name: np.concatenate(
+                        [part.numpy() for part in self.strategy.experimental_local_results(output)]
+                    )[: len(examples)]
+                    for name, output in outputs.items()
+                },
+            )

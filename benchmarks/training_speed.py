@@ -1,0 +1,108 @@
+"""How long is an epoch of ours beside a PyTorch peer's, with the same encoder and batches?
+
+Each round runs the peer as its stock recipe pads and shuffles, ours, and the peer with batches
+grouped by length, one after the other, each for the same number of steps spread over an epoch.
+Only the ratios of one round are compared: the speed of a machine drifts. The peer lives in an
+environment of its own (see peer_relation_extraction.py).
+
+python benchmarks/training_speed.py --peer_python PEER/bin/python --encoder FOLDER --data FOLDER
+"""
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from argparse import Namespace
+from pathlib import Path
+
+import numpy as np
+from project_parts import KNOWLEDGENET, load_parts, make_parser, write_results
+
+WARM_UP = 8
+
+
+def main() -> None:
+    """Run the rounds, or one measurement of ours in a process of its own."""
+    parser = make_parser(__doc__)
+    parser.add_argument("--peer_python", help="python of the peer's environment")
+    parser.add_argument("--steps", type=int, default=60, help="timed steps of each measurement")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--ours", action="store_true", help="measure ours once and print it")
+    arguments = parser.parse_args()
+    if arguments.ours:
+        print(json.dumps(measure_ours(arguments)))
+        return
+    rounds = []
+    for number in range(arguments.rounds):
+        row = {
+            "peer_stock": measure_peer(arguments, "shuffled"),
+            "ours": measure_in_own_process(arguments),
+            "peer_grouped": measure_peer(arguments, "grouped"),
+        }
+        rounds.append(row)
+        print(f"round {number + 1}:", {name: round(value, 1) for name, value in row.items()})
+    results = {
+        "question": "seconds of an epoch, relation extraction, ours beside a PyTorch peer",
+        "data": (arguments.data or KNOWLEDGENET).name,
+        "steps": arguments.steps,
+        "seconds_per_epoch": rounds,
+        "ours_to_stock": ratios(rounds, "peer_stock"),
+        "ours_to_grouped": ratios(rounds, "peer_grouped"),
+    }
+    write_results(results, arguments.output)
+
+
+def ratios(rounds: list[dict], peer: str) -> dict:
+    """Return the ratio of each round, and the median to quote."""
+    each = [round(row["ours"] / row[peer], 3) for row in rounds]
+    return {"each": each, "median": statistics.median(each)}
+
+
+def measure_peer(arguments: Namespace, batching: str) -> float:
+    """Return the seconds of an epoch of the peer."""
+    script = Path(__file__).with_name("peer_relation_extraction.py")
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "peer.json"
+        command = [
+            *(arguments.peer_python, script, "--data", arguments.data),
+            *("--encoder", arguments.encoder, "--batching", batching),
+            *("--steps", str(arguments.steps), "--output", output),
+        ]
+        subprocess.run([str(part) for part in command], check=True, stdout=subprocess.DEVNULL)
+        return json.loads(output.read_text(encoding="utf-8"))["seconds_per_epoch"]
+
+
+def measure_in_own_process(arguments: Namespace) -> float:
+    """Return the seconds of an epoch of ours, measured as the peer is: in a fresh process."""
+    result = subprocess.run(
+        [sys.executable, __file__, *sys.argv[1:], "--ours"],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    return json.loads(result.stdout.splitlines()[-1])
+
+
+def measure_ours(arguments: Namespace) -> float:
+    """Time steps that are spread over an epoch, generator and dataset included."""
+    parts = load_parts(arguments)
+    generator, model = parts.train, parts.training_model
+    whole = generator.plan(0)
+    chosen = np.linspace(0, len(whole) - 1, arguments.steps).astype(int)
+    warm_up = whole[:: max(1, len(whole) // WARM_UP)][:WARM_UP]
+    generator.plan = lambda epoch: warm_up + [whole[index] for index in chosen]
+    step = model.make_train_function() or model.train_function
+    iterator = iter(generator.to_dataset())
+    for _ in warm_up:
+        step(iterator)
+    began = time.perf_counter()
+    for _ in chosen:
+        logs = step(iterator)
+    float(logs["loss"])
+    return (time.perf_counter() - began) / len(chosen) * len(whole)
+
+
+if __name__ == "__main__":
+    main()

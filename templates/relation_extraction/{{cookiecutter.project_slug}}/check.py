@@ -1,0 +1,70 @@
+"""Is the data sound, and is the model ready for many replicas and for TPU?
+
+python check.py [--KEY VALUE ...]        exits 1 where something must be mended first
+"""
+
+import functools
+import sys
+
+import keras
+import tensorflow as tf
+from common.model_checks import check_model
+
+from common.encoder import load_encoder, load_tokenizer
+from common.errors import command
+from common.settings import read_settings
+from task.checks import (
+    build_compiled,
+    describe_file,
+    find_data_faults,
+    find_reach_faults,
+    measure_reach,
+    read_files,
+)
+from task.data import TripleGenerator, collect_predicates
+from task.model import build_models
+from task.settings import Settings
+
+
+@command
+def main() -> None:
+    """Check the files, then the model on one batch of them; print what was found."""
+    settings = read_settings(Settings)
+    tf.config.set_visible_devices([], "GPU")  # exact, and two replicas can be had on any CPU
+    keras.utils.set_random_seed(settings.seed)
+
+    files = read_files(settings)
+    train_examples = files[settings.train_file]
+    predicates = collect_predicates(train_examples)
+    tokenizer = load_tokenizer(settings, [example.text for example in train_examples])
+    findings = find_data_faults(files)
+    for name, examples in files.items():
+        reach = measure_reach(examples, tokenizer, predicates, settings)
+        print(describe_file(name, examples, reach))
+        findings += find_reach_faults(name, reach)
+
+    encoder = load_encoder(settings, tokenizer)
+    model, _ = build_models(encoder, len(predicates), settings)
+    generator = TripleGenerator(
+        train_examples,
+        tokenizer,
+        predicates,
+        encoder_inputs=[tensor.name for tensor in encoder.inputs],
+        entity_heads=settings.entity_heads,
+        max_length=settings.max_length,
+        window_overlap=settings.window_overlap,
+        batch_size=settings.batch_size,
+    )
+    build = functools.partial(build_compiled, tokenizer, len(predicates), settings)
+    findings += check_model(model, generator, build)
+
+    print()
+    for finding in findings:
+        print(finding)
+    errors = sum(finding.level == "error" for finding in findings)
+    print(f"{errors} errors, {len(findings) - errors} warnings" if findings else "sound")
+    sys.exit(1 if errors else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""Bake projects for the tests, and run their scripts in processes of their own."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from conftest import ROOT
+
+# The shared code is imported from its source: `import common` after `import projects`.
+sys.path.insert(0, str(ROOT / "templates"))
+
+from generator.bake import LEFTOVERS, bake  # noqa: E402
+
+TEMPLATES = ["relation_extraction"]
+
+# A model that trains in seconds.
+SMALL = {
+    "tiny_layers": 1,
+    "tiny_width": 32,
+    "tiny_vocabulary": 300,
+    "pointer_size": 16,
+    "max_length": 64,
+    "window_overlap": 16,
+    "buckets": 3,
+    "shown_examples": 0,
+}
+
+
+def bake_project(template: str, parent: Path) -> Path:
+    """Return a project with the default answers and the shared code as it is now."""
+    project = bake(ROOT / "templates" / template, parent)
+    shutil.rmtree(project / "common", ignore_errors=True)
+    ignored = shutil.ignore_patterns(*LEFTOVERS)
+    shutil.copytree(ROOT / "templates" / "common", project / "common", ignore=ignored)
+    return project
+
+
+def shorten(project: Path, records: dict[str, int]) -> None:
+    """Keep the first records of the sample's files, by the stem of their names."""
+    for stem, count in records.items():
+        path = project / "sample" / f"{stem}.jsonl"
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        path.write_text("".join(lines[:count]), encoding="utf-8", newline="\n")
+
+
+def flags(**settings) -> list[str]:
+    """Return settings as flags of a command line, those of a small model where none is given."""
+    return [
+        part
+        for name, value in {**SMALL, **settings}.items()
+        for part in (f"--{name}", str(value).lower() if isinstance(value, bool) else str(value))
+    ]
+
+
+def run(*arguments, cwd: Path, check: bool = True) -> subprocess.CompletedProcess:
+    """Run Python with some arguments; its output is captured.
+
+    Args:
+        *arguments: a script and what follows it.
+        cwd: where it runs.
+        check: fail the test, and show the output, unless the exit code is 0.
+    """
+    environment = {
+        **os.environ,
+        "CUDA_VISIBLE_DEVICES": "",  # the numbers are those of a CPU, on every machine
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    result = subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+    )
+    assert not check or result.returncode == 0, f"{result.stdout}\n{result.stderr}"
+    return result

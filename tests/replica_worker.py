@@ -1,0 +1,148 @@
+"""Run a project's train.py under observation: python replica_worker.py PROJECT PLAN [FLAGS]
+
+PLAN is a JSON file: "record": a .npz file that receives what was observed; "kill_at": the update
+after which the process kills itself; "kill_in_scoring": the update whose scoring it does not
+survive.
+"""
+
+import collections
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+project, plan = Path(sys.argv[1]), json.loads(Path(sys.argv[2]).read_text(encoding="utf-8"))
+sys.path.insert(0, str(project))
+sys.argv = ["train.py", *sys.argv[3:]]
+
+import train  # noqa: E402
+
+from common.callbacks import Evaluator  # noqa: E402
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class KillAt(keras.callbacks.Callback):
+    """Kill the process after an update: the checkpoint is of an earlier one."""
+
+    def __init__(self, run):
+        super().__init__()
+        self.run = run
+
+    def on_train_batch_end(self, batch, logs=None):
+        if self.run.position.updates == plan["kill_at"]:
+            die()
+
+
+def row_key(token_ids: np.ndarray, mask: np.ndarray) -> tuple:
+    return tuple(token_ids[mask.astype(bool)].tolist())
+
+
+def count_rows(batches) -> collections.Counter:
+    """Count the examples of some batches that weigh something, by their tokens."""
+    return collections.Counter(
+        row_key(token_ids, mask)
+        for batch in batches
+        for token_ids, mask, weight in zip(
+            batch["token_ids"], batch["padding_mask"], batch["loss_weight"], strict=True
+        )
+        if weight > 0
+    )
+
+
+class Probe:
+    """What happens in each replica's step, and to the arrays that were fed."""
+
+    def __init__(self, model, generator):
+        self.consumed = collections.defaultdict(list)
+        self.fed = []
+        self.epoch = 0
+        self.norms = []
+        train_step, make_batch = model.train_step, generator.make_batch
+
+        def note(token_ids, mask, weight):
+            batch = {"token_ids": token_ids, "padding_mask": mask, "loss_weight": weight}
+            self.consumed[self.epoch].append(batch)
+            return np.int32(0)
+
+        def observed_step(batch):
+            watched = [batch[name] for name in ("token_ids", "padding_mask", "loss_weight")]
+            with tf.control_dependencies([tf.numpy_function(note, watched, tf.int32)]):
+                return train_step(batch)
+
+        def observed_batch(examples, length):
+            arrays = make_batch(examples, length)
+            self.fed += [(array, array.copy()) for array in arrays.values()]
+            return arrays
+
+        model.train_step, generator.make_batch = observed_step, observed_batch
+
+
+class EpochCounter(keras.callbacks.Callback):
+    """Tell the probe which epoch it sees."""
+
+    def __init__(self, probe: Probe):
+        super().__init__()
+        self.probe = probe
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.probe.epoch = epoch
+
+
+def predict(evaluator: Evaluator) -> dict[str, np.ndarray]:
+    """Return positions and outputs of the dev examples, in the order of prediction."""
+    predictor, generator = evaluator.evaluate.args[:2]
+    arrays = {}
+    for number, (positions, outputs) in enumerate(predictor.batches(generator)):
+        arrays[f"positions/{number}"] = positions
+        arrays |= {f"predicted/{number}/{name}": value for name, value in outputs.items()}
+    return arrays
+
+
+def observe(model, generator, position, epochs, callbacks) -> None:
+    """Do what `fit` does, and write down what happened."""
+    evaluator = next(callback for callback in callbacks if isinstance(callback, Evaluator))
+    if "kill_at" in plan:
+        callbacks = [*callbacks, KillAt(evaluator.run)]
+    if "kill_in_scoring" in plan:
+        score = evaluator.evaluate
+
+        def evaluate():
+            if position.updates == plan["kill_in_scoring"]:
+                die()
+            return score()
+
+        evaluator.evaluate = evaluate
+    if "record" not in plan:
+        fit(model, generator, position, epochs, callbacks)
+        return
+    arrays = predict(evaluator)
+    probe = Probe(model, generator)
+    fit(model, generator, position, epochs, [EpochCounter(probe), *callbacks])
+    untouched = all(np.array_equal(fed, copy) for fed, copy in probe.fed)
+    wanted = {epoch: count_rows(generator.batches(epoch)) for epoch in range(epochs)}
+    once = {epoch: count_rows(probe.consumed[epoch]) == wanted[epoch] for epoch in wanted}
+    arrays |= {f"weights/{index:03}": w for index, w in enumerate(model.get_weights())}
+    np.savez(
+        plan["record"],
+        **arrays,
+        untouched=untouched,
+        fed=len(probe.fed),
+        each_once=[once[epoch] for epoch in range(epochs)],
+        examples=len(generator.lengths),
+        steps=position.updates,
+        replicas=tf.distribute.get_strategy().num_replicas_in_sync
+        if not model.distribute_strategy
+        else model.distribute_strategy.num_replicas_in_sync,
+    )
+
+
+fit, train.fit = train.fit, observe
+train.main()

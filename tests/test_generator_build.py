@@ -1,0 +1,374 @@
+"""Building, checking, smoking and reproducing, on a small repository with a toy template."""
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+import types
+from pathlib import Path
+
+import pytest
+
+from generator.baselines import read_baselines
+from generator.build import build_repository, differences
+from generator.errors import InputError
+from generator.files import json_lines, sha256
+from generator.paths import PROJECT_FOLDER
+from generator.reproduce import parse_seeds, reproduce_baseline
+from generator.run_project import project_code_hash
+from generator.scores import BEGIN, END
+from generator.smoke import smoke_baselines
+
+ROOT = Path(__file__).resolve().parent.parent
+
+BASELINES = """
+[toy_sample]
+template = "toy"
+
+[toy_other]
+template = "toy"
+seeds = [3, 4]
+
+[toy_other.answers]
+encoder = "hf://owner/model"
+
+[toy_other.settings]
+epochs = 5
+"""
+
+# Scripts that keep the contract of a project without training anything.
+TRAIN = """
+import json, sys
+from pathlib import Path
+from common.code_hash import code_hash
+from task.value import VALUE
+
+def flag(name, default=None):
+    return sys.argv[sys.argv.index(name) + 1] if name in sys.argv else default
+
+run = Path("runs") / flag("--run_name")
+(run / "predictions").mkdir(parents=True, exist_ok=True)
+with open("trained.log", "a") as log:
+    log.write(" ".join(sys.argv[1:]) + "\\n")
+assert Path(flag("--train_file", "sample/train.jsonl")).is_file()
+if Path("fail").exists():
+    print("what went wrong")
+    sys.exit(3)
+record = {"id": "a", "text": "secret", "triples": [{"subject": [0, 1], "predicate": "p",
+          "object": [2, 3], "subject_text": "s", "object_text": "c", "score": 0.5}]}
+(run / "predictions/dev.jsonl").write_text(json.dumps(record) + "\\n")
+seed = int(flag("--seed", "1"))
+scores = {"task": "toy", "name": run.name, "dev": {"f1": VALUE + seed / 100}, "seed": seed,
+          "encoder": flag("--encoder", "tiny"), "minutes": 0.5, "command": "python train.py",
+          "code_hash": code_hash("."), "finished": "now"}
+(run / "scores.json").write_text(json.dumps(scores))
+"""
+EVALUATE = """
+import json, sys
+from pathlib import Path
+
+run, file = Path(sys.argv[1]), Path(sys.argv[2])
+with open("evaluated.log", "a") as log:
+    log.write(str(file) + "\\n")
+scores = json.loads((run / "scores.json").read_text())
+scores[file.stem] = {"f1": scores["dev"]["f1"] - 0.1, "encoder": scores["encoder"]}
+(run / "scores.json").write_text(json.dumps(scores))
+(run / "predictions" / file.name).write_text((run / "predictions/dev.jsonl").read_text())
+"""
+PREDICT = """
+import sys
+from pathlib import Path
+
+Path(sys.argv[3]).write_text(Path(sys.argv[2]).read_text())
+"""
+
+
+def write_files(folder: Path, files: dict[str, str]) -> None:
+    """Write text files, by path."""
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+def write_toy_sample(folder: Path) -> None:
+    """Write a sample of one record a split."""
+    for split in ("train", "dev", "test"):
+        record = {"id": split, "text": "t", "triples": []}
+        (folder / f"{split}.jsonl").write_bytes(json_lines([record]))
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch) -> Path:
+    """A repository with one toy template and two baselines, built."""
+    toy_sample = types.ModuleType("generator.samples.toy")
+    toy_sample.write_sample = write_toy_sample
+    monkeypatch.setitem(sys.modules, "generator.samples.toy", toy_sample)
+    root = tmp_path / "repository"
+    project = f"templates/toy/{PROJECT_FOLDER}"
+    write_files(
+        root,
+        {
+            "README.md": f"# Title\n\n{BEGIN}\n{END}\n\nThe end.\n",
+            "cookiecutter.json": '{"templates": {"toy": {"path": "./templates/toy"}}}',
+            "generator/baselines.toml": BASELINES,
+            "templates/common/__init__.py": "",
+            "templates/toy/cookiecutter.json": json.dumps(
+                {
+                    "project_slug": "toy",
+                    "encoder": "tiny",
+                    "_copy_without_render": ["*.py", "*.jsonl", "reference/*"],
+                }
+            ),
+            f"{project}/train.py": TRAIN,
+            f"{project}/evaluate.py": EVALUATE,
+            f"{project}/predict.py": PREDICT,
+            f"{project}/task/value.py": '"""A number."""\n\nVALUE = 0.5\n',
+            f"{project}/config.toml": (
+                'encoder = "{{ cookiecutter.encoder }}"  # which one\nepochs = 20  # enough\n'
+            ),
+        },
+    )
+    shutil.copy(ROOT / "templates/common/code_hash.py", root / "templates/common")
+    build_repository(root, progress=False)
+    return root
+
+
+# ------------------------------------------------------------------ build and check
+
+
+def test_build_copies_and_bakes(repository: Path) -> None:
+    template = repository / "templates" / "toy" / PROJECT_FOLDER
+    other = repository / "baselines" / "toy_other"
+    shared = (repository / "templates/common/code_hash.py").read_bytes()
+    assert (template / "common/code_hash.py").read_bytes() == shared
+    assert (other / "common/code_hash.py").read_bytes() == shared
+    assert (template / "sample/dev.jsonl").is_file()
+    assert (other / "config.toml").read_text() == (
+        'encoder = "hf://owner/model"  # which one\nepochs = 5  # enough\n'
+    )
+    assert differences(repository) == []
+
+
+def test_check_shows_what_differs(repository: Path) -> None:
+    shared = repository / "templates/common/__init__.py"
+    shared.write_text("VALUE = 1\n")
+    (repository / "baselines/toy_sample/extra.py").write_text("x = 1\n")
+    (repository / "baselines/gone").mkdir()
+    (repository / "baselines/gone/train.py").write_text("pass\n")
+    found = "".join(differences(repository))
+    assert "+VALUE = 1\n" in found
+    assert "baselines/toy_sample/extra.py (not built)" in found
+    assert "baselines/gone/train.py (not built)" in found
+    build_repository(repository, progress=False)
+    assert not (repository / "baselines/toy_sample/extra.py").exists()
+
+
+def test_check_leaves_runs_and_data_out(repository: Path) -> None:
+    folder = repository / "baselines/toy_sample"
+    made = {
+        "runs/one/config.json": "{}",
+        "data/toy/train.jsonl": "",
+        "__pycache__/x.pyc": "",
+        "task/__pycache__/x.pyc": "",
+    }
+    write_files(folder, made)
+    write_files(
+        repository / "templates/toy" / PROJECT_FOLDER, {"runs/a": "", "__pycache__/b.pyc": ""}
+    )
+    assert differences(repository) == []
+    build_repository(repository, progress=False)
+    assert all((folder / name).is_file() for name in made)
+    assert not (folder / "runs/a").exists()
+
+
+def test_build_names_a_setting_that_does_not_exist(repository: Path) -> None:
+    path = repository / "generator/baselines.toml"
+    path.write_text(BASELINES.replace("epochs", "epoch"))
+    with pytest.raises(InputError, match="toy_other: config.toml has no setting 'epoch'"):
+        build_repository(repository, progress=False)
+
+
+@pytest.mark.parametrize("text", ["[a\n", '[a]\nseeds = [1]\nunknown = "x"\n'])
+def test_a_broken_list_of_baselines_is_named(repository: Path, text: str) -> None:
+    (repository / "generator/baselines.toml").write_text(text)
+    with pytest.raises(InputError, match="baselines.toml is broken"):
+        read_baselines(repository)
+
+
+# --------------------------------------------------------------------------- smoke
+
+
+def test_smoke_runs_every_baseline_and_leaves_nothing(repository: Path, capfd) -> None:
+    smoke_baselines(repository)
+    assert not (repository / "baselines/toy_sample/runs").exists()
+    (repository / "baselines/toy_other/fail").write_text("")
+    with pytest.raises(InputError, match="train.py --steps 2 .* ended with exit code 3"):
+        smoke_baselines(repository)
+    assert "what went wrong" in capfd.readouterr().err
+
+
+# ----------------------------------------------------------------------- reproduce
+
+
+def test_reproduce_records_every_seed_once(repository: Path, tmp_path: Path) -> None:
+    folder = repository / "baselines/toy_other"
+    encoder = tmp_path / "encoder"
+    encoder.mkdir()
+    (encoder / "model.safetensors").write_bytes(b"weights")
+    for _ in range(2):
+        reproduce_baseline(repository, "toy_other", encoder=encoder)
+    scores = json.loads((folder / "scores.json").read_text())
+    assert scores["encoder"] == "hf://owner/model"
+    assert scores["encoder_weights"] == sha256(b"weights")
+    assert [entry["seed"] for entry in scores["seeds"]] == [3, 4]
+    assert scores["seeds"][0] == pytest.approx(
+        {"seed": 3, "dev_f1": 0.53, "test_f1": 0.43, "minutes": 0.5}
+    )
+    assert scores["test"].keys() == {"f1"}
+    assert str(tmp_path) not in (folder / "scores.json").read_text()
+    assert (folder / "trained.log").read_text().count("\n") == 2
+    assert (folder / "evaluated.log").read_text().count("\n") == 2
+    for split in ("dev", "test"):
+        assert json.loads((folder / f"predictions/{split}.jsonl").read_text()) == {
+            "id": "a",
+            "triples": [{"subject": [0, 1], "predicate": "p", "object": [2, 3], "score": 0.5}],
+        }
+
+
+def test_an_interrupted_reproduction_goes_on(repository: Path) -> None:
+    folder = repository / "baselines/toy_other"
+    reproduce_baseline(repository, "toy_other", seeds=[3])
+    (folder / "fail").write_text("")
+    with pytest.raises(InputError, match="train.py --seed 4 --run_name seed_4"):
+        reproduce_baseline(repository, "toy_other")
+    (folder / "fail").unlink()
+    reproduce_baseline(repository, "toy_other")
+    trained = (folder / "trained.log").read_text().splitlines()
+    assert [line.split()[1] for line in trained] == ["3", "4", "4"]
+
+
+def test_scores_reach_the_reference_and_the_readme(repository: Path) -> None:
+    reproduce_baseline(repository, "toy_sample")
+    assert "| toy_sample | tiny | 51.0 | 41.0 | 1 | 0.5 | current |" in read(repository)
+    assert "| toy_other | | | | | | not scored yet |" in read(repository)
+    build_repository(repository, progress=False)
+    for project in ("baselines/toy_other", f"templates/toy/{PROJECT_FOLDER}"):
+        reference = repository / project / "reference"
+        assert json.loads((reference / "scores.json").read_text())["name"] == "toy_sample"
+        assert (reference / "predictions/dev.jsonl").is_file()
+    assert differences(repository) == []
+    value = repository / "templates/toy" / PROJECT_FOLDER / "task/value.py"
+    value.write_text("VALUE = 0.6\n")
+    build_repository(repository, progress=False)
+    assert "| 51.0 | 41.0 | 1 | 0.5 | scores are for older code |" in read(repository)
+    with pytest.raises(InputError, match="seed_1 was trained by older code: delete"):
+        reproduce_baseline(repository, "toy_sample")
+
+
+def read(repository: Path) -> str:
+    """Return the repository's README."""
+    text = (repository / "README.md").read_text(encoding="utf-8")
+    assert text.startswith("# Title\n") and text.endswith("The end.\n")
+    return text
+
+
+def test_bad_requests_are_one_sentence(repository: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no baseline 'nope': the names are toy_sample, toy_other"):
+        reproduce_baseline(repository, "nope")
+    with pytest.raises(InputError, match="holds no model.safetensors"):
+        reproduce_baseline(repository, "toy_other", encoder=tmp_path)
+    with pytest.raises(InputError, match="--seeds 1;2 is no list of numbers"):
+        parse_seeds("1;2")
+    shutil.rmtree(repository / "baselines/toy_other")
+    with pytest.raises(InputError, match="run `baselines build`"):
+        reproduce_baseline(repository, "toy_other")
+    with pytest.raises(InputError, match="run `baselines build`"):
+        smoke_baselines(repository, ["toy_other"])
+
+
+# ------------------------------------------------------------------------ code hash
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "changes"),
+    [
+        ("task/value.py", '"""Another docstring."""\n# why\nVALUE = (\n    0.5\n)\n', False),
+        ("task/value.py", "VALUE = 0.25\n", True),
+        ("task/value.py", 'VALUE = "0.5"\n', True),
+        ("task/unused.py", "VALUE = 1\n", False),
+        ("predict.py", "pass\n", False),
+        ("common/__init__.py", "import task.unused\n", True),
+    ],
+)
+def test_code_hash_sees_what_matters(repository: Path, path: str, text: str, changes: bool) -> None:
+    project = repository / "baselines/toy_sample"
+    before = project_code_hash(project)
+    write_files(project, {path: text})
+    assert (project_code_hash(project) != before) == changes
+
+
+def test_code_hash_follows_imports(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "templates/common", tmp_path / "common")
+    files = {
+        "train.py": "from task import one\n",
+        "task/__init__.py": "",
+        "task/one.py": "from . import two\nfrom .three import x\n",
+        "task/two.py": "def f():\n    import task.four\n",
+        "task/three.py": "x = 1\n",
+        "task/four.py": "y = 1\n",
+    }
+    write_files(tmp_path, files)
+    hashes = {project_code_hash(tmp_path)}
+    for name, text in files.items():
+        write_files(tmp_path, {name: text + "more = 2\n"})
+        hashes.add(project_code_hash(tmp_path))
+    assert len(hashes) == 1 + len(files)
+
+
+# --------------------------------------------------------------------- command line
+
+
+def run_baselines(*arguments: str) -> subprocess.CompletedProcess:
+    """Call the command line."""
+    return subprocess.run(
+        [sys.executable, "-m", "generator", *arguments], cwd=ROOT, capture_output=True, text=True
+    )
+
+
+def test_help_answers_at_once() -> None:
+    seconds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        result = run_baselines("--help")
+        seconds.append(time.perf_counter() - start)
+    assert result.returncode == 0
+    for name in ("build", "check", "smoke", "reproduce", "scores", "data"):
+        assert name in result.stdout
+    assert min(seconds) < 0.3
+
+
+def test_help_imports_nothing_heavy() -> None:
+    heavy = ["tensorflow", "keras", "cookiecutter", "pooch", "requests", "sklearn", "numpy"]
+    code = f"import sys, generator.cli; print([name for name in {heavy} if name in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert result.stdout == "[]\n", result.stdout + result.stderr
+
+
+def test_errors_are_one_sentence_and_exit_code_one(tmp_path: Path) -> None:
+    result = run_baselines("data", "get", "nope", "--to", str(tmp_path))
+    assert (result.returncode, result.stdout) == (1, "")
+    expected = "error: there is no data set 'nope': the names are knowledgenet, finre.\n"
+    assert result.stderr == expected
+    assert run_baselines("data", "get").returncode == 2
+
+
+# ------------------------------------------------------------------- this repository
+
+
+def test_this_repository_is_as_built() -> None:
+    if not (ROOT / "baselines").is_dir():
+        pytest.skip("there are no baselines here: run `baselines build`")
+    found = differences(ROOT)
+    assert not found, "".join(found)[:3000]

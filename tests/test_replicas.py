@@ -1,0 +1,117 @@
+"""One replica or two, one batch or micro-batches: the same weights.
+
+Each training runs in a process of its own: logical devices can't be made a second time.
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import ROOT
+from projects import TEMPLATES, bake_project, flags, run, shorten
+
+WORKER = ROOT / "tests" / "replica_worker.py"
+EXAMPLES, BATCH = 101, 32  # 4 steps an epoch; the last batch has 5 examples
+EPOCHS = 5
+VARIANTS = {
+    "one_replica": {"strategy": "single"},
+    "two_replicas": {"strategy": "mirrored", "logical_devices": 2},
+    "accumulated": {"strategy": "single", "accumulation": 4},
+    "two_replicas_accumulated": {
+        "strategy": "mirrored",
+        "logical_devices": 2,
+        "accumulation": 4,
+    },
+}
+
+
+@pytest.fixture(scope="module", params=TEMPLATES)
+def project(request, tmp_path_factory) -> Path:
+    project = bake_project(request.param, tmp_path_factory.mktemp("project"))
+    shorten(project, {"train": EXAMPLES, "dev": 21})
+    return project
+
+
+@pytest.fixture(scope="module")
+def trainings(project, tmp_path_factory) -> dict[str, tuple[dict, list[dict]]]:
+    """What each variant left: the arrays that the worker recorded, the rows of metrics.jsonl."""
+    folder, results = tmp_path_factory.mktemp("records"), {}
+    for name, settings in VARIANTS.items():
+        plan = folder / f"{name}.json"
+        plan.write_text(json.dumps({"record": str(folder / f"{name}.npz")}), encoding="utf-8")
+        asked = {
+            "run_name": name,
+            "epochs": EPOCHS,
+            "batch_size": BATCH,
+            "prediction_batch_size": 6,
+            "dropout": 0.0,
+            "clip_norm": 0.05,
+            **settings,
+        }
+        run(WORKER, project, plan, *flags(**asked), cwd=folder)
+        rows = (project / "runs" / name / "metrics.jsonl").read_text(encoding="utf-8")
+        with np.load(folder / f"{name}.npz") as record:
+            results[name] = dict(record), [json.loads(row) for row in rows.splitlines()]
+    return results
+
+
+def arrays(record: dict, kind: str) -> dict[str, np.ndarray]:
+    return {name: value for name, value in record.items() if name.startswith(f"{kind}/")}
+
+
+def difference(record: dict, other: dict, kind: str) -> float:
+    """Return the largest difference between two records."""
+    first, second = arrays(record, kind), arrays(other, kind)
+    assert first.keys() == second.keys() and first
+    return max(np.abs(first[name] - second[name]).max() for name in first)
+
+
+@pytest.mark.parametrize("name", list(VARIANTS)[1:])
+def test_weights_are_the_same(trainings, name):
+    record, one = trainings[name][0], trainings["one_replica"][0]
+    assert record["steps"] == one["steps"] == 20
+    assert record["replicas"] == (2 if "two" in name else 1)
+    assert record["examples"] % BATCH, "the last batch must be partial"
+    largest = difference(record, one, "weights")
+    print(f"{name}: largest difference of a weight {largest:.1e}")
+    assert largest < 1e-5
+
+
+@pytest.mark.parametrize("name", list(VARIANTS)[1:])
+def test_losses_are_the_same(trainings, name):
+    rows, one = trainings[name][1], trainings["one_replica"][1]
+    assert len(rows) == EPOCHS
+    for key in [key for key in one[0] if key.endswith("loss")]:
+        losses = [[row[key] for row in table] for table in (rows, one)]
+        np.testing.assert_allclose(*losses, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", list(VARIANTS))
+def test_each_example_is_consumed_once_an_epoch(trainings, name):
+    assert trainings[name][0]["each_once"].tolist() == [True] * EPOCHS
+
+
+@pytest.mark.parametrize("name", list(VARIANTS))
+def test_fed_arrays_are_untouched(trainings, name):
+    assert trainings[name][0]["fed"] > 0
+    assert trainings[name][0]["untouched"]
+
+
+def test_predictions_are_the_same_and_in_order(trainings):
+    record, one = trainings["two_replicas"][0], trainings["one_replica"][0]
+    assert difference(record, one, "positions") == 0
+    positions = np.concatenate(list(arrays(record, "positions").values()))
+    assert sorted(positions) == list(range(len(positions)))
+    assert difference(record, one, "predicted") < 1e-5
+
+
+def test_clipping_bites(project, trainings, tmp_path):
+    """Without clipping the weights are others: the comparison above is of clipped gradients."""
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"record": str(tmp_path / "free.npz")}), encoding="utf-8")
+    asked = {"run_name": "free", "epochs": EPOCHS, "batch_size": BATCH, "dropout": 0.0}
+    asked |= {"strategy": "single", "clip_norm": 0, "prediction_batch_size": 6}
+    run(WORKER, project, plan, *flags(**asked), cwd=tmp_path)
+    with np.load(tmp_path / "free.npz") as record:
+        assert difference(dict(record), trainings["one_replica"][0], "weights") > 1e-3
