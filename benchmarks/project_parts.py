@@ -37,7 +37,7 @@ def load_parts(arguments: Namespace) -> SimpleNamespace:
     from common.encoder import load_encoder, load_tokenizer
     from common.optimizers import make_optimizer
     from common.settings import project_path, read_settings
-    from task.data import TripleGenerator, collect_predicates, read_examples
+    from task.data import collect_predicates, make_generator, read_examples
     from task.model import build_models
     from task.settings import Settings
 
@@ -51,26 +51,21 @@ def load_parts(arguments: Namespace) -> SimpleNamespace:
     tokenizer = load_tokenizer(settings, [example.text for example in train_examples])
     encoder = load_encoder(settings, tokenizer)
     training_model, inference_model = build_models(encoder, len(predicates), settings)
-    make_generator = functools.partial(
-        TripleGenerator,
+    make = functools.partial(
+        make_generator,
+        settings=settings,
         tokenizer=tokenizer,
         predicates=predicates,
         encoder_inputs=[tensor.name for tensor in encoder.inputs],
-        entity_heads=settings.entity_heads,
-        max_length=settings.max_length,
-        window_overlap=settings.window_overlap,
     )
-    train = make_generator(
-        train_examples, batch_size=settings.batch_size, buckets=settings.buckets, seed=settings.seed
-    )
+    train = make(train_examples, batch_size=settings.batch_size, seed=settings.seed)
     optimizer = make_optimizer(settings, encoder, settings.epochs * len(train))
-    training_model.compile(optimizer=optimizer)
-    optimizer.build(training_model.trainable_variables)
+    training_model.compile(optimizer)
     return SimpleNamespace(
         settings=settings,
         train_examples=train_examples,
         dev_examples=dev_examples,
-        make_generator=make_generator,
+        make_generator=make,
         train=train,
         training_model=training_model,
         inference_model=inference_model,

@@ -37,6 +37,12 @@ DYNAMIC_PREFIXES += ("Unique", "Print", "LookupTable", "ReduceJoin", "RegexRepla
 STATIC_OPERATIONS = {"BroadcastGradientArgs", "SparseSoftmaxCrossEntropyWithLogits"}
 
 
+def use_processor(seed: int) -> None:
+    """Compute without graphics cards: exactly, and with two replicas on any machine."""
+    tf.config.set_visible_devices([], "GPU")
+    keras.utils.set_random_seed(seed)
+
+
 def check_model(
     model: TrainingModel, generator: Generator, build: Callable[[], TrainingModel]
 ) -> list[Finding]:
@@ -55,7 +61,7 @@ def check_model(
         "configs": functools.partial(find_config_faults, model, batch),
         "static graph": functools.partial(find_dynamic_shapes, model, batch),
         "parts of a batch": functools.partial(find_split_faults, model, batch),
-        "replicas": functools.partial(find_replica_faults, build, model.get_weights(), batch),
+        "replicas": functools.partial(find_replica_faults, model, batch, build),
     }
     with tqdm(checks.items(), leave=False, disable=None) as bar:
         for name, check in bar:
@@ -157,22 +163,35 @@ def split_finding(path: str, what: str) -> Finding:
 
 
 def find_replica_faults(
-    build: Callable[[], TrainingModel], weights: list[np.ndarray], batch: Batch
+    model: TrainingModel, batch: Batch, build: Callable[[], TrainingModel]
 ) -> list[Finding]:
     """Make one update with one replica and with two, each in a process of its own, and compare.
 
     Args:
-        build: returns the compiled training model; must be picklable.
-        weights: to begin with.
-        batch: over all replicas.
+        model: whose weights both begin with.
+        build: returns the same model compiled; must be picklable.
     """
+    findings = [
+        Finding(
+            "error",
+            f"layer {path} is never built",
+            f"{REPLICAS} replicas",
+            "call it in the layer that holds it, or build it in that layer's build.",
+        )
+        for path, layer in named_layers(model)
+        if not layer.built
+    ]
+    if findings:
+        return findings
     try:
-        one, two = (run_apart(update_weights, build, weights, batch, n) for n in (1, REPLICAS))
+        one, two = (
+            run_apart(update_weights, build, model.get_weights(), batch, n) for n in (1, REPLICAS)
+        )
     except Exception as error:  # TensorFlow and the participant's layers raise what they like
         return [
             Finding(
                 "error",
-                f"an update failed ({gist(error)})",
+                f"an update failed ({type(error).__name__}: {gist(error)})",
                 f"{REPLICAS} replicas",
                 f"see it whole with: python train.py --logical_devices {REPLICAS} --steps 1 "
                 "--run_name replicas",
@@ -203,12 +222,11 @@ def update_weights(
     build: Callable[[], TrainingModel], weights: list[np.ndarray], batch: Batch, replicas: int
 ) -> dict[str, np.ndarray]:
     """Return the weights by path after one update of a batch on so many replicas of a CPU."""
-    tf.config.set_visible_devices([], "GPU")
+    use_processor(seed=0)
     strategy = make_strategy("mirrored" if replicas > 1 else "single", replicas)
     with strategy.scope():
         model = build()
         model.set_weights(weights)
-        model.optimizer.build(model.trainable_variables)
     dataset = tf.data.Dataset.from_tensors(batch)
     with without_dropout(model):
         model.fit(dataset, steps_per_epoch=1, shuffle=False, verbose=0)
@@ -221,11 +239,25 @@ def update_weights(
 def find_dynamic_shapes(model: TrainingModel, batch: Batch) -> list[Finding]:
     """Trace the gradient of a batch of static shape; find what a TPU can't compile, by layer."""
     specs = {name: tf.TensorSpec(array.shape, array.dtype) for name, array in batch.items()}
-    traced = tf.function(model.gradients, autograph=False)
     try:
-        graph = traced.get_concrete_function(specs).graph.as_graph_def(add_shapes=True)
+        return dynamic_layers(model, trace(model.gradients, specs))
     except Exception as error:  # whatever a layer's own code raises
-        return [static_finding(model.name, f"can't be traced ({gist(error)})")]
+        findings = [
+            Finding("error", f"no gradient ({gist(error)})", model.name, "mend the layer it names.")
+        ]
+    # The graph without the gradient may still name the layer.
+    specs.pop("loss_weight")
+    return findings + dynamic_layers(model, trace(functools.partial(model, training=True), specs))
+
+
+def trace(function: Callable, specs: dict[str, tf.TensorSpec]) -> tf.compat.v1.GraphDef:
+    """Return the graph of a function of a batch, with the shape of every output."""
+    traced = tf.function(lambda batch: function(batch), autograph=False)
+    return traced.get_concrete_function(specs).graph.as_graph_def(add_shapes=True)
+
+
+def dynamic_layers(model: keras.Model, graph: tf.compat.v1.GraphDef) -> list[Finding]:
+    """Return a finding for each layer that is not static."""
     names = {layer.name for _, layer in named_layers(model)} | {model.name}
     calls = called_from(graph)
     faults: dict[str, list[str]] = {}
@@ -380,5 +412,6 @@ def as_tensors(batch: Batch) -> dict[str, tf.Tensor]:
 
 
 def gist(error: Exception) -> str:
-    """Return the first line of somebody else's error."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+    """Return the first sentence of somebody else's error."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0].split(". ")[0].rstrip(".")

@@ -1,4 +1,4 @@
-"""Settings: config.toml, overridden by flags; everything is checked and unknown keys are refused."""
+"""Settings: config.toml, overridden by flags; all is checked and unknown keys are refused."""
 
 import difflib
 import re

@@ -1,5 +1,6 @@
 """Tokens with exact character offsets, and overlapping windows of long texts."""
 
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,12 +25,14 @@ class Window:
     """A slice of a text that fits into the encoder.
 
     `starts` and `ends` are character offsets into the whole text, one for each token; special
-    tokens have -1.
+    tokens have -1. `reach` are the characters from the end of the token before the window to the
+    start of the one after it.
     """
 
     token_ids: np.ndarray
     starts: np.ndarray
     ends: np.ndarray
+    reach: tuple[int, int]
 
     def __len__(self) -> int:
         return len(self.token_ids)
@@ -40,9 +43,8 @@ class Window:
         touched = np.flatnonzero(real & (self.starts < span[1]) & (self.ends > span[0]))
         if not len(touched):
             return None
-        first, last = int(touched[0]), int(touched[-1])
-        inside = (self.starts[real].min() <= span[0]) and (self.ends[real].max() >= span[1])
-        return (first, last) if inside else None
+        inside = self.reach[0] <= span[0] and span[1] <= self.reach[1]
+        return (int(touched[0]), int(touched[-1])) if inside else None
 
 
 def train_tokenizer(texts: Iterable[str], vocabulary_size: int) -> Tokenizer:
@@ -122,15 +124,21 @@ def split_into_windows(
             batch, tokenizer.encode_batch(batch, add_special_tokens=False), strict=True
         ):
             ids = np.array(encoding.ids, np.int32)
-            starts, ends = trim_spaces(text, encoding.offsets)
+            starts, ends = exact_offsets(text, encoding.offsets)
             windows.append([])
             for first in window_starts(len(ids), room, overlap):
-                part = slice(first, first + room)
+                part, end = slice(first, first + room), first + room
+                # A character of several byte-level tokens may lie on both sides of a border.
+                reach = (
+                    int(min(ends[first - 1], starts[first])) if first else 0,
+                    int(max(starts[end], ends[end - 1])) if end < len(ids) else len(text),
+                )
                 windows[-1].append(
                     Window(
                         np.concatenate([before, ids[part], after]).astype(np.int32),
                         np.pad(starts[part], (len(before), len(after)), constant_values=-1),
                         np.pad(ends[part], (len(before), len(after)), constant_values=-1),
+                        reach,
                     )
                 )
     return windows
@@ -144,13 +152,23 @@ def window_starts(tokens: int, room: int, overlap: int) -> list[int]:
     return [*starts, tokens - room]
 
 
-def trim_spaces(text: str, offsets: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
-    """Return starts and ends without the space that byte-level tokens begin with."""
+def exact_offsets(text: str, offsets: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
+    """Return starts and ends of what the tokens stand for in the text.
+
+    Without the space that byte-level tokens begin with, and with the accents of their own that a
+    normalizer drops: a span that ends there would lose them.
+    """
     starts, ends = np.array(offsets, np.int32).reshape(-1, 2).T.copy()
     for index, (start, end) in enumerate(offsets):
         while start < end and text[start].isspace():
             start += 1
         starts[index] = start
+    if not text.isascii():
+        nexts = [start for start, _ in offsets[1:]] + [len(text)]
+        for index, ((_, end), next_start) in enumerate(zip(offsets, nexts, strict=False)):
+            while end < next_start and unicodedata.category(text[end]).startswith("M"):
+                end += 1
+            ends[index] = end
     return starts, ends
 
 

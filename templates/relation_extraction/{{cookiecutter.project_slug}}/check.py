@@ -6,12 +6,9 @@ python check.py [--KEY VALUE ...]        exits 1 where something must be mended 
 import functools
 import sys
 
-import keras
-import tensorflow as tf
-from common.model_checks import check_model
-
 from common.encoder import load_encoder, load_tokenizer
 from common.errors import command
+from common.model_checks import check_model, use_processor
 from common.settings import read_settings
 from task.checks import (
     build_compiled,
@@ -21,7 +18,7 @@ from task.checks import (
     measure_reach,
     read_files,
 )
-from task.data import TripleGenerator, collect_predicates
+from task.data import collect_predicates, make_generator
 from task.model import build_models
 from task.settings import Settings
 
@@ -30,8 +27,7 @@ from task.settings import Settings
 def main() -> None:
     """Check the files, then the model on one batch of them; print what was found."""
     settings = read_settings(Settings)
-    tf.config.set_visible_devices([], "GPU")  # exact, and two replicas can be had on any CPU
-    keras.utils.set_random_seed(settings.seed)
+    use_processor(settings.seed)
 
     files = read_files(settings)
     train_examples = files[settings.train_file]
@@ -45,15 +41,9 @@ def main() -> None:
 
     encoder = load_encoder(settings, tokenizer)
     model, _ = build_models(encoder, len(predicates), settings)
-    generator = TripleGenerator(
-        train_examples,
-        tokenizer,
-        predicates,
-        encoder_inputs=[tensor.name for tensor in encoder.inputs],
-        entity_heads=settings.entity_heads,
-        max_length=settings.max_length,
-        window_overlap=settings.window_overlap,
-        batch_size=settings.batch_size,
+    inputs = [tensor.name for tensor in encoder.inputs]
+    generator = make_generator(
+        train_examples, settings, tokenizer, predicates, inputs, batch_size=settings.batch_size
     )
     build = functools.partial(build_compiled, tokenizer, len(predicates), settings)
     findings += check_model(model, generator, build)

@@ -67,6 +67,8 @@ class Pointer(keras.layers.Layer):
         self.rotary = rotary
         self.spans = spans
         self.rotation = RotaryPositionEmbedding(dtype=self.dtype_policy, name="rotation")
+        # It has no weights, and may never be called: `fit` on replicas fails on unbuilt layers.
+        self.rotation.built = True
 
     def mask_impossible(self, scores, mask):
         """Set the scores `[batch, heads, length, length]` of impossible pairs to `MASKED`."""

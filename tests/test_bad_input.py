@@ -1,0 +1,352 @@
+"""Bad input: one sentence that says what, where and how to mend it; nothing on disk is touched."""
+
+import hashlib
+import itertools
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from conftest import ROOT
+from project_process import ProjectProcess
+
+from generator.bake import bake
+
+RECORD = {
+    "id": "1",
+    "text": "Ada founded Zenco.",
+    "triples": [{"subject": [0, 3], "predicate": "founded", "object": [12, 17]}],
+}
+
+
+def record(**changes) -> str:
+    """Return a good record as a line, but for some fields; None takes a field away."""
+    fields = {**RECORD, **changes}
+    return json.dumps({name: value for name, value in fields.items() if value is not None}) + "\n"
+
+
+def triple(**changes) -> str:
+    """Return a record whose triple is changed."""
+    return record(triples=[{**RECORD["triples"][0], **changes}])
+
+
+# What stands in the training file, and the words of the sentence.
+GOOD = record(id="0")
+BROKEN_FILES = {
+    "no text": (GOOD + record(text=None), 'line 2: the field "text" is missing: add it'),
+    "no triples": (GOOD + record(triples=None), 'line 2: the field "triples" is missing'),
+    "no predicate": (
+        GOOD + record(triples=[{"subject": [0, 3], "object": [12, 17]}]),
+        'line 2: the field "predicate" is missing',
+    ),
+    "id of a wrong type": (record(id=[1]), 'line 1: "id" must be a string or a number, not [1]'),
+    "span outside the text": (
+        GOOD + triple(object=[12, 19]),
+        'line 2: the span "object" [12, 19] is not inside the text of 18 characters',
+    ),
+    "span reversed": (triple(object=[17, 12]), 'line 1: the span "object" [17, 12] is not inside'),
+    "span empty": (triple(object=[3, 3]), 'line 1: the span "object" [3, 3] is not inside'),
+    "span not of integers": (
+        triple(subject=[0.0, 3]),
+        'line 1: "subject" must be [start, end], two whole numbers',
+    ),
+    "span a string": (triple(subject="Ada"), "line 1: \"subject\" must be a list, not 'Ada'"),
+    "triple a list": (record(triples=[[0, 3]]), "line 1: the triple [0, 3] must be"),
+    "not JSON": (GOOD + "{'id': 1}\n", "line 2: not a JSON object: write one {...} on each line"),
+    "cut short": (GOOD + record()[:30], "line 2: not a JSON object"),
+    "not an object": (GOOD + "[1, 2]\n", "line 2: not a JSON object"),
+    "not UTF-8": (GOOD.encode() + b'{"id": "\xff"}\n', "not UTF-8", "save the file as UTF-8"),
+    "empty file": ("", "holds no record: write one JSON object on each line"),
+    "blank lines only": ("\n \n", "holds no record"),
+    "repeated id": (GOOD + record() + GOOD, "line 3: id '0' stands on line 1 already"),
+    "predicate not annotated": (
+        record(annotated_predicates=["born_in"]),
+        "line 1: the triple with predicate 'founded' is not among \"annotated_predicates\"",
+    ),
+    "annotated_predicates not a list": (
+        record(annotated_predicates="founded"),
+        'line 1: "annotated_predicates" must be a list of strings, or absent',
+    ),
+    "nothing to learn": (record(triples=[]), "no training example has a triple"),
+}
+
+# What is appended to config.toml, and the words of the sentence.
+BROKEN_SETTINGS = {
+    "unknown key": ("epoch = 3", "epoch is no setting: did you mean epochs?"),
+    "broken TOML": ("epochs = = 3", "config.toml is not valid TOML", "line"),
+}
+
+# A command, and the words of the sentence.
+BAD_COMMANDS = {
+    "unknown flag": ("train.py --epocs 3", "unknown flag --epocs: did you mean --epochs?"),
+    "wrong type": ("train.py --epochs three", "--epochs = 'three'", "valid integer"),
+    "value out of range": ("train.py --batch_size 0", "--batch_size = '0'", "greater than"),
+    "not a choice": ("train.py --schedule steps", "--schedule = 'steps'", "'linear', 'cosine'"),
+    "run name with a folder": ("train.py --run_name a/b", "--run_name = 'a/b'"),
+    "overlap of whole windows": (
+        "train.py --max_length 32 --window_overlap 32",
+        "window_overlap = 32 leaves no new token in a window of max_length = 32",
+    ),
+    "batch that cannot be split": (
+        "train.py --batch_size 10 --accumulation 4 --run_name new",
+        "a batch of 10 examples can't be split evenly",
+        "make batch_size a multiple of 4",
+    ),
+    "absent training file": ("train.py --train_file no.jsonl", "no.jsonl is not a file: check"),
+    "absent dev file": ("train.py --dev_file sample", "sample is not a file: check the path"),
+    "absent encoder": (
+        "train.py --encoder ./no/folder --run_name new",
+        "encoder = './no/folder' is not a folder",
+    ),
+    "unknown encoder": ("train.py --encoder brt_tiny --run_name new", "encoder = 'brt_tiny'"),
+    "encoder without tokenizer": (
+        "train.py --encoder encoders/no_tokenizer --run_name new",
+        "has neither tokenizer.json nor vocab.txt: save the tokenizer there",
+    ),
+    "encoder without weights": (
+        "train.py --encoder encoders/no_weights --run_name new",
+        "encoder = 'encoders/no_weights' can't be loaded",
+    ),
+    "no TPU": ("train.py --strategy tpu --buckets 1 --run_name new", "no TPU was found"),
+    "finished run": (
+        "train.py --run_name done",
+        "runs/done is a finished run: choose another name with --run_name",
+    ),
+    "unfinished run, other settings": (
+        "train.py --run_name begun --seed 2",
+        "runs/begun was begun with seed = 1, now it is 2: go on with the old value",
+    ),
+    "damaged checkpoint": (
+        "train.py --run_name begun",
+        "checkpoint.npz is damaged",
+        "delete it to begin the run anew",
+    ),
+    "checkpoint of another shape": (
+        "train.py --run_name changed",
+        "checkpoint.npz is of a model of another shape",
+    ),
+    "run that does not exist": (
+        "evaluate.py absent sample/test.jsonl",
+        "absent",
+        "runs/ has begun, changed, damaged, done",
+    ),
+    "run without weights": (
+        "predict.py begun sample/test.jsonl out.jsonl",
+        "begun has no weights yet: let train.py finish one epoch first",
+    ),
+    "damaged weights": (
+        "predict.py damaged sample/test.jsonl out.jsonl",
+        "best.weights.h5 does not fit the model, or is damaged",
+    ),
+    "weights of another shape": (
+        "evaluate.py reshaped sample/test.jsonl",
+        "best.weights.h5 does not fit the model, or is damaged",
+    ),
+    "run without scores": ("predict.py unscored sample/test.jsonl out.jsonl", "scores.json"),
+    "file without triples": ("evaluate.py done plain.jsonl", 'line 1: the field "triples"'),
+    "out is a folder": ("predict.py done sample/test.jsonl sample", "sample is a folder: name"),
+    "out lies in a file": (
+        "predict.py done sample/test.jsonl config.toml/out.jsonl",
+        "config.toml is a file: name another place",
+    ),
+    "compared with another file": (
+        "compare.py done other_data",
+        "done was scored on sample/dev.jsonl and other_data on sample/dev.jsonl, which differ",
+    ),
+    "compared with nothing": ("compare.py done nothing", "nothing is not the folder of a run"),
+    "checked without data": ("check.py --train_file no.jsonl", "no.jsonl is not a file"),
+}
+HIDDEN = ("__pycache__", ".pytest_cache")
+
+
+def contents(folder) -> dict[str, str]:
+    """Return the hash of every file below a folder."""
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not set(HIDDEN) & set(path.parts)
+    }
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    """A project with a short sample and runs in every state of disrepair."""
+    project = bake(ROOT / "templates/relation_extraction", tmp_path_factory.mktemp("bad"))
+    shutil.copytree(ROOT / "templates/common", project / "common", dirs_exist_ok=True)
+    for file in (project / "sample").glob("*.jsonl"):
+        with open(file, encoding="utf-8") as lines:
+            text = "".join(itertools.islice(lines, 24))
+        file.write_text(text, encoding="utf-8")
+    settings = project / "config.toml"
+    for name, value in {"tiny_width": 16, "tiny_layers": 1, "steps": 1, "epochs": 1}.items():
+        text = re.sub(
+            rf"^{name} = \d+", f"{name} = {value}", settings.read_text("utf-8"), flags=re.M
+        )
+        settings.write_text(text, encoding="utf-8")
+    write_encoders(project / "encoders")
+    (project / "plain.jsonl").write_text('{"id": "a", "text": "Ada"}\n', encoding="utf-8")
+    return project
+
+
+@pytest.fixture(scope="module")
+def process(project):
+    process = ProjectProcess(project)
+    done = process.run("train.py", "--run_name", "done")
+    assert done.code == 0, done.err
+    break_runs(project / "runs")
+    yield process
+    process.stop()
+
+
+def write_encoders(folder):
+    """Write folders that look like encoders and lack something."""
+    config = {"model_type": "bert", "hidden_act": "gelu"}
+    for name in ("no_tokenizer", "no_weights"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    words = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n"
+    (folder / "no_weights/vocab.txt").write_text(words, encoding="utf-8")
+
+
+def break_runs(runs):
+    """Copy the finished run, and break each copy in another way."""
+    for name in ("begun", "changed", "damaged", "reshaped", "unscored", "other_data"):
+        shutil.copytree(runs / "done", runs / name)
+    for name in ("begun", "changed"):
+        (runs / name / "scores.json").unlink()
+    (runs / "begun/best.weights.h5").unlink()
+    (runs / "begun/checkpoint.npz").write_bytes(b"PK\x03\x04 cut short")
+    position = dict.fromkeys(("epoch", "step", "updates", "waited"), 0)
+    position |= {"seconds": 0.0, "best": -1.0, "stopped": False}
+    arrays = {f"position/{name}": np.asarray(value) for name, value in position.items()}
+    np.savez(runs / "changed/checkpoint.npz", **arrays, **{"00000": np.zeros(3)})
+    (runs / "damaged/best.weights.h5").write_bytes(b"\x89HDF cut short")
+    (runs / "reshaped/labels.json").write_text('{"predicates": ["a", "b"]}', encoding="utf-8")
+    (runs / "unscored/scores.json").unlink()
+    scores = json.loads((runs / "other_data/scores.json").read_text(encoding="utf-8"))
+    scores["dev"]["data_hash"] = "sha256:0"
+    (runs / "other_data/scores.json").write_text(json.dumps(scores), encoding="utf-8")
+
+
+def assert_refused(process, command, words, **options):
+    """Run a command: one sentence with these words, exit code 1 or 2, every file as it was."""
+    before = contents(process.project.parent)
+    done = process.run(*command, **options)
+    print(done.err)
+    sentences = [line for line in done.err.splitlines() if line.startswith("error: ")]
+    assert done.code in (1, 2) and "Traceback" not in done.err
+    assert len(sentences) == 1 and sentences[0].endswith((".", "?"))
+    for word in words:
+        assert word in sentences[0]
+    assert contents(process.project.parent) == before
+
+
+@pytest.mark.parametrize("name", BROKEN_FILES)
+def test_broken_files(name, process, tmp_path):
+    content, *words = BROKEN_FILES[name]
+    file = tmp_path / "train.jsonl"
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    command = ("train.py", "--run_name", "new", "--train_file", file)
+    place = [] if name == "nothing to learn" else [str(file)]
+    assert_refused(process, command, place + words)
+    assert file.read_bytes() == (content if isinstance(content, bytes) else content.encode())
+
+
+@pytest.mark.parametrize("name", BROKEN_SETTINGS)
+def test_broken_settings_file(name, process):
+    line, *words = BROKEN_SETTINGS[name]
+    config = process.project / "config.toml"
+    text = config.read_text(encoding="utf-8")
+    config.write_text(f"{text}\n{line}\n", encoding="utf-8")
+    try:
+        assert_refused(process, ("train.py", "--run_name", "new"), ["config.toml", *words])
+    finally:
+        config.write_text(text, encoding="utf-8")
+
+
+def test_value_of_the_settings_file_has_its_line(process):
+    config = process.project / "config.toml"
+    text = config.read_text(encoding="utf-8")
+    config.write_text(text.replace("dropout = 0.1", "dropout = 1.1", 1), encoding="utf-8")
+    line = text[: text.index("dropout = ")].count("\n") + 1
+    try:
+        assert_refused(process, ("train.py",), [f"config.toml, line {line}: dropout = 1.1"])
+    finally:
+        config.write_text(text, encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", BAD_COMMANDS)
+def test_bad_commands(name, process):
+    command, *words = BAD_COMMANDS[name]
+    assert_refused(process, command.split(), words)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "train.py --run_name full",
+        "evaluate.py done sample/test.jsonl",
+        "predict.py done sample/test.jsonl out.jsonl",
+        "compare.py done done",
+    ],
+)
+def test_full_disk(command, process):
+    words = ["the disk is full while writing ", "free some space and run the command again"]
+    assert_refused(process, command.split(), words, full_disk=True)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="POSIX permissions")
+def test_out_where_nobody_may_write(process, tmp_path):
+    folder = tmp_path / "closed"
+    folder.mkdir(mode=0o555)
+    place = "/proc" if os.geteuid() == 0 else folder
+    command = ("predict.py", "done", "sample/test.jsonl", f"{place}/out.jsonl")
+    assert_refused(process, command, [f"{place}/out.jsonl can't be "])
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("predict.py", 2),
+        ("compare.py absent", 1),
+        ("train.py --epochs 0", 1),
+    ],
+)
+def test_exit_codes_of_a_process(command, code, project):
+    done = subprocess.run(
+        [sys.executable, *command.split()], cwd=project, capture_output=True, encoding="utf-8"
+    )
+    assert done.returncode == code
+    assert "error: " in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_corrected_command_starts_anew(process):
+    """A refused training leaves no run behind that the next command would have to agree with."""
+    wrong = ("train.py", "--run_name", "corrected", "--batch_size", "10", "--accumulation", "4")
+    assert process.run(*wrong).code == 1
+    done = process.run("train.py", "--run_name", "corrected", "--batch_size", "8")
+    assert done.code == 0, done.err
+    shutil.rmtree(process.project / "runs/corrected")
+
+
+def test_a_disk_that_is_really_full(process, tmp_path):
+    """HDF5 has its own way to fail: the weights don't fit on the disk."""
+    project = tmp_path / "project"
+    shutil.copytree(process.project, project, ignore=shutil.ignore_patterns("runs", *HIDDEN))
+    (project / "runs").mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", str(project / "runs")]
+    if shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("only an administrator may mount a small disk")
+    try:
+        done = subprocess.run(
+            [sys.executable, "train.py"], cwd=project, capture_output=True, encoding="utf-8"
+        )
+        left = [path.name for path in (project / "runs").rglob(".writing-*")]
+    finally:
+        subprocess.run(["umount", str(project / "runs")], check=True)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert "error: the disk is full" in done.stderr and left == []

@@ -1,0 +1,360 @@
+"""check.py: wrong layers and unreachable labels are found by name, the shipped project is sound."""
+
+import functools
+import os
+import shutil
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from conftest import ROOT
+from keras import ops
+
+PROJECT = ROOT / "templates/relation_extraction/{{cookiecutter.project_slug}}"
+sys.path[:0] = [str(ROOT / "templates"), str(PROJECT)]
+
+from task import checks  # noqa: E402
+from task.data import Example, Triple  # noqa: E402
+from task.settings import Settings  # noqa: E402
+
+from common import model_checks  # noqa: E402
+from common.tokens import train_tokenizer  # noqa: E402
+from common.training import TrainingModel  # noqa: E402
+
+LENGTH = 6
+
+
+class Layer(keras.layers.Layer):
+    """A layer that keeps the shape of its inputs."""
+
+    def compute_output_shape(self, input_shape):
+        return input_shape
+
+    def compute_output_spec(self, inputs):
+        return keras.KerasTensor(inputs.shape, "float32")
+
+
+class BooleanMask(Layer):
+    def call(self, inputs):
+        return inputs + tf.reduce_sum(tf.boolean_mask(inputs, inputs > 0))
+
+
+class WhereOfOne(Layer):
+    def call(self, inputs):
+        return inputs + tf.reduce_sum(tf.gather_nd(inputs, tf.where(inputs > 0)))
+
+
+class Unique(Layer):
+    def call(self, inputs):
+        values, _ = tf.unique(tf.reshape(tf.stop_gradient(inputs), [-1]))
+        return inputs + tf.reduce_sum(values)
+
+
+class PythonFunction(Layer):
+    def call(self, inputs):
+        return tf.ensure_shape(tf.py_function(np.abs, [inputs], tf.float32), inputs.shape)
+
+
+class NumpyFunction(Layer):
+    def call(self, inputs):
+        return tf.ensure_shape(tf.numpy_function(np.abs, [inputs], tf.float32), inputs.shape)
+
+
+class SliceByValue(Layer):
+    def call(self, inputs):
+        longest = tf.cast(tf.reduce_max(inputs), tf.int32)
+        return inputs + tf.reduce_sum(inputs[:, :longest])
+
+
+class UniqueInLoop(Layer):
+    def call(self, inputs):
+        def add(index, total):
+            values, _ = tf.unique(tf.reshape(tf.cast(inputs, tf.int32), [-1]))
+            return index + 1, total + tf.cast(tf.size(values), tf.float32)
+
+        return inputs + tf.while_loop(lambda index, _: index < 3, add, (0, 0.0))[1]
+
+
+class NoGradient(Layer):
+    def call(self, inputs):
+        values, _ = tf.unique(tf.reshape(inputs, [-1]))
+        return inputs + tf.reduce_sum(values)
+
+
+class Words(Layer):
+    def call(self, inputs):
+        numbers = tf.strings.to_number(tf.strings.as_string(inputs))
+        return inputs + tf.stop_gradient(numbers)
+
+
+class Static(Layer):
+    """Everything that looks dynamic and is not: three-argument where, top_k, a loop."""
+
+    def call(self, inputs):
+        best, _ = tf.math.top_k(inputs, 2)
+        kept = tf.where(inputs > 0, inputs, 0.0)
+        _, total = tf.while_loop(
+            lambda index, _: index < 3, lambda i, t: (i + 1, t + kept), (0, kept)
+        )
+        return (
+            total
+            + tf.reduce_sum(best, axis=-1, keepdims=True)
+            + inputs[:, : LENGTH // 2, :1][:, :1]
+        )
+
+
+class Normalised(Layer):
+    """Divides by the mean of the batch: wrong on replicas."""
+
+    def call(self, inputs):
+        return inputs / (1.0 + ops.mean(ops.abs(inputs), axis=0, keepdims=True))
+
+
+class Scaled(Layer):
+    """Forgets its argument in get_config, which Keras can't know about."""
+
+    def __init__(self, factor=1.0, **kwargs):
+        super().__init__(**kwargs)
+        self.factor = factor
+
+    def call(self, inputs):
+        return inputs * self.factor
+
+    def get_config(self):
+        config = super().get_config()
+        config.pop("factor", None)
+        return config
+
+
+class Needy(Layer):
+    """Can't be built from what get_config returns."""
+
+    def __init__(self, table, **kwargs):
+        super().__init__(**kwargs)
+        self.table = table
+
+    def call(self, inputs):
+        return inputs
+
+    def get_config(self):
+        return {"name": self.name}
+
+
+class Unbuilt(Layer):
+    """Holds a layer that it never calls."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.spare = Static(name="spare")
+
+    def build(self, input_shape):
+        pass
+
+    def call(self, inputs):
+        return inputs
+
+
+class SumLoss(keras.layers.Layer):
+    def call(self, inputs):
+        return ops.sum(ops.square(inputs), axis=(1, 2))
+
+
+class MeanLoss(keras.layers.Layer):
+    def call(self, inputs):
+        return ops.mean(ops.square(inputs))
+
+
+class SpreadMeanLoss(keras.layers.Layer):
+    def call(self, inputs):
+        return ops.mean(ops.square(inputs)) + 0.0 * ops.sum(inputs, axis=(1, 2))
+
+
+def build(culprit=None, loss=SumLoss):
+    """Return a small training model with one layer of the zoo in it."""
+    keras.utils.set_random_seed(1)
+    ids = keras.Input((None,), dtype="int32", name="ids")
+    hidden = keras.layers.Embedding(20, 4, name="embedding")(ids)
+    hidden = keras.layers.Dropout(0.5, name="dropout")(hidden)
+    hidden = keras.layers.Dense(4, name="dense")(hidden)
+    if culprit is not None:
+        hidden = culprit(name="culprit")(hidden)
+    hidden = keras.layers.Dense(4, name="dense_1")(hidden)
+    return TrainingModel({"ids": ids}, {"loss_1": loss(name="loss_1")(hidden)}, name="training")
+
+
+def build_compiled(*arguments):
+    """Return the same, compiled."""
+    model = build(*arguments)
+    model.compile(optimizer=keras.optimizers.SGD(0.01))
+    return model
+
+
+@pytest.fixture
+def batch():
+    """Five examples, and three that fill the batch up."""
+    weight = np.array([0.2] * 5 + [0.0] * 3, np.float32)
+    random = np.random.default_rng(1)
+    ids = random.integers(0, 20, (model_checks.BATCH_SIZE, LENGTH)).astype(np.int32)
+    return {"ids": ids, "loss_weight": weight}
+
+
+@pytest.mark.parametrize(
+    ("layer", "operation"),
+    [
+        (BooleanMask, "operation Where"),
+        (WhereOfOne, "operation Where"),
+        (Unique, "operation Unique"),
+        (PythonFunction, "operation EagerPyFunc"),
+        (NumpyFunction, "operation PyFunc"),
+        (SliceByValue, "unknown shape of StridedSlice"),
+        (UniqueInLoop, "operation Unique"),
+        (Words, "operation AsString"),
+    ],
+)
+def test_dynamic_layers_are_named(layer, operation, batch):
+    findings = model_checks.find_dynamic_shapes(build(layer), batch)
+    assert [finding.what.partition(":")[0] for finding in findings] == ["layer training/culprit"]
+    assert operation in findings[0].what
+
+
+def test_a_layer_without_gradient_is_named(batch):
+    error, warning = model_checks.find_dynamic_shapes(build(NoGradient), batch)
+    assert error.level == "error" and "Unique" in error.what
+    assert warning.what == "layer training/culprit: operation Unique"
+
+
+def test_static_layers_have_no_finding(batch):
+    assert model_checks.find_dynamic_shapes(build(Static), batch) == []
+    assert model_checks.find_config_faults(build(Static), batch) == []
+    assert model_checks.find_split_faults(build(Static), batch) == []
+
+
+@pytest.mark.parametrize(
+    ("layer", "what"),
+    [
+        (functools.partial(keras.layers.Lambda, lambda x: 2 * x), "can't be rebuilt"),
+        (functools.partial(Needy, object()), "can't be rebuilt"),
+        (functools.partial(Scaled, 3.0), "other outputs in a clone"),
+    ],
+)
+def test_layers_without_a_right_config_are_named(layer, what, batch):
+    (finding,) = model_checks.find_config_faults(build(layer), batch)
+    assert finding.level == "error"
+    assert finding.what.startswith("layer culprit") and what in finding.what
+
+
+@pytest.mark.parametrize(
+    ("layer", "loss", "name"),
+    [
+        (None, MeanLoss, "loss_1"),
+        (None, SpreadMeanLoss, "loss_1"),
+        (Normalised, SumLoss, "culprit"),
+        (keras.layers.BatchNormalization, SumLoss, "culprit"),
+    ],
+)
+def test_layers_that_mix_examples_are_named(layer, loss, name, batch):
+    (finding,) = model_checks.find_split_faults(build(layer, loss), batch)
+    assert finding.level == "error" and finding.what.startswith(f"layer {name} ")
+
+
+def test_checking_leaves_the_model_as_it_was(batch):
+    model = build(Normalised)
+    before = model.get_weights()
+    model_checks.find_split_faults(model, batch)
+    assert model.get_layer("dropout").rate == 0.5
+    assert not any("call" in vars(layer) for layer in model.layers)
+    for old, new in zip(before, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
+def test_an_unbuilt_layer_is_named(batch):
+    (finding,) = model_checks.find_replica_faults(build(Unbuilt), batch, build_compiled)
+    assert finding.what == "layer culprit/spare is never built"
+
+
+def test_two_replicas_differ_where_a_layer_mixes_examples(batch):
+    wrong = functools.partial(build_compiled, Normalised)
+    (finding,) = model_checks.find_replica_faults(build(Normalised), batch, wrong)
+    assert finding.what.startswith("weights differ by")
+
+
+TEXTS = ["ada founded zenco in 1999", "zenco of ada", "bob founded acme", "acme of bob, ada"]
+
+
+def reach(example):
+    settings = Settings(max_length=16, window_overlap=4)
+    tokenizer = train_tokenizer(4 * TEXTS, 100)
+    return checks.measure_reach([example], tokenizer, ["founded"], settings)
+
+
+def founded(subject, object_, text=TEXTS[0], predicate="founded"):
+    return Example("a", text, (Triple(subject, predicate, object_),), None, 7)
+
+
+def test_oracle_is_perfect_where_everything_is_aligned():
+    found = reach(founded((0, 3), (12, 17)))
+    assert (found.oracle["f1"], found.spans, found.windows) == (1.0, 2, 1)
+    assert checks.find_reach_faults("train.jsonl", found) == []
+
+
+def test_unaligned_spans_are_found_with_their_line():
+    found = reach(founded((0, 3), (12, 16)))
+    assert found.oracle["f1"] == 0
+    unaligned, oracle = checks.find_reach_faults("train.jsonl", found)
+    assert unaligned.where == "train.jsonl, line 7, [12, 16] 'zenc' for one"
+    assert (oracle.level, "1 triples are lost" in oracle.where) == ("error", True)
+
+
+def test_triples_beyond_every_window_are_found():
+    text = "ada " + "founded " * 30 + "zenco"
+    found = reach(founded((0, 3), (len(text) - 5, len(text)), text))
+    assert found.windows > 1 and len(found.tokens) == 1
+    apart, _ = checks.find_reach_faults("train.jsonl", found)
+    assert apart.what.startswith("triples whose spans never share a window: 1")
+
+
+@pytest.fixture
+def project(tmp_path):
+    """The project as baked: with default answers."""
+    from generator.bake import bake
+
+    project = bake(ROOT / "templates/relation_extraction", tmp_path)
+    shutil.copytree(ROOT / "templates/common", project / "common", dirs_exist_ok=True)
+    return project
+
+
+def run_check(project, *flags):
+    return subprocess.run(
+        [sys.executable, str(project / "check.py"), *flags],
+        capture_output=True,
+        encoding="utf-8",
+        env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+    )
+
+
+def test_the_shipped_project_is_sound(project):
+    files = sorted(project.rglob("*.jsonl"))
+    done = run_check(project)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr and "UserWarning" not in done.stderr
+    assert done.stdout.splitlines()[-1] == "sound"
+    assert done.stdout.count("F1 1.0000") == 3
+    assert sorted(project.rglob("*.jsonl")) == files and not (project / "runs").exists()
+
+
+def test_a_leak_is_an_error(project):
+    """The model is wrong, too: the batches lack an input."""
+    first = (project / "sample/dev.jsonl").read_text(encoding="utf-8").splitlines()[0]
+    with open(project / "sample/train.jsonl", "a", encoding="utf-8") as file:
+        file.write(first + "\n")
+    data = project / "task/data.py"
+    code = data.read_text(encoding="utf-8")
+    data.write_text(code.replace('batch["annotated"]', 'batch["noted"]'), encoding="utf-8")
+    done = run_check(project)
+    assert done.returncode == 1, done.stderr
+    assert "error: texts of sample/dev.jsonl that stand in sample/train.jsonl too: 1" in done.stdout
+    assert "missing keys ['annotated'], keys that no input reads ['noted']" in done.stdout
+    assert done.stdout.splitlines()[-1] == "2 errors, 0 warnings"

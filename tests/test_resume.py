@@ -1,0 +1,147 @@
+"""A run that is killed and started again ends as if nothing had happened."""
+
+import json
+import shutil
+import signal
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from conftest import ROOT
+from projects import TEMPLATES, bake_project, flags, run, shorten
+
+WORKER = ROOT / "tests" / "replica_worker.py"
+STEPS = 6  # an epoch: 90 examples in batches of 16, the last of 10
+# Dropout is on; the settings leave its seeds no other way than through the checkpoint.
+SETTINGS = {"epochs": 3, "batch_size": 16, "dropout": 0.1, "attention_dropout": 0.1}
+KILLS = {
+    # The checkpoint is of update 8 = epoch 1, step 2; two more updates are lost.
+    "in_mid_epoch": {"plan": {"kill_at": 10}, "checkpoint_steps": 4},
+    # The checkpoint is of the end of epoch 0.
+    "before_the_first_of_an_epoch": {"plan": {"kill_at": 8}, "checkpoint_steps": 100},
+    # A checkpoint falls due at the last step of an epoch, and the scoring after it is not survived.
+    "in_scoring": {"plan": {"kill_in_scoring": 2 * STEPS}, "checkpoint_steps": STEPS},
+}
+
+
+@pytest.fixture(scope="module", params=TEMPLATES)
+def project(request, tmp_path_factory) -> Path:
+    project = bake_project(request.param, tmp_path_factory.mktemp("project"))
+    shorten(project, {"train": 90, "dev": 12})
+    return project
+
+
+@pytest.fixture(scope="module")
+def whole(project) -> Path:
+    """The folder of an uninterrupted run."""
+    run("train.py", *flags(run_name="whole", **SETTINGS), cwd=project)
+    return project / "runs" / "whole"
+
+
+def kill(project: Path, name: str, folder: Path, plan: dict, **settings) -> None:
+    """Start a run that is killed."""
+    path = folder / f"{name}.json"
+    path.write_text(json.dumps(plan), encoding="utf-8")
+    arguments = flags(run_name=name, **SETTINGS, **settings)
+    result = run(WORKER, project, path, *arguments, cwd=folder, check=False)
+    assert result.returncode == -signal.SIGKILL, f"{result.stdout}\n{result.stderr}"
+
+
+def weights(folder: Path) -> dict[str, np.ndarray]:
+    arrays = {}
+    with h5py.File(folder / "best.weights.h5") as file:
+        file.visititems(
+            lambda name, item: (
+                arrays.update({name: item[()]}) if isinstance(item, h5py.Dataset) else None
+            )
+        )
+    return arrays
+
+
+def rows(folder: Path) -> list[dict]:
+    """Return metrics.jsonl without what a clock says."""
+    lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    return [
+        {name: value for name, value in json.loads(line).items() if "second" not in name}
+        for line in lines
+    ]
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
+@pytest.mark.parametrize("name", KILLS)
+def test_killed_run_ends_like_an_uninterrupted_one(project, whole, name, tmp_path):
+    every = KILLS[name]["checkpoint_steps"]
+    kill(project, name, tmp_path, KILLS[name]["plan"], checkpoint_steps=every)
+    folder = project / "runs" / name
+    assert (folder / "checkpoint.npz").is_file()
+    assert "finished" not in json.loads((folder / "scores.json").read_text(encoding="utf-8"))
+    # From another folder: the run is found all the same.
+    again = flags(run_name=name, **SETTINGS, checkpoint_steps=every)
+    run(project / "train.py", *again, cwd=tmp_path)
+    expected, found = weights(whole), weights(folder)
+    assert expected.keys() == found.keys() and expected
+    largest = max(np.abs(expected[key] - found[key]).max() for key in expected)
+    print(f"{name}: largest difference of a weight {largest:.1e}")
+    assert largest < 1e-7
+    assert [row["step"] for row in rows(folder)] == [STEPS, 2 * STEPS, 3 * STEPS]
+    for row, other in zip(rows(folder), rows(whole), strict=True):
+        assert row == pytest.approx(other, rel=1e-6)
+    scores = [json.loads((f / "scores.json").read_text(encoding="utf-8")) for f in (folder, whole)]
+    assert scores[0]["dev"] == scores[1]["dev"] and scores[0]["epochs"] == scores[1]["epochs"]
+    predictions = [(f / "predictions" / "dev.jsonl").read_bytes() for f in (folder, whole)]
+    assert predictions[0] == predictions[1]
+    assert not (folder / "checkpoint.npz").exists()
+
+
+def refusal(project: Path, **settings) -> str:
+    """Return the one sentence that train.py refuses with."""
+    result = run("train.py", *flags(**SETTINGS, **settings), cwd=project, check=False)
+    assert result.returncode == 1, f"{result.stdout}\n{result.stderr}"
+    assert "Traceback" not in result.stderr
+    sentence = result.stderr.strip().splitlines()[-1]
+    assert sentence.startswith("error: ")
+    return sentence
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_finished_run_is_refused(project, whole):
+    before = contents(whole)
+    sentence = refusal(project, run_name="whole")
+    assert "runs/whole is a finished run" in sentence and "--overwrite" in sentence
+    assert contents(whole) == before
+
+
+@pytest.fixture(scope="module")
+def unfinished(project, whole, tmp_path_factory) -> Path:
+    """A copy of the run as it was before its end."""
+    folder = whole.with_name("unfinished")
+    kill(
+        project,
+        "unfinished",
+        tmp_path_factory.mktemp("plan"),
+        {"kill_at": 3},
+        checkpoint_steps=2,
+    )
+    return folder
+
+
+def test_other_settings_are_refused(project, unfinished):
+    before = contents(unfinished)
+    sentence = refusal(project, run_name="unfinished", learning_rate=0.5)
+    assert "learning_rate = 0.001, now it is 0.5" in sentence
+    assert contents(unfinished) == before
+
+
+def test_torn_checkpoint_gets_its_sentence(project, unfinished):
+    torn = unfinished.with_name("torn")
+    shutil.copytree(unfinished, torn)
+    whole_bytes = (torn / "checkpoint.npz").read_bytes()
+    for size in (0, 10, len(whole_bytes) // 2, len(whole_bytes) - 30):
+        (torn / "checkpoint.npz").write_bytes(whole_bytes[:size])
+        sentence = refusal(project, run_name="torn")
+        assert "checkpoint.npz is damaged" in sentence and "delete it" in sentence
+        assert (torn / "checkpoint.npz").read_bytes() == whole_bytes[:size]
