@@ -71,8 +71,9 @@ def predicted_per_second(parts: SimpleNamespace, together: bool) -> float:
             are pushed to refuse nearly everything, as a trained model does.
         together: in batches, or one record after the other.
     """
-    from common.prediction import Predictor
     from task.decode import decode_window, predict_triples
+
+    from common.prediction import Predictor
 
     refuse_most(parts)
     examples = parts.dev_examples if together else parts.dev_examples[:SINGLE]

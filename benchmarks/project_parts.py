@@ -32,14 +32,15 @@ def load_parts(arguments: Namespace) -> SimpleNamespace:
         arguments: `project`, `data`, `encoder`.
     """
     sys.path.insert(0, str(arguments.project.resolve()))
-    import common  # noqa: F401  (quietens TensorFlow before it is imported)
     import keras
-    from common.encoder import load_encoder, load_tokenizer
-    from common.optimizers import make_optimizer
-    from common.settings import project_path, read_settings
     from task.data import collect_predicates, make_generator, read_examples
     from task.model import build_models
     from task.settings import Settings
+
+    import common  # noqa: F401  (quietens TensorFlow before it is imported)
+    from common.encoder import load_encoder, load_tokenizer
+    from common.optimizers import make_optimizer
+    from common.settings import project_path, read_settings
 
     flags = ["--encoder", str(Path(arguments.encoder).resolve())] if arguments.encoder else []
     settings = read_settings(Settings, flags)

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+
 from generator.baselines import find_baselines
 from generator.paths import ROOT
 

@@ -18,7 +18,7 @@ from common.run_folder import circumstances, finish_run, open_run
 from common.settings import project_path, read_settings
 from common.strategy import make_strategy, scale_to_replicas
 from common.training import fit
-from task.data import TripleGenerator, collect_predicates, read_examples
+from task.data import collect_predicates, make_generator, read_examples
 from task.evaluation import evaluate, find_errors
 from task.model import build_models
 from task.settings import Settings
@@ -28,8 +28,9 @@ from task.settings import Settings
 def main() -> None:
     """Read, encode, build, train, score, report."""
     settings = read_settings(Settings)
+    dev_path = project_path(settings.dev_file)
     train_examples = read_examples(project_path(settings.train_file))
-    dev_examples = read_examples(project_path(settings.dev_file))
+    dev_examples = read_examples(dev_path)
     predicates = collect_predicates(train_examples)
     run = open_run(settings)
     print(settings.describe())
@@ -42,42 +43,30 @@ def main() -> None:
     with strategy.scope():
         encoder = load_encoder(settings, tokenizer)
         training_model, inference_model = build_models(encoder, len(predicates), settings)
-    save_encoder(run.folder, encoder, tokenizer)
-    write_json(run.folder / "labels.json", {"predicates": predicates})
-
-    make_generator = functools.partial(
-        TripleGenerator,
-        tokenizer=tokenizer,
-        predicates=predicates,
-        encoder_inputs=[tensor.name for tensor in encoder.inputs],
-        entity_heads=settings.entity_heads,
-        max_length=settings.max_length,
-        window_overlap=settings.window_overlap,
-        buckets=settings.buckets,
-        progress="encode",
+    inputs = [tensor.name for tensor in encoder.inputs]
+    encoding = (settings, tokenizer, predicates, inputs)
+    train = make_generator(train_examples, *encoding, batch_size=batch_size, seed=settings.seed)
+    dev = make_generator(
+        dev_examples, *encoding, batch_size=settings.prediction_batch_size, labels=False
     )
-    train = make_generator(train_examples, batch_size=batch_size, seed=settings.seed)
-    dev = make_generator(dev_examples, batch_size=settings.prediction_batch_size, labels=False)
     train.check_keys(training_model)
 
     with strategy.scope():
         optimizer = make_optimizer(settings, encoder, settings.epochs * len(train), rate_factor)
-        training_model.compile(
-            optimizer=optimizer,
-            accumulation=settings.accumulation,
-            compile_gradients=settings.xla,
-        )
-        optimizer.build(training_model.trainable_variables)
-        run.restore(training_model)
+        training_model.compile(optimizer, settings.accumulation, compile_gradients=settings.xla)
+    run.begin()
+    save_encoder(run.folder, encoder, tokenizer)
+    write_json(run.folder / "labels.json", {"predicates": predicates})
+    run.restore(training_model)
     predictor = Predictor(inference_model, strategy)
-    dev_path = project_path(settings.dev_file)
     score_dev = functools.partial(evaluate, predictor, dev, dev_path, shown=settings.shown_examples)
-    evaluator = Evaluator(
-        run, score_dev, inference_model, "f1", circumstances(settings), len(train), settings
-    )
-    counter = PositionCounter(run, settings.steps)
-    checkpoint = Checkpoint(run, settings.checkpoint_steps)
-    fit(training_model, train, run.position, settings.epochs, [counter, evaluator, checkpoint])
+    facts = circumstances(settings)
+    callbacks = [
+        PositionCounter(run, settings.steps),
+        Evaluator(run, score_dev, inference_model, "f1", facts, train, settings),
+        Checkpoint(run, settings.checkpoint_steps),
+    ]
+    fit(training_model, train, run.position, settings.epochs, callbacks)
 
     predictions = finish_run(run)
     write_report(run.folder, "Relation extraction", find_errors(dev_examples, predictions))

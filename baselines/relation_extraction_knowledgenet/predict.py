@@ -7,7 +7,7 @@ import argparse
 from pathlib import Path
 
 from common.errors import command
-from common.files import write_json_lines
+from common.files import check_destination, write_json_lines
 from task.data import read_examples
 from task.decode import above, predict_triples, prediction_records
 from task.loading import load_run
@@ -22,6 +22,7 @@ def main() -> None:
     parser.add_argument("out", type=Path, help="file to write, JSON Lines")
     arguments = parser.parse_args()
 
+    check_destination(arguments.out)
     examples = read_examples(arguments.file, require_triples=False)
     model = load_run(arguments.run)
     candidates = predict_triples(model.predictor, model.generator(examples), progress="predict")

@@ -37,7 +37,10 @@ def main() -> None:
     )
     write_json(
         model.folder / "scores.json",
-        {**read_scores(model.folder), arguments.file.stem: {**scores, **circumstances(model.settings)}},
+        {
+            **read_scores(model.folder),
+            arguments.file.stem: {**scores, **circumstances(model.settings)},
+        },
     )
     print(f"{'predicate':<32}{'precision':>10}{'recall':>10}{'F1':>10}{'gold':>8}")
     for predicate, row in [*sorted(scores["per_predicate"].items()), ("all", scores)]:

@@ -1,4 +1,4 @@
-"""Settings: config.toml, overridden by flags; everything is checked and unknown keys are refused."""
+"""Settings: config.toml, overridden by flags; all is checked and unknown keys are refused."""
 
 import difflib
 import re
@@ -91,6 +91,11 @@ class CommonSettings(BaseSettings):
             raise ValueError(
                 f"window_overlap = {self.window_overlap} leaves no new token in a window of "
                 f"max_length = {self.max_length}: set window_overlap lower"
+            )
+        if self.strategy == "tpu" and self.buckets != 1:
+            raise ValueError(
+                f"buckets = {self.buckets}, but a TPU compiles minutes for each length: set "
+                "buckets = 1 with strategy = tpu"
             )
         return self
 

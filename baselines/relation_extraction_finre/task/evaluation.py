@@ -65,7 +65,9 @@ def describe(example: Example, predicted: Sequence[Triple], most: int = 8) -> st
         more = [f"and {len(triples) - most} more"] if len(triples) > most else []
         return "; ".join(listed + more)
 
-    return f"{example.text}\n  gold:      {words(example.triples)}\n  predicted: {words(predicted)}\n"
+    return (
+        f"{example.text}\n  gold:      {words(example.triples)}\n  predicted: {words(predicted)}\n"
+    )
 
 
 def find_errors(examples: Sequence[Example], predictions: Sequence[dict]) -> list[ErrorExample]:

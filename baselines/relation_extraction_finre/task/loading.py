@@ -3,13 +3,16 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from tokenizers import Tokenizer
+
 from common.encoder import restore_encoder
+from common.errors import InputError
 from common.files import read_json
 from common.prediction import Predictor
 from common.run_folder import find_run, load_best, read_scores
 from common.settings import saved_settings
 from common.strategy import make_strategy
-from task.data import Example, TripleGenerator
+from task.data import Example, TripleGenerator, make_generator
 from task.model import build_models
 from task.settings import Settings
 
@@ -23,23 +26,19 @@ class TrainedModel:
     predictor: Predictor
     predicates: list[str]
     threshold: float
-    tokenizer: object
+    tokenizer: Tokenizer
     encoder_inputs: list[str]
 
     def generator(self, examples: list[Example]) -> TripleGenerator:
         """Return batches of examples to predict."""
-        return TripleGenerator(
+        return make_generator(
             examples,
+            self.settings,
             self.tokenizer,
             self.predicates,
             self.encoder_inputs,
-            self.settings.entity_heads,
-            self.settings.max_length,
-            self.settings.window_overlap,
-            labels=False,
-            progress="encode",
             batch_size=self.settings.prediction_batch_size,
-            buckets=self.settings.buckets,
+            labels=False,
         )
 
 
@@ -55,6 +54,11 @@ def load_run(path: str) -> TrainedModel:
     folder = find_run(path)
     settings = saved_settings(Settings, read_json(folder / "config.json"))
     predicates = read_json(folder / "labels.json")["predicates"]
+    threshold = read_scores(folder).get("dev", {}).get("threshold")
+    if threshold is None:
+        raise InputError(
+            f"{folder / 'scores.json'} is missing or has no threshold: restore it, or train again."
+        )
     strategy = make_strategy(settings.strategy, settings.logical_devices)
     with strategy.scope():
         encoder, tokenizer = restore_encoder(folder)
@@ -65,7 +69,7 @@ def load_run(path: str) -> TrainedModel:
         settings=settings,
         predictor=Predictor(inference_model, strategy),
         predicates=predicates,
-        threshold=read_scores(folder)["dev"]["threshold"],
+        threshold=threshold,
         tokenizer=tokenizer,
         encoder_inputs=[tensor.name for tensor in encoder.inputs],
     )

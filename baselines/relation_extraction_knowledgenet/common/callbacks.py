@@ -10,6 +10,7 @@ import keras
 import tensorflow as tf
 
 from common.files import write_json, write_json_lines, write_whole
+from common.generator import Generator
 from common.run_folder import Run, read_scores
 from common.settings import CommonSettings
 
@@ -38,7 +39,7 @@ class Evaluator(keras.callbacks.Callback):
         inference_model: whose weights are kept.
         monitor: the score that decides.
         facts: what a score must be read with; from `circumstances`.
-        steps_per_epoch: steps of an epoch.
+        generator: of the training examples.
         settings: `evaluate_steps`, `patience`.
     """
 
@@ -49,7 +50,7 @@ class Evaluator(keras.callbacks.Callback):
         inference_model: keras.Model,
         monitor: str,
         facts: dict,
-        steps_per_epoch: int,
+        generator: Generator,
         settings: CommonSettings,
     ):
         super().__init__()
@@ -60,7 +61,7 @@ class Evaluator(keras.callbacks.Callback):
         self.facts = facts
         self.evaluate_steps = settings.evaluate_steps
         self.patience = settings.patience
-        self.steps_per_epoch = steps_per_epoch
+        self.generator = generator
         self.writer = tf.summary.create_file_writer(str(run.folder / "tensorboard"))
 
     def on_epoch_begin(self, epoch, logs=None):
@@ -82,11 +83,11 @@ class Evaluator(keras.callbacks.Callback):
         evaluation = self.evaluate()
         numbers = {k: v for k, v in evaluation.scores.items() if isinstance(v, int | float)}
         row = {
-            "epoch": round(position.epoch + position.step / self.steps_per_epoch, 4),
+            "epoch": round(position.epoch + position.step / len(self.generator), 4),
             "step": position.updates,
             **{name: float(value) for name, value in (logs or {}).items()},
             "learning_rate": float(self.model.optimizer.learning_rate),
-            "seconds_per_step": seconds / max(steps, 1),
+            "examples_per_second": steps * self.generator.batch_size / seconds,
             **{f"dev_{name}": value for name, value in numbers.items()},
         }
         if not math.isfinite(row.get("loss", 0.0)):
@@ -169,7 +170,8 @@ class Checkpoint(keras.callbacks.Callback):
         self.every = every
 
     def on_train_batch_end(self, batch, logs=None):
-        if self.run.position.updates % self.every == 0:
+        # The last step of an epoch is written after its scores, by `on_epoch_end`.
+        if self.run.position.updates % self.every == 0 and batch + 1 < self.params["steps"]:
             self.run.save(self.model)
 
     def on_epoch_end(self, epoch, logs=None):

@@ -40,7 +40,9 @@ class Predictor:
         dataset = self.strategy.experimental_distribute_dataset(generator.to_prediction_dataset())
         plan = generator.plan(None)
         names = [tensor.name for tensor in self.model.inputs]
-        bar = tqdm(plan, desc=progress, disable=not progress, leave=False, unit="batch")
+        bar = tqdm(
+            plan, desc=progress, disable=None if progress else True, leave=False, unit="batch"
+        )
         for (examples, _), batch in zip(bar, dataset, strict=False):
             outputs = self.forward({name: batch[name] for name in names})
             yield (

@@ -39,16 +39,24 @@ class TrainingModel(keras.Model):
     micro-batches, are therefore those of the whole batch, full or ragged.
     """
 
-    def compile(self, accumulation: int = 1, compile_gradients: bool = False, **kwargs):
+    def compile(
+        self,
+        optimizer: keras.optimizers.Optimizer,
+        accumulation: int = 1,
+        compile_gradients: bool = False,
+        **kwargs,
+    ):
         """Configure the step.
 
         Args:
+            optimizer: built here, so that a checkpoint finds all its variables.
             accumulation: micro-batches in one step: memory of one, gradient of all.
             compile_gradients: compile the gradient with XLA, once for each shape of a batch.
             **kwargs: as in `keras.Model.compile`.
         """
         # Only the gradient: XLA can't compile the sum over replicas on a CPU.
-        super().compile(jit_compile=False, **kwargs)
+        super().compile(optimizer, jit_compile=False, **kwargs)
+        optimizer.build(self.trainable_variables)
         self.accumulation = accumulation
         self.loss_means = [MeanLoss("loss")] + [
             MeanLoss(name) for name in self.output_names if len(self.output_names) > 1
@@ -97,9 +105,7 @@ class TrainingModel(keras.Model):
         def add(index, sums, losses):
             micro_batch = {name: array[index] for name, array in micro_batches.items()}
             for name, array in batch.items():
-                micro_batch[name] = tf.ensure_shape(
-                    micro_batch[name], [None, *array.shape[1:]]
-                )
+                micro_batch[name] = tf.ensure_shape(micro_batch[name], [None, *array.shape[1:]])
             gradients, micro_losses = self.gradients(micro_batch)
             sums = [total + gradient for total, gradient in zip(sums, gradients, strict=True)]
             losses = {
@@ -115,6 +121,12 @@ class TrainingModel(keras.Model):
             parallel_iterations=1,
         )
         return sums, {name: array.concat() for name, array in losses.items()}
+
+    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
+        """Skip the trial call of `fit` under a strategy: everything is built already.
+
+        It takes the whole batch, `loss_weight` too, for the inputs of the model.
+        """
 
     def train_step(self, batch: dict) -> dict:
         """Update the weights by one batch; called by `fit` in each replica."""

@@ -12,6 +12,9 @@ from common.files import read_json, write_json
 from common.settings import CommonSettings, project_path
 from common.tokens import load_tokenizer_file, train_tokenizer
 
+# The names of the approximation by tanh in the config.json of Hugging Face.
+TANH_GELUS = ("gelu_new", "gelu_fast", "gelu_pytorch_tanh")
+
 
 @keras.saving.register_keras_serializable("common")
 class BertEncoder(keras_hub.models.BertBackbone):
@@ -101,6 +104,7 @@ def load_encoder(settings: CommonSettings, tokenizer: Tokenizer) -> keras.Model:
             name="encoder",
         )
     folder = local_folder(settings.encoder)
+    exact_gelu = uses_exact_gelu(folder) if folder else False
     try:
         loaded = keras_hub.models.Backbone.from_preset(str(folder or settings.encoder))
     except Exception as error:  # KerasHub raises whatever its downloaders and converters raise
@@ -117,17 +121,32 @@ def load_encoder(settings: CommonSettings, tokenizer: Tokenizer) -> keras.Model:
         )
     if type(loaded) is not keras_hub.models.BertBackbone:
         return loaded
-    exact = folder is not None and read_json(folder / "config.json").get("hidden_act") == "gelu"
     config = {
         **loaded.get_config(),
         "dropout": settings.dropout,
         "attention_dropout": settings.attention_dropout,
-        "exact_gelu": exact,
+        "exact_gelu": exact_gelu,
         "name": "encoder",
     }
     encoder = BertEncoder.from_config(config)
     encoder.set_weights(loaded.get_weights())
     return encoder
+
+
+def uses_exact_gelu(folder: Path) -> bool:
+    """Tell which GELU a model in Hugging Face format was trained with.
+
+    Raises:
+        InputError: a BERT with another activation, which KerasHub would replace silently.
+    """
+    config = read_json(folder / "config.json")
+    activation = config.get("hidden_act", "gelu")
+    if config["model_type"] == "bert" and activation not in {"gelu", *TANH_GELUS}:
+        raise InputError(
+            f"{folder / 'config.json'}: hidden_act = {activation!r}, but BERT is computed with "
+            "GELU here: choose an encoder that was trained with it."
+        )
+    return activation == "gelu"
 
 
 def save_encoder(folder: Path, encoder: keras.Model, tokenizer: Tokenizer) -> None:

@@ -65,13 +65,33 @@ def write_whole(path: str | Path, write: Callable[[Path], None]) -> None:
         write: receives the path of the temporary file, which has the same suffixes.
     """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".writing-") as folder:
-        temporary = Path(folder) / path.name
-        write(temporary)
-        with open(temporary, "rb+") as file:
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".writing-") as folder:
+            temporary = Path(folder) / path.name
+            write(temporary)
+            with open(temporary, "rb+") as file:
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+    except OSError as error:
+        error.filename, error.filename2 = str(path), None  # the temporary one says nothing
+        raise
+
+
+def check_destination(path: str | Path) -> None:
+    """Find out whether a file can be written before the work that fills it.
+
+    Raises:
+        InputError: it is a folder, or lies in a file or where nobody may write.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise InputError(f"{path} is a folder: name a file in it.")
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
+    if not folder.is_dir():
+        raise InputError(f"{path} can't be written, as {folder} is a file: name another place.")
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"{path} can't be written: you may not write to {folder}.")
 
 
 def write_text(path: str | Path, text: str) -> None:

@@ -107,7 +107,12 @@ class Generator:
         return self.dataset_of(lambda: self.batches(None))
 
     def dataset_of(self, stream) -> tf.data.Dataset:
-        """Wrap a generator function; from_generator copies, so no array is ever written to."""
+        """Wrap a generator function; TensorFlow gets copies, in whose memory it may compute."""
+
+        def copies() -> Iterator[Batch]:
+            for batch in stream():
+                yield {name: np.array(array) for name, array in batch.items()}
+
         first, length = self.plan(None)[0]
         example = self.make_batch(np.resize(first, self.batch_size), length)
         longer = self.make_batch(np.resize(first, self.batch_size), length + 1)
@@ -123,7 +128,7 @@ class Generator:
             for name, array in example.items()
         }
         signature["loss_weight"] = tf.TensorSpec([self.batch_size], np.float32)
-        return tf.data.Dataset.from_generator(stream, output_signature=signature).prefetch(4)
+        return tf.data.Dataset.from_generator(copies, output_signature=signature).prefetch(4)
 
     def padding_waste(self) -> float:
         """Return padded tokens / real tokens of an epoch."""

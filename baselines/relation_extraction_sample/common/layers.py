@@ -67,6 +67,8 @@ class Pointer(keras.layers.Layer):
         self.rotary = rotary
         self.spans = spans
         self.rotation = RotaryPositionEmbedding(dtype=self.dtype_policy, name="rotation")
+        # It has no weights, and may never be called: `fit` on replicas fails on unbuilt layers.
+        self.rotation.built = True
 
     def mask_impossible(self, scores, mask):
         """Set the scores `[batch, heads, length, length]` of impossible pairs to `MASKED`."""
@@ -115,8 +117,12 @@ class GlobalPointer(Pointer):
     def call(self, inputs, mask):
         """Score `inputs` `[batch, length, width]` under the padding mask `[batch, length]`."""
         length = ops.shape(inputs)[1]
-        projected = ops.reshape(self.projection(inputs), (-1, length, 2 * self.heads, self.head_size))
-        projected = ops.reshape(ops.transpose(projected, (0, 2, 1, 3)), (-1, length, self.head_size))
+        projected = ops.reshape(
+            self.projection(inputs), (-1, length, 2 * self.heads, self.head_size)
+        )
+        projected = ops.reshape(
+            ops.transpose(projected, (0, 2, 1, 3)), (-1, length, self.head_size)
+        )
         if self.rotary:
             projected = self.rotation(projected)
         projected = ops.reshape(projected, (-1, 2, self.heads, length, self.head_size))

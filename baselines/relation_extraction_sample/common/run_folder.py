@@ -3,6 +3,7 @@
 import os
 import platform
 import sys
+import zipfile
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -15,7 +16,14 @@ import tensorflow as tf
 
 from common.code_hash import code_hash
 from common.errors import InputError
-from common.files import file_hash, read_json, read_json_lines, write_json, write_json_lines, write_whole
+from common.files import (
+    file_hash,
+    read_json,
+    read_json_lines,
+    write_json,
+    write_json_lines,
+    write_whole,
+)
 from common.settings import PROJECT, CommonSettings, project_path
 
 # Settings that may change between an interruption and its resumption: none changes a weight.
@@ -41,15 +49,26 @@ class Position:
 
 @dataclass
 class Run:
-    """A folder of runs/ and the position that its checkpoint holds."""
+    """A folder of runs/ and the position that its checkpoint holds.
+
+    `new_config` is what a new run writes as it begins; None: an unfinished run goes on.
+    """
 
     folder: Path
     position: Position = field(default_factory=Position)
+    new_config: dict | None = None
 
     @property
     def name(self) -> str:
         """The folder as the participant types it."""
         return self.folder.relative_to(PROJECT).as_posix()
+
+    def begin(self) -> None:
+        """Make the folder of a new run: not before every mistake that ends it has been found."""
+        if self.new_config is not None:
+            for name in ("checkpoint.npz", "metrics.jsonl", "scores.json", "best.weights.h5"):
+                (self.folder / name).unlink(missing_ok=True)
+            write_json(self.folder / "config.json", self.new_config)
 
     @property
     def checkpoint(self) -> Path:
@@ -80,7 +99,7 @@ class Run:
         try:
             with np.load(self.checkpoint) as saved:
                 arrays = {name: saved[name] for name in saved.files}
-        except (ValueError, OSError, EOFError) as error:
+        except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
             raise InputError(
                 f"{self.checkpoint} is damaged ({error}): delete it to begin the run anew."
             ) from error
@@ -110,7 +129,7 @@ def checkpoint_variables(model: keras.Model) -> list[keras.Variable]:
 
 
 def open_run(settings: CommonSettings) -> Run:
-    """Create runs/<run_name>, or go on with an unfinished run of the same settings and data.
+    """Return a new run, or an unfinished one of the same settings and data; write nothing yet.
 
     Raises:
         InputError: the run is finished, or was begun with other settings or data.
@@ -135,11 +154,8 @@ def open_run(settings: CommonSettings) -> Run:
                     f"is {asked[key]!r}: go on with the old value, choose another --run_name, or "
                     "begin anew with --overwrite true."
                 )
-    else:
-        for name in ("checkpoint.npz", "metrics.jsonl", "scores.json", "best.weights.h5"):
-            (folder / name).unlink(missing_ok=True)
-        write_json(folder / "config.json", asked)
-    return Run(folder)
+        return Run(folder)
+    return Run(folder, new_config=asked)
 
 
 def data_hash(path: str) -> str:
@@ -178,7 +194,7 @@ def read_scores(folder: Path) -> dict:
 
 
 def circumstances(settings: CommonSettings) -> dict:
-    """Return what a score must be read with: seed, command, versions, hardware, hash of the code."""
+    """Return what a score must be read with: seed, command, versions, hardware, code."""
     packages = ("tensorflow", "keras", "keras-hub", "tokenizers", "numpy")
     return {
         "seed": settings.seed,

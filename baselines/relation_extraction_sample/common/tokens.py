@@ -1,11 +1,20 @@
 """Tokens with exact character offsets, and overlapping windows of long texts."""
 
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import (
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
 from tqdm import tqdm
 
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -16,12 +25,14 @@ class Window:
     """A slice of a text that fits into the encoder.
 
     `starts` and `ends` are character offsets into the whole text, one for each token; special
-    tokens have -1.
+    tokens have -1. `reach` are the characters from the end of the token before the window to the
+    start of the one after it.
     """
 
     token_ids: np.ndarray
     starts: np.ndarray
     ends: np.ndarray
+    reach: tuple[int, int]
 
     def __len__(self) -> int:
         return len(self.token_ids)
@@ -32,9 +43,8 @@ class Window:
         touched = np.flatnonzero(real & (self.starts < span[1]) & (self.ends > span[0]))
         if not len(touched):
             return None
-        first, last = int(touched[0]), int(touched[-1])
-        inside = (self.starts[real].min() <= span[0]) and (self.ends[real].max() >= span[1])
-        return (first, last) if inside else None
+        inside = self.reach[0] <= span[0] and span[1] <= self.reach[1]
+        return (int(touched[0]), int(touched[-1])) if inside else None
 
 
 def train_tokenizer(texts: Iterable[str], vocabulary_size: int) -> Tokenizer:
@@ -44,28 +54,48 @@ def train_tokenizer(texts: Iterable[str], vocabulary_size: int) -> Tokenizer:
 
     Args:
         texts: the texts of the training file.
-        vocabulary_size: the most tokens.
+        vocabulary_size: the most tokens, unless there are more characters.
     """
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.BertPreTokenizer(), pre_tokenizers.Digits(individual_digits=True)]
-    )
-    tokenizer.decoder = decoders.WordPiece()
+    texts = list(texts)
+    tokenizer = word_piece_tokenizer({"[UNK]": 0})
+    words = {
+        word
+        for text in texts
+        for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(
+            tokenizer.normalizer.normalize_str(text)
+        )
+    }
+    # The trainer numbers the inner characters of words in the order of a hash table and breaks
+    # ties by number: two trainings on the same texts differ. Named beforehand they have one order.
+    inner = sorted({f"##{character}" for word in words for character in word[1:]})
     tokenizer.train_from_iterator(
         texts,
         trainers.WordPieceTrainer(
             vocab_size=vocabulary_size,
             min_frequency=2,  # rarer pieces would never get a useful embedding
-            special_tokens=SPECIAL_TOKENS,
+            special_tokens=SPECIAL_TOKENS + inner,
             show_progress=False,
         ),
     )
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[(token, tokenizer.token_to_id(token)) for token in ("[CLS]", "[SEP]")],
+    # A new one, for which the inner characters are no special tokens.
+    return word_piece_tokenizer(tokenizer.get_vocab())
+
+
+def word_piece_tokenizer(vocabulary: dict[str, int]) -> Tokenizer:
+    """Return a WordPiece tokenizer with the frame of BERT over a vocabulary."""
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.BertPreTokenizer(), pre_tokenizers.Digits(individual_digits=True)]
     )
+    tokenizer.decoder = decoders.WordPiece()
+    if "[CLS]" in vocabulary:
+        tokenizer.add_special_tokens(SPECIAL_TOKENS)
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single="[CLS] $A [SEP]",
+            pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+            special_tokens=[(token, vocabulary[token]) for token in ("[CLS]", "[SEP]")],
+        )
     return tokenizer
 
 
@@ -88,21 +118,27 @@ def split_into_windows(
     room = max_length - len(special)
     windows = []
     chunks = range(0, len(texts), 1024)
-    for chunk in tqdm(chunks, desc=progress, disable=not progress, leave=False):
+    for chunk in tqdm(chunks, desc=progress, disable=None if progress else True, leave=False):
         batch = texts[chunk : chunk + 1024]
         for text, encoding in zip(
             batch, tokenizer.encode_batch(batch, add_special_tokens=False), strict=True
         ):
             ids = np.array(encoding.ids, np.int32)
-            starts, ends = trim_spaces(text, encoding.offsets)
+            starts, ends = exact_offsets(text, encoding.offsets)
             windows.append([])
             for first in window_starts(len(ids), room, overlap):
-                part = slice(first, first + room)
+                part, end = slice(first, first + room), first + room
+                # A character of several byte-level tokens may lie on both sides of a border.
+                reach = (
+                    int(min(ends[first - 1], starts[first])) if first else 0,
+                    int(max(starts[end], ends[end - 1])) if end < len(ids) else len(text),
+                )
                 windows[-1].append(
                     Window(
                         np.concatenate([before, ids[part], after]).astype(np.int32),
                         np.pad(starts[part], (len(before), len(after)), constant_values=-1),
                         np.pad(ends[part], (len(before), len(after)), constant_values=-1),
+                        reach,
                     )
                 )
     return windows
@@ -116,13 +152,23 @@ def window_starts(tokens: int, room: int, overlap: int) -> list[int]:
     return [*starts, tokens - room]
 
 
-def trim_spaces(text: str, offsets: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
-    """Return starts and ends without the space that byte-level tokens begin with."""
+def exact_offsets(text: str, offsets: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
+    """Return starts and ends of what the tokens stand for in the text.
+
+    Without the space that byte-level tokens begin with, and with the accents of their own that a
+    normalizer drops: a span that ends there would lose them.
+    """
     starts, ends = np.array(offsets, np.int32).reshape(-1, 2).T.copy()
     for index, (start, end) in enumerate(offsets):
         while start < end and text[start].isspace():
             start += 1
         starts[index] = start
+    if not text.isascii():
+        nexts = [start for start, _ in offsets[1:]] + [len(text)]
+        for index, ((_, end), next_start) in enumerate(zip(offsets, nexts, strict=False)):
+            while end < next_start and unicodedata.category(text[end]).startswith("M"):
+                end += 1
+            ends[index] = end
     return starts, ends
 
 

@@ -11,6 +11,7 @@ from common.errors import InputError
 from common.files import read_json_lines
 from common.generator import Batch, Generator, pad
 from common.tokens import Window, split_into_windows
+from task.settings import Settings
 
 Span = tuple[int, int]
 
@@ -221,6 +222,38 @@ class TripleGenerator(Generator):
         if self.labels:
             batch["annotated"] = np.stack([self.labels[index]["annotated"] for index in examples])
         return batch
+
+
+def make_generator(
+    examples: Sequence[Example],
+    settings: Settings,
+    tokenizer: Tokenizer,
+    predicates: Sequence[str],
+    encoder_inputs: Sequence[str],
+    **kwargs,
+) -> TripleGenerator:
+    """Return batches of examples, laid out as the settings say.
+
+    Args:
+        examples: from `read_examples`.
+        settings: `entity_heads`, `max_length`, `window_overlap`, `buckets`.
+        tokenizer: of the encoder.
+        predicates: from `collect_predicates`.
+        encoder_inputs: names of the inputs of the encoder.
+        **kwargs: as in `TripleGenerator`.
+    """
+    return TripleGenerator(
+        examples,
+        tokenizer,
+        predicates,
+        encoder_inputs,
+        settings.entity_heads,
+        settings.max_length,
+        settings.window_overlap,
+        buckets=settings.buckets,
+        progress="encode",
+        **kwargs,
+    )
 
 
 def pointer_labels(
