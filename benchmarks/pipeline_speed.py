@@ -3,20 +3,33 @@
 - batches a second of the generator alone, to steps a second of the training;
 - records a second of batched prediction, to one record after the other by `model.predict`, which is
   how bert4keras's examples evaluate;
-- padded tokens to real tokens, with length buckets and with one static length.
+- padded tokens to real tokens, with length buckets and with one static length;
+- seconds of `baselines --help`, and of baking a project.
 
 python benchmarks/pipeline_speed.py --encoder FOLDER --data FOLDER
 """
 
+import statistics
+import subprocess
+import sys
 import time
 from types import SimpleNamespace
 
 import tensorflow as tf
-from project_parts import load_parts, make_parser, write_results
+from project_parts import ROOT, load_parts, make_parser, write_results
 
 GENERATED = 200
 TRAINED = 40
 SINGLE = 100
+COMMANDS = 5
+BAKE = """
+import tempfile
+from pathlib import Path
+from generator.bake import bake
+from generator.paths import ROOT
+with tempfile.TemporaryDirectory() as folder:
+    bake(ROOT / "templates" / "relation_extraction", Path(folder), {})
+"""
 
 
 def main() -> None:
@@ -36,6 +49,8 @@ def main() -> None:
         "batched_to_single": round(batched / single, 2),
         "padded_per_real_token_with_buckets": round(parts.train.padding_waste(), 3),
         "padded_per_real_token_with_one_length": round(float(one_length), 3),
+        "help_seconds": round(command_seconds("-m", "generator", "--help"), 3),
+        "bake_seconds": round(command_seconds("-c", BAKE), 3),
     }
     write_results(results, arguments.output)
 
@@ -98,6 +113,16 @@ def predicted_per_second(parts: SimpleNamespace, together: bool) -> float:
                     )
         seconds = time.perf_counter() - began
     return len(examples) / seconds
+
+
+def command_seconds(*arguments: str) -> float:
+    """Return the median seconds of a Python process, from start to end."""
+    seconds = []
+    for _ in range(COMMANDS):
+        began = time.perf_counter()
+        subprocess.run([sys.executable, *arguments], cwd=ROOT, check=True, capture_output=True)
+        seconds.append(time.perf_counter() - began)
+    return statistics.median(seconds)
 
 
 def refuse_most(parts: SimpleNamespace) -> None:

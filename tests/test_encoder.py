@@ -235,26 +235,39 @@ def states_of(encoder) -> np.ndarray:
     return np.asarray(encoder(arrays)["sequence_output"])
 
 
-def test_exact_gelu_survives(tmp_path):
+@pytest.fixture
+def random_encoder() -> BertEncoder:
     encoder = tiny_encoder(attention_dropout=0.3)
+    random = np.random.default_rng(1)
     for weight in encoder.weights:
-        weight.assign(np.random.default_rng(1).normal(size=weight.shape) * 0.5)
+        weight.assign(random.normal(size=weight.shape) * 0.5)
+    return encoder
+
+
+def test_exact_gelu_survives(random_encoder, tmp_path):
     tokenizer = load_tokenizer(settings_for("tiny"), TEXTS)
-    save_encoder(tmp_path, encoder, tokenizer)
+    save_encoder(tmp_path, random_encoder, tokenizer)
     restored, restored_tokenizer = restore_encoder(tmp_path)
     assert restored_tokenizer.to_str() == tokenizer.to_str()
-    wrapped = keras.Model(encoder.inputs, encoder(encoder.inputs)["sequence_output"])
-    encoder.save(tmp_path / "encoder.keras")
-    inner = keras.models.clone_model(wrapped).layers[-1]
-    loaded = keras.models.load_model(tmp_path / "encoder.keras")
-    for copy in (restored, keras.models.clone_model(encoder), inner, loaded):
-        copy.set_weights(encoder.get_weights())
+    random_encoder.save(tmp_path / "encoder.keras")
+    inputs = random_encoder.input
+    model = keras.Model(inputs, random_encoder(inputs))
+    (inner,) = [x for x in keras.models.clone_model(model).layers if isinstance(x, BertEncoder)]
+    for copy in (restored, inner, keras.models.load_model(tmp_path / "encoder.keras")):
+        copy.set_weights(random_encoder.get_weights())
         assert activations(copy) == {exact_gelu_function}
         assert dropout_rates(copy) == {0.3}
-        np.testing.assert_array_equal(states_of(copy), states_of(encoder))
+        np.testing.assert_array_equal(states_of(copy), states_of(random_encoder))
     approximate = tiny_encoder(exact_gelu=False)
-    approximate.set_weights(encoder.get_weights())
-    assert 1e-4 < np.abs(states_of(approximate) - states_of(encoder)).max() < 0.1
+    approximate.set_weights(random_encoder.get_weights())
+    assert 1e-4 < np.abs(states_of(approximate) - states_of(random_encoder)).max() < 0.1
+
+
+def test_encoder_itself_is_cloned(random_encoder):
+    """Not as a layer of a model: Keras then takes its layers apart."""
+    clone = keras.models.clone_model(random_encoder)
+    clone.set_weights(random_encoder.get_weights())
+    np.testing.assert_array_equal(states_of(clone), states_of(random_encoder))
 
 
 def test_exact_gelu_is_the_error_function():
