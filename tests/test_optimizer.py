@@ -104,7 +104,7 @@ def schedule_value(shape: str, number: int, peak=1e-2, steps=STEPS, warm_up=3) -
     """Return the rate of the update with a number, from 1."""
     if number <= warm_up:
         return peak * number / warm_up
-    done = min((number - warm_up) / (steps - warm_up), 1.0)
+    done = min((number - warm_up) / (steps - warm_up + 1), 1.0)
     falls = {"linear": 1 - done, "cosine": (1 + math.cos(math.pi * done)) / 2, "constant": 1.0}
     return peak * falls[shape]
 
@@ -120,13 +120,13 @@ def test_schedule(shape):
 
 
 def test_schedule_without_warm_up():
-    rates = [float(WarmUpThenDecay(1.0, 100, 0)(step)) for step in (0, 49, 98)]
+    rates = [float(WarmUpThenDecay(1.0, 99, 0)(step)) for step in (0, 49, 98)]
     np.testing.assert_allclose(rates, [0.99, 0.5, 0.01], rtol=1e-5)
 
 
 def test_rate_is_read_before_the_update_counts():
     variable = keras.Variable(np.ones(1, "float32"), name="kernel")
-    optimizer = AdamW(WarmUpThenDecay(1e-2, 4, 2), decay=0.0, epsilon=1e-12)
+    optimizer = AdamW(WarmUpThenDecay(1e-2, 3, 2), decay=0.0, epsilon=1e-12)
     moves = []
     for _ in range(3):
         before = variable.numpy()

@@ -29,12 +29,14 @@ class BertEncoder(keras_hub.models.BertBackbone):
         **kwargs: as in `keras_hub.models.BertBackbone`.
     """
 
-    def __init__(self, *args, exact_gelu=True, attention_dropout=None, **kwargs):
-        super().__init__(*args, **kwargs)
+    def __init__(self, *, exact_gelu=True, attention_dropout=None, **kwargs):
+        super().__init__(**kwargs)
         self.exact_gelu = exact_gelu
         self.attention_dropout = attention_dropout
         for layer in self.transformer_layers:
             if exact_gelu:
+                # Both: the layer's own is what a clone is made from.
+                layer.activation = exact_gelu_function
                 layer._feedforward_intermediate_dense.activation = exact_gelu_function
             if attention_dropout is not None:
                 attention = layer._self_attention_layer
@@ -106,7 +108,7 @@ def load_encoder(settings: CommonSettings, tokenizer: Tokenizer) -> keras.Model:
     folder = local_folder(settings.encoder)
     exact_gelu = uses_exact_gelu(folder) if folder else False
     try:
-        loaded = keras_hub.models.Backbone.from_preset(str(folder or settings.encoder))
+        loaded = keras_hub.models.Backbone.from_preset(str(folder or place(settings.encoder)))
     except Exception as error:  # KerasHub raises whatever its downloaders and converters raise
         raise InputError(
             f"encoder = {settings.encoder!r} can't be loaded ({first_line(error)}): name a "
@@ -180,6 +182,12 @@ def local_folder(name: str) -> Path | None:
     return folder if (folder / "config.json").is_file() and is_hugging_face(folder) else None
 
 
+def place(preset: str) -> str:
+    """Return the path of a preset in a folder, which starts at the project; others as they are."""
+    folder = project_path(preset)
+    return str(folder) if folder.is_dir() else preset
+
+
 def is_hugging_face(folder: Path) -> bool:
     """Tell a folder in Hugging Face format from a saved KerasHub preset."""
     return "model_type" in read_json(folder / "config.json")
@@ -201,7 +209,7 @@ def download(handle: str) -> Path:
 def preset_tokenizer(preset: str) -> Tokenizer:
     """Return the fast twin of a KerasHub preset's tokenizer."""
     try:
-        tokenizer = keras_hub.models.Tokenizer.from_preset(preset)
+        tokenizer = keras_hub.models.Tokenizer.from_preset(place(preset))
     except Exception as error:  # KerasHub raises whatever its downloaders raise
         raise InputError(
             f"encoder = {preset!r} can't be loaded ({first_line(error)}): name a KerasHub preset, "
@@ -209,7 +217,7 @@ def preset_tokenizer(preset: str) -> Tokenizer:
         ) from error
     if isinstance(tokenizer, keras_hub.tokenizers.WordPieceTokenizer):
         vocabulary = {token: index for index, token in enumerate(tokenizer.get_vocabulary())}
-        return word_piece(vocabulary, tokenizer.lowercase)
+        return word_piece(vocabulary, tokenizer.lowercase, bool(tokenizer.strip_accents))
     if isinstance(tokenizer, keras_hub.tokenizers.BytePairTokenizer):
         vocabulary = {token: tokenizer.token_to_id(token) for token in tokenizer.get_vocabulary()}
         merges = [tuple(merge.split(" ")) for merge in tokenizer.merges]
@@ -226,11 +234,20 @@ def preset_tokenizer(preset: str) -> Tokenizer:
     )
 
 
-def word_piece(vocabulary: str | dict, lowercase: bool) -> Tokenizer:
-    """Return BERT's tokenizer over a vocabulary (a file or a dict)."""
+def word_piece(
+    vocabulary: str | dict, lowercase: bool, strip_accents: bool | None = None
+) -> Tokenizer:
+    """Return BERT's tokenizer over a vocabulary (a file or a dict).
+
+    Args:
+        vocabulary: path of vocab.txt, or token -> id.
+        lowercase: as the encoder was trained.
+        strip_accents: as the encoder was trained; None: where it is lower-cased, as Google did.
+    """
+    frame = {"lowercase": lowercase, "strip_accents": strip_accents}
     if isinstance(vocabulary, str):
-        return BertWordPieceTokenizer.from_file(vocabulary, lowercase=lowercase)._tokenizer
-    return BertWordPieceTokenizer(vocabulary, lowercase=lowercase)._tokenizer
+        return BertWordPieceTokenizer.from_file(vocabulary, **frame)._tokenizer
+    return BertWordPieceTokenizer(vocabulary, **frame)._tokenizer
 
 
 def first_line(error: Exception) -> str:

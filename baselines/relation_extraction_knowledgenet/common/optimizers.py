@@ -28,7 +28,8 @@ class WarmUpThenDecay(keras.optimizers.schedules.LearningRateSchedule):
     def __call__(self, step):
         step = tf.cast(step, "float32") + 1.0  # the first update is number 1: no step is lost at 0
         rise = step / max(self.warm_up_steps, 1)
-        done = (step - self.warm_up_steps) / max(self.steps - self.warm_up_steps, 1)
+        # The last update is above 0 too: it would be a step for nothing.
+        done = (step - self.warm_up_steps) / (self.steps - self.warm_up_steps + 1)
         done = tf.clip_by_value(done, 0.0, 1.0)
         fall = {
             "linear": 1.0 - done,

@@ -52,7 +52,9 @@ def decode_window(
                 predicates[group[predicate]],
                 character_span(window, objects[object_]),
             )
-            triples[triple] = float(weakest[predicate, subject, object_])
+            # Tokens of one character, as bytes are, can make the same triple twice.
+            score = float(weakest[predicate, subject, object_])
+            triples[triple] = max(score, triples.get(triple, score))
     return dict(heapq.nlargest(MOST_TRIPLES, triples.items(), key=lambda item: item[1]))
 
 
