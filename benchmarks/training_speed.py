@@ -71,7 +71,9 @@ def measure_peer(arguments: Namespace, batching: str) -> float:
             *("--steps", str(arguments.steps), "--output", output),
         ]
         subprocess.run([str(part) for part in command], check=True, stdout=subprocess.DEVNULL)
-        return json.loads(output.read_text(encoding="utf-8"))["seconds_per_epoch"]
+        results = json.loads(output.read_text(encoding="utf-8"))
+        timing = results["timing"]
+        return timing["wall_seconds"] / timing["steps"] * results["steps_per_epoch"]
 
 
 def measure_in_own_process(arguments: Namespace) -> float:

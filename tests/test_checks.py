@@ -316,6 +316,16 @@ def test_triples_beyond_every_window_are_found():
     assert apart.what.startswith("triples whose spans never share a window: 1")
 
 
+def test_partial_annotation_asks_for_entity_heads_of_its_own():
+    partial = [Example("a", "ada", (), frozenset({"founded"}), 1)]
+    whole = 4 * [Example("b", "bob", (), None, 2)]
+    shared, own = Settings.model_construct(), Settings.model_construct(entity_heads="per_predicate")
+    (finding,) = checks.find_head_faults(shared, partial + whole)
+    assert finding.what.startswith("1 of 5 records list annotated_predicates")
+    assert checks.find_head_faults(shared, partial + 2 * whole) == []
+    assert checks.find_head_faults(own, partial) == []
+
+
 @pytest.fixture
 def project(tmp_path):
     """The project as baked: with default answers."""

@@ -30,6 +30,8 @@ from task.settings import Settings
 
 # Gold that the best possible model could not find: below this the data is at fault.
 LOWEST_ORACLE_F1 = 0.9
+# Share of records annotated for some predicates only that a shared entity head bears.
+MANY_PARTIAL = 0.2
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,22 @@ def find_data_faults(files: dict[str, list[Example]]) -> list[Finding]:
     }
     labels = {name: count_predicates(examples) for name, examples in files.items()}
     return [*find_duplicates(texts), *find_leaks(texts), *find_unseen_labels(labels)]
+
+
+def find_head_faults(settings: Settings, examples: Sequence[Example]) -> list[Finding]:
+    """Find shared entity heads where many records are annotated for some predicates only."""
+    partial = sum(example.annotated_predicates is not None for example in examples)
+    if settings.entity_heads != "shared" or partial < MANY_PARTIAL * len(examples):
+        return []
+    return [
+        Finding(
+            "warning",
+            f"{partial} of {len(examples)} records list annotated_predicates, and a shared entity "
+            "head learns from them that the spans of all other predicates are none",
+            settings.train_file,
+            'set entity_heads = "per_predicate".',
+        )
+    ]
 
 
 def count_predicates(examples: Sequence[Example]) -> Counter:

@@ -14,6 +14,7 @@ from task.checks import (
     build_compiled,
     describe_file,
     find_data_faults,
+    find_head_faults,
     find_reach_faults,
     measure_reach,
     read_files,
@@ -33,7 +34,7 @@ def main() -> None:
     train_examples = files[settings.train_file]
     predicates = collect_predicates(train_examples)
     tokenizer = load_tokenizer(settings, [example.text for example in train_examples])
-    findings = find_data_faults(files)
+    findings = find_data_faults(files) + find_head_faults(settings, train_examples)
     for name, examples in files.items():
         reach = measure_reach(examples, tokenizer, predicates, settings)
         print(describe_file(name, examples, reach))
