@@ -18,8 +18,8 @@ demo: $(VENV)/installed
 	cd $(DEMO) && $(BIN)/python compare.py runs/demo
 
 test: $(VENV)/installed
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	$(BIN)/ruff check --no-cache .
+	$(BIN)/ruff format --no-cache --check .
 	$(BIN)/python -m pytest -n 2
 
 # The tests with each supported TensorFlow, each in an environment of its own.
