@@ -12,9 +12,10 @@ from common.comparison import (
     read_predictions,
     shared_gold_file,
 )
-from common.errors import InputError, command
+from common.errors import command
 from common.files import write_json
-from task.data import Triple, read_examples
+from task.comparison import compare_predicates, read_triples
+from task.data import read_examples
 from task.metrics import count_matches, score
 
 
@@ -42,34 +43,6 @@ def main() -> None:
     result = {"run": run.name, "other": other.name, "file": run.file, "data_hash": run.data_hash}
     result |= {**asdict(total), "verdict": total.verdict, "per_predicate": predicates}
     write_json(run.folder / "comparison.json", result)
-
-
-def read_triples(place: str, record: dict) -> list[Triple]:
-    """Return the triples of a record of a predictions file."""
-    try:
-        return [
-            Triple(tuple(item["subject"]), item["predicate"], tuple(item["object"]))
-            for item in record["triples"]
-        ]
-    except (KeyError, TypeError) as error:
-        raise InputError(f"{place}: not a prediction: write the file with evaluate.py.") from error
-
-
-def compare_predicates(run: dict[str, dict], other: dict[str, dict]) -> dict[str, dict]:
-    """Return both F1 scores of each predicate, the largest difference first."""
-    rows = {}
-    for predicate in run | other:
-        nothing = {"f1": 0.0, "correct": 0}
-        first, second = run.get(predicate, nothing), other.get(predicate, nothing)
-        rows[predicate] = {
-            "run_f1": first["f1"],
-            "other_f1": second["f1"],
-            "difference": first["f1"] - second["f1"],
-            "run_correct": first["correct"],
-            "other_correct": second["correct"],
-            "gold": max(row.get("gold", 0) for row in (first, second)),
-        }
-    return dict(sorted(rows.items(), key=lambda item: (-abs(item[1]["difference"]), item[0])))
 
 
 if __name__ == "__main__":
