@@ -135,7 +135,7 @@ def differences(root: Path) -> list[str]:
     """
     with tempfile.TemporaryDirectory() as folder:
         built = Path(folder)
-        for part in ("templates", "generator"):
+        for part in ("templates", "generator", "benchmarks"):
             copy_part(root / part, built / part)
         for baseline in sorted(path.name for path in (root / "baselines").glob("*/")):
             copy_part(root / "baselines" / baseline, built / "baselines" / baseline)

@@ -1,4 +1,4 @@
-"""The table of scores in README.md, from the scores.json of every baseline."""
+"""The tables in README.md: scores of every baseline, and what the benchmarks measured."""
 
 import json
 import statistics
@@ -9,15 +9,53 @@ from generator.errors import InputError
 from generator.files import write_text
 from generator.run_project import project_code_hash
 
-BEGIN, END = "<!-- scores: begin -->", "<!-- scores: end -->"
-HEADER = (
+SCORE_HEADER = (
     "| baseline | encoder | dev F1 | test F1 | seeds | minutes a seed | code |",
     "|---|---|---|---|---|---|---|",
+)
+FIGURE_HEADER = ("| measured | figure |", "|---|---|")
+# File in benchmarks/results, keys of the figure in it, what it says.
+FIGURES = (
+    (
+        "training_speed.json",
+        ("ours_to_stock", "median"),
+        "relation extraction: seconds of an epoch, ours / PyTorch peer, batches as its recipe pads",
+    ),
+    (
+        "training_speed.json",
+        ("ours_to_grouped", "median"),
+        "the same, the peer's batches grouped by length",
+    ),
+    (
+        "peer_relation_extraction.json",
+        ("last", "test", "f1"),
+        "KnowledgeNet test F1 of that peer after as many epochs, same encoder, one seed",
+    ),
+    (
+        "pipeline_speed.json",
+        ("batched_to_single",),
+        "records a second, batched prediction / one record at a time",
+    ),
+    (
+        "pipeline_speed.json",
+        ("generator_to_training",),
+        "batches a second, generator alone / training",
+    ),
+    (
+        "pipeline_speed.json",
+        ("padded_per_real_token_with_buckets",),
+        "padded / real tokens, with buckets",
+    ),
+    (
+        "pipeline_speed.json",
+        ("padded_per_real_token_with_one_length",),
+        "padded / real tokens, with one length",
+    ),
 )
 
 
 def update_readme(root: Path) -> None:
-    """Replace the table between the two marks in README.md; without marks nothing happens.
+    """Replace the tables between their marks in README.md; without marks nothing happens.
 
     Args:
         root: the repository.
@@ -27,20 +65,37 @@ def update_readme(root: Path) -> None:
     """
     path = root / "README.md"
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    if BEGIN not in text:
-        return
-    before, _, rest = text.partition(BEGIN)
-    _, mark, after = rest.partition(END)
-    if not mark:
-        raise InputError(f"{path}: {BEGIN} is not followed by {END}: add that line.")
-    updated = f"{before}{BEGIN}\n{score_table(root)}\n{END}{after}"
+    updated = text
+    for name, table in (("scores", score_table), ("benchmarks", figure_table)):
+        begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+        before, found, rest = updated.partition(begin)
+        _, closed, after = rest.partition(end)
+        if found and not closed:
+            raise InputError(f"{path}: {begin} is not followed by {end}: add that line.")
+        if found:
+            updated = f"{before}{begin}\n{table(root)}\n{end}{after}"
     if updated != text:
         write_text(path, updated)
 
 
+def figure_table(root: Path) -> str:
+    """Return the table of what the benchmarks measured last."""
+    rows = []
+    for file, keys, meaning in FIGURES:
+        path = root / "benchmarks" / "results" / file
+        if path.is_file():
+            value = json.loads(path.read_text(encoding="utf-8"))
+            for key in keys:
+                value = value[key]
+            rows.append(
+                f"| {meaning} | {value:,.0f} |" if value >= 100 else f"| {meaning} | {value:.3g} |"
+            )
+    return "\n".join([*FIGURE_HEADER, *rows])
+
+
 def score_table(root: Path) -> str:
     """Return the table of every baseline that has scores."""
-    return "\n".join([*HEADER, *(score_row(root, entry) for entry in find_baselines(root))])
+    return "\n".join([*SCORE_HEADER, *(score_row(root, entry) for entry in find_baselines(root))])
 
 
 def score_row(root: Path, baseline: Baseline) -> str:

@@ -17,10 +17,13 @@ from generator.files import json_lines, sha256
 from generator.paths import PROJECT_FOLDER
 from generator.reproduce import parse_seeds, reproduce_baseline
 from generator.run_project import project_code_hash
-from generator.scores import BEGIN, END
 from generator.smoke import smoke_baselines
 
 ROOT = Path(__file__).resolve().parent.parent
+MARKS = """<!-- scores: begin -->
+<!-- scores: end -->
+<!-- benchmarks: begin -->
+<!-- benchmarks: end -->"""
 
 BASELINES = """
 [toy_sample]
@@ -110,7 +113,7 @@ def repository(tmp_path: Path, monkeypatch) -> Path:
     write_files(
         root,
         {
-            "README.md": f"# Title\n\n{BEGIN}\n{END}\n\nThe end.\n",
+            "README.md": f"# Title\n\n{MARKS}\n\nThe end.\n",
             "cookiecutter.json": '{"templates": {"toy": {"path": "./templates/toy"}}}',
             "generator/baselines.toml": BASELINES,
             "templates/common/__init__.py": "",
@@ -265,6 +268,20 @@ def test_scores_reach_the_reference_and_the_readme(repository: Path) -> None:
     assert "| 51.0 | 41.0 | 1 | 0.5 | scores are for older code |" in read(repository)
     with pytest.raises(InputError, match="seed_1 was trained by older code: delete"):
         reproduce_baseline(repository, "toy_sample")
+
+
+def test_figures_of_the_benchmarks_reach_the_readme(repository: Path) -> None:
+    figures = {
+        "batched_to_single": 11.37,
+        "generator_to_training": 2016.9,
+        "padded_per_real_token_with_buckets": 1.07,
+        "padded_per_real_token_with_one_length": 3.6,
+    }
+    write_files(repository, {"benchmarks/results/pipeline_speed.json": json.dumps(figures)})
+    assert any("one record at a time | 11.4 |" in line for line in differences(repository))
+    build_repository(repository, progress=False)
+    assert "| batches a second, generator alone / training | 2,017 |" in read(repository)
+    assert differences(repository) == []
 
 
 def read(repository: Path) -> str:
