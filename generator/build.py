@@ -14,8 +14,10 @@ from generator.baselines import Baseline, read_baselines
 from generator.errors import InputError
 from generator.files import write_text
 from generator.paths import template_project
-from generator.scores import update_readme
+from generator.scores import READMES, update_readmes
 
+# The check of the answers, which cookiecutter finds beside a template's cookiecutter.json.
+ANSWERS = "project_answers.py"
 REFERENCE = ("scores.json", "predictions/dev.jsonl")
 # What `reproduce` makes in a baseline's folder: building leaves it alone.
 MADE_BY_RUNS = ("scores.json", "predictions", "data")
@@ -38,7 +40,7 @@ def build_repository(root: Path, progress: bool = True) -> None:
         for baseline in bar:
             bar.set_postfix_str(baseline.name)
             bake_baseline(root, baseline)
-    update_readme(root)
+    update_readmes(root)
 
 
 def template_names(root: Path) -> list[str]:
@@ -47,9 +49,10 @@ def template_names(root: Path) -> list[str]:
 
 
 def fill_template(root: Path, template: str) -> None:
-    """Give a template its copy of the shared code, its sample and its reference."""
+    """Give a template its copies of the shared code, its sample and its reference."""
     project = template_project(root, template)
     copy_tree(root / "templates" / "common", project / "common")
+    copy_file(root / "templates" / ANSWERS, root / "templates" / template / ANSWERS)
     sample = importlib.import_module(f"generator.samples.{template}")
     with tempfile.TemporaryDirectory() as folder:
         sample.write_sample(Path(folder))
@@ -139,14 +142,14 @@ def differences(root: Path) -> list[str]:
             copy_part(root / part, built / part)
         for baseline in sorted(path.name for path in (root / "baselines").glob("*/")):
             copy_part(root / "baselines" / baseline, built / "baselines" / baseline)
-        for name in ("README.md", "cookiecutter.json"):
+        for name in (*READMES, "cookiecutter.json"):
             if (root / name).is_file():
                 copy_file(root / name, built / name)
         remove_unlisted(built)
         build_repository(built, progress=False)
-        return [line for part in ("templates", "baselines") for line in diff(root, built, part)] + (
-            diff_file(root, built, Path("README.md"))
-        )
+        parts = [diff(root, built, part) for part in ("templates", "baselines")]
+        readmes = [diff_file(root, built, Path(name)) for name in READMES]
+        return [line for lines in parts + readmes for line in lines]
 
 
 def copy_part(source: Path, target: Path) -> None:

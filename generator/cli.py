@@ -119,6 +119,6 @@ def reproduce(
 def scores() -> None:
     """Write the table of scores in README.md from the files of the baselines."""
     from generator.paths import require_clone
-    from generator.scores import update_readme
+    from generator.scores import update_readmes
 
-    update_readme(require_clone())
+    update_readmes(require_clone())

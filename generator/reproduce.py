@@ -9,10 +9,15 @@ from generator.data_sets.registry import SPLITS, find_data_set
 from generator.errors import InputError
 from generator.files import json_lines, sha256, write_bytes, write_json
 from generator.run_project import project_code_hash, run_script
-from generator.scores import update_readme
+from generator.scores import update_readmes
 
 SCORED_SPLITS = ("dev", "test")
-SHIPPED_KEYS = ("subject", "predicate", "object", "score")
+# What a prediction may hold besides texts, of any task: ids, offsets, labels and numbers.
+SHIPPED_KEYS = {
+    *("id", "score", "triples", "subject", "predicate", "object"),
+    *("answer", "events", "type", "trigger", "arguments", "role", "span"),
+    *("label", "labels", "probabilities", "group", "exact_match", "statistics"),
+}
 WEIGHT_FILES = ("model.safetensors", "pytorch_model.bin", "model.weights.h5")
 
 
@@ -59,7 +64,7 @@ def reproduce_baseline(
         train_seed(project, seed, encoder, code)
         evaluate_seed(project, seed, f"{data}/test.jsonl")
     collect(project, seeds, weights)
-    update_readme(root)
+    update_readmes(root)
 
 
 def describe_encoder(baseline: Baseline, folder: Path | None) -> dict:
@@ -130,7 +135,7 @@ def collect(project: Path, seeds: list[int], weights: dict) -> None:
         "seeds": [
             {
                 "seed": seed,
-                **{f"{split}_f1": scores[split]["f1"] for split in SCORED_SPLITS},
+                **{split: numbers(scores[split]) for split in SCORED_SPLITS},
                 "minutes": scores["minutes"],
             }
             for seed, scores in every.items()
@@ -157,9 +162,19 @@ def read_json_lines(path: Path) -> list[dict]:
         return [json.loads(line) for line in file]
 
 
+def numbers(scores: dict) -> dict[str, float]:
+    """Return the scores themselves, without what belongs to them."""
+    return {name: value for name, value in scores.items() if isinstance(value, int | float)}
+
+
 def strip_texts(record: dict) -> dict:
     """Keep ids, spans, labels and scores: texts of a data set are not ours to give away."""
-    triples = [
-        {key: triple[key] for key in SHIPPED_KEYS if key in triple} for triple in record["triples"]
-    ]
-    return {"id": record["id"], "triples": triples}
+    stripped = {}
+    for key, value in record.items():
+        if key in SHIPPED_KEYS:
+            # The keys of a dict of probabilities are labels, which stay.
+            inner = key != "probabilities" and isinstance(value, dict)
+            stripped[key] = strip_texts(value) if inner else value
+            if isinstance(value, list):
+                stripped[key] = [strip_texts(v) if isinstance(v, dict) else v for v in value]
+    return stripped

@@ -1,6 +1,7 @@
 """Run the scripts of a project and load its hash of the code."""
 
 import importlib.util
+import json
 import os
 import subprocess
 import sys
@@ -8,19 +9,53 @@ from pathlib import Path
 
 from generator.errors import InputError
 
+# Runs each command as `python script arguments` would, and says which of them failed.
+RUN_ALL = """
+import json, runpy, sys
+for command in json.loads(sys.argv[1]):
+    sys.argv = command
+    try:
+        runpy.run_path(command[0], run_name="__main__")
+    except SystemExit as ending:
+        if ending.code:
+            raise
+    except BaseException:
+        print("in", *command, file=sys.stderr)
+        raise
+"""
 
-def run_script(project: Path, *arguments: str, quiet: bool = False) -> None:
-    """Run one of a project's scripts, in the project's folder.
+
+def run_script(project: Path, *arguments: str) -> None:
+    """Run one of a project's scripts, in the project's folder; its output is shown.
 
     Args:
         project: the project's folder.
         arguments: the script and what follows it on the command line.
-        quiet: show the output only when the script fails.
 
     Raises:
         InputError: the script failed.
     """
+    run_python(project, [*arguments], " ".join(arguments))
+
+
+def run_scripts(project: Path, commands: list[list[str]]) -> None:
+    """Run some of a project's scripts in one process: importing TensorFlow takes seconds.
+
+    Args:
+        project: the project's folder.
+        commands: each a script and what follows it; output is shown only when one fails.
+
+    Raises:
+        InputError: a script failed.
+    """
+    names = ", ".join(command[0] for command in commands)
+    run_python(project, ["-c", RUN_ALL, json.dumps(commands)], names, quiet=True)
+
+
+def run_python(project: Path, arguments: list[str], what: str, quiet: bool = False) -> None:
+    """Run Python in a project's folder; one sentence says what failed."""
     environment = {"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    # With -c Python looks for modules in the current folder, with a script in the script's own.
     result = subprocess.run(
         [sys.executable, *arguments],
         cwd=project,
@@ -35,8 +70,8 @@ def run_script(project: Path, *arguments: str, quiet: bool = False) -> None:
         if result.stdout:
             print(result.stdout, file=sys.stderr)
         raise InputError(
-            f"`python {' '.join(arguments)}` in {project.name} ended with exit code"
-            f" {result.returncode}: see its output above."
+            f"`python {what}` in {project.name} ended with exit code {result.returncode}: see its"
+            " output above."
         )
 
 

@@ -9,10 +9,20 @@ from generator.errors import InputError
 from generator.files import write_text
 from generator.run_project import project_code_hash
 
+READMES = ("README.md", "README_zh.md")
 SCORE_HEADER = (
-    "| baseline | encoder | dev F1 | test F1 | seeds | minutes a seed | code |",
-    "|---|---|---|---|---|---|---|",
+    "| baseline | encoder | score | dev | test | seeds | minutes a seed | code |",
+    "|---|---|---|---|---|---|---|---|",
 )
+SCORE_NAMES = {
+    "f1": "F1",
+    "exact_match": "exact match",
+    "bleu": "BLEU",
+    "map": "MAP",
+    "accuracy": "accuracy",
+}
+# These are made to run from 0 to 100; all other scores are shares.
+PERCENT = {"bleu", "chrf"}
 FIGURE_HEADER = ("| measured | figure |", "|---|---|")
 # File in benchmarks/results, keys of the figure in it, what it says.
 FIGURES = (
@@ -54,8 +64,8 @@ FIGURES = (
 )
 
 
-def update_readme(root: Path) -> None:
-    """Replace the tables between their marks in README.md; without marks nothing happens.
+def update_readmes(root: Path) -> None:
+    """Replace the tables between their marks in the READMEs; without marks nothing happens.
 
     Args:
         root: the repository.
@@ -63,9 +73,14 @@ def update_readme(root: Path) -> None:
     Raises:
         InputError: there is a first mark without a second.
     """
-    path = root / "README.md"
-    text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    updated = text
+    for name in READMES:
+        if (root / name).is_file():
+            update_readme(root, root / name)
+
+
+def update_readme(root: Path, path: Path) -> None:
+    """Replace the tables of one README."""
+    text = updated = path.read_text(encoding="utf-8")
     for name, table in (("scores", score_table), ("benchmarks", figure_table)):
         begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
         before, found, rest = updated.partition(begin)
@@ -102,15 +117,18 @@ def score_row(root: Path, baseline: Baseline) -> str:
     """Return one baseline's line of the table."""
     folder = baseline.folder(root)
     if not (folder / "scores.json").is_file():
-        return f"| {baseline.name} | | | | | | not scored yet |"
+        return f"| {baseline.name} | | | | | | | not scored yet |"
     scores = json.loads((folder / "scores.json").read_text(encoding="utf-8"))
-    seeds = scores["seeds"]
+    seeds, monitor = scores["seeds"], scores["monitor"]
     current = scores["code_hash"] == project_code_hash(folder)
     cells = (
         baseline.name,
         scores["encoder"],
-        mean_and_deviation([seed["dev_f1"] for seed in seeds]),
-        mean_and_deviation([seed["test_f1"] for seed in seeds]),
+        SCORE_NAMES.get(monitor, monitor.replace("_", " ")),
+        *(
+            mean_and_deviation([seed[split][monitor] for seed in seeds], monitor in PERCENT)
+            for split in ("dev", "test")
+        ),
         str(len(seeds)),
         f"{statistics.fmean(seed['minutes'] for seed in seeds):.1f}",
         "current" if current else "scores are for older code",
@@ -118,9 +136,14 @@ def score_row(root: Path, baseline: Baseline) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def mean_and_deviation(values: list[float]) -> str:
-    """Return a mean in percent, with its standard deviation where there are several values."""
-    percent = [100 * value for value in values]
-    if len(percent) == 1:
-        return f"{percent[0]:.1f}"
-    return f"{statistics.fmean(percent):.1f} ± {statistics.stdev(percent):.1f}"
+def mean_and_deviation(values: list[float], percent: bool = False) -> str:
+    """Return a mean in percent, with its standard deviation where there are several values.
+
+    Args:
+        values: one for each seed.
+        percent: they are in percent already.
+    """
+    shown = [value if percent else 100 * value for value in values]
+    if len(shown) == 1:
+        return f"{shown[0]:.1f}"
+    return f"{statistics.fmean(shown):.1f} ± {statistics.stdev(shown):.1f}"

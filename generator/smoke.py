@@ -10,7 +10,7 @@ from tqdm import tqdm
 from generator.bake import LEFTOVERS
 from generator.baselines import Baseline, find_baselines
 from generator.errors import InputError
-from generator.run_project import run_script
+from generator.run_project import run_scripts
 
 RECORDS = 48
 
@@ -27,11 +27,12 @@ def smoke_baselines(root: Path, names: list[str] | None = None) -> None:
     """
     with tqdm(find_baselines(root, names), desc="smoke") as progress:
         for baseline in progress:
+            progress.set_postfix_str(baseline.name)
             with tempfile.TemporaryDirectory() as folder:
-                smoke_baseline(root, baseline, Path(folder) / baseline.name, progress)
+                smoke_baseline(root, baseline, Path(folder) / baseline.name)
 
 
-def smoke_baseline(root: Path, baseline: Baseline, project: Path, progress: tqdm) -> None:
+def smoke_baseline(root: Path, baseline: Baseline, project: Path) -> None:
     """Copy a baseline, shorten its data and run its scripts."""
     source = baseline.folder(root)
     if not (source / "train.py").is_file():
@@ -39,14 +40,12 @@ def smoke_baseline(root: Path, baseline: Baseline, project: Path, progress: tqdm
     shutil.copytree(source, project, ignore=shutil.ignore_patterns(*LEFTOVERS, "data"))
     data = source / "data" / str(baseline.data_set)
     files = shorten_data(data if data.is_dir() else source / "sample", project / "smoke")
-    commands = (
-        ("train.py", "--steps", "2", "--encoder", "tiny", "--run_name", "smoke", *files),
-        ("predict.py", "runs/smoke", "smoke/test.jsonl", "smoke/predictions.jsonl"),
-        ("evaluate.py", "runs/smoke", "smoke/test.jsonl"),
-    )
-    for command in commands:
-        progress.set_postfix_str(f"{baseline.name} {command[0]}")
-        run_script(project, *command, quiet=True)
+    commands = [
+        ["train.py", "--steps", "2", "--encoder", "tiny", "--run_name", "smoke", *files],
+        ["predict.py", "runs/smoke", "smoke/test.jsonl", "smoke/predictions.jsonl"],
+        ["evaluate.py", "runs/smoke", "smoke/test.jsonl"],
+    ]
+    run_scripts(project, commands)
 
 
 def shorten_data(source: Path, target: Path) -> list[str]:

@@ -1,5 +1,6 @@
 """Bake projects for the tests, and run their scripts in processes of their own."""
 
+import importlib
 import os
 import shutil
 import subprocess
@@ -13,16 +14,16 @@ sys.path.insert(0, str(ROOT / "templates"))
 
 from generator.bake import LEFTOVERS, bake  # noqa: E402
 
-TEMPLATES = ["relation_extraction"]
+TEMPLATES = sorted(path.parent.name for path in ROOT.glob("templates/*/cookiecutter.json"))
+# What each task brings to the tests of all: its records, its settings, what can be wrong with both.
+CASES = {name: importlib.import_module(f"cases.{name}") for name in TEMPLATES}
 
 # A model that trains in seconds.
 SMALL = {
     "tiny_layers": 1,
     "tiny_width": 32,
     "tiny_vocabulary": 300,
-    "pointer_size": 16,
     "max_length": 64,
-    "window_overlap": 16,
     "buckets": 3,
     "shown_examples": 0,
 }
@@ -45,11 +46,17 @@ def shorten(project: Path, records: dict[str, int]) -> None:
         path.write_text("".join(lines[:count]), encoding="utf-8", newline="\n")
 
 
-def flags(**settings) -> list[str]:
+def template_of(project: Path) -> str:
+    """Return the template of a project that was baked with the default answers."""
+    return project.name.removesuffix("_project")
+
+
+def flags(project: Path, **settings) -> list[str]:
     """Return settings as flags of a command line, those of a small model where none is given."""
+    small = {**SMALL, **CASES[template_of(project)].SMALL}
     return [
         part
-        for name, value in {**SMALL, **settings}.items()
+        for name, value in {**small, **settings}.items()
         for part in (f"--{name}", str(value).lower() if isinstance(value, bool) else str(value))
     ]
 

@@ -21,8 +21,10 @@ sys.path.insert(0, str(project))
 sys.argv = ["train.py", *sys.argv[3:]]
 
 import train  # noqa: E402
+from task import training  # noqa: E402
 
 from common.callbacks import Evaluator  # noqa: E402
+from common.prediction import Predictor  # noqa: E402
 
 
 def die() -> None:
@@ -98,11 +100,18 @@ class EpochCounter(keras.callbacks.Callback):
 
 def predict(evaluator: Evaluator) -> dict[str, np.ndarray]:
     """Return positions and outputs of the dev examples, in the order of prediction."""
-    predictor, generator = evaluator.evaluate.args[:2]
-    arrays = {}
-    for number, (positions, outputs) in enumerate(predictor.batches(generator)):
-        arrays[f"positions/{number}"] = positions
-        arrays |= {f"predicted/{number}/{name}": value for name, value in outputs.items()}
+    arrays, batches = {}, Predictor.batches
+
+    def noted(self, *args, **kwargs):
+        for number, (positions, outputs) in enumerate(batches(self, *args, **kwargs)):
+            arrays[f"positions/{number}"] = positions
+            for name, value in outputs.items():
+                arrays[f"predicted/{number}/{name}"] = value
+            yield positions, outputs
+
+    Predictor.batches = noted
+    evaluator.evaluate()
+    Predictor.batches = batches
     return arrays
 
 
@@ -144,5 +153,5 @@ def observe(model, generator, position, epochs, callbacks) -> None:
     )
 
 
-fit, train.fit = train.fit, observe
+fit, training.fit = training.fit, observe
 train.main()

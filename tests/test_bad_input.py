@@ -1,7 +1,6 @@
 """Bad input: one sentence that says what, where and how to mend it; nothing on disk is touched."""
 
 import hashlib
-import itertools
 import json
 import os
 import re
@@ -11,67 +10,21 @@ import sys
 
 import numpy as np
 import pytest
-from conftest import ROOT
 from project_process import ProjectProcess
+from projects import CASES, TEMPLATES, bake_project, shorten, template_of
 
-from generator.bake import bake
-
-RECORD = {
-    "id": "1",
-    "text": "Ada founded Zenco.",
-    "triples": [{"subject": [0, 3], "predicate": "founded", "object": [12, 17]}],
-}
-
-
-def record(**changes) -> str:
-    """Return a good record as a line, but for some fields; None takes a field away."""
-    fields = {**RECORD, **changes}
-    return json.dumps({name: value for name, value in fields.items() if value is not None}) + "\n"
-
-
-def triple(**changes) -> str:
-    """Return a record whose triple is changed."""
-    return record(triples=[{**RECORD["triples"][0], **changes}])
-
-
-# What stands in the training file, and the words of the sentence.
-GOOD = record(id="0")
+# What stands in the training file after a good line, and the words of the sentence.
 BROKEN_FILES = {
-    "no text": (GOOD + record(text=None), 'line 2: the field "text" is missing: add it'),
-    "no triples": (GOOD + record(triples=None), 'line 2: the field "triples" is missing'),
-    "no predicate": (
-        GOOD + record(triples=[{"subject": [0, 3], "object": [12, 17]}]),
-        'line 2: the field "predicate" is missing',
-    ),
-    "id of a wrong type": (record(id=[1]), 'line 1: "id" must be a string or a number, not [1]'),
-    "span outside the text": (
-        GOOD + triple(object=[12, 19]),
-        'line 2: the span "object" [12, 19] is not inside the text of 18 characters',
-    ),
-    "span reversed": (triple(object=[17, 12]), 'line 1: the span "object" [17, 12] is not inside'),
-    "span empty": (triple(object=[3, 3]), 'line 1: the span "object" [3, 3] is not inside'),
-    "span not of integers": (
-        triple(subject=[0.0, 3]),
-        'line 1: "subject" must be [start, end], two whole numbers',
-    ),
-    "span a string": (triple(subject="Ada"), "line 1: \"subject\" must be a list, not 'Ada'"),
-    "triple a list": (record(triples=[[0, 3]]), "line 1: the triple [0, 3] must be"),
-    "not JSON": (GOOD + "{'id': 1}\n", "line 2: not a JSON object: write one {...} on each line"),
-    "cut short": (GOOD + record()[:30], "line 2: not a JSON object"),
-    "not an object": (GOOD + "[1, 2]\n", "line 2: not a JSON object"),
-    "not UTF-8": (GOOD.encode() + b'{"id": "\xff"}\n', "not UTF-8", "save the file as UTF-8"),
+    "id of a wrong type": ("BAD ID", 'line 2: "id" must be a string or a number, not [1]'),
+    "not JSON": ("{'id': 1}\n", "line 2: not a JSON object: write one {...} on each line"),
+    "cut short": ('{"id": "1", "te', "line 2: not a JSON object"),
+    "not an object": ("[1, 2]\n", "line 2: not a JSON object"),
+    "not UTF-8": (b'{"id": "\xff"}\n', "not UTF-8", "save the file as UTF-8"),
+    "repeated id": ("\nGOOD", "line 3: id '0' stands on line 1 already"),
+}
+EMPTY_FILES = {
     "empty file": ("", "holds no record: write one JSON object on each line"),
     "blank lines only": ("\n \n", "holds no record"),
-    "repeated id": (GOOD + record() + GOOD, "line 3: id '0' stands on line 1 already"),
-    "predicate not annotated": (
-        record(annotated_predicates=["born_in"]),
-        "line 1: the triple with predicate 'founded' is not among \"annotated_predicates\"",
-    ),
-    "annotated_predicates not a list": (
-        record(annotated_predicates="founded"),
-        'line 1: "annotated_predicates" must be a list of strings, or absent',
-    ),
-    "nothing to learn": (record(triples=[]), "no training example has a triple"),
 }
 
 # What is appended to config.toml, and the words of the sentence.
@@ -87,9 +40,11 @@ BAD_COMMANDS = {
     "value out of range": ("train.py --batch_size 0", "--batch_size = '0'", "greater than"),
     "not a choice": ("train.py --schedule steps", "--schedule = 'steps'", "'linear', 'cosine'"),
     "run name with a folder": ("train.py --run_name a/b", "--run_name = 'a/b'"),
-    "overlap of whole windows": (
-        "train.py --max_length 32 --window_overlap 32",
-        "window_overlap = 32 leaves no new token in a window of max_length = 32",
+    "one fold": ("train.py --folds 1", "folds = 1 leaves nothing to train on: set folds to 2"),
+    "more folds than texts": (
+        "train.py --folds 900 --run_name new",
+        "folds = 900, but the training file has ",
+        "groups of records that share no text: set folds to ",
     ),
     "batch that cannot be split": (
         "train.py --batch_size 10 --accumulation 4 --run_name new",
@@ -132,7 +87,7 @@ BAD_COMMANDS = {
     "run that does not exist": (
         "evaluate.py absent sample/test.jsonl",
         "absent",
-        "runs/ has begun, changed, damaged, done",
+        "runs/ has begun, changed, crossed, damaged, done",
     ),
     "run without weights": (
         "predict.py begun sample/test.jsonl out.jsonl",
@@ -147,7 +102,14 @@ BAD_COMMANDS = {
         "best.weights.h5 does not fit the model, or is damaged",
     ),
     "run without scores": ("predict.py unscored sample/test.jsonl out.jsonl", "scores.json"),
-    "file without triples": ("evaluate.py done plain.jsonl", 'line 1: the field "triples"'),
+    "unfinished cross-validation": (
+        "predict.py crossed sample/test.jsonl out.jsonl",
+        "crossed has 1 of 2 folds: let train.py finish them first",
+    ),
+    "runs of other tokens": (
+        "predict.py done retokenised sample/test.jsonl out.jsonl",
+        "done and retokenised have different tokens: only scores of the same ones can be averaged",
+    ),
     "out is a folder": ("predict.py done sample/test.jsonl sample", "sample is a folder: name"),
     "out lies in a file": (
         "predict.py done sample/test.jsonl config.toml/out.jsonl",
@@ -172,31 +134,35 @@ def contents(folder) -> dict[str, str]:
     }
 
 
-@pytest.fixture(scope="module")
-def project(tmp_path_factory):
+@pytest.fixture(scope="module", params=TEMPLATES)
+def project(request, tmp_path_factory):
     """A project with a short sample and runs in every state of disrepair."""
-    project = bake(ROOT / "templates/relation_extraction", tmp_path_factory.mktemp("bad"))
-    shutil.copytree(ROOT / "templates/common", project / "common", dirs_exist_ok=True)
-    for file in (project / "sample").glob("*.jsonl"):
-        with open(file, encoding="utf-8") as lines:
-            text = "".join(itertools.islice(lines, 24))
-        file.write_text(text, encoding="utf-8")
+    project = bake_project(request.param, tmp_path_factory.mktemp("bad"))
+    shorten(project, {"train": 24, "dev": 24, "test": 24})
     settings = project / "config.toml"
-    for name, value in {"tiny_width": 16, "tiny_layers": 1, "steps": 1, "epochs": 1}.items():
+    small = {"tiny_width": 16, "tiny_layers": 1, "steps": 1, "epochs": 1}
+    for name, value in small.items():
         text = re.sub(
             rf"^{name} = \d+", f"{name} = {value}", settings.read_text("utf-8"), flags=re.M
         )
         settings.write_text(text, encoding="utf-8")
     write_encoders(project / "encoders")
-    (project / "plain.jsonl").write_text('{"id": "a", "text": "Ada"}\n', encoding="utf-8")
+    (project / "plain.jsonl").write_text(CASES[request.param].PLAIN, encoding="utf-8")
     return project
+
+
+@pytest.fixture(scope="module")
+def case(project):
+    """What the task brings."""
+    return CASES[template_of(project)]
 
 
 @pytest.fixture(scope="module")
 def process(project):
     process = ProjectProcess(project)
-    done = process.run("train.py", "--run_name", "done")
-    assert done.code == 0, done.err
+    for name, width in (("done", 16), ("wide", 32)):
+        done = process.run("train.py", "--run_name", name, "--tiny_width", str(width))
+        assert done.code == 0, done.err
     break_runs(project / "runs")
     yield process
     process.stop()
@@ -214,8 +180,21 @@ def write_encoders(folder):
 
 def break_runs(runs):
     """Copy the finished run, and break each copy in another way."""
-    for name in ("begun", "changed", "damaged", "reshaped", "unscored", "other_data"):
+    for name in (
+        "begun",
+        "changed",
+        "damaged",
+        "reshaped",
+        "retokenised",
+        "unscored",
+        "other_data",
+    ):
         shutil.copytree(runs / "done", runs / name)
+    shutil.copytree(runs / "done", runs / "crossed" / "fold_1")
+    config = json.loads((runs / "done/config.json").read_text(encoding="utf-8"))
+    (runs / "crossed/config.json").write_text(json.dumps({**config, "folds": 2}), encoding="utf-8")
+    tokenizer = runs / "retokenised/tokenizer.json"
+    tokenizer.write_text(tokenizer.read_text(encoding="utf-8") + "\n", encoding="utf-8")
     for name in ("begun", "changed"):
         (runs / name / "scores.json").unlink()
     (runs / "begun/best.weights.h5").unlink()
@@ -225,7 +204,8 @@ def break_runs(runs):
     arrays = {f"position/{name}": np.asarray(value) for name, value in position.items()}
     np.savez(runs / "changed/checkpoint.npz", **arrays, **{"00000": np.zeros(3)})
     (runs / "damaged/best.weights.h5").write_bytes(b"\x89HDF cut short")
-    (runs / "reshaped/labels.json").write_text('{"predicates": ["a", "b"]}', encoding="utf-8")
+    shutil.move(runs / "wide/best.weights.h5", runs / "reshaped/best.weights.h5")
+    shutil.rmtree(runs / "wide")
     (runs / "unscored/scores.json").unlink()
     scores = json.loads((runs / "other_data/scores.json").read_text(encoding="utf-8"))
     scores["dev"]["data_hash"] = "sha256:0"
@@ -245,15 +225,44 @@ def assert_refused(process, command, words, **options):
     assert contents(process.project.parent) == before
 
 
-@pytest.mark.parametrize("name", BROKEN_FILES)
-def test_broken_files(name, process, tmp_path):
-    content, *words = BROKEN_FILES[name]
+def assert_file_refused(process, tmp_path, content, words, names_file=True):
+    """Train on a file: refused, and the file is as it was."""
+    content = content if isinstance(content, bytes) else content.encode()
     file = tmp_path / "train.jsonl"
-    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    file.write_bytes(content)
+    place = [str(file)] if names_file else []
     command = ("train.py", "--run_name", "new", "--train_file", file)
-    place = [] if name == "nothing to learn" else [str(file)]
-    assert_refused(process, command, place + words)
-    assert file.read_bytes() == (content if isinstance(content, bytes) else content.encode())
+    assert_refused(process, command, [*place, *words])
+    assert file.read_bytes() == content
+
+
+@pytest.mark.parametrize("name", [*BROKEN_FILES, *EMPTY_FILES])
+def test_broken_files(name, process, case, tmp_path):
+    content, *words = {**BROKEN_FILES, **EMPTY_FILES}[name]
+    good = case.GOOD if name in BROKEN_FILES else ""
+    if isinstance(content, bytes):
+        content = good.encode() + content
+    else:
+        bad_id = case.GOOD.replace('"id": "0"', '"id": [1]')
+        content = good + content.replace("GOOD", case.GOOD).replace("BAD ID", bad_id)
+    assert_file_refused(process, tmp_path, content, words)
+
+
+def test_broken_files_of_the_task(process, case, tmp_path, subtests):
+    for name, (content, *words) in case.BROKEN_FILES.items():
+        with subtests.test(name):
+            assert_file_refused(process, tmp_path, content, words)
+
+
+def test_nothing_to_learn(process, case, tmp_path):
+    if case.NOTHING_TO_LEARN is None:
+        pytest.skip("every record of this task teaches something")
+    content, *words = case.NOTHING_TO_LEARN
+    assert_file_refused(process, tmp_path, content, words, names_file=False)
+
+
+def test_labels_are_needed_to_evaluate(process, case):
+    assert_refused(process, ("evaluate.py", "done", "plain.jsonl"), [case.PLAIN_REFUSED])
 
 
 @pytest.mark.parametrize("name", BROKEN_SETTINGS)
@@ -283,6 +292,12 @@ def test_value_of_the_settings_file_has_its_line(process):
 def test_bad_commands(name, process):
     command, *words = BAD_COMMANDS[name]
     assert_refused(process, command.split(), words)
+
+
+def test_bad_commands_of_the_task(process, case, subtests):
+    for name, (command, *words) in case.BAD_COMMANDS.items():
+        with subtests.test(name):
+            assert_refused(process, command.split(), words)
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,7 @@ record = {"id": "a", "text": "secret", "triples": [{"subject": [0, 1], "predicat
 (run / "predictions/dev.jsonl").write_text(json.dumps(record) + "\\n")
 seed = int(flag("--seed", "1"))
 scores = {"task": "toy", "name": run.name, "dev": {"f1": VALUE + seed / 100}, "seed": seed,
+          "monitor": "f1",
           "encoder": flag("--encoder", "tiny"), "minutes": 0.5, "command": "python train.py",
           "code_hash": code_hash("."), "finished": "now"}
 (run / "scores.json").write_text(json.dumps(scores))
@@ -117,6 +118,7 @@ def repository(tmp_path: Path, monkeypatch) -> Path:
             "cookiecutter.json": '{"templates": {"toy": {"path": "./templates/toy"}}}',
             "generator/baselines.toml": BASELINES,
             "templates/common/__init__.py": "",
+            "templates/project_answers.py": "",
             "templates/toy/cookiecutter.json": json.dumps(
                 {
                     "project_slug": "toy",
@@ -226,9 +228,9 @@ def test_reproduce_records_every_seed_once(repository: Path, tmp_path: Path) -> 
     assert scores["encoder"] == "hf://owner/model"
     assert scores["encoder_weights"] == sha256(b"weights")
     assert [entry["seed"] for entry in scores["seeds"]] == [3, 4]
-    assert scores["seeds"][0] == pytest.approx(
-        {"seed": 3, "dev_f1": 0.53, "test_f1": 0.43, "minutes": 0.5}
-    )
+    first = scores["seeds"][0]
+    assert (first["dev"]["f1"], first["test"]["f1"]) == pytest.approx((0.53, 0.43))
+    assert first["minutes"] == 0.5
     assert scores["test"].keys() == {"f1"}
     assert str(tmp_path) not in (folder / "scores.json").read_text()
     assert (folder / "trained.log").read_text().count("\n") == 2
@@ -254,8 +256,8 @@ def test_an_interrupted_reproduction_goes_on(repository: Path) -> None:
 
 def test_scores_reach_the_reference_and_the_readme(repository: Path) -> None:
     reproduce_baseline(repository, "toy_sample")
-    assert "| toy_sample | tiny | 51.0 | 41.0 | 1 | 0.5 | current |" in read(repository)
-    assert "| toy_other | | | | | | not scored yet |" in read(repository)
+    assert "| toy_sample | tiny | F1 | 51.0 | 41.0 | 1 | 0.5 | current |" in read(repository)
+    assert "| toy_other | | | | | | | not scored yet |" in read(repository)
     build_repository(repository, progress=False)
     for project in ("baselines/toy_other", f"templates/toy/{PROJECT_FOLDER}"):
         reference = repository / project / "reference"

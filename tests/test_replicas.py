@@ -49,7 +49,7 @@ def trainings(project, tmp_path_factory) -> dict[str, tuple[dict, list[dict]]]:
             "clip_norm": 0.05,
             **settings,
         }
-        run(WORKER, project, plan, *flags(**asked), cwd=folder)
+        run(WORKER, project, plan, *flags(project, **asked), cwd=folder)
         rows = (project / "runs" / name / "metrics.jsonl").read_text(encoding="utf-8")
         with np.load(folder / f"{name}.npz") as record:
             results[name] = dict(record), [json.loads(row) for row in rows.splitlines()]
@@ -112,6 +112,6 @@ def test_clipping_bites(project, trainings, tmp_path):
     plan.write_text(json.dumps({"record": str(tmp_path / "free.npz")}), encoding="utf-8")
     asked = {"run_name": "free", "epochs": EPOCHS, "batch_size": BATCH, "dropout": 0.0}
     asked |= {"strategy": "single", "clip_norm": 0, "prediction_batch_size": 6}
-    run(WORKER, project, plan, *flags(**asked), cwd=tmp_path)
+    run(WORKER, project, plan, *flags(project, **asked), cwd=tmp_path)
     with np.load(tmp_path / "free.npz") as record:
         assert difference(dict(record), trainings["one_replica"][0], "weights") > 1e-3

@@ -35,7 +35,7 @@ def project(request, tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def whole(project) -> Path:
     """The folder of an uninterrupted run."""
-    run("train.py", *flags(run_name="whole", **SETTINGS), cwd=project)
+    run("train.py", *flags(project, run_name="whole", **SETTINGS), cwd=project)
     return project / "runs" / "whole"
 
 
@@ -43,7 +43,7 @@ def kill(project: Path, name: str, folder: Path, plan: dict, **settings) -> None
     """Start a run that is killed."""
     path = folder / f"{name}.json"
     path.write_text(json.dumps(plan), encoding="utf-8")
-    arguments = flags(run_name=name, **SETTINGS, **settings)
+    arguments = flags(project, run_name=name, **SETTINGS, **settings)
     result = run(WORKER, project, path, *arguments, cwd=folder, check=False)
     assert result.returncode == -signal.SIGKILL, f"{result.stdout}\n{result.stderr}"
 
@@ -77,7 +77,7 @@ def test_killed_run_ends_like_an_uninterrupted_one(project, whole, name, tmp_pat
     assert (folder / "checkpoint.npz").is_file()
     assert "finished" not in json.loads((folder / "scores.json").read_text(encoding="utf-8"))
     # From another folder: the run is found all the same.
-    again = flags(run_name=name, **SETTINGS, checkpoint_steps=every)
+    again = flags(project, run_name=name, **SETTINGS, checkpoint_steps=every)
     run(project / "train.py", *again, cwd=tmp_path)
     expected, found = weights(whole), weights(folder)
     assert expected.keys() == found.keys() and expected
@@ -96,7 +96,7 @@ def test_killed_run_ends_like_an_uninterrupted_one(project, whole, name, tmp_pat
 
 def refusal(project: Path, **settings) -> str:
     """Return the one sentence that train.py refuses with."""
-    result = run("train.py", *flags(**SETTINGS, **settings), cwd=project, check=False)
+    result = run("train.py", *flags(project, **SETTINGS, **settings), cwd=project, check=False)
     assert result.returncode == 1, f"{result.stdout}\n{result.stderr}"
     assert "Traceback" not in result.stderr
     sentence = result.stderr.strip().splitlines()[-1]

@@ -46,7 +46,7 @@ def convert_data_set(data_set: DataSet, files: list[Path], folder: Path) -> dict
     Raises:
         InputError: a file is broken, or the result is not the pinned one.
     """
-    converter = importlib.import_module(f"generator.data_sets.{data_set.name}")
+    converter = importlib.import_module(f"generator.data_sets.{data_set.converter}")
     splits = {split: data_set.split_ids(split) for split in SPLITS}
     contents = {
         split: json_lines(records) for split, records in converter.convert(files, splits).items()
@@ -75,6 +75,8 @@ def source_note(data_set: DataSet) -> str:
 Converted from https://github.com/{data_set.repository} at commit {data_set.commit}:
 
 {files}
+
+Splits: {data_set.division}.
 
 Licence: {data_set.licence}
 

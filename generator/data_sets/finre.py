@@ -1,13 +1,13 @@
 """FinRE: `head <tab> tail <tab> relation <tab> sentence`, one pair a line, no offsets."""
 
-import hashlib
 from pathlib import Path
 
-from generator.data_sets.reading import Triple, pick, read_lines, triple_records
+from generator.data_sets.reading import Span, pick, read_fields, text_id
+from generator.data_sets.triples import Triple, triple_records
 from generator.errors import InputError
 
+FIELDS = ("head", "tail", "relation", "sentence")
 NO_RELATION = "unknown"
-Span = tuple[int, int]
 
 
 def convert(files: list[Path], splits: dict[str, list[str]]) -> dict[str, list[dict]]:
@@ -29,26 +29,12 @@ def convert(files: list[Path], splits: dict[str, list[str]]) -> dict[str, list[d
     }
 
 
-def sentence_id(sentence: str) -> str:
-    """Return the id of a sentence: the file has none, so the text names itself."""
-    digest = hashlib.sha1(sentence.encode("utf-8"), usedforsecurity=False)
-    return digest.hexdigest()[:12]
-
-
 def read_records(path: Path, wanted: set[str]) -> dict[str, dict]:
     """Group the lines of a file by sentence, for the wanted sentences."""
     sentences: dict[str, str] = {}
     triples: dict[str, set[Triple]] = {}
-    for line, text in read_lines(path):
-        where = f"{path}, line {line}"
-        fields = text.split("\t")
-        if len(fields) != 4 or not all(fields):
-            raise InputError(
-                f"{where}: {len(fields)} fields instead of head, tail, relation and sentence:"
-                " fetch the file again."
-            )
-        head, tail, relation, sentence = fields
-        name = sentence_id(sentence)
+    for where, (head, tail, relation, sentence) in read_fields(path, FIELDS):
+        name = text_id(sentence)
         if name not in wanted:
             continue
         sentences[name] = sentence
@@ -87,6 +73,8 @@ def locate(sentence: str, head: str, tail: str, where: str) -> tuple[Span, Span]
 
 
 def occurrences(sentence: str, name: str) -> list[Span]:
-    """Return every span of the sentence that reads like the name."""
+    """Return every span of the sentence that reads like the name, which an empty one never does."""
     starts = range(len(sentence) - len(name) + 1)
-    return [(start, start + len(name)) for start in starts if sentence.startswith(name, start)]
+    return [
+        (start, start + len(name)) for start in starts if name and sentence.startswith(name, start)
+    ]

@@ -1,44 +1,161 @@
-"""What the converters share: lines with numbers, pinned splits, triples in one fixed order."""
+"""What the converters share: files, clear errors, spans, pinned splits, one fixed order."""
 
-from collections.abc import Iterator
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from generator.errors import InputError
 
-Triple = tuple[int, int, str, int, int]
+Records = dict[str, dict]
+Span = tuple[int, int]
 
 
-def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield `(line number, line)` of a UTF-8 file, without line ends and without empty lines.
+# ------------------------------------------------------------------------- files
+
+
+def read_text(path: Path) -> str:
+    """Return the content of a UTF-8 file.
 
     Raises:
         InputError: the file cannot be read or is not UTF-8.
     """
-    number = 0
     try:
-        # Lines end at "\n" alone: other separators of Unicode are part of the text.
-        with open(path, encoding="utf-8-sig", newline="\n") as file:
-            for number, line in enumerate(file, start=1):
-                line = line.rstrip("\r\n")
-                if line:
-                    yield number, line
+        return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
+        line = 1 + error.object[: error.start].count(b"\n")
         raise InputError(
-            f"{path}, after line {number}: not UTF-8 ({error.reason}): fetch the file again."
+            f"{path}, line {line}: not UTF-8 ({error.reason}): fetch the file again."
         ) from error
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}): check the path.") from error
 
 
-def triple_records(triples: set[Triple]) -> list[dict]:
-    """Return the triples as JSON objects, sorted, so that the order of a source plays no part."""
-    return [
-        {"subject": [start, end], "predicate": predicate, "object": [object_start, object_end]}
-        for start, end, predicate, object_start, object_end in sorted(triples)
-    ]
+def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield `(line number, line)` of a UTF-8 file, without line ends and without empty lines."""
+    # Lines end at "\n" alone: other separators of Unicode are part of the text.
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
+        line = line.rstrip("\r")
+        if line:
+            yield number, line
 
 
-def pick(records: dict[str, dict], ids: list[str], split: str, where: str) -> list[dict]:
+def read_fields(path: Path, names: tuple[str, ...]) -> Iterator[tuple[str, list[str]]]:
+    """Yield `(place, fields)` of each line of a file whose fields are separated by tabs.
+
+    Args:
+        path: the file.
+        names: what the fields of a line are.
+
+    Raises:
+        InputError: a line has more or fewer fields.
+    """
+    for number, line in read_lines(path):
+        fields = line.split("\t")
+        if len(fields) != len(names):
+            raise InputError(
+                f"{path}, line {number}: {len(fields)} fields instead of"
+                f" {', '.join(names[:-1])} and {names[-1]}: fetch the file again."
+            )
+        yield f"{path}, line {number}", fields
+
+
+def parse_json(text: str, where: str) -> Any:
+    """Return what a JSON text holds.
+
+    Raises:
+        InputError: it is not JSON.
+    """
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise InputError(f"{where}: not JSON ({error}): fetch the file again.") from error
+
+
+# ------------------------------------------------------------------------ errors
+
+
+@contextmanager
+def fields_checked(where: str) -> Iterator[None]:
+    """Say where a field was missing or of a wrong type, should the block find that out."""
+    try:
+        yield
+    except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{where}: a field is missing or of a wrong type ({error}): fetch the file again."
+        ) from error
+
+
+def check_span(text: str, start: int, end: int, words: str, name: str, where: str) -> Span:
+    """Return `(start, end)` after checking that the text there reads as it should.
+
+    Raises:
+        InputError: it reads otherwise.
+    """
+    if not 0 <= start < end or text[start:end] != words:
+        raise InputError(
+            f"{where}: {name} is not the text at [{start}, {end}): fetch the file again."
+        )
+    return start, end
+
+
+# ----------------------------------------------------------------------- records
+
+
+def text_id(*texts: str) -> str:
+    """Return the id of a record whose file has none: its texts name it.
+
+    It is the beginning of the SHA-1 of the texts, separated by tabs, in UTF-8.
+    """
+    content = "\t".join(texts).encode("utf-8")
+    return hashlib.sha1(content, usedforsecurity=False).hexdigest()[:12]
+
+
+def pool(
+    files: list[Path],
+    splits: dict[str, list[str]],
+    read_records: Callable[[Path, set[str]], Iterable[tuple[str, dict]]],
+) -> dict[str, list[dict]]:
+    """Gather the records of each split from files of which any may hold any record.
+
+    Args:
+        files: the files.
+        splits: the pinned ids of each split.
+        read_records: gives `(place, record)` of the wanted ids that a file holds.
+
+    Returns:
+        For each split its records, in the pinned order.
+
+    Raises:
+        InputError: a file is broken, or a pinned record is missing.
+    """
+    wanted = {name for ids in splits.values() for name in ids}
+    records: Records = {}
+    for path in files:
+        for where, record in read_records(path, wanted):
+            add_record(records, record, where)
+    return pick_splits(records, splits, files)
+
+
+def add_record(records: Records, record: dict, where: str) -> None:
+    """Keep a record; one that comes twice must be the same."""
+    if records.setdefault(record["id"], record) != record:
+        raise InputError(
+            f"{where}: record {record['id']} comes twice and differs: fetch the file again."
+        )
+
+
+def pick_splits(
+    records: Records, splits: dict[str, list[str]], files: list[Path]
+) -> dict[str, list[dict]]:
+    """Return the records of each split, all read from the same files."""
+    where = " and ".join(str(path) for path in files)
+    return {split: pick(records, ids, split, where) for split, ids in splits.items()}
+
+
+def pick(records: Records, ids: list[str], split: str, where: str) -> list[dict]:
     """Return the records of a pinned split in the pinned order.
 
     Args:

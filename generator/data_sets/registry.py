@@ -21,7 +21,9 @@ class DataSet:
     """One data set: official files in, three JSON Lines files out.
 
     `local_files` are the names that a local copy may use instead of the official paths.
-    `hashes` are those of the converted files: the official files and a local copy both give them.
+    `converter` is the module whose `convert` reads them. `division` says how the splits came from
+    the official files. `hashes` are those of the converted files: the official files and a local
+    copy both give them.
     """
 
     name: str
@@ -32,6 +34,8 @@ class DataSet:
     commit: str
     sources: tuple[Source, ...]
     local_files: tuple[str, ...]
+    converter: str
+    division: str
     licence: str
     citation: str
     hashes: dict[str, str]
@@ -51,6 +55,8 @@ KNOWLEDGENET = DataSet(
     commit="abc4ed3ebb88bfde8c1f02709371324ae6347ba0",
     sources=(Source("dataset/train.json", "72a406a1d661cb5fc9580b6950c12b13b9ec50de"),),
     local_files=("train.json", "dev.json", "test.json"),
+    converter="knowledgenet",
+    division="train is folds 1 to 3, dev and test are documents of fold 4",
     licence="CC BY-SA 4.0, https://creativecommons.org/licenses/by-sa/4.0/",
     citation=(
         "Filipe Mesquita, Matteo Cannaviccio, Jordan Schmidek, Paramita Mirza and Denilson Barbosa:"
@@ -76,6 +82,11 @@ FINRE = DataSet(
         Source("data/FinRE/test.txt", "005a5be8e10ea0f2f8e7a7bfdd99e637ad4bf0ff"),
     ),
     local_files=("train.txt", "valid.txt", "test.txt"),
+    converter="finre",
+    division=(
+        "the official ones, without sentences that occur again in a later one; test is a part of"
+        " the official one"
+    ),
     licence="MIT, Copyright (c) 2019 THUNLP",
     citation=(
         "Ziran Li, Ning Ding, Zhiyuan Liu, Hai-Tao Zheng and Ying Shen: Chinese Relation Extraction"
@@ -88,7 +99,244 @@ FINRE = DataSet(
     },
 )
 
-DATA_SETS = {data_set.name: data_set for data_set in (KNOWLEDGENET, FINRE)}
+SQUAD = DataSet(
+    name="squad",
+    task="reading_comprehension",
+    language="en",
+    summary="SQuAD 1.1: questions on passages of Wikipedia, every answer a span of its passage",
+    repository="rajpurkar/SQuAD-explorer",
+    commit="eee5fdbf62f8613a7812b03419e6b29617b74fd1",
+    sources=(Source("dataset/dev-v1.1.json", "e9a3f913ad1468ebe105b891334ca7b0bc0e2510"),),
+    local_files=("train.json", "dev.json", "test.json"),
+    converter="squad_format",
+    division="all three are articles of the official development file",
+    licence="CC BY-SA 4.0, https://creativecommons.org/licenses/by-sa/4.0/",
+    citation=(
+        "Pranav Rajpurkar, Jian Zhang, Konstantin Lopyrev and Percy Liang: SQuAD: 100,000+"
+        " Questions for Machine Comprehension of Text. EMNLP 2016."
+    ),
+    hashes={
+        "train": "sha256:a3bb6d72cc84cae716f996b32e097c825962ff7d7db35fe3c811f93e18447e38",
+        "dev": "sha256:7af12ebd1954484ed483891b2b6cb3ca8879c9f786ffe78ad3f3e1bd8abb9953",
+        "test": "sha256:5870bf54bacc7cf6365184b5ce7eeeb6075256c2e418aa1ad5cf128f1fe91cd2",
+    },
+)
+
+CMRC2018 = DataSet(
+    name="cmrc2018",
+    task="reading_comprehension",
+    language="zh",
+    summary="CMRC 2018: questions on passages of Wikipedia (simplified Chinese)",
+    repository="ymcui/cmrc2018",
+    commit="c0eb1b6ba219847457e6af3180da722bbeb656af",
+    sources=(
+        Source("squad-style-data/cmrc2018_dev.json", "94c1f2df14a669b0b7b836665d6339a34df8aa97"),
+        Source("squad-style-data/cmrc2018_trial.json", "020e3559e914d23404ffc5bf9411ee52a9c38451"),
+    ),
+    local_files=("train.json", "dev.json", "test.json"),
+    converter="squad_format",
+    division=(
+        "dev and test are passages of the official development file, train is the trial file and"
+        " other passages of the development file"
+    ),
+    licence="CC BY-SA 4.0, https://creativecommons.org/licenses/by-sa/4.0/",
+    citation=(
+        "Yiming Cui, Ting Liu, Wanxiang Che, Li Xiao, Zhipeng Chen, Wentao Ma, Shijin Wang and"
+        " Guoping Hu: A Span-Extraction Dataset for Chinese Machine Reading Comprehension."
+        " EMNLP-IJCNLP 2019."
+    ),
+    hashes={
+        "train": "sha256:22d92643a8571c91128d87e85bb6695c35fe767e01a6f1a18aedc8a3714d5f79",
+        "dev": "sha256:35a78a169c1fa1a81399a5f71a86032a7e80c8cacf42c5ead8b68e511c3d18c3",
+        "test": "sha256:c12d03935b2a7d4a2220b6cfbfc20537c5afa20180e3c1062639f2e868c8fcb7",
+    },
+)
+
+DRCD = DataSet(
+    name="drcd",
+    task="reading_comprehension",
+    language="zh",
+    summary="DRCD: questions on passages of Wikipedia (traditional Chinese)",
+    repository="DRCKnowledgeTeam/DRCD",
+    commit="b944790de5af02c5fbb7cd9cb1473d27d169eebf",
+    sources=(
+        Source("DRCD_dev.json", "daa42e47130e8d5b907b87e75cecc8fb807fd4f5"),
+        Source("DRCD_test.json", "341eda001e27a375f14e6b40976b2492b925eae2"),
+    ),
+    local_files=("train.json", "dev.json", "test.json"),
+    converter="squad_format",
+    division=(
+        "all three are articles of the official development and test files, which share articles"
+    ),
+    licence="CC BY-SA 3.0, https://creativecommons.org/licenses/by-sa/3.0/",
+    citation=(
+        "Chih Chieh Shao, Trois Liu, Yuting Lai, Yiying Tseng and Sam Tsai: DRCD: a Chinese Machine"
+        " Reading Comprehension Dataset. arXiv:1806.00920, 2018."
+    ),
+    hashes={
+        "train": "sha256:97cb4bd9e1b6112a8f9b4e9a29d0965a655d8a2c62526793c31a67b9bba983e0",
+        "dev": "sha256:5030ec3cbe0f287785195da91d1a3cf2c2df3b675af0669e8b88a9ba955ea7ae",
+        "test": "sha256:f92b1834feafa5c6a4c98f2138d986737e385d84a0a05323c32519d3b44595bb",
+    },
+)
+
+FEWFC = DataSet(
+    name="fewfc",
+    task="event_extraction",
+    language="zh",
+    summary="sentences of financial news, 10 types of events, 18 roles",
+    repository="TimeBurningFish/FewFC",
+    commit="ec6cac90238c04b45d4512a695ee6375fc72af2f",
+    sources=(
+        Source("rearranged/train_base.json", "75c0f812708b4cf21ce2ef2b94843c79afecfb3f"),
+        Source("rearranged/test_base.json", "142f4db55861ca647b6c5fcdd06fe73a35ccd4fe"),
+        Source("rearranged/train_trans.json", "b8d5f66d4a5102afa86b685de226f288111d352d"),
+        Source("rearranged/test_trans.json", "c56b5b846f9180b594191812b6c7e50ed16d55c4"),
+    ),
+    local_files=("train.json", "dev.json", "test.json"),
+    converter="fewfc",
+    division=(
+        "all official files together, divided as in CasEE (github.com/JiaweiSheng/CasEE), without"
+        " sentences that occur again in a later split; test is a part of CasEE's"
+    ),
+    licence="CC BY-SA 4.0, https://creativecommons.org/licenses/by-sa/4.0/",
+    citation=(
+        "Yang Zhou, Yubo Chen, Jun Zhao, Yin Wu, Jiexin Xu and Jinlong Li: What the Role is vs."
+        " What Plays the Role: Semi-Supervised Event Argument Extraction via Dual Question"
+        " Answering. AAAI 2021."
+    ),
+    hashes={
+        "train": "sha256:9a4a88d693e8cbb33331d355adefb89ec658c974a072385c2842187f107e15eb",
+        "dev": "sha256:c54a9198caf944934813f531230b9583e5abf752039475a7d7e4761d83a0742d",
+        "test": "sha256:1864a9e13069b10841832cba2da8f2fd4753e9cd7469514fc852179062d15058",
+    },
+)
+
+PHEE = DataSet(
+    name="phee",
+    task="event_extraction",
+    language="en",
+    summary="sentences of medical case reports, 2 types of events, the 3 main roles",
+    repository="ZhaoyueSun/PHEE",
+    commit="41489b08675d0b63a1eb7cd4f2d1946952833eb1",
+    sources=(
+        Source("data/json/train.json", "3102e55e522f6a13dfc80b1a7c468c3f78ad2138"),
+        Source("data/json/dev.json", "93d84c1c7379d41f5befbd20c6f47a4e632e92e9"),
+        Source("data/json/test.json", "1154fbb470449da47ede81ab69b48576df8cca90"),
+    ),
+    local_files=("train.json", "dev.json", "test.json"),
+    converter="phee",
+    division="the official ones; test is a part of the official one",
+    licence="MIT, Copyright (c) 2025 Sun Zhaoyue",
+    citation=(
+        "Zhaoyue Sun, Jiazheng Li, Gabriele Pergola, Byron Wallace, Bino John, Nigel Greene, Joseph"
+        " Kim and Yulan He: PHEE: A Dataset for Pharmacovigilance Event Extraction from Text."
+        " EMNLP 2022."
+    ),
+    hashes={
+        "train": "sha256:bf1cdccd7eeb1dd429106cbf171ff6c0f376a06dd44534021470b2d9bbd8331b",
+        "dev": "sha256:5d379cf0851877ff904bd0c4f2555b9662a2135292c336e10e6dfab81e117c5d",
+        "test": "sha256:fbf18afdf2f06d3dfeca795c86f715d86393ce856598ccfc159a80597d43331f",
+    },
+)
+
+E2E = DataSet(
+    name="e2e",
+    task="seq2seq",
+    language="en",
+    summary="meaning representations of restaurants, several sentences written for each",
+    repository="tuetschek/e2e-dataset",
+    commit="ab0d967dd5729ce455ef14ba9ffafc456a335264",
+    sources=(
+        Source("trainset.csv", "fa3a5e1124d2aa0d768881e38f8ee73e63d5880d"),
+        Source("devset.csv", "c45950a0771c769d787a33fdf56439cb890005d7"),
+        Source("testset_w_refs.csv", "86733864c96dc18cbaa5f18042356296ef679302"),
+    ),
+    local_files=("trainset.csv", "devset.csv", "testset_w_refs.csv"),
+    converter="e2e",
+    division="the official ones; train and test are parts of the official ones, dev is whole",
+    licence="CC BY-SA 4.0, https://creativecommons.org/licenses/by-sa/4.0/",
+    citation=(
+        "Jekaterina Novikova, Ondřej Dušek and Verena Rieser: The E2E Dataset: New Challenges for"
+        " End-to-End Generation. SIGDIAL 2017."
+    ),
+    hashes={
+        "train": "sha256:f05327360f899fa05ac943b0c12a1f183600c2e0b4f7db3939ae7e0bd10dd573",
+        "dev": "sha256:1baefca7414d3b2eca33e46f49398ae5236cf15d3456d77888fe9702553f5779",
+        "test": "sha256:2a2aec5a749e428bcfc52868de3f7f4188bbb39144f17c54c434e261b084d745",
+    },
+)
+
+CSL_TITLE = DataSet(
+    name="csl_title",
+    task="seq2seq",
+    language="zh",
+    summary="CSL: titles for the abstracts of scientific papers",
+    repository="ydli-ai/CSL",
+    commit="0f1ac0626d584cd3c72f8be26d329eb4f967cfd0",
+    sources=(
+        Source("benchmark/ts/dev.tsv", "f1f82ed9a577ab9e471bc94c1f52f84868e7d513"),
+        Source("benchmark/ts/test.tsv", "bb2101d766358b532f81b10876ed51d714144fbc"),
+    ),
+    local_files=("train.tsv", "dev.tsv", "test.tsv"),
+    converter="csl_title",
+    division=(
+        "train is the first 900 lines of the official development file, dev is its last 100, test"
+        " is a part of the official one"
+    ),
+    licence="Apache-2.0, https://www.apache.org/licenses/LICENSE-2.0",
+    citation=(
+        "Yudong Li, Yuqing Zhang, Zhe Zhao, Linlin Shen, Weijie Liu, Weiquan Mao and Hui Zhang:"
+        " CSL: A Large-scale Chinese Scientific Literature Dataset. COLING 2022."
+    ),
+    hashes={
+        "train": "sha256:8ca86850dff293a94997da3a2608c41b90a1c306b1733e16c98066d19af0a0d6",
+        "dev": "sha256:7cfeb608a5a93dbb72663d97f13640b8d08aa1670b089af23d8d139f81cee160",
+        "test": "sha256:8aaa794b572c0503bb66532c1d56dba67769146677b90dfbfa8e07ae04ad69c5",
+    },
+)
+
+SELQA = DataSet(
+    name="selqa",
+    task="text_classification",
+    language="en",
+    summary="questions with candidate sentences of Wikipedia, of which some answer them",
+    repository="emorynlp/selqa",
+    commit="fef3d6ac6944e2d4237165d90e5f859c71676bdd",
+    sources=(
+        Source("ass/selqa-ass-dev.tsv", "9d6d0277ee311c9eeb64f9cc6fd776e5c9c3b792"),
+        Source("ass/selqa-ass-test.tsv", "de2ca172ea325c3c5eb42b5e97eb44b64c184585"),
+    ),
+    local_files=("train.tsv", "dev.tsv", "test.tsv"),
+    converter="selqa",
+    division="all three are articles of the official development and test files",
+    licence="Apache-2.0, Copyright 2016, Emory University",
+    citation=(
+        "Tomasz Jurczyk, Michael Zhai and Jinho D. Choi: SelQA: A New Benchmark for Selection-based"
+        " Question Answering. ICTAI 2016."
+    ),
+    hashes={
+        "train": "sha256:7c7fc304d3b74bbb7e67f9f4b88d6014a5f349b0d1e434ed9d17c8074d17a46a",
+        "dev": "sha256:064193069e1f47f51722eb18a12f108193566f18dd35d8afba0cda2b461fd3ca",
+        "test": "sha256:e59a2e35a3653f7834c2f33e973df00f2d61ce92cb4aeac5b7dc0b3b208c8de6",
+    },
+)
+
+DATA_SETS = {
+    data_set.name: data_set
+    for data_set in (
+        KNOWLEDGENET,
+        FINRE,
+        SQUAD,
+        CMRC2018,
+        DRCD,
+        FEWFC,
+        PHEE,
+        E2E,
+        CSL_TITLE,
+        SELQA,
+    )
+}
 
 
 def find_data_set(name: str) -> DataSet:

@@ -1,0 +1,78 @@
+"""How much faster is batched evaluation than one record after the other, for each task?
+
+Every baseline of a sample predicts its dev file with the same weights and the same compiled
+function: in length buckets and batches, and one record at a time, as bert4keras's examples do.
+Encoding and decoding are included.
+
+baselines reproduce TASK_sample        (for each task, first)
+python benchmarks/evaluation_speed.py
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from project_parts import ROOT, write_results
+
+RUN = "seed_1"
+SINGLE = 60
+MEASURE = """
+import dataclasses, json, sys, time
+from pathlib import Path
+from task.data import read_examples
+from task.loading import load_runs
+
+run, single = sys.argv[1], int(sys.argv[2])
+examples = read_examples(Path("sample/dev.jsonl"))
+model = load_runs([run])
+alone = dataclasses.replace(
+    model, settings=model.settings.model_copy(update={"prediction_batch_size": 1})
+)
+
+def seconds(function):
+    began = time.perf_counter()
+    function()
+    return time.perf_counter() - began
+
+def one_by_one(count):
+    for example in examples[:count]:
+        alone.predict([example])
+
+# The first time compiles: each length that occurs is a shape of its own.
+model.predict(examples), one_by_one(single)
+batched = min(seconds(lambda: model.predict(examples)) for _ in range(3))
+singles = min(seconds(lambda: one_by_one(single)) for _ in range(3))
+print(json.dumps([len(examples) / batched, single / singles]))
+"""
+
+
+def main() -> None:
+    """Measure each task in a process of its own, and write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--output", type=Path, help="JSON file of the results")
+    arguments = parser.parse_args()
+    tasks = {}
+    for project in sorted((ROOT / "baselines").glob("*_sample")):
+        if not (project / "runs" / RUN).is_dir():
+            sys.exit(f"error: {project.name} has no run: baselines reproduce {project.name}")
+        done = subprocess.run(
+            [sys.executable, "-c", MEASURE, RUN, str(SINGLE)],
+            cwd=project,
+            stdout=subprocess.PIPE,
+            check=True,
+            text=True,
+        )
+        batched, single = json.loads(done.stdout.splitlines()[-1])
+        tasks[project.name.removesuffix("_sample")] = {
+            "batched_records_per_second": round(batched, 1),
+            "single_records_per_second": round(single, 1),
+            "batched_to_single": round(batched / single, 2),
+        }
+    results = {"question": "is batched evaluation faster than one record at a time?", **tasks}
+    write_results(results, arguments.output)
+
+
+if __name__ == "__main__":
+    main()
