@@ -15,6 +15,20 @@ sys.path.insert(0, str(ROOT))
 # Templates are imported in place: nothing may be left in them that would be baked.
 sys.dont_write_bytecode = True
 
+# The shared code is imported from its one source, whatever copies there are.
+sys.path.insert(0, str(ROOT / "templates"))
+
+import common  # noqa: E402, F401
+
+
+def use_template(name: str) -> Path:
+    """Let `import task` mean that package of one template; return its project's folder."""
+    for module in [module for module in sys.modules if module.partition(".")[0] == "task"]:
+        del sys.modules[module]
+    project = ROOT / "templates" / name / "{{cookiecutter.project_slug}}"
+    sys.path[:] = [str(project), *(path for path in sys.path if "{{" not in path)]
+    return project
+
 
 def pytest_collection_modifyitems(items) -> None:
     """Let one worker run all tests that share a project of a template: it is made once."""

@@ -9,10 +9,7 @@ from pathlib import Path
 
 from conftest import ROOT
 
-# The shared code is imported from its source: `import common` after `import projects`.
-sys.path.insert(0, str(ROOT / "templates"))
-
-from generator.bake import LEFTOVERS, bake  # noqa: E402
+from generator.bake import LEFTOVERS, bake
 
 TEMPLATES = sorted(path.parent.name for path in ROOT.glob("templates/*/cookiecutter.json"))
 # What each task brings to the tests of all: its records, its settings, what can be wrong with both.

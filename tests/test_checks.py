@@ -9,12 +9,11 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import ROOT
+from conftest import use_template
 from keras import ops
 from projects import TEMPLATES, bake_project
 
-PROJECT = ROOT / "templates/relation_extraction/{{cookiecutter.project_slug}}"
-sys.path[:0] = [str(ROOT / "templates"), str(PROJECT)]
+use_template("relation_extraction")
 
 from task import checks  # noqa: E402
 from task.data import Example, Triple  # noqa: E402

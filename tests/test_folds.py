@@ -55,7 +55,7 @@ class Numbers(Generator):
 
 def test_the_outputs_of_several_models_are_averaged():
     inputs = keras.Input((None,), name="numbers")
-    models = [keras.Model(inputs, {"out": inputs * factor}) for factor in (1.0, 5.0)]
+    models = [keras.Model({"numbers": inputs}, {"out": inputs * by}) for by in (1.0, 5.0)]
     generator = Numbers([3, 1, 2], batch_size=2, buckets=2)
     strategy = make_strategy("single")
     [one, both] = [

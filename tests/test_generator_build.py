@@ -12,6 +12,7 @@ import pytest
 
 from generator.baselines import read_baselines
 from generator.build import build_repository, differences
+from generator.data_sets.registry import DATA_SETS
 from generator.errors import InputError
 from generator.files import json_lines, sha256
 from generator.paths import PROJECT_FOLDER
@@ -378,7 +379,8 @@ def test_help_imports_nothing_heavy() -> None:
 def test_errors_are_one_sentence_and_exit_code_one(tmp_path: Path) -> None:
     result = run_baselines("data", "get", "nope", "--to", str(tmp_path))
     assert (result.returncode, result.stdout) == (1, "")
-    expected = "error: there is no data set 'nope': the names are knowledgenet, finre.\n"
+    names = ", ".join(DATA_SETS)
+    expected = f"error: there is no data set 'nope': the names are {names}.\n"
     assert result.stderr == expected
     assert run_baselines("data", "get").returncode == 2
 

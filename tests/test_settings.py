@@ -6,10 +6,9 @@ import sys
 import tomllib
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, use_template
 
-PROJECT = ROOT / "templates/relation_extraction/{{cookiecutter.project_slug}}"
-sys.path[:0] = [str(ROOT / "templates"), str(PROJECT)]
+PROJECT = use_template("relation_extraction")
 
 from task.settings import Settings  # noqa: E402
 

@@ -26,7 +26,8 @@ def triple(**changes) -> str:
 GOOD = record(id="0")
 PLAIN = '{"id": "a", "text": "Ada"}\n'
 PLAIN_REFUSED = 'line 1: the field "triples"'
-NOTHING_TO_LEARN = (record(triples=[]), "no training example has a triple")
+# These are true of the whole file: their sentences name no line.
+NOTHING_TO_LEARN = {"no triple": (record(triples=[]), "no training example has a triple")}
 BROKEN_FILES = {
     "no text": (GOOD + record(text=None), 'line 2: the field "text" is missing: add it'),
     "no triples": (GOOD + record(triples=None), 'line 2: the field "triples" is missing'),

@@ -1,14 +1,11 @@
 """Strict triple scores and the search for a threshold, against scikit-learn and brute force."""
 
-import sys
-
 import numpy as np
 import pytest
-from conftest import ROOT
+from conftest import use_template
 from sklearn.metrics import precision_recall_fscore_support
 
-PROJECT = ROOT / "templates/relation_extraction/{{cookiecutter.project_slug}}"
-sys.path[:0] = [str(ROOT / "templates"), str(PROJECT)]
+use_template("relation_extraction")
 
 from task.data import Example, Triple  # noqa: E402
 from task.metrics import best_threshold, count_matches, score  # noqa: E402
