@@ -1,0 +1,446 @@
+"""Hugging Face's question-answering recipe beside our reading comprehension: scores and seconds.
+
+Idea: the same encoder, files, windows, epochs and batch size. The peer is what the example script
+`run_qa.py` of transformers does, written anew: a classifier of starts and ends, the first gold
+answer as the label, windows by `return_overflowing_tokens`, AdamW with linear decay, and the best
+of 20 x 20 starts and ends of at most 30 tokens over all windows. Nothing of this repository is
+imported for the peer, and its scores are a computation of their own. Departures, all kinder to the
+peer: warm-up, attention dropout 0, `--padding grouped`.
+
+Each round times the peer as its stock recipe pads (to the maximum length), ours, and the peer with
+batches grouped by length, one after the other, each for the same number of steps spread over an
+epoch. Only the ratios of one round are compared: the speed of a machine drifts.
+
+The peer lives in an environment of its own: pip install torch transformers tqdm
+
+python benchmarks/peer_reading_comprehension.py --peer_python PEER/bin/python --project PROJECT \
+    --encoder ENCODER --data DATA --output benchmarks/results/peer_reading_comprehension.json
+"""
+
+import argparse
+import collections
+import json
+import os
+import platform
+import re
+import statistics
+import string
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+N_BEST = 20
+MAX_ANSWER_LENGTH = 30
+WARM_UP_SHARE = 0.1
+CLIP_NORM = 1.0
+PREDICTION_BATCH = 32
+WARM_UP_STEPS = 8
+SCRIPT = Path(__file__)
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add = parser.add_argument
+    add("--data", type=Path, required=True, help="folder of train.jsonl, dev.jsonl, test.jsonl")
+    add("--encoder", type=Path, required=True, help="encoder folder in Hugging Face format")
+    add("--project", type=Path, help="a generated reading comprehension project: ours")
+    add("--peer_python", help="python of the peer's environment")
+    add("--max_length", type=int, default=256)
+    add("--doc_stride", type=int, default=128, help="tokens that neighbouring windows share")
+    add("--batch_size", type=int, default=16)
+    add("--epochs", type=int, default=2)
+    add("--learning_rate", type=float, default=1e-4)
+    add("--seed", type=int, default=1)
+    add("--rounds", type=int, default=3)
+    add("--steps", type=int, default=30, help="timed steps of each measurement")
+    add("--no_training", action="store_true", help="time steps only, no scores")
+    add("--part", choices=["peer", "peer_steps", "our_steps"], help="for the processes of a run")
+    add("--padding", choices=["max_length", "grouped"], default="grouped")
+    add("--output", type=Path, help="JSON file of the results")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Run the rounds and both trainings, or one part in a process of its own."""
+    arguments = parse_arguments()
+    if arguments.part:
+        part = {"peer": train_peer, "peer_steps": time_peer, "our_steps": time_ours}
+        print(json.dumps(part[arguments.part](arguments)))
+        return
+    if not arguments.peer_python or not arguments.project:
+        sys.exit("error: --peer_python and --project are needed to compare the two.")
+    rounds = []
+    for number in range(arguments.rounds):
+        row = {
+            "peer_stock": run_part(arguments, "peer_steps", padding="max_length"),
+            "ours": run_part(arguments, "our_steps"),
+            "peer_grouped": run_part(arguments, "peer_steps", padding="grouped"),
+        }
+        rounds.append({name: part["seconds_per_epoch"] for name, part in row.items()})
+        print(f"round {number + 1}:", rounds[-1], flush=True)
+    results = {
+        "question": "reading comprehension, ours beside the question-answering recipe",
+        "data": arguments.data.name,
+        **{key: getattr(arguments, key) for key in SETTINGS},
+        "steps_timed": arguments.steps,
+        "windows": {name: part["windows"] for name, part in row.items()} if rounds else {},
+        "seconds_per_epoch": rounds,
+        "ours_to_stock": ratios(rounds, "peer_stock"),
+        "ours_to_grouped": ratios(rounds, "peer_grouped"),
+    }
+    if not arguments.no_training:
+        results["peer"] = run_part(arguments, "peer", padding="grouped")
+        results["ours"] = train_ours(arguments)
+    write_results(results, arguments.output)
+
+
+SETTINGS = ("max_length", "doc_stride", "batch_size", "epochs", "learning_rate", "seed")
+
+
+def ratios(rounds: list[dict], peer: str) -> dict:
+    """Return the ratio of each round, and the median to quote."""
+    each = [round(row["ours"] / row[peer], 3) for row in rounds]
+    return {"each": each, "median": statistics.median(each) if each else None}
+
+
+def run_part(arguments: argparse.Namespace, part: str, padding: str = "grouped") -> dict:
+    """Run one part in a fresh process of the environment it belongs to."""
+    python = sys.executable if part == "our_steps" else arguments.peer_python
+    command = [python, SCRIPT, "--part", part, "--padding", padding]
+    for name in ("data", "encoder", "project", "steps", *SETTINGS):
+        command += [f"--{name}", getattr(arguments, name)]
+    done = subprocess.run([str(word) for word in command], check=True, stdout=subprocess.PIPE)
+    return json.loads(done.stdout.decode().splitlines()[-1])
+
+
+# ---------------------------------------------------------------- the peer
+
+
+def read_records(path: Path) -> list[dict]:
+    """Read a file of questions."""
+    with open(path, encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines if line.strip()]
+
+
+def gold_texts(record: dict) -> list[str]:
+    """Return the gold answers of a question."""
+    return record.get("answer_texts") or [record["context"][s:e] for s, e in record["answers"]]
+
+
+def make_windows(records: list[dict], tokenizer, arguments: argparse.Namespace) -> list[dict]:
+    """Tokenize questions with windows of their contexts; label the first gold answer."""
+    encoded = tokenizer(
+        [record["question"].lstrip() for record in records],
+        [record["context"] for record in records],
+        truncation="only_second",
+        max_length=arguments.max_length,
+        stride=arguments.doc_stride,
+        return_overflowing_tokens=True,
+        return_offsets_mapping=True,
+    )
+    windows = []
+    for row, number in enumerate(encoded["overflow_to_sample_mapping"]):
+        offsets, owners = encoded["offset_mapping"][row], encoded.sequence_ids(row)
+        first = owners.index(1)
+        last = len(owners) - 1 - owners[::-1].index(1)
+        start = end = 0
+        if records[number]["answers"]:
+            begin, stop = records[number]["answers"][0]
+            if offsets[first][0] <= begin and offsets[last][1] >= stop:
+                start = max(i for i in range(first, last + 1) if offsets[i][0] <= begin)
+                end = min(i for i in range(first, last + 1) if offsets[i][1] >= stop)
+        inputs = {
+            key: encoded[key][row] for key in tokenizer.model_input_names if key in encoded.keys()
+        }
+        context = [
+            offset if own == 1 else None for offset, own in zip(offsets, owners, strict=True)
+        ]
+        windows.append(
+            {"inputs": inputs, "start": start, "end": end, "record": number, "context": context}
+        )
+    return windows
+
+
+def collate(windows: list[dict], tokenizer, length: int | None):
+    """Pad windows to the longest, or to a fixed length."""
+    import torch
+
+    padding = {"padding": True} if length is None else {"padding": "max_length"}
+    batch = tokenizer.pad(
+        [window["inputs"] for window in windows], max_length=length, return_tensors="pt", **padding
+    )
+    batch["start_positions"] = torch.tensor([window["start"] for window in windows])
+    batch["end_positions"] = torch.tensor([window["end"] for window in windows])
+    return batch
+
+
+def plan_epoch(windows: list[dict], arguments: argparse.Namespace, epoch: int) -> list[list[int]]:
+    """Return the batches of an epoch: shuffled, or grouped by length as transformers does."""
+    import torch
+    from torch.utils.data import BatchSampler, RandomSampler
+    from transformers.trainer_pt_utils import LengthGroupedSampler
+
+    generator = torch.Generator().manual_seed(arguments.seed * 1000 + epoch)
+    if arguments.padding == "grouped":
+        lengths = [len(window["inputs"]["input_ids"]) for window in windows]
+        sampler = LengthGroupedSampler(arguments.batch_size, lengths=lengths, generator=generator)
+    else:
+        sampler = RandomSampler(windows, generator=generator)
+    return list(BatchSampler(sampler, arguments.batch_size, drop_last=False))
+
+
+def prepare_peer(arguments: argparse.Namespace):
+    """Return tokenizer, training windows, model, and the step that trains it."""
+    import torch
+    import transformers
+
+    transformers.logging.set_verbosity_error()
+    torch.set_num_threads(os.cpu_count() or 1)
+    torch.manual_seed(arguments.seed)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(arguments.encoder)
+    windows = make_windows(read_records(arguments.data / "train.jsonl"), tokenizer, arguments)
+    model = transformers.AutoModelForQuestionAnswering.from_pretrained(
+        arguments.encoder, attention_probs_dropout_prob=0.0
+    )
+    steps = -(-len(windows) // arguments.batch_size) * arguments.epochs
+    optimizer = torch.optim.AdamW(model.parameters(), lr=arguments.learning_rate, weight_decay=0.0)
+    schedule = transformers.get_linear_schedule_with_warmup(
+        optimizer, int(WARM_UP_SHARE * steps), steps
+    )
+    length = arguments.max_length if arguments.padding == "max_length" else None
+
+    def step(positions: list[int]) -> float:
+        batch = collate([windows[position] for position in positions], tokenizer, length)
+        loss = model(**batch).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP_NORM)
+        optimizer.step()
+        schedule.step()
+        optimizer.zero_grad()
+        return float(loss.detach())
+
+    return tokenizer, windows, model, step
+
+
+def time_peer(arguments: argparse.Namespace) -> dict:
+    """Time steps that are spread over an epoch."""
+    _, windows, model, step = prepare_peer(arguments)
+    batches = plan_epoch(windows, arguments, 1)
+    chosen = [batches[i] for i in np.linspace(0, len(batches) - 1, arguments.steps).astype(int)]
+    model.train()
+    for batch in batches[:: max(1, len(batches) // WARM_UP_STEPS)][:WARM_UP_STEPS]:
+        step(batch)
+    began = time.perf_counter()
+    for batch in chosen:
+        step(batch)
+    seconds = (time.perf_counter() - began) / len(chosen) * len(batches)
+    return {"seconds_per_epoch": round(seconds, 2), "windows": len(windows)}
+
+
+def train_peer(arguments: argparse.Namespace) -> dict:
+    """Train all epochs; score dev and test after each."""
+    tokenizer, windows, model, step = prepare_peer(arguments)
+    epochs = []
+    for epoch in range(1, arguments.epochs + 1):
+        model.train()
+        began = time.perf_counter()
+        losses = [step(batch) for batch in tqdm(plan_epoch(windows, arguments, epoch), "peer")]
+        row = {"epoch": epoch, "seconds": round(time.perf_counter() - began, 1)}
+        row["loss"] = round(statistics.mean(losses), 4)
+        for part in ("dev", "test"):
+            row[part] = score_peer(model, tokenizer, arguments, part)
+        print(row, file=sys.stderr, flush=True)
+        epochs.append(row)
+    return {"epochs": epochs, "windows": len(windows), **describe_versions("torch", "transformers")}
+
+
+def score_peer(model, tokenizer, arguments: argparse.Namespace, part: str) -> dict:
+    """Predict a file, the best span of all windows of a question, and score it."""
+    import torch
+
+    records = read_records(arguments.data / f"{part}.jsonl")
+    unanswerable = any(not gold_texts(record) for record in records)
+    windows = make_windows(records, tokenizer, arguments)
+    windows.sort(key=lambda window: len(window["inputs"]["input_ids"]))
+    found = collections.defaultdict(list)
+    nulls: dict[int, float] = {}
+    model.eval()
+    for first in range(0, len(windows), PREDICTION_BATCH):
+        chosen = windows[first : first + PREDICTION_BATCH]
+        batch = collate(chosen, tokenizer, None)
+        with torch.inference_mode():
+            outputs = model(**batch)
+        starts, ends = outputs.start_logits.numpy(), outputs.end_logits.numpy()
+        for window, start, end in zip(chosen, starts, ends, strict=True):
+            number = window["record"]
+            null = float(start[0] + end[0])
+            nulls[number] = min(null, nulls.get(number, null))
+            found[number] += spans_of_window(window["context"], start, end)
+    texts = []
+    for number, record in enumerate(records):
+        score, span = max(found[number], default=(-np.inf, (0, 0)))
+        empty = unanswerable and nulls[number] > score
+        texts.append("" if empty else record["context"][slice(*span)])
+    return score_texts([gold_texts(record) for record in records], texts)
+
+
+def spans_of_window(context: list, start: np.ndarray, end: np.ndarray) -> list[tuple]:
+    """Return `(score, characters)` of the best starts joined with the best ends."""
+    best_starts, best_ends = (
+        np.argsort(-scores[: len(context)])[:N_BEST] for scores in (start, end)
+    )
+    return [
+        (float(start[i] + end[j]), (context[i][0], context[j][1]))
+        for i in best_starts
+        for j in best_ends
+        if context[i] and context[j] and i <= j < i + MAX_ANSWER_LENGTH
+    ]
+
+
+def score_texts(golds: list[list[str]], texts: list[str]) -> dict:
+    """Return EM and F1 in percent, by the definitions of SQuAD."""
+
+    def words(text: str) -> list[str]:
+        text = "".join(c for c in text.lower() if c not in string.punctuation)
+        return re.sub(r"\b(a|an|the)\b", " ", text).split()
+
+    def f1(gold: list[str], found: list[str]) -> float:
+        shared = sum((collections.Counter(gold) & collections.Counter(found)).values())
+        return 2 * shared / (len(gold) + len(found)) if shared else float(gold == found == [])
+
+    pairs = [
+        ([words(gold) for gold in gold or [""]], words(text))
+        for gold, text in zip(golds, texts, strict=True)
+    ]
+    exact = [any(gold == found for gold in options) for options, found in pairs]
+    overlap = [max(f1(gold, found) for gold in options) for options, found in pairs]
+    return {"em": round(100 * np.mean(exact), 2), "f1": round(100 * np.mean(overlap), 2)}
+
+
+# ---------------------------------------------------------------- ours
+
+
+def our_flags(arguments: argparse.Namespace) -> list[str]:
+    """Return the settings of our project that are those of the peer."""
+    settings = {
+        **{f"{part}_file": (arguments.data / f"{part}.jsonl").resolve() for part in PARTS},
+        "encoder": arguments.encoder.resolve(),
+        "max_length": arguments.max_length,
+        "window_overlap": arguments.doc_stride,
+        "batch_size": arguments.batch_size,
+        "epochs": arguments.epochs,
+        "learning_rate": arguments.learning_rate,
+        "seed": arguments.seed,
+    }
+    return [part for name, value in settings.items() for part in (f"--{name}", str(value))]
+
+
+PARTS = ("train", "dev", "test")
+
+
+def time_ours(arguments: argparse.Namespace) -> dict:
+    """Time steps that are spread over an epoch, generator and dataset included."""
+    sys.path.insert(0, str(arguments.project.resolve()))
+    import keras
+    from task.data import make_generator, read_examples, tokenizer_texts
+    from task.model import build_models
+    from task.settings import Settings
+
+    from common.encoder import load_encoder, load_tokenizer
+    from common.optimizers import make_optimizer
+    from common.settings import read_settings
+
+    settings = read_settings(Settings, our_flags(arguments))
+    keras.utils.set_random_seed(settings.seed)
+    examples = read_examples(settings.train_file)
+    tokenizer = load_tokenizer(settings, tokenizer_texts(examples))
+    encoder = load_encoder(settings, tokenizer)
+    model, _ = build_models(encoder, settings)
+    inputs = [tensor.name for tensor in encoder.inputs]
+    generator = make_generator(
+        examples, settings, tokenizer, inputs, batch_size=settings.batch_size, seed=settings.seed
+    )
+    model.compile(make_optimizer(settings, encoder, settings.epochs * len(generator)))
+    whole = generator.plan(0)
+    chosen = np.linspace(0, len(whole) - 1, arguments.steps).astype(int)
+    # One batch of each length first: each is compiled once.
+    warm_up = list({length: (batch, length) for batch, length in whole}.values())
+    generator.plan = lambda epoch: warm_up + [whole[index] for index in chosen]
+    step = model.make_train_function() or model.train_function
+    iterator = iter(generator.to_dataset())
+    for _ in warm_up:
+        step(iterator)
+    began = time.perf_counter()
+    for _ in chosen:
+        logs = step(iterator)
+    float(logs["loss"])
+    seconds = (time.perf_counter() - began) / len(chosen) * len(whole)
+    return {"seconds_per_epoch": round(seconds, 2), "windows": len(generator.windows)}
+
+
+def train_ours(arguments: argparse.Namespace) -> dict:
+    """Train and score our project as a participant would."""
+    with tempfile.TemporaryDirectory(prefix="benchmark_", dir=runs_folder(arguments)) as folder:
+        name = Path(folder).name
+        train = ["train.py", "--run_name", name, "--shown_examples", "0", *our_flags(arguments)]
+        evaluate = ["evaluate.py", name, str((arguments.data / "test.jsonl").resolve())]
+        for command in (train, evaluate):
+            done = [sys.executable, *command]
+            subprocess.run(done, check=True, cwd=arguments.project, stdout=sys.stderr)
+        rows = read_records(Path(folder) / "metrics.jsonl")
+        scores = json.loads((Path(folder) / "scores.json").read_text(encoding="utf-8"))
+    return {
+        "epochs": [
+            {"epoch": row["epoch"], "loss": row["loss"], "dev": percent(row, "dev_")}
+            for row in rows
+        ],
+        "minutes": scores["minutes"],
+        **{part: percent(scores[part]) for part in ("dev", "test")},
+        **describe_versions("tensorflow", "keras"),
+    }
+
+
+def runs_folder(arguments: argparse.Namespace) -> Path:
+    """Return the folder of runs of our project."""
+    folder = arguments.project.resolve() / "runs"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def percent(scores: dict, prefix: str = "") -> dict:
+    """Return EM and F1 in percent."""
+    return {name: round(100 * scores[prefix + name], 2) for name in ("em", "f1")}
+
+
+# ---------------------------------------------------------------- results
+
+
+def describe_versions(*packages: str) -> dict:
+    """Name the versions of packages."""
+    from importlib.metadata import version
+
+    return {"versions": {"python": platform.python_version(), **{p: version(p) for p in packages}}}
+
+
+def write_results(results: dict, output: Path | None) -> None:
+    """Print results, and write them with the circumstances of their measurement."""
+    results |= {
+        "hardware": f"{platform.machine()}, {os.cpu_count()} cores",
+        "measured": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    text = json.dumps(results, indent=1, ensure_ascii=False) + "\n"
+    print(text)
+    if output:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

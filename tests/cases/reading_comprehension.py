@@ -1,0 +1,83 @@
+"""What the tests of all tasks need to know of reading comprehension."""
+
+import json
+from pathlib import Path
+
+SMALL = {"pointer_size": 16, "window_overlap": 16}
+DEV_SCORE = "f1"
+RECORD = {
+    "id": "1",
+    "question": "Who founded Zenco?",
+    "context": "Ada founded Zenco.",
+    "answers": [[0, 3]],
+}
+
+
+def record(**changes) -> str:
+    """Return a good record as a line, but for some fields; None takes a field away."""
+    fields = {**RECORD, **changes}
+    return json.dumps({name: value for name, value in fields.items() if value is not None}) + "\n"
+
+
+GOOD = record(id="0")
+PLAIN = '{"id": "a", "question": "Who?", "context": "Ada"}\n'
+PLAIN_REFUSED = 'line 1: the field "answers"'
+NOTHING_TO_LEARN = {"no answer": (record(answers=[]), "no training example has an answer")}
+BROKEN_FILES = {
+    "no question": (GOOD + record(question=None), 'line 2: the field "question" is missing: add'),
+    "no context": (GOOD + record(context=None), 'line 2: the field "context" is missing: add it'),
+    "no answers": (GOOD + record(answers=None), 'line 2: the field "answers" is missing: add it'),
+    "question a list": (record(question=["Who?"]), 'line 1: "question" must be a string'),
+    "answers a string": (record(answers="Ada"), "line 1: \"answers\" must be a list, not 'Ada'"),
+    "answers of strings": (
+        GOOD + record(answers=["Ada"]),
+        "line 2: \"answers\" must be [start, end], two whole numbers, not 'Ada'",
+    ),
+    "one span instead of a list of them": (
+        record(answers=[0, 3]),
+        'line 1: "answers" must be [start, end], two whole numbers, not 0',
+    ),
+    "span of fractions": (
+        record(answers=[[0.0, 3]]),
+        'line 1: "answers" must be [start, end], two whole numbers',
+    ),
+    "span outside the context": (
+        GOOD + record(answers=[[0, 3], [12, 19]]),
+        'line 2: the span "answers" [12, 19] is not inside the text of 18 characters',
+    ),
+    "span reversed": (record(answers=[[3, 0]]), 'line 1: the span "answers" [3, 0] is not inside'),
+    "span empty": (record(answers=[[3, 3]]), 'line 1: the span "answers" [3, 3] is not inside'),
+    "start of -1": (record(answers=[[-1, 3]]), 'line 1: the span "answers" [-1, 3] is not inside'),
+    "answer_texts a string": (
+        record(answer_texts="Ada"),
+        "line 1: \"answer_texts\" must be a list, not 'Ada'",
+    ),
+    "answer_texts with an empty one": (
+        GOOD + record(answer_texts=["Ada", " "]),
+        'line 2: "answer_texts" must be a list of strings that are not empty',
+    ),
+    "answer_texts of numbers": (
+        record(answer_texts=[3]),
+        'line 1: "answer_texts" must be a list of strings that are not empty',
+    ),
+}
+BAD_COMMANDS = {
+    "overlap of whole windows": (
+        "train.py --max_length 32 --window_overlap 32",
+        "window_overlap = 32 leaves no new token in a window of max_length = 32",
+    ),
+    "odd pointer": ("train.py --pointer_size 15", "--pointer_size = '15'", "multiple of 2"),
+    "unknown metric": ("train.py --metric bleu", "--metric = 'bleu'", "'squad' or 'cmrc2018'"),
+    "unknown use of answers": ("train.py --answers all", "--answers = 'all'", "'marginal' or"),
+    "no answer at all": ("train.py --n_best 0", "--n_best = '0'", "greater than"),
+    "negative prior": ("train.py --length_prior -1", "--length_prior = '-1'", "greater than"),
+}
+SUBMISSION_SUFFIX = ".json"
+
+
+def check_submission(out: Path, source: Path) -> None:
+    """Assert that a submission is well-formed: {id: answer}, slices of the passages."""
+    answers = json.loads(out.read_text(encoding="utf-8"))
+    wanted = [json.loads(line) for line in source.open(encoding="utf-8")]
+    assert list(answers) == [record["id"] for record in wanted]
+    assert all(answers[record["id"]] in record["context"] for record in wanted)
