@@ -321,7 +321,7 @@ def score_texts(golds: list[list[str]], texts: list[str]) -> dict:
     ]
     exact = [any(gold == found for gold in options) for options, found in pairs]
     overlap = [max(f1(gold, found) for gold in options) for options, found in pairs]
-    return {"em": round(100 * np.mean(exact), 2), "f1": round(100 * np.mean(overlap), 2)}
+    return {"exact_match": round(100 * np.mean(exact), 2), "f1": round(100 * np.mean(overlap), 2)}
 
 
 # ---------------------------------------------------------------- ours
@@ -416,7 +416,7 @@ def runs_folder(arguments: argparse.Namespace) -> Path:
 
 def percent(scores: dict, prefix: str = "") -> dict:
     """Return EM and F1 in percent."""
-    return {name: round(100 * scores[prefix + name], 2) for name in ("em", "f1")}
+    return {name: round(100 * scores[prefix + name], 2) for name in ("exact_match", "f1")}
 
 
 # ---------------------------------------------------------------- results

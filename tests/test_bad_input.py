@@ -279,8 +279,9 @@ def test_broken_settings_file(name, process):
 def test_value_of_the_settings_file_has_its_line(process):
     config = process.project / "config.toml"
     text = config.read_text(encoding="utf-8")
-    config.write_text(text.replace("dropout = 0.1", "dropout = 1.1", 1), encoding="utf-8")
-    line = text[: text.index("dropout = ")].count("\n") + 1
+    changed = re.sub(r"^dropout = [\d.]+", "dropout = 1.1", text, count=1, flags=re.M)
+    config.write_text(changed, encoding="utf-8")
+    line = changed[: changed.index("\ndropout = 1.1")].count("\n") + 2
     try:
         assert_refused(process, ("train.py",), [f"config.toml, line {line}: dropout = 1.1"])
     finally:

@@ -245,7 +245,9 @@ def test_evaluation_tunes_the_threshold_where_there_is_something_to_refuse(tmp_p
     examples = [example("a"), example("b", answers=())]
     candidates = {"a": [Candidate((10, 13), 1.0)], "b": [Candidate((10, 13), -1.0)]}
     found = evaluate(tmp_path, examples, candidates, shown=2)
-    assert found.scores["f1"] == found.scores["em"] == 1 and found.scores["threshold"] == 0.5
+    assert (
+        found.scores["f1"] == found.scores["exact_match"] == 1 and found.scores["threshold"] == 0.5
+    )
     assert found.scores["file"] == "dev.jsonl" and found.scores["records"] == 2
     assert "(no answer)" in found.shown[1] and "012" in found.shown[0]
     assert evaluate(tmp_path, examples, candidates, threshold=0.9).scores["f1"] == 0.5

@@ -80,9 +80,9 @@ def test_squad_1(seed):
     f1 = [max(squad_f1(gold, answers[e.id]) for gold in e.gold_texts) for e in examples]
     result = metrics.score(examples, answers, "squad")
     assert result["definition"] == "SQuAD 1.1"
-    assert result["em"] == pytest.approx(np.mean(exact), abs=1e-12)
+    assert result["exact_match"] == pytest.approx(np.mean(exact), abs=1e-12)
     assert result["f1"] == pytest.approx(np.mean(f1), abs=1e-12)
-    assert 0.1 < result["em"] < result["f1"] < 0.9
+    assert 0.1 < result["exact_match"] < result["f1"] < 0.9
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -105,16 +105,18 @@ def test_squad_2(seed):
         )
     result = metrics.score(examples, answers, "squad")
     assert result["definition"] == "SQuAD 2.0"
-    assert result["em"] == pytest.approx(np.mean(exact), abs=1e-12)
+    assert result["exact_match"] == pytest.approx(np.mean(exact), abs=1e-12)
     assert result["f1"] == pytest.approx(np.mean(f1), abs=1e-12)
 
 
 def test_the_two_squads_differ_where_nothing_is_left_to_compare():
     the, none = question("a", "the"), question("b")
     assert metrics.score([the], {"a": "A"}, "squad")["f1"] == 0
-    assert metrics.score([the], {"a": "A"}, "squad")["em"] == 1
+    assert metrics.score([the], {"a": "A"}, "squad")["exact_match"] == 1
     assert metrics.score([the, none], {"a": "A"}, "squad")["f1"] == 1
-    assert metrics.score([the, none], {"a": "A", "b": "x"}, "squad")["kinds"]["none"]["f1"] == 0
+    assert (
+        metrics.score([the, none], {"a": "A", "b": "x"}, "squad")["per_answer"]["none"]["f1"] == 0
+    )
 
 
 def test_one_right_gold_is_enough_and_repeats_count_as_often_as_both_have_them():
@@ -167,7 +169,7 @@ def test_cmrc(seed):
     result = metrics.score(examples, answers, "cmrc2018")
     assert result["definition"] == "CMRC2018"
     assert result["f1"] == pytest.approx(np.mean(f1), abs=1e-12)
-    assert 0.1 < result["em"] < result["f1"] < 0.9
+    assert 0.1 < result["exact_match"] < result["f1"] < 0.9
 
 
 def test_words_are_split_as_the_treebank_does():
@@ -214,14 +216,14 @@ def test_kinds_of_questions():
     examples = [question("a"), question("b", "mill"), question("c", "longer than five", "mill")]
     examples += [question("d", 41 * "x"), question("e", 16 * "x")]
     result = metrics.score(examples, {"b": "mill", "e": ""}, "squad")
-    assert {kind: row["gold"] for kind, row in result["kinds"].items()} == {
+    assert {kind: row["gold"] for kind, row in result["per_answer"].items()} == {
         "none": 1,
         "1 to 5 characters": 2,
         "16 to 40 characters": 1,
         "longer": 1,
     }
-    assert result["kinds"]["none"]["f1"] == 1 and result["kinds"]["longer"]["f1"] == 0
-    assert (result["answered"], result["unanswerable"], result["em"]) == (1, 1, 0.4)
+    assert result["per_answer"]["none"]["f1"] == 1 and result["per_answer"]["longer"]["f1"] == 0
+    assert (result["answered"], result["unanswerable"], result["exact_match"]) == (1, 1, 0.4)
 
 
 def f1_above(examples, answers, threshold, metric="squad"):
@@ -294,7 +296,7 @@ def test_official_squad_1(texts):
     examples, answers = draw(7, texts, size=400)
     expected = official.evaluate(official_data(examples), answers)
     result = metrics.score(examples, answers, "squad")
-    assert 100 * result["em"] == pytest.approx(expected["exact_match"], abs=1e-9)
+    assert 100 * result["exact_match"] == pytest.approx(expected["exact_match"], abs=1e-9)
     assert 100 * result["f1"] == pytest.approx(expected["f1"], abs=1e-9)
 
 
@@ -317,5 +319,5 @@ def test_official_cmrc():
     f1, exact, total, skipped = official.evaluate({"data": official_data(examples)}, answers)
     result = metrics.score(examples, answers, "cmrc2018")
     assert (total, skipped) == (400, 0)
-    assert 100 * result["em"] == pytest.approx(exact, abs=1e-9)
+    assert 100 * result["exact_match"] == pytest.approx(exact, abs=1e-9)
     assert 100 * result["f1"] == pytest.approx(f1, abs=1e-9)

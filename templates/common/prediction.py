@@ -35,6 +35,8 @@ class Predictor:
                 model({tensor.name: part[tensor.name] for tensor in model.inputs}, training=False)
                 for model in self.models
             ]
+            if len(outputs) == 1:
+                return outputs[0]
             return {name: sum(o[name] for o in outputs) / len(outputs) for name in outputs[0]}
 
         return self.strategy.run(run, args=(batch,))

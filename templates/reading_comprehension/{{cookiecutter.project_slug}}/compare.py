@@ -12,6 +12,7 @@ from common.comparison import (
 )
 from common.errors import command
 from common.files import read_json, write_json
+
 from task.comparison import compare_kinds, read_answer
 from task.data import read_examples
 from task.metrics import score_records
@@ -38,7 +39,7 @@ def main() -> None:
     kinds = compare_kinds(golds, *scores)
     print_comparison(run, other, total, kinds, "answer")
     result = {"run": run.name, "other": other.name, "file": run.file, "data_hash": run.data_hash}
-    result |= {**asdict(total), "verdict": total.verdict, "kinds": kinds}
+    result |= {**asdict(total), "verdict": total.verdict, "per_answer": kinds}
     write_json(run.folder / "comparison.json", result)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from common.callbacks import keep_scores
 from common.errors import command
 from common.run_folder import circumstances, tuned_threshold
+
 from task.data import read_examples
 from task.evaluation import evaluate
 from task.loading import load_runs
@@ -31,8 +32,8 @@ def main() -> None:
     scores = evaluation.scores
     print(f"{'answer (' + scores['definition'] + ')':<32}{'EM':>10}{'F1':>10}{'gold':>8}")
     total = {**scores, "gold": scores["records"]}
-    for kind, row in [*scores["kinds"].items(), ("all", total)]:
-        print(f"{kind:<32}{row['em']:>10.4f}{row['f1']:>10.4f}{row['gold']:>8}")
+    for kind, row in [*scores["per_answer"].items(), ("all", total)]:
+        print(f"{kind:<32}{row['exact_match']:>10.4f}{row['f1']:>10.4f}{row['gold']:>8}")
 
 
 if __name__ == "__main__":

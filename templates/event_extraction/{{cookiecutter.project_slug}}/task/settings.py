@@ -2,9 +2,8 @@
 
 from typing import Literal
 
-from pydantic import Field
-
 from common.settings import WindowSettings
+from pydantic import Field
 
 
 class Settings(WindowSettings):

@@ -4,9 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from tokenizers import Tokenizer
-from tqdm import tqdm
-
 from common.data_checks import (
     Finding,
     Texts,
@@ -22,6 +19,9 @@ from common.records import Span
 from common.settings import project_path
 from common.tokens import is_aligned
 from common.training import TrainingModel
+from tokenizers import Tokenizer
+from tqdm import tqdm
+
 from task.data import Example, QuestionWindow, gold_pairs, read_examples, split_into_windows
 from task.decode import decode_batch
 from task.metrics import score
@@ -201,7 +201,7 @@ def describe_file(name: str, examples: Sequence[Example], reach: Reach) -> str:
         f"\n{name}: {len(examples)} questions on {passages} passages, "
         f"{share_unanswerable(examples):.1%} unanswerable",
         f"aligned with tokens: {1 - len(reach.unaligned) / max(spans, 1):.2%} of {spans} answers",
-        f"oracle (gold, encoded and decoded): EM {reach.oracle['em']:.4f}, "
+        f"oracle (gold, encoded and decoded): EM {reach.oracle['exact_match']:.4f}, "
         f"F1 {reach.oracle['f1']:.4f}, by the definition of {reach.oracle['definition']}",
         length_histogram(reach.windows, "windows a question"),
         length_histogram(reach.tokens, "tokens a window"),
@@ -245,7 +245,7 @@ def find_reach_faults(name: str, reach: Reach) -> list[Finding]:
             Finding(
                 "error" if oracle["f1"] < LOWEST_ORACLE_F1 else "warning",
                 f"a perfect model would score F1 {oracle['f1']:.4f}",
-                f"{name}, EM {oracle['em']:.4f}",
+                f"{name}, EM {oracle['exact_match']:.4f}",
                 "mend the findings above.",
             )
         )

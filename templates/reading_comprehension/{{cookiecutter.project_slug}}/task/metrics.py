@@ -162,7 +162,7 @@ def score(examples: Sequence[Example], texts: dict[str, str], metric: str) -> di
         **means(records),
         "answered": sum(bool(texts.get(example.id)) for example in examples),
         "unanswerable": sum(not example.gold_texts for example in examples),
-        "kinds": {kind: means(records[kinds[kind]]) for kind in ANSWER_KINDS if kind in kinds},
+        "per_answer": {kind: means(records[kinds[kind]]) for kind in ANSWER_KINDS if kind in kinds},
     }
 
 
@@ -181,7 +181,7 @@ def question_kind(example: Example) -> str:
 def means(records: np.ndarray) -> dict[str, float | int]:
     """Return the means of exact match and F1 `[questions, 2]`, and the number of questions."""
     exact, f1 = records.mean(axis=0)
-    return {"em": float(exact), "f1": float(f1), "gold": len(records)}
+    return {"exact_match": float(exact), "f1": float(f1), "gold": len(records)}
 
 
 def best_threshold(
