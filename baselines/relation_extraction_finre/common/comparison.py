@@ -63,7 +63,9 @@ def shared_gold_file(run: Scored, other: Scored) -> Path:
     config = run.folder / "config.json"
     if not path.is_file() and config.is_file():
         # Of a file outside the project the scores hold the name alone; the settings know the place.
-        path = project_path(read_json(config).get("dev_file", run.file))
+        settings = read_json(config)
+        setting = "train_file" if settings.get("folds") else "dev_file"
+        path = project_path(settings.get(setting, run.file))
     if not path.is_file():
         raise InputError(f"{path}, which {run.name} was scored on, is missing: restore it.")
     if file_hash(path) != run.data_hash:
@@ -92,7 +94,13 @@ def read_predictions(scored: Scored, ids: list[str]) -> dict[str, tuple[str, dic
 
 
 def print_comparison(
-    run: Scored, other: Scored, total: Difference, labels: dict[str, dict], title: str
+    run: Scored,
+    other: Scored,
+    total: Difference,
+    labels: dict[str, dict],
+    title: str,
+    metric: str = "F1",
+    label_metric: str | None = None,
 ) -> None:
     """Print both scores, the difference with its interval, the verdict and a row for each label.
 
@@ -100,18 +108,24 @@ def print_comparison(
         run: the first of the two.
         other: the second.
         total: from `paired_bootstrap`.
-        labels: label -> `run_f1`, `other_f1`, `difference`, `run_correct`, `other_correct`, `gold`.
+        labels: label -> `run_score`, `other_score`, `difference`, `run_correct`, `other_correct`,
+            `gold`.
         title: what a label is called.
+        metric: what the scores are called.
+        label_metric: what the scores of a label are called, if otherwise.
     """
-    table = Table(title, "this F1", "other F1", "difference", "right", "gold", box=box.SIMPLE)
+    own = label_metric or metric
+    names = (f"this {own}", f"other {own}", "difference", "right", "gold")
+    table = Table(title, *names, box=box.SIMPLE)
     for column in table.columns[1:]:
         column.justify = "right"
     for label, row in labels.items():
         right = f"{row['run_correct']} : {row['other_correct']}"
-        scores = f"{row['run_f1']:.3f}", f"{row['other_f1']:.3f}", f"{row['difference']:+.3f}"
+        scores = [f"{row[f'{name}_score']:.3f}" for name in ("run", "other")]
+        scores.append(f"{row['difference']:+.3f}")
         table.add_row(Text(label), *scores, right, str(row["gold"]))
-    print(f"this   {total.first:.4f} F1   {run.name}")
-    print(f"other  {total.second:.4f} F1   {other.name}")
+    print(f"this   {total.first:.4f} {metric}   {run.name}")
+    print(f"other  {total.second:.4f} {metric}   {other.name}")
     print(
         f"difference {total.difference:+.4f}, 95 % interval {total.low:+.4f} to {total.high:+.4f} "
         f"({total.resamples} resamples)"

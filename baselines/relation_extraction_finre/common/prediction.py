@@ -1,6 +1,6 @@
 """Batched prediction on every replica, results in order."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import keras
 import numpy as np
@@ -11,22 +11,35 @@ from common.generator import Generator
 
 
 class Predictor:
-    """Run an inference model over batches; compiled once, for all files and epochs.
+    """Run inference models over batches; compiled once, for all files and epochs.
+
+    Several models are an ensemble: the mean of their outputs is what is decoded.
 
     Args:
-        model: functional, its inputs are keys of the batches.
-        strategy: where the model was built.
+        models: functional, whose inputs are keys of the batches, and with the same outputs.
+        strategy: where the models were built.
     """
 
-    def __init__(self, model: keras.Model, strategy: tf.distribute.Strategy):
-        self.model = model
+    def __init__(self, models: Sequence[keras.Model], strategy: tf.distribute.Strategy):
+        self.models = list(models)
         self.strategy = strategy
         # Keras's `predict` joins all batches into one array, which buckets of unlike length forbid.
         self.forward = tf.function(self.run_replicas, reduce_retracing=True)
 
     def run_replicas(self, batch: dict):
         """Return the outputs of every replica for one batch over all replicas."""
-        return self.strategy.run(lambda part: self.model(part, training=False), args=(batch,))
+
+        def run(part: dict) -> dict:
+            # Each its own inputs alone: Keras assigns a larger dict by position, and only warns.
+            outputs = [
+                model({tensor.name: part[tensor.name] for tensor in model.inputs}, training=False)
+                for model in self.models
+            ]
+            if len(outputs) == 1:
+                return outputs[0]
+            return {name: sum(o[name] for o in outputs) / len(outputs) for name in outputs[0]}
+
+        return self.strategy.run(run, args=(batch,))
 
     def batches(
         self, generator: Generator, progress: str = ""
@@ -39,7 +52,7 @@ class Predictor:
         """
         dataset = self.strategy.experimental_distribute_dataset(generator.to_prediction_dataset())
         plan = generator.plan(None)
-        names = [tensor.name for tensor in self.model.inputs]
+        names = {tensor.name for model in self.models for tensor in model.inputs}
         bar = tqdm(
             plan, desc=progress, disable=None if progress else True, leave=False, unit="batch"
         )

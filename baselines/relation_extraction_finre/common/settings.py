@@ -35,8 +35,7 @@ class CommonSettings(BaseSettings):
     tiny_layers: int = Field(2, ge=1, description="layers of the tiny encoder")
     tiny_width: int = Field(192, ge=16, description="width of the tiny encoder")
     tiny_vocabulary: int = Field(6000, ge=100, description="tokens of the tiny encoder")
-    max_length: int = Field(128, ge=8, description="tokens of a window, special ones included")
-    window_overlap: int = Field(32, ge=0, description="tokens that neighbouring windows share")
+    max_length: int = Field(128, ge=8, description="tokens read at once, special ones included")
     dropout: float = Field(0.1, ge=0, lt=1, description="dropout of hidden states in the encoder")
     attention_dropout: float = Field(0.0, ge=0, lt=1, description="dropout of attention weights")
 
@@ -59,6 +58,7 @@ class CommonSettings(BaseSettings):
     weight_decay: float = Field(0.01, ge=0, description="decay of kernels and embeddings")
     clip_norm: float = Field(1.0, ge=0, description="largest gradient norm; 0: never clip")
     seed: int = Field(1, ge=0, description="initial weights, order of examples, dropout")
+    folds: int = Field(0, ge=0, description="cross-validate: so many trainings; 0: train once")
 
     # evaluation
     evaluate_steps: int = Field(0, ge=0, description="score dev every so many steps too; 0: never")
@@ -87,10 +87,9 @@ class CommonSettings(BaseSettings):
     @model_validator(mode="after")
     def check_together(self):
         """Refuse settings that are valid alone and not together."""
-        if self.window_overlap >= self.max_length - 2:
+        if self.folds == 1:
             raise ValueError(
-                f"window_overlap = {self.window_overlap} leaves no new token in a window of "
-                f"max_length = {self.max_length}: set window_overlap lower"
+                "folds = 1 leaves nothing to train on: set folds to 2 or more, or to 0"
             )
         if self.strategy == "tpu" and self.buckets != 1:
             raise ValueError(
@@ -111,6 +110,22 @@ class CommonSettings(BaseSettings):
     def settings_customise_sources(cls, settings_cls, init_settings, **_):
         """Read flags and config.toml, and no environment variable that happens to match."""
         return init_settings, TomlConfigSettingsSource(settings_cls)
+
+
+class WindowSettings(CommonSettings):
+    """What a task needs that splits long texts into windows."""
+
+    window_overlap: int = Field(32, ge=0, description="tokens that neighbouring windows share")
+
+    @model_validator(mode="after")
+    def check_overlap(self):
+        """Refuse windows that only repeat each other."""
+        if self.window_overlap >= self.max_length - 2:
+            raise ValueError(
+                f"window_overlap = {self.window_overlap} leaves no new token in a window of "
+                f"max_length = {self.max_length}: set window_overlap lower"
+            )
+        return self
 
 
 AnySettings = TypeVar("AnySettings", bound=CommonSettings)
@@ -156,7 +171,7 @@ def explain_flags(message: str, settings_class: type[CommonSettings]) -> str:
     unknown = re.findall(r"--([\w-]+)", message.partition("unrecognized arguments")[2])
     if not unknown:
         return f"{message.removeprefix('error parsing CLI: ')}: run with --help to see every flag."
-    return f"unknown flag --{unknown[0]}{suggest(unknown[0], settings_class, '--')}."
+    return f"unknown flag --{unknown[0]}{suggest(unknown[0], settings_class, '--')}"
 
 
 def explain_value(error: dict, settings_class: type[CommonSettings], flags: list[str]) -> str:
@@ -167,7 +182,7 @@ def explain_value(error: dict, settings_class: type[CommonSettings], flags: list
     from_flag = any(re.split("=", flag)[0] == f"--{key}" for flag in flags)
     where = f"--{key}" if from_flag else f"config.toml, line {line_of(key)}: {key}"
     if error["type"] == "extra_forbidden":
-        return f"{where} is no setting{suggest(key, settings_class)}."
+        return f"{where} is no setting{suggest(key, settings_class)}"
     meaning = settings_class.model_fields[key].description
     return f"{where} = {error['input']!r} ({meaning}): {error['msg'].lower()}."
 
@@ -175,7 +190,7 @@ def explain_value(error: dict, settings_class: type[CommonSettings], flags: list
 def suggest(key: str, settings_class: type[CommonSettings], prefix: str = "") -> str:
     """Return `: did you mean X?`, or where to look."""
     close = difflib.get_close_matches(key, settings_class.model_fields, n=1)
-    return f": did you mean {prefix}{close[0]}?" if close else ": config.toml lists all settings"
+    return f": did you mean {prefix}{close[0]}?" if close else ": config.toml lists all settings."
 
 
 def line_of(key: str) -> int | str:

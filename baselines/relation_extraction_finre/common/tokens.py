@@ -47,6 +47,11 @@ class Window:
         return (int(touched[0]), int(touched[-1])) if inside else None
 
 
+def is_aligned(span: tuple[int, int], window: Window) -> bool:
+    """Tell whether a character span begins and ends with a token of the window."""
+    return span[0] in window.starts and span[1] in window.ends
+
+
 def train_tokenizer(texts: Iterable[str], vocabulary_size: int) -> Tokenizer:
     """Train WordPiece on the texts: words of spaced languages, characters of Chinese.
 

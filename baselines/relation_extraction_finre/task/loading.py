@@ -1,37 +1,43 @@
-"""Bring a trained run back: settings, encoder, weights, predicates and threshold."""
+"""Bring trained runs back: settings, encoders, weights, predicates and threshold."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import tensorflow as tf
 from tokenizers import Tokenizer
 
 from common.encoder import restore_encoder
-from common.errors import InputError
 from common.files import read_json
 from common.prediction import Predictor
-from common.run_folder import find_run, load_best, read_scores
+from common.run_folder import check_members, find_runs, load_best
 from common.settings import saved_settings
 from common.strategy import make_strategy
-from task.data import Example, TripleGenerator, make_generator
+from task.data import Example, Triple, make_generator
+from task.decode import predict_triples
 from task.model import build_models
 from task.settings import Settings
+
+# What the members of an ensemble must share besides tokens and labels.
+SHARED_SETTINGS = ("max_length", "window_overlap", "entity_heads")
 
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """What prediction needs of a run."""
+    """What prediction needs of one run, or of several whose scores are averaged."""
 
-    folder: Path
+    folders: list[Path]
     settings: Settings
     predictor: Predictor
     predicates: list[str]
-    threshold: float
     tokenizer: Tokenizer
     encoder_inputs: list[str]
 
-    def generator(self, examples: list[Example]) -> TripleGenerator:
-        """Return batches of examples to predict."""
-        return make_generator(
+    def predict(
+        self, examples: list[Example], progress: str = ""
+    ) -> dict[str, list[tuple[Triple, float]]]:
+        """Return the candidates of every example, as `predict_triples` does."""
+        generator = make_generator(
             examples,
             self.settings,
             self.tokenizer,
@@ -40,36 +46,40 @@ class TrainedModel:
             batch_size=self.settings.prediction_batch_size,
             labels=False,
         )
+        return predict_triples(self.predictor, generator, progress)
 
 
-def load_run(path: str) -> TrainedModel:
-    """Load a run with its best weights.
+def load_runs(
+    paths: Sequence[str | Path], strategy: tf.distribute.Strategy | None = None
+) -> TrainedModel:
+    """Load runs with their best weights.
 
     Args:
-        path: the folder of the run, or its name in runs/.
+        paths: folders of runs, or their names in runs/; a cross-validation stands for its folds.
+        strategy: where to build them; None: as the settings of the first run say.
 
     Raises:
-        InputError: no such run, or its files don't fit together.
+        InputError: no such run, or its files don't fit together, or two runs don't.
     """
-    folder = find_run(path)
-    settings = saved_settings(Settings, read_json(folder / "config.json"))
-    predicates = read_json(folder / "labels.json")["predicates"]
-    threshold = read_scores(folder).get("dev", {}).get("threshold")
-    if threshold is None:
-        raise InputError(
-            f"{folder / 'scores.json'} is missing or has no threshold: restore it, or train again."
-        )
-    strategy = make_strategy(settings.strategy, settings.logical_devices)
+    folders = find_runs(paths)
+    check_members(folders, SHARED_SETTINGS)
+    every = [saved_settings(Settings, read_json(folder / "config.json")) for folder in folders]
+    settings = every[0]
+    predicates = read_json(folders[0] / "labels.json")["predicates"]
+    strategy = strategy or make_strategy(settings.strategy, settings.logical_devices)
+    models, inputs = [], set()
     with strategy.scope():
-        encoder, tokenizer = restore_encoder(folder)
-        _, inference_model = build_models(encoder, len(predicates), settings)
-        load_best(inference_model, folder)
+        for folder, own in zip(folders, every, strict=True):
+            encoder, tokenizer = restore_encoder(folder)
+            _, inference_model = build_models(encoder, len(predicates), own)
+            load_best(inference_model, folder)
+            models.append(inference_model)
+            inputs |= {tensor.name for tensor in encoder.inputs}
     return TrainedModel(
-        folder=folder,
+        folders=folders,
         settings=settings,
-        predictor=Predictor(inference_model, strategy),
+        predictor=Predictor(models, strategy),
         predicates=predicates,
-        threshold=threshold,
         tokenizer=tokenizer,
-        encoder_inputs=[tensor.name for tensor in encoder.inputs],
+        encoder_inputs=sorted(inputs),
     )

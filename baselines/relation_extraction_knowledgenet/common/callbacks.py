@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from common.files import write_json, write_json_lines, write_whole
 from common.generator import Generator
-from common.run_folder import Run, read_scores
+from common.run_folder import Run, read_scores, scored_folder
 from common.settings import CommonSettings
 
 
@@ -28,6 +28,21 @@ class Evaluation:
     scores: dict
     predictions: list[dict]
     shown: list[str]
+
+
+def keep_scores(run: str, name: str, evaluation: Evaluation, facts: dict) -> None:
+    """Add the scores and predictions of another file to a run.
+
+    Args:
+        run: its folder or its name in runs/; a cross-validation keeps them as a whole.
+        name: of the file, as the scores call it.
+        evaluation: of that file.
+        facts: what a score must be read with; from `circumstances`.
+    """
+    folder = scored_folder(run)
+    write_json_lines(folder / "predictions" / f"{name}.jsonl", evaluation.predictions)
+    scores = {**read_scores(folder), name: {**evaluation.scores, **facts}}
+    write_json(folder / "scores.json", scores)
 
 
 class Evaluator(keras.callbacks.Callback):
@@ -116,7 +131,12 @@ class Evaluator(keras.callbacks.Callback):
             write_json_lines(folder / "predictions" / "dev.jsonl", evaluation.predictions)
             write_json(
                 folder / "scores.json",
-                {**read_scores(folder), **self.facts, "dev": evaluation.scores},
+                {
+                    **read_scores(folder),
+                    **self.facts,
+                    "monitor": self.monitor,
+                    "dev": evaluation.scores,
+                },
             )
         else:
             position.waited += 1

@@ -12,6 +12,7 @@ from markupsafe import Markup
 from common.files import read_json, read_json_lines, write_text
 
 SHOWN_ERRORS = 40
+ABBREVIATIONS = {"bleu", "f1", "map", "mrr"}
 # Stands for "the colour of the page's text", which differs between a light and a dark page.
 TEXT_COLOUR = "#010203"
 
@@ -67,10 +68,11 @@ def write_report(folder: Path, title: str, errors: list[ErrorExample]) -> None:
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     page = environment.from_string(PAGE).render(
         title=title,
-        dev=scores.get("dev", {}),
+        cards=list_cards(scores.get("dev", {}), scores.get("monitor", "f1")),
         facts=list_facts(scores),
-        curve=draw_curve(folder / "metrics.jsonl"),
-        labels=list_labels(scores.get("dev", {})),
+        curve=draw_curve(folder / "metrics.jsonl", scores.get("monitor", "f1")),
+        tables=list_tables(scores.get("dev", {})),
+        name_score=name_score,
         wrong=len(wrong),
         examples=[
             {
@@ -85,6 +87,25 @@ def write_report(folder: Path, title: str, errors: list[ErrorExample]) -> None:
         ],
     )
     write_text(folder / "report.html", page)
+
+
+def list_cards(dev: dict, monitor: str) -> list[tuple[str, str]]:
+    """Return `(name, number)` of every score, the one that decides first."""
+    numbers = {
+        name: value
+        for name, value in {monitor: dev.get(monitor), **dev}.items()
+        if isinstance(value, int | float) and name not in ("records", "threshold")
+    }
+    return [
+        (name_score(name), str(value) if isinstance(value, int) else f"{value:.3f}")
+        for name, value in numbers.items()
+    ]
+
+
+def name_score(name: str) -> str:
+    """Return the key of a score as words."""
+    words = name.split("_")
+    return " ".join(word.upper() if word in ABBREVIATIONS else word for word in words)
 
 
 def list_facts(scores: dict) -> list[tuple[str, str]]:
@@ -119,15 +140,27 @@ def readable_time(value: object) -> str | None:
         return None if value is None else str(value)
 
 
-def list_labels(dev: dict) -> list[tuple[str, dict]]:
-    """Return `(label, its scores)`, the most frequent first, from `per_predicate` or the like."""
-    tables = [value for key, value in dev.items() if key.startswith("per_")]
-    rows = tables[0].items() if tables else []
-    return sorted(rows, key=lambda row: (-row[1]["gold"], row[0]))
+def list_tables(dev: dict) -> list[tuple[str, list[str], list[tuple[str, dict]]]]:
+    """Return `(title, columns, rows)` of `per_predicate` and the like, the most frequent first."""
+    tables = []
+    for key, rows in dev.items():
+        if key.startswith("per_") and rows:
+            first = next(iter(rows.values()))
+            columns = [name for name in first if name not in ("correct", "predicted")]
+            ordered = sorted(rows.items(), key=lambda row: (-row[1].get("gold", 0), row[0]))
+            # The score that a bar shows stands first.
+            columns.sort(key=lambda name: (name != "f1", name == "gold"))
+            tables.append((key.removeprefix("per_").replace("_", " "), columns, ordered))
+    return tables
 
 
-def draw_curve(path: Path) -> Markup:
-    """Return the learning curve as inline SVG; empty when nothing has been measured."""
+def draw_curve(path: Path, monitor: str) -> Markup:
+    """Return the learning curve as inline SVG; empty when nothing has been measured.
+
+    Args:
+        path: metrics.jsonl of a run.
+        monitor: the dev score to draw.
+    """
     rows = [row for _, row in read_json_lines(path)] if path.is_file() else []
     if not rows:
         return Markup("")
@@ -147,7 +180,12 @@ def draw_curve(path: Path) -> Markup:
     with matplotlib.rc_context(style):
         figure = Figure(figsize=(10, 2.5), layout="constrained")
         figure.patch.set_alpha(0)
-        panels = (("loss", "loss"), ("dev_f1", "dev F1"), ("learning_rate", "learning rate"))
+        score = f"dev {name_score(monitor)}"
+        panels = (
+            ("loss", "loss"),
+            (f"dev_{monitor}", score),
+            ("learning_rate", "learning rate"),
+        )
         for axes, (key, name), colour in zip(
             figure.subplots(1, 3), panels, ("#d9730d", "#2f81f7", "#8250df"), strict=True
         ):
@@ -162,7 +200,7 @@ def draw_curve(path: Path) -> Markup:
             axes.xaxis.get_major_locator().set_params(integer=True)
             if points:
                 axes.plot(*zip(*points, strict=True), color=colour, marker="o", markersize=3)
-            if key == "dev_f1":
+            if name == score and all(0 <= value <= 1 for _, value in points):
                 axes.set_ylim(0, 1.02)
             else:
                 axes.set_ylim(bottom=0)
@@ -257,15 +295,8 @@ li { display: grid; grid-template-columns: 5rem 1fr; gap: .5rem; }
 <body>
 <h1>{{ title }}</h1>
 <div class="cards">
-{% for key, name in [("f1", "F1"), ("precision", "precision"), ("recall", "recall")] %}
-{% if dev[key] is number %}
-<div class="card"><b>{{ "%.3f"|format(dev[key]) }}</b><small>{{ name }} on dev</small></div>
-{% endif %}
-{% endfor %}
-{% for key, name in [("gold", "gold"), ("predicted", "predicted"), ("correct", "correct")] %}
-{% if dev[key] is number %}
-<div class="card"><b>{{ dev[key] }}</b><small>{{ name }}</small></div>
-{% endif %}
+{% for name, number in cards %}
+<div class="card"><b>{{ number }}</b><small>{{ name }}</small></div>
 {% endfor %}
 </div>
 <dl>
@@ -279,22 +310,23 @@ li { display: grid; grid-template-columns: 5rem 1fr; gap: .5rem; }
 {{ curve }}
 {% endif %}
 
-{% if labels %}
-<h2>Labels</h2>
+{% for title, columns, rows in tables %}
+<h2>For each {{ title }}</h2>
 <table>
-<tr><th>label</th><th class="wide">F1</th><th></th><th class="number">precision</th>
-<th class="number">recall</th><th class="number">gold</th></tr>
-{% for label, row in labels %}
+<tr><th>{{ title }}</th><th class="wide">{{ name_score(columns[0]) }}</th>
+{% for column in columns %}<th class="number">{{ name_score(column) if not loop.first }}</th>
+{% endfor %}</tr>
+{% for label, row in rows %}
 <tr><td class="label">{{ label }}</td>
 <td><div class="track">
-<div class="bar" style="width: {{ (100 * row.f1)|round(1) }}%"></div></div></td>
-<td class="number">{{ "%.3f"|format(row.f1) }}</td>
-<td class="number">{{ "%.3f"|format(row.precision) }}</td>
-<td class="number">{{ "%.3f"|format(row.recall) }}</td>
-<td class="number">{{ row.gold }}</td></tr>
+<div class="bar" style="width: {{ (100 * row[columns[0]])|round(1) }}%"></div></div></td>
+{% for column in columns %}
+<td class="number">{{ row[column] if row[column] is integer else "%.3f"|format(row[column]) }}</td>
+{% endfor %}
+</tr>
 {% endfor %}
 </table>
-{% endif %}
+{% endfor %}
 
 <h2>Worst errors</h2>
 {% if examples %}
@@ -320,7 +352,7 @@ the most errors first.</p>
 <ul>
 {% for item, spans in example["items"] %}
 <li><span class="kind {{ item.kind }}">{{ item.kind }}</span><span class="what">
-{%- if spans|length == 2 -%}
+{%- if spans and spans[0][1] == "subject" -%}
 <bdi>{{ spans[0][0] }}</bdi> <i>→</i> {{ item.label }} <i>→</i> <bdi>{{ spans[1][0] }}</bdi>
 {%- else -%}
 {{ item.label }}{% for words, name in spans %}{{ ", " if not loop.first else " " -}}

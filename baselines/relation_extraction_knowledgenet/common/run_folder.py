@@ -1,9 +1,12 @@
 """The folder of a run: what was asked, what came out, and where to go on after an interruption."""
 
+import math
 import os
 import platform
+import shutil
 import sys
 import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -42,7 +45,7 @@ class Position:
     step: int = 0
     updates: int = 0
     seconds: float = 0.0
-    best: float = -1.0
+    best: float = -math.inf
     waited: int = 0
     stopped: bool = False
 
@@ -51,12 +54,14 @@ class Position:
 class Run:
     """A folder of runs/ and the position that its checkpoint holds.
 
-    `new_config` is what a new run writes as it begins; None: an unfinished run goes on.
+    `new_config` is what a new run writes as it begins; None: an unfinished run goes on. `whole` is
+    the cross-validation of which this run is a fold.
     """
 
     folder: Path
     position: Position = field(default_factory=Position)
     new_config: dict | None = None
+    whole: "Run | None" = None
 
     @property
     def name(self) -> str:
@@ -65,10 +70,41 @@ class Run:
 
     def begin(self) -> None:
         """Make the folder of a new run: not before every mistake that ends it has been found."""
+        if self.whole is not None:
+            self.whole.begin()
         if self.new_config is not None:
             for name in ("checkpoint.npz", "metrics.jsonl", "scores.json", "best.weights.h5"):
                 (self.folder / name).unlink(missing_ok=True)
+            for folder in self.fold_folders():
+                shutil.rmtree(folder)
             write_json(self.folder / "config.json", self.new_config)
+            self.new_config = None
+
+    def best_score(self) -> float:
+        """Return the score on dev that decided."""
+        scores = read_scores(self.folder)
+        return scores["dev"][scores["monitor"]]
+
+    @property
+    def finished(self) -> bool:
+        """Tell whether nothing is left to train."""
+        return "finished" in read_scores(self.folder)
+
+    def open_fold(self, fold: int) -> "Run":
+        """Return the run of one fold of this cross-validation, a new one or one that exists.
+
+        Args:
+            fold: from 1.
+        """
+        folder = self.folder / f"fold_{fold}"
+        if self.new_config is None and (folder / "config.json").is_file():
+            return Run(folder, whole=self)
+        config = self.new_config or read_json(self.folder / "config.json")
+        return Run(folder, new_config={**config, "fold": fold}, whole=self)
+
+    def fold_folders(self) -> list[Path]:
+        """Return the folders of the folds that have begun, the first fold first."""
+        return fold_folders(self.folder)
 
     @property
     def checkpoint(self) -> Path:
@@ -135,11 +171,9 @@ def open_run(settings: CommonSettings) -> Run:
         InputError: the run is finished, or was begun with other settings or data.
     """
     folder = PROJECT / "runs" / settings.run_name
-    asked = {
-        **settings.model_dump(),
-        "train_hash": data_hash(settings.train_file),
-        "dev_hash": data_hash(settings.dev_file),
-    }
+    asked = {**settings.model_dump(), "train_hash": data_hash(settings.train_file)}
+    if not settings.folds:
+        asked["dev_hash"] = data_hash(settings.dev_file)
     if (folder / "config.json").is_file() and not settings.overwrite:
         if "finished" in read_scores(folder):
             raise InputError(
@@ -171,20 +205,99 @@ def data_hash(path: str) -> str:
     return file_hash(project_path(path))
 
 
-def find_run(path: str) -> Path:
-    """Return the folder of a trained run, given as a path or by its name in runs/.
+def find_runs(paths: Sequence[str | Path]) -> list[Path]:
+    """Return the folders of trained runs; a cross-validation stands for all its folds.
+
+    Args:
+        paths: folders, or their names in runs/.
 
     Raises:
-        InputError: there is no such run, or it has no weights yet.
+        InputError: there is no such run, or it has not been trained to where it can be used.
     """
+    return [member for path in paths for member in members(path)]
+
+
+def members(path: str | Path) -> list[Path]:
+    """Return the folder of a run, or those of the folds of a cross-validation."""
     for folder in (Path(path), PROJECT / "runs" / path):
         if (folder / "config.json").is_file():
+            config, folds = read_json(folder / "config.json"), fold_folders(folder)
+            wanted = 0 if "fold" in config else config.get("folds", 0)
+            ready = [fold for fold in folds if "finished" in read_scores(fold)]
+            if len(ready) < wanted:
+                raise InputError(
+                    f"{path} has {len(ready)} of {wanted} folds: let train.py finish them first."
+                )
+            if wanted:
+                return folds
             if not (folder / "best.weights.h5").is_file():
                 raise InputError(f"{path} has no weights yet: let train.py finish one epoch first.")
-            return folder
+            return [folder]
     names = sorted(entry.parent.name for entry in PROJECT.glob("runs/*/config.json"))
     known = f"runs/ has {', '.join(names)}" if names else "train one with: python train.py"
     raise InputError(f"{path} is not a run: {known}.")
+
+
+def fold_folders(folder: Path) -> list[Path]:
+    """Return the folders of the folds in a run's folder, the first fold first."""
+    found = (path.parent for path in folder.glob("fold_*/config.json"))
+    return sorted(found, key=lambda path: int(path.name.removeprefix("fold_")))
+
+
+def scored_folder(path: str | Path) -> Path:
+    """Return the folder that holds the scores of a run or of a whole cross-validation."""
+    first = members(path)[0]
+    return first.parent if len(members(path)) > 1 else first
+
+
+def check_members(folders: Sequence[Path], settings: tuple[str, ...]) -> None:
+    """Refuse runs whose scores mean different things: their mean would mean nothing.
+
+    Args:
+        folders: of the runs.
+        settings: the names of those that must be equal.
+
+    Raises:
+        InputError: names two runs and what differs.
+    """
+    first = folders[0]
+    for folder in folders[1:]:
+        for file, what in (("labels.json", "labels"), ("tokenizer.json", "tokens")):
+            contents = [(place / file).read_bytes() for place in (first, folder)]
+            if contents[0] != contents[1]:
+                raise InputError(
+                    f"{first.name} and {folder.name} have different {what}: only scores of the "
+                    "same ones can be averaged, so train both on the same file and encoder."
+                )
+        configs = [read_json(place / "config.json") for place in (first, folder)]
+        for name in settings:
+            values = [config.get(name) for config in configs]
+            if values[0] != values[1]:
+                raise InputError(
+                    f"{first.name} has {name} = {values[0]!r} and {folder.name} {values[1]!r}: "
+                    "train both with the same, or predict with one."
+                )
+
+
+def tuned_threshold(folders: Sequence[Path]) -> float:
+    """Return the mean of the thresholds of some runs; that of a fold is its cross-validation's.
+
+    Raises:
+        InputError: a run has none.
+    """
+    thresholds = []
+    for folder in folders:
+        whole = folder.parent if "fold" in read_json(folder / "config.json") else folder
+        # While the folds are still being trained, each has only its own.
+        place = whole if (whole / "scores.json").is_file() else folder
+        threshold = read_scores(place).get("dev", {}).get("threshold")
+        if threshold is None:
+            raise InputError(
+                f"{place / 'scores.json'} is missing or has no threshold: restore it, or train "
+                "again."
+            )
+        thresholds.append(threshold)
+    return sum(thresholds) / len(thresholds)
 
 
 def read_scores(folder: Path) -> dict:

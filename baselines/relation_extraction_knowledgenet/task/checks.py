@@ -19,10 +19,11 @@ from common.data_checks import (
 )
 from common.encoder import load_encoder
 from common.optimizers import make_optimizer
+from common.records import Span
 from common.settings import project_path
-from common.tokens import Window, split_into_windows
+from common.tokens import Window, is_aligned, split_into_windows
 from common.training import TrainingModel
-from task.data import Example, Span, pointer_labels, read_examples
+from task.data import Example, pointer_labels, read_examples
 from task.decode import decode_window
 from task.metrics import score
 from task.model import POINTERS, build_models
@@ -135,11 +136,6 @@ def measure_reach(
         apart=apart,
         oracle=score(list(examples), found),
     )
-
-
-def is_aligned(span: Span, window: Window) -> bool:
-    """Tell whether a span begins and ends with a token of the window."""
-    return span[0] in window.starts and span[1] in window.ends
 
 
 def decode_gold(example: Example, window: Window, predicates: list[str], entity_heads: str) -> dict:

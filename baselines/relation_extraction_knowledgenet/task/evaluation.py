@@ -1,49 +1,39 @@
-"""Predict one file, score it, and say it in words."""
+"""Score what was predicted, and say it in words."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 from common.callbacks import Evaluation
-from common.files import file_hash
-from common.prediction import Predictor
+from common.records import name_file
 from common.report import ErrorExample, ErrorItem
-from common.settings import PROJECT
-from task.data import Example, Triple, TripleGenerator
-from task.decode import above, predict_triples, prediction_records
+from task.data import Example, Triple
+from task.decode import above, prediction_records
 from task.metrics import best_threshold, score
 
 
 def evaluate(
-    predictor: Predictor,
-    generator: TripleGenerator,
+    examples: Sequence[Example],
+    candidates: dict[str, list[tuple[Triple, float]]],
     path: Path,
     threshold: float | None = None,
     shown: int = 0,
-    progress: str = "",
 ) -> Evaluation:
-    """Predict and score the examples of a file.
+    """Score the candidates that were predicted for the examples of a file.
 
     Args:
-        predictor: of the inference model.
-        generator: of the examples.
-        path: where they were read from.
+        examples: gold.
+        candidates: from `predict_triples`.
+        path: where the examples were read from.
         threshold: a triple must be surer; None: take the one that scores best on these examples.
         shown: examples to put into words.
-        progress: title of the progress bar; empty: none.
     """
-    examples = generator.examples
-    candidates = predict_triples(predictor, generator, progress)
     if threshold is None:
         threshold = round(best_threshold(examples, candidates), 6)
     predictions = above(candidates, threshold)
     triples = {name: [triple for triple, _ in scored] for name, scored in predictions.items()}
-    path = path.resolve()
-    inside = path.is_relative_to(PROJECT)
     return Evaluation(
         scores={
-            # A name, not a place: the folder of the participant is nobody else's business.
-            "file": path.relative_to(PROJECT).as_posix() if inside else path.name,
-            "data_hash": file_hash(path),
+            **name_file(path),
             "records": len(examples),
             "threshold": threshold,
             **score(examples, triples),

@@ -4,11 +4,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from common.settings import CommonSettings
+from common.settings import WindowSettings
 
 
-class Settings(CommonSettings):
-    """The common settings and those of the pointers."""
+class Settings(WindowSettings):
+    """The common settings and those of windows and pointers."""
 
     pointer: Literal["efficient", "plain"] = Field(
         "efficient", description="efficient: few weights a head; plain: its own query and key"

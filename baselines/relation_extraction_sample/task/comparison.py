@@ -22,8 +22,8 @@ def compare_predicates(run: dict[str, dict], other: dict[str, dict]) -> dict[str
         nothing = {"f1": 0.0, "correct": 0}
         first, second = run.get(predicate, nothing), other.get(predicate, nothing)
         rows[predicate] = {
-            "run_f1": first["f1"],
-            "other_f1": second["f1"],
+            "run_score": first["f1"],
+            "other_score": second["f1"],
             "difference": first["f1"] - second["f1"],
             "run_correct": first["correct"],
             "other_correct": second["correct"],

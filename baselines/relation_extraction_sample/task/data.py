@@ -8,12 +8,10 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from common.errors import InputError
-from common.files import read_json_lines
 from common.generator import Batch, Generator, pad
+from common.records import Span, read_field, read_id, read_records, read_span
 from common.tokens import Window, split_into_windows
 from task.settings import Settings
-
-Span = tuple[int, int]
 
 
 @dataclass(frozen=True, order=True)
@@ -49,22 +47,7 @@ def read_examples(path: str | Path, require_triples: bool = True) -> list[Exampl
     Raises:
         InputError: names file, line and what is wrong with the record.
     """
-    examples, lines = [], {}
-    for line, record in read_json_lines(path):
-        try:
-            example = read_example(record, line, require_triples)
-        except InputError as error:
-            raise InputError(f"{path}, line {line}: {error}") from error
-        if example.id in lines:
-            raise InputError(
-                f"{path}, line {line}: id {example.id!r} stands on line {lines[example.id]} "
-                "already: give each record an id of its own."
-            )
-        lines[example.id] = line
-        examples.append(example)
-    if not examples:
-        raise InputError(f"{path} holds no record: write one JSON object on each line.")
-    return examples
+    return read_records(path, lambda record, line: read_example(record, line, require_triples))
 
 
 def read_example(record: dict, line: int, require_triples: bool) -> Example:
@@ -95,37 +78,12 @@ def read_example(record: dict, line: int, require_triples: bool) -> Example:
                 )
             triples.append(triple)
     return Example(
-        id=str(read_field(record, "id", str | int)),
+        id=read_id(record),
         text=text,
         triples=tuple(dict.fromkeys(triples)),
         annotated_predicates=None if annotated is None else frozenset(annotated),
         line=line,
     )
-
-
-def read_field(record: dict, name: str, kind: type):
-    """Return a field of the right type."""
-    if name not in record:
-        raise InputError(f'the field "{name}" is missing: add it to the record.')
-    if not isinstance(record[name], kind) or isinstance(record[name], bool):
-        wanted = getattr(kind, "__name__", str(kind))
-        wanted = {"str": "a string", "list": "a list"}.get(wanted, "a string or a number")
-        raise InputError(f'"{name}" must be {wanted}, not {record[name]!r}.')
-    return record[name]
-
-
-def read_span(item: dict, name: str, text: str) -> Span:
-    """Return a span that lies in the text."""
-    span = read_field(item, name, list)
-    if len(span) != 2 or not all(type(offset) is int for offset in span):
-        raise InputError(f'"{name}" must be [start, end], two whole numbers, not {span!r}.')
-    start, end = span
-    if not 0 <= start < end <= len(text):
-        raise InputError(
-            f'the span "{name}" {span} is not inside the text of {len(text)} characters: offsets '
-            "count characters from 0, and end is the first one after the span."
-        )
-    return start, end
 
 
 def collect_predicates(examples: Sequence[Example]) -> list[str]:
@@ -135,12 +93,6 @@ def collect_predicates(examples: Sequence[Example]) -> list[str]:
     if not predicates:
         raise InputError("no training example has a triple: there is nothing to learn.")
     return sorted(predicates)
-
-
-def check_predicates(examples: Sequence[Example], predicates: Sequence[str], path: str) -> int:
-    """Return how many triples have a predicate that the training file never shows."""
-    known = set(predicates)
-    return sum(triple.predicate not in known for item in examples for triple in item.triples)
 
 
 def triple_to_dict(triple: Triple) -> dict:

@@ -4,6 +4,7 @@ import argparse
 from dataclasses import asdict
 
 import numpy as np
+
 from common.bootstrap import paired_bootstrap
 from common.comparison import (
     find_scored,
@@ -14,7 +15,6 @@ from common.comparison import (
 from common.errors import command
 from common.files import write_json
 from common.run_folder import read_scores
-
 from task.comparison import compare_labels, deciding_metric, read_events
 from task.data import read_examples
 from task.metrics import count_matches, score

@@ -9,7 +9,6 @@ from pathlib import Path
 from common.callbacks import keep_scores
 from common.errors import command
 from common.run_folder import circumstances, tuned_threshold
-
 from task.data import read_examples
 from task.evaluation import evaluate
 from task.loading import load_runs

@@ -10,7 +10,6 @@ from common.encoder import load_encoder, load_tokenizer
 from common.errors import command
 from common.model_checks import check_model, use_processor
 from common.settings import read_settings
-
 from task.checks import (
     build_compiled,
     describe_file,

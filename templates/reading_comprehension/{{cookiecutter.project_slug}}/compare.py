@@ -12,7 +12,6 @@ from common.comparison import (
 )
 from common.errors import command
 from common.files import read_json, write_json
-
 from task.comparison import compare_kinds, read_answer
 from task.data import read_examples
 from task.metrics import score_records

@@ -9,7 +9,6 @@ from pathlib import Path
 from common.errors import command
 from common.files import check_destination, write_json, write_json_lines
 from common.run_folder import tuned_threshold
-
 from task.data import read_examples
 from task.decode import prediction_records
 from task.loading import load_runs

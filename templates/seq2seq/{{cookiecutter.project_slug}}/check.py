@@ -9,7 +9,6 @@ import sys
 from common.errors import command
 from common.model_checks import check_model, use_processor
 from common.settings import read_settings
-
 from task.checks import (
     build_compiled,
     describe_file,

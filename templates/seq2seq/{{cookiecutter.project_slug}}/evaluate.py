@@ -10,7 +10,6 @@ from common.callbacks import keep_scores
 from common.errors import command
 from common.report import name_score
 from common.run_folder import circumstances
-
 from task.data import read_examples
 from task.evaluation import evaluate
 from task.loading import load_runs

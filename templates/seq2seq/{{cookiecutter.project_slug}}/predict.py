@@ -10,7 +10,6 @@ from pathlib import Path
 
 from common.errors import command
 from common.files import check_destination, write_json_lines, write_text
-
 from task.data import read_examples
 from task.decode import prediction_records
 from task.loading import load_runs

@@ -15,7 +15,6 @@ from common.comparison import (
 )
 from common.errors import command
 from common.files import read_json, write_json
-
 from task.comparison import (
     compare_labels,
     count_resamples,

@@ -9,7 +9,6 @@ from pathlib import Path
 from common.errors import command
 from common.files import check_destination
 from common.run_folder import tuned_threshold
-
 from task.data import read_examples
 from task.decode import prediction_records, write_submission
 from task.loading import load_runs

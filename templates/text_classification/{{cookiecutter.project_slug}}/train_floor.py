@@ -5,7 +5,6 @@ python train_floor.py [--KEY VALUE ...]        train.py does it too, unless --fl
 
 from common.errors import command
 from common.settings import project_path, read_settings
-
 from task.data import check_kind, collect_labels, read_examples
 from task.floor import keep_floor, score_floor
 from task.metrics import choose_metric

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
+from tokenizers import Tokenizer
+from tqdm import tqdm
+
 from common.data_checks import (
     Finding,
     Texts,
@@ -20,9 +23,6 @@ from common.optimizers import make_optimizer
 from common.settings import project_path
 from common.tokens import Window, is_aligned, split_into_windows
 from common.training import TrainingModel
-from tokenizers import Tokenizer
-from tqdm import tqdm
-
 from task.data import Event, Example, Schema, pointer_labels, read_examples, tag_labels
 from task.decode import Scored, compose_graph, decode_window, pointer_graph, tagged_mentions
 from task.graph import events_at, mentions_of

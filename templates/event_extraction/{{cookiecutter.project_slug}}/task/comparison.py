@@ -1,7 +1,6 @@
 """Read the events of predictions files, and set two scores side by side."""
 
 from common.errors import InputError
-
 from task.data import Event
 from task.metrics import METRICS
 

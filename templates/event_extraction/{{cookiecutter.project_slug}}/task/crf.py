@@ -7,8 +7,9 @@ https://repository.upenn.edu/cis_papers/159.
 
 import keras
 import numpy as np
-from common.layers import MASKED
 from keras import ops
+
+from common.layers import MASKED
 
 # Below any share of a sum that float32 can tell, and yet its logarithm is finite.
 LEAST = 1e-30

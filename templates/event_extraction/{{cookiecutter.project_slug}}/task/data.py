@@ -6,12 +6,12 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+from tokenizers import Tokenizer
+
 from common.errors import InputError
 from common.generator import Batch, Generator, pad
 from common.records import Span, check_span, read_field, read_id, read_records, read_span
 from common.tokens import Window, split_into_windows
-from tokenizers import Tokenizer
-
 from task.settings import Settings
 
 # A span with its role in an event; the role of a trigger is None.

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 import tensorflow as tf
+
 from common.prediction import Predictor
 from common.records import Span
 from common.tokens import Window
-
 from task.crf import viterbi
 from task.data import Event, EventGenerator, Example, Schema
 from task.graph import Graph, Link, Mention, events_at, gap_between

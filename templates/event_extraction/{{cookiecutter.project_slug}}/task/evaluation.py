@@ -6,7 +6,6 @@ from pathlib import Path
 from common.callbacks import Evaluation
 from common.records import name_file
 from common.report import ErrorExample, ErrorItem
-
 from task.data import Event, Example
 from task.decode import keep_events, prediction_records
 from task.graph import Graph, Mention, mentions_of, sort_key

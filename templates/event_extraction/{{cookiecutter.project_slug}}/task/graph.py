@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import combinations, islice
 
 import networkx
-from common.records import Span
 
+from common.records import Span
 from task.data import Event, Node
 
 # A graph of n nodes may have 3^(n/3) maximal cliques. Beyond these bounds everything that is linked

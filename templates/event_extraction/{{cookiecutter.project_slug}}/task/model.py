@@ -7,9 +7,9 @@ one event, with a head for each type. Spans may nest, overlap and have several r
 """
 
 import keras
+
 from common.layers import EfficientGlobalPointer, GlobalPointer, SparseMultilabelLoss
 from common.training import TrainingModel
-
 from task.crf import CrfLoss, TagTransitions
 from task.data import Schema
 from task.settings import Settings

@@ -2,8 +2,9 @@
 
 from typing import Literal
 
-from common.settings import WindowSettings
 from pydantic import Field
+
+from common.settings import WindowSettings
 
 
 class Settings(WindowSettings):

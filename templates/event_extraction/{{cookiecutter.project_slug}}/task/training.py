@@ -4,6 +4,7 @@ from pathlib import Path
 
 import keras
 import tensorflow as tf
+
 from common.callbacks import Checkpoint, Evaluation, Evaluator, PositionCounter
 from common.encoder import load_encoder, load_tokenizer, save_encoder
 from common.files import write_json
@@ -12,7 +13,6 @@ from common.prediction import Predictor
 from common.run_folder import Run, circumstances
 from common.strategy import scale_to_replicas
 from common.training import fit
-
 from task.data import Example, collect_schema, make_generator, schema_to_dict
 from task.decode import predict_events
 from task.evaluation import evaluate

@@ -4,6 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from tokenizers import Tokenizer
+from tqdm import tqdm
+
 from common.data_checks import (
     Finding,
     Texts,
@@ -19,9 +22,6 @@ from common.records import Span
 from common.settings import project_path
 from common.tokens import is_aligned
 from common.training import TrainingModel
-from tokenizers import Tokenizer
-from tqdm import tqdm
-
 from task.data import Example, QuestionWindow, gold_pairs, read_examples, split_into_windows
 from task.decode import decode_batch
 from task.metrics import score

@@ -1,8 +1,8 @@
 """Read the answers of predictions files, and set two scores side by side."""
 
 import numpy as np
-from common.errors import InputError
 
+from common.errors import InputError
 from task.data import Example
 from task.metrics import ANSWER_KINDS, question_kind
 

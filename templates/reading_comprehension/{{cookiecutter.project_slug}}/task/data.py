@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from tokenizers import Tokenizer
+from tqdm import tqdm
+
 from common.errors import InputError
 from common.generator import Batch, Generator, pad
 from common.records import Span, check_span, read_field, read_id, read_records
 from common.tokens import Window, exact_offsets, window_starts
-from tokenizers import Tokenizer
-from tqdm import tqdm
-
 from task.settings import Settings
 
 # Where the score of "not in this window" stands: the first token, which no answer can hold.

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
 from common.layers import MASKED
 from common.prediction import Predictor
 from common.records import Span
-
 from task.data import AnswerGenerator, Example, QuestionWindow
 from task.settings import Settings
 

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import tensorflow as tf
+from tokenizers import Tokenizer
+
 from common.encoder import restore_encoder
 from common.files import read_json
 from common.prediction import Predictor
 from common.run_folder import check_members, find_runs, load_best
 from common.settings import saved_settings
 from common.strategy import make_strategy
-from tokenizers import Tokenizer
-
 from task.data import AnswerGenerator, Example, make_generator
 from task.decode import Candidate, predict_answers
 from task.model import build_models

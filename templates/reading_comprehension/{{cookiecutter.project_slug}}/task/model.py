@@ -6,10 +6,10 @@ window normalises them together. Source of the pointer: Su 2022, https://kexue.f
 """
 
 import keras
-from common.layers import MASKED, EfficientGlobalPointer, GlobalPointer
-from common.training import TrainingModel
 from keras import ops
 
+from common.layers import MASKED, EfficientGlobalPointer, GlobalPointer
+from common.training import TrainingModel
 from task.settings import Settings
 
 

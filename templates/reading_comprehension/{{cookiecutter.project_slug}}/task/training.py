@@ -4,6 +4,7 @@ from pathlib import Path
 
 import keras
 import tensorflow as tf
+
 from common.callbacks import Checkpoint, Evaluation, Evaluator, PositionCounter
 from common.encoder import load_encoder, load_tokenizer, save_encoder
 from common.files import write_json
@@ -12,7 +13,6 @@ from common.prediction import Predictor
 from common.run_folder import Run, circumstances
 from common.strategy import scale_to_replicas
 from common.training import fit
-
 from task.data import Example, answer_lengths, check_answers, make_generator, tokenizer_texts
 from task.decode import predict_answers
 from task.evaluation import evaluate

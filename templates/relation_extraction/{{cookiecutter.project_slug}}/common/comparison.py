@@ -63,7 +63,9 @@ def shared_gold_file(run: Scored, other: Scored) -> Path:
     config = run.folder / "config.json"
     if not path.is_file() and config.is_file():
         # Of a file outside the project the scores hold the name alone; the settings know the place.
-        path = project_path(read_json(config).get("dev_file", run.file))
+        settings = read_json(config)
+        setting = "train_file" if settings.get("folds") else "dev_file"
+        path = project_path(settings.get(setting, run.file))
     if not path.is_file():
         raise InputError(f"{path}, which {run.name} was scored on, is missing: restore it.")
     if file_hash(path) != run.data_hash:
@@ -98,6 +100,7 @@ def print_comparison(
     labels: dict[str, dict],
     title: str,
     metric: str = "F1",
+    label_metric: str | None = None,
 ) -> None:
     """Print both scores, the difference with its interval, the verdict and a row for each label.
 
@@ -109,8 +112,10 @@ def print_comparison(
             `gold`.
         title: what a label is called.
         metric: what the scores are called.
+        label_metric: what the scores of a label are called, if otherwise.
     """
-    names = (f"this {metric}", f"other {metric}", "difference", "right", "gold")
+    own = label_metric or metric
+    names = (f"this {own}", f"other {own}", "difference", "right", "gold")
     table = Table(title, *names, box=box.SIMPLE)
     for column in table.columns[1:]:
         column.justify = "right"

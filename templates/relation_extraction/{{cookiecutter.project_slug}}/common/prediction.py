@@ -16,7 +16,7 @@ class Predictor:
     Several models are an ensemble: the mean of their outputs is what is decoded.
 
     Args:
-        models: functional, with the same inputs, which are keys of the batches, and outputs.
+        models: functional, whose inputs are keys of the batches, and with the same outputs.
         strategy: where the models were built.
     """
 
@@ -30,7 +30,13 @@ class Predictor:
         """Return the outputs of every replica for one batch over all replicas."""
 
         def run(part: dict) -> dict:
-            outputs = [model(part, training=False) for model in self.models]
+            # Each its own inputs alone: Keras assigns a larger dict by position, and only warns.
+            outputs = [
+                model({tensor.name: part[tensor.name] for tensor in model.inputs}, training=False)
+                for model in self.models
+            ]
+            if len(outputs) == 1:
+                return outputs[0]
             return {name: sum(o[name] for o in outputs) / len(outputs) for name in outputs[0]}
 
         return self.strategy.run(run, args=(batch,))
@@ -46,7 +52,7 @@ class Predictor:
         """
         dataset = self.strategy.experimental_distribute_dataset(generator.to_prediction_dataset())
         plan = generator.plan(None)
-        names = [tensor.name for tensor in self.models[0].inputs]
+        names = {tensor.name for model in self.models for tensor in model.inputs}
         bar = tqdm(
             plan, desc=progress, disable=None if progress else True, leave=False, unit="batch"
         )

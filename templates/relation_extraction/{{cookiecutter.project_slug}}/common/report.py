@@ -71,7 +71,8 @@ def write_report(folder: Path, title: str, errors: list[ErrorExample]) -> None:
         cards=list_cards(scores.get("dev", {}), scores.get("monitor", "f1")),
         facts=list_facts(scores),
         curve=draw_curve(folder / "metrics.jsonl", scores.get("monitor", "f1")),
-        labels=list_labels(scores.get("dev", {})),
+        tables=list_tables(scores.get("dev", {})),
+        name_score=name_score,
         wrong=len(wrong),
         examples=[
             {
@@ -139,11 +140,18 @@ def readable_time(value: object) -> str | None:
         return None if value is None else str(value)
 
 
-def list_labels(dev: dict) -> list[tuple[str, dict]]:
-    """Return `(label, its scores)`, the most frequent first, from `per_predicate` or the like."""
-    tables = [value for key, value in dev.items() if key.startswith("per_")]
-    rows = tables[0].items() if tables else []
-    return sorted(rows, key=lambda row: (-row[1]["gold"], row[0]))
+def list_tables(dev: dict) -> list[tuple[str, list[str], list[tuple[str, dict]]]]:
+    """Return `(title, columns, rows)` of `per_predicate` and the like, the most frequent first."""
+    tables = []
+    for key, rows in dev.items():
+        if key.startswith("per_") and rows:
+            first = next(iter(rows.values()))
+            columns = [name for name in first if name not in ("correct", "predicted")]
+            ordered = sorted(rows.items(), key=lambda row: (-row[1].get("gold", 0), row[0]))
+            # The score that a bar shows stands first.
+            columns.sort(key=lambda name: (name != "f1", name == "gold"))
+            tables.append((key.removeprefix("per_").replace("_", " "), columns, ordered))
+    return tables
 
 
 def draw_curve(path: Path, monitor: str) -> Markup:
@@ -302,22 +310,23 @@ li { display: grid; grid-template-columns: 5rem 1fr; gap: .5rem; }
 {{ curve }}
 {% endif %}
 
-{% if labels %}
-<h2>Labels</h2>
+{% for title, columns, rows in tables %}
+<h2>For each {{ title }}</h2>
 <table>
-<tr><th>label</th><th class="wide">F1</th><th></th><th class="number">precision</th>
-<th class="number">recall</th><th class="number">gold</th></tr>
-{% for label, row in labels %}
+<tr><th>{{ title }}</th><th class="wide">{{ name_score(columns[0]) }}</th>
+{% for column in columns %}<th class="number">{{ name_score(column) if not loop.first }}</th>
+{% endfor %}</tr>
+{% for label, row in rows %}
 <tr><td class="label">{{ label }}</td>
 <td><div class="track">
-<div class="bar" style="width: {{ (100 * row.f1)|round(1) }}%"></div></div></td>
-<td class="number">{{ "%.3f"|format(row.f1) }}</td>
-<td class="number">{{ "%.3f"|format(row.precision) }}</td>
-<td class="number">{{ "%.3f"|format(row.recall) }}</td>
-<td class="number">{{ row.gold }}</td></tr>
+<div class="bar" style="width: {{ (100 * row[columns[0]])|round(1) }}%"></div></div></td>
+{% for column in columns %}
+<td class="number">{{ row[column] if row[column] is integer else "%.3f"|format(row[column]) }}</td>
+{% endfor %}
+</tr>
 {% endfor %}
 </table>
-{% endif %}
+{% endfor %}
 
 <h2>Worst errors</h2>
 {% if examples %}

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tokenizers import Tokenizer
+
 from common.data_checks import Finding, Texts, find_duplicates, find_leaks, length_histogram
 from common.optimizers import make_optimizer
 from common.settings import project_path
 from common.training import TrainingModel
-from tokenizers import Tokenizer
-
 from task.data import Example, encode, read_examples
 from task.metrics import normal_form, score, score_records
 from task.model import build_models

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 
 import numpy as np
+
 from common.bootstrap import mean_score
 from common.errors import InputError
 from common.files import read_json
 from common.run_folder import read_scores
-
 from task.data import Example
 from task.metrics import bleu_score
 

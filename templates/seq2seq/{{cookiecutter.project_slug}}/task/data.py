@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from common.errors import InputError
-from common.generator import Batch, Generator, pad
-from common.records import read_field, read_id, read_records
 from tokenizers import Tokenizer
 from tqdm import tqdm
 
+from common.errors import InputError
+from common.generator import Batch, Generator, pad
+from common.records import read_field, read_id, read_records
 from task.settings import Settings
 from task.tokens import TargetTokens
 

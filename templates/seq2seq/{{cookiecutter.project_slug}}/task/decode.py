@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 import numpy as np
-from common.prediction import Predictor
 from tokenizers import Tokenizer
 
+from common.prediction import Predictor
 from task.data import Example, SourceGenerator
 from task.metrics import RecordScore
 from task.tokens import TargetTokens, decode_texts

@@ -6,7 +6,6 @@ from pathlib import Path
 from common.callbacks import Evaluation
 from common.records import name_file
 from common.report import ErrorExample, ErrorItem
-
 from task.data import Example
 from task.decode import prediction_records
 from task.metrics import score, score_records

@@ -3,8 +3,9 @@
 import argparse
 from typing import Literal, get_args
 
-from common.settings import CommonSettings
 from pydantic import Field
+
+from common.settings import CommonSettings
 
 # What shapes generation alone: a trained run may be asked to generate otherwise.
 GENERATION_SETTINGS = (

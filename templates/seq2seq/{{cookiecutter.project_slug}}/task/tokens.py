@@ -7,9 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from common.encoder import load_tokenizer
-from common.errors import InputError
-from common.tokens import SPECIAL_TOKENS
 from tokenizers import (
     Regex,
     Tokenizer,
@@ -21,6 +18,9 @@ from tokenizers import (
     trainers,
 )
 
+from common.encoder import load_tokenizer
+from common.errors import InputError
+from common.tokens import SPECIAL_TOKENS
 from task.settings import Settings
 
 SPACE = "\u2581"  # a lower block, as SentencePiece writes a space

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import keras
 import tensorflow as tf
+from tokenizers import Tokenizer
+
 from common.callbacks import Checkpoint, Evaluation, Evaluator, PositionCounter
 from common.encoder import save_encoder
 from common.files import write_json
@@ -14,8 +16,6 @@ from common.prediction import Predictor
 from common.run_folder import Run, circumstances
 from common.strategy import scale_to_replicas
 from common.training import fit
-from tokenizers import Tokenizer
-
 from task.data import Example, PairGenerator, SourceGenerator, all_texts
 from task.decode import predict_texts
 from task.evaluation import evaluate

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from tokenizers import Tokenizer
+
 from common.data_checks import (
     Finding,
     Texts,
@@ -19,8 +21,6 @@ from common.encoder import load_encoder
 from common.optimizers import make_optimizer
 from common.settings import project_path
 from common.training import TrainingModel
-from tokenizers import Tokenizer
-
 from task.data import (
     Example,
     Labels,

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 
 import numpy as np
+
 from common.bootstrap import mean_score, micro_f1
 from common.errors import InputError
-
 from task.data import Example
 from task.metrics import RANKING_METRICS, count_matches, macro_f1, matthews, score_rankings
 

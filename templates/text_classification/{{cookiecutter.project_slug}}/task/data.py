@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from common.errors import InputError
-from common.generator import Batch, Generator, pad
-from common.records import read_field, read_id, read_records
 from tokenizers import Encoding, Tokenizer
 from tqdm import tqdm
 
+from common.errors import InputError
+from common.generator import Batch, Generator, pad
+from common.records import read_field, read_id, read_records
 from task.settings import Settings
 
 TEXTS_AT_ONCE = 1024

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+
 from common.files import write_json_lines, write_text
 from common.prediction import Predictor
-
 from task.data import Example, ExampleGenerator, Labels
 
 # Record id -> probabilities `[labels]`, in the order of `Labels.names`.

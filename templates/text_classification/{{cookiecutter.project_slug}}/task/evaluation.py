@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+
 from common.callbacks import Evaluation
 from common.records import name_file
 from common.report import ErrorExample, ErrorItem
-
 from task.data import Example, Labels
 from task.decode import Candidates, choose_labels, prediction_records
 from task.metrics import best_threshold, score

@@ -7,11 +7,6 @@ what the words alone tell, without their order.
 from collections.abc import Sequence
 
 import numpy as np
-from common.callbacks import Evaluation
-from common.files import read_json, write_json, write_json_lines
-from common.folds import assign_folds
-from common.run_folder import circumstances
-from common.settings import PROJECT, project_path
 from scipy import sparse
 from sklearn.feature_extraction.text import (
     HashingVectorizer,
@@ -23,6 +18,11 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from common.callbacks import Evaluation
+from common.files import read_json, write_json, write_json_lines
+from common.folds import assign_folds
+from common.run_folder import circumstances
+from common.settings import PROJECT, project_path
 from task.data import (
     Example,
     Labels,

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 import numpy as np
-from common.errors import InputError
 
+from common.errors import InputError
 from task.data import Example, Labels
 
 RANKING_METRICS = ("map", "mrr")

@@ -7,9 +7,9 @@ https://arxiv.org/abs/1908.10084.
 """
 
 import keras
-from common.training import TrainingModel
 from keras import ops
 
+from common.training import TrainingModel
 from task.data import Labels
 from task.settings import Settings
 

@@ -1,0 +1,60 @@
+"""Is the data sound, and is the model ready for many replicas and for TPU?
+
+python check.py [--KEY VALUE ...]        exits 1 where something must be mended first
+"""
+
+import functools
+import sys
+
+from common.encoder import load_encoder, load_tokenizer
+from common.errors import command
+from common.model_checks import check_model, use_processor
+from common.settings import read_settings
+from task.checks import (
+    build_compiled,
+    describe_file,
+    find_data_faults,
+    find_reach_faults,
+    measure_reach,
+    read_files,
+)
+from task.data import collect_schema, make_generator
+from task.model import build_models
+from task.settings import Settings
+
+
+@command
+def main() -> None:
+    """Check the files, then the model on one batch of them; print what was found."""
+    settings = read_settings(Settings)
+    use_processor(settings.seed)
+
+    files = read_files(settings)
+    train_examples = files[settings.train_file]
+    schema = collect_schema(train_examples)
+    tokenizer = load_tokenizer(settings, [example.text for example in train_examples])
+    findings = find_data_faults(files)
+    for name, examples in files.items():
+        reach = measure_reach(examples, tokenizer, schema, settings)
+        print(describe_file(name, examples, reach, settings))
+        findings += find_reach_faults(name, reach, settings)
+
+    encoder = load_encoder(settings, tokenizer)
+    model, _ = build_models(encoder, schema, settings)
+    inputs = [tensor.name for tensor in encoder.inputs]
+    generator = make_generator(
+        train_examples, settings, tokenizer, schema, inputs, batch_size=settings.batch_size
+    )
+    build = functools.partial(build_compiled, tokenizer, schema, settings)
+    findings += check_model(model, generator, build)
+
+    print()
+    for finding in findings:
+        print(finding)
+    errors = sum(finding.level == "error" for finding in findings)
+    print(f"{errors} errors, {len(findings) - errors} warnings" if findings else "sound")
+    sys.exit(1 if errors else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,26 @@
+"""The settings of event extraction."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from common.settings import WindowSettings
+
+
+class Settings(WindowSettings):
+    """The common settings and those of windows, models and the deciding metric."""
+
+    model: Literal["gplinker", "crf"] = Field(
+        "gplinker", description="gplinker: spans may overlap; crf: one tag for each token"
+    )
+    pointer: Literal["efficient", "plain"] = Field(
+        "efficient", description="efficient: few weights a head; plain: its own query and key"
+    )
+    pointer_size: int = Field(64, ge=2, multiple_of=2, description="query and key of a pointer")
+    metric: Literal[
+        "trigger_identification",
+        "trigger_classification",
+        "argument_identification",
+        "argument_classification",
+        "duee",
+    ] = Field("argument_classification", description="chooses the best epoch and the threshold")

@@ -1,0 +1,80 @@
+"""One training: from examples to the best weights of a run."""
+
+from pathlib import Path
+
+import keras
+import tensorflow as tf
+
+from common.callbacks import Checkpoint, Evaluation, Evaluator, PositionCounter
+from common.encoder import load_encoder, load_tokenizer, save_encoder
+from common.files import write_json
+from common.optimizers import make_optimizer
+from common.prediction import Predictor
+from common.run_folder import Run, circumstances
+from common.strategy import scale_to_replicas
+from common.training import fit
+from task.data import Example, collect_schema, make_generator, schema_to_dict
+from task.decode import predict_events
+from task.evaluation import evaluate
+from task.model import build_models
+from task.settings import Settings
+
+
+def train(
+    settings: Settings,
+    strategy: tf.distribute.Strategy,
+    run: Run,
+    known: list[Example],
+    train_examples: list[Example],
+    dev_examples: list[Example],
+    dev_path: Path,
+) -> None:
+    """Encode, build and fit; the callbacks score dev and keep the best weights in the run.
+
+    Args:
+        settings: of the project.
+        strategy: the devices.
+        run: its folder and where to go on.
+        known: give the vocabulary and the event types; all folds of a cross-validation share them.
+        train_examples: to learn from.
+        dev_examples: choose the best epoch.
+        dev_path: the file that these were read from.
+    """
+    batch_size, rate_factor = scale_to_replicas(settings, strategy)
+    keras.utils.set_random_seed(settings.seed)
+    keras.config.set_dtype_policy(settings.precision)
+    schema = collect_schema(known)
+    tokenizer = load_tokenizer(settings, [example.text for example in known])
+    with strategy.scope():
+        encoder = load_encoder(settings, tokenizer)
+        training_model, inference_model = build_models(encoder, schema, settings)
+    inputs = [tensor.name for tensor in encoder.inputs]
+    encoding = (settings, tokenizer, schema, inputs)
+    train = make_generator(train_examples, *encoding, batch_size=batch_size, seed=settings.seed)
+    dev = make_generator(
+        dev_examples, *encoding, batch_size=settings.prediction_batch_size, labels=False
+    )
+    train.check_keys(training_model)
+
+    with strategy.scope():
+        optimizer = make_optimizer(settings, encoder, settings.epochs * len(train), rate_factor)
+        training_model.compile(optimizer, settings.accumulation, compile_gradients=settings.xla)
+    run.begin()
+    save_encoder(run.folder, encoder, tokenizer)
+    write_json(run.folder / "labels.json", schema_to_dict(schema))
+    run.restore(training_model)
+
+    predictor = Predictor([inference_model], strategy)
+
+    def score_dev() -> Evaluation:
+        candidates = predict_events(predictor, dev)
+        metric, shown = settings.metric, settings.shown_examples
+        return evaluate(dev_examples, candidates, dev_path, metric, shown=shown)
+
+    monitor, facts = f"{settings.metric}_f1", circumstances(settings)
+    callbacks = [
+        PositionCounter(run, settings.steps),
+        Evaluator(run, score_dev, inference_model, monitor, facts, train, settings),
+        Checkpoint(run, settings.checkpoint_steps),
+    ]
+    fit(training_model, train, run.position, settings.epochs, callbacks)

@@ -1,0 +1,1 @@
+"""Text classification: which label, or which labels, a text or a pair of texts has."""

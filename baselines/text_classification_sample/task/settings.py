@@ -1,0 +1,36 @@
+"""The settings of text classification."""
+
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from common.settings import CommonSettings
+
+FLOOR = "floor"
+
+
+class Settings(CommonSettings):
+    """The common settings and those of the classifier."""
+
+    pooling: Literal["auto", "cls", "mean", "compare"] = Field(
+        "auto", description="auto: compare, the means of both texts, for pairs, else mean"
+    )
+    class_weights: Literal["none", "balanced"] = Field(
+        "none", description="balanced: all labels weigh the same in the loss, however rare"
+    )
+    label_smoothing: float = Field(0.0, ge=0, lt=1, description="share of the target on all labels")
+    positive_label: str = Field(
+        "", description="label to rank by and to tune the threshold for; empty: see README.md"
+    )
+    metric: Literal["auto", "accuracy", "macro_f1", "micro_f1", "matthews", "f1", "map", "mrr"] = (
+        Field("auto", description="the score that chooses the best epoch")
+    )
+    floor: bool = Field(True, description="train the classical model too, which takes seconds")
+
+    @field_validator("run_name")
+    @classmethod
+    def refuse_the_name_of_the_floor(cls, name: str) -> str:
+        """runs/floor belongs to the classical model."""
+        if name == FLOOR:
+            raise ValueError(f"runs/{FLOOR} is the classical model's: choose another name")
+        return name

@@ -1,0 +1,32 @@
+"""Train the classical model alone: TF-IDF and logistic regression, in seconds, into runs/floor.
+
+python train_floor.py [--KEY VALUE ...]        train.py does it too, unless --floor false
+"""
+
+from common.errors import command
+from common.settings import project_path, read_settings
+from task.data import check_kind, collect_labels, read_examples
+from task.floor import keep_floor, score_floor
+from task.metrics import choose_metric
+from task.settings import Settings
+
+
+@command
+def main() -> None:
+    """Read, train, score, keep."""
+    settings = read_settings(Settings)
+    dev_path = project_path(settings.dev_file)
+    examples = read_examples(project_path(settings.train_file))
+    labels = collect_labels(examples, settings.positive_label)
+    scored = examples if settings.folds else read_examples(dev_path)
+    check_kind(scored, labels, dev_path)
+    metric = choose_metric(settings.metric, labels, scored)
+    floor = score_floor(settings, labels, examples, scored)
+    keep_floor(settings, metric, floor)
+    for name, evaluation in floor.items():
+        print(f"{name} {metric} {evaluation.scores[metric]:.4f}")
+    print("see runs/floor; to compare: python compare.py RUN floor")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""Is the data sound, and is the model ready for many replicas and for TPU?
+
+python check.py [--KEY VALUE ...]        exits 1 where something must be mended first
+"""
+
+import functools
+import sys
+
+from common.encoder import load_encoder, load_tokenizer
+from common.errors import command
+from common.model_checks import check_model, use_processor
+from common.settings import read_settings
+from task.checks import (
+    build_compiled,
+    describe_file,
+    find_cut_texts,
+    find_data_faults,
+    find_label_faults,
+    measure_tokens,
+    read_files,
+)
+from task.data import make_generator
+from task.model import build_models
+from task.settings import Settings
+
+
+@command
+def main() -> None:
+    """Check the files, then the model on one batch of them; print what was found."""
+    settings = read_settings(Settings)
+    use_processor(settings.seed)
+
+    files, labels = read_files(settings)
+    train_examples = files[settings.train_file]
+    texts = [text for example in train_examples for text in example.texts]
+    tokenizer = load_tokenizer(settings, texts)
+    findings = find_data_faults(files) + find_label_faults(files, labels, settings)
+    for name, examples in files.items():
+        tokens, cut = measure_tokens(examples, tokenizer, settings.max_length)
+        print(describe_file(name, examples, labels, tokens, len(cut)))
+        findings += find_cut_texts(name, examples, cut, settings.max_length)
+
+    encoder = load_encoder(settings, tokenizer)
+    model, inference_model = build_models(encoder, labels, settings)
+    inputs = [tensor.name for tensor in inference_model.inputs]
+    generator = make_generator(
+        train_examples, settings, tokenizer, labels, inputs, batch_size=settings.batch_size
+    )
+    build = functools.partial(build_compiled, tokenizer, labels, settings)
+    findings += check_model(model, generator, build)
+
+    print()
+    for finding in findings:
+        print(finding)
+    errors = sum(finding.level == "error" for finding in findings)
+    print(f"{errors} errors, {len(findings) - errors} warnings" if findings else "sound")
+    sys.exit(1 if errors else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+"""Write the labels that one run, or several together, give the records of a file: the submission.
+
+python predict.py RUN [RUN ...] FILE OUT        several runs: their probabilities are averaged
+"""
+
+import argparse
+from pathlib import Path
+
+from common.errors import command
+from common.files import check_destination
+from common.run_folder import tuned_threshold
+from task.data import read_examples
+from task.decode import prediction_records, write_submission
+from task.loading import load_runs
+
+
+@command
+def main() -> None:
+    """Read, predict, write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="folder of a run, or name in runs/")
+    parser.add_argument("file", type=Path, help="JSON Lines file; labels are not needed")
+    parser.add_argument("out", type=Path, help="file to write: JSON Lines, or a table (.tsv, .csv)")
+    arguments = parser.parse_args()
+
+    check_destination(arguments.out)
+    examples = read_examples(arguments.file, require_labels=False)
+    model = load_runs(arguments.runs)
+    candidates = model.predict(examples, "predict")
+    threshold = tuned_threshold(model.folders)
+    records = prediction_records(examples, candidates, model.labels, threshold)
+    write_submission(arguments.out, records, ranked=examples[0].group is not None)
+    print(f"{arguments.out}: {len(records)} records")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""Read predictions files, and set two scores side by side."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from common.bootstrap import mean_score, micro_f1
+from common.errors import InputError
+from task.data import Example
+from task.metrics import RANKING_METRICS, count_matches, macro_f1, matthews, score_rankings
+
+# Draws of the bootstrap for scores that need three counts of every label.
+MOST_RESAMPLES = 10_000
+NUMBERS_TO_SUM = 4_000_000_000
+
+
+def read_prediction(place: str, record: dict) -> tuple[str, ...]:
+    """Return the labels of a record of a predictions file."""
+    labels = record.get("labels", [record["label"]] if "label" in record else None)
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+        raise InputError(f"{place}: not a prediction: write the file with evaluate.py.")
+    return tuple(labels)
+
+
+def read_score(place: str, record: dict) -> float:
+    """Return the score by which a record of a predictions file is ranked."""
+    if not isinstance(record.get("score"), int | float):
+        raise InputError(f"{place}: no score to rank by: write the file with evaluate.py.")
+    return float(record["score"])
+
+
+def score_parts(
+    metric: str,
+    golds: Sequence[Example],
+    predictions: Sequence[tuple[str, ...]],
+    ranking_scores: Sequence[float],
+    names: Sequence[str],
+    positive: str | None,
+) -> tuple[np.ndarray, Callable[..., np.ndarray]]:
+    """Return what a metric is computed from, `[rows, columns]`, and how.
+
+    A row is a record, or a group of a ranking.
+
+    Args:
+        metric: name of the score.
+        golds: the records.
+        predictions: labels of each.
+        ranking_scores: of each record; used for rankings only.
+        names: of all labels.
+        positive: the label that a ranking asks for.
+    """
+    if metric in RANKING_METRICS:
+        column = RANKING_METRICS.index(metric)
+        ranked = score_rankings(golds, np.array(ranking_scores), positive)
+        return np.array([[row[column]] for row in ranked.values()]).reshape(-1, 1), mean_score
+    counts = count_matches([gold.labels for gold in golds], predictions, names)
+    if metric == "accuracy":
+        right = (counts[..., 1] == counts[..., 2]).all(axis=1)
+        return right[:, None].astype(float), mean_score
+    if metric == "micro_f1":
+        return counts.sum(axis=1), micro_f1
+    if metric == "f1":
+        return counts[:, names.index(positive)], micro_f1
+
+    def statistic(*columns: np.ndarray, axis: int = -1) -> np.ndarray:
+        sums = np.stack([column.sum(axis) for column in columns], axis=-1)
+        shaped = sums.reshape(*sums.shape[:-1], -1, 3)
+        return {"macro_f1": macro_f1, "matthews": matthews}[metric](shaped)
+
+    return counts.reshape(len(golds), -1), statistic
+
+
+def count_resamples(parts: np.ndarray) -> int:
+    """Return how often to draw: seldom where very many labels make each draw long."""
+    return int(np.clip(NUMBERS_TO_SUM // (2 * parts.size), 200, MOST_RESAMPLES))
+
+
+def compare_labels(run: dict[str, dict], other: dict[str, dict]) -> dict[str, dict]:
+    """Return both F1 scores of each label, the largest difference first."""
+    rows = {}
+    for label in run | other:
+        nothing = {"f1": 0.0, "correct": 0}
+        first, second = run.get(label, nothing), other.get(label, nothing)
+        rows[label] = {
+            "run_score": first["f1"],
+            "other_score": second["f1"],
+            "difference": first["f1"] - second["f1"],
+            "run_correct": first["correct"],
+            "other_correct": second["correct"],
+            "gold": max(row.get("gold", 0) for row in (first, second)),
+        }
+    return dict(sorted(rows.items(), key=lambda item: (-abs(item[1]["difference"]), item[0])))

@@ -1,0 +1,331 @@
+"""Read and check examples; encode single texts and pairs, and lay out their labels."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from tokenizers import Encoding, Tokenizer
+from tqdm import tqdm
+
+from common.errors import InputError
+from common.generator import Batch, Generator, pad
+from common.records import read_field, read_id, read_records
+from task.settings import Settings
+
+TEXTS_AT_ONCE = 1024
+
+
+@dataclass(frozen=True)
+class Example:
+    """One record of a file.
+
+    `labels` holds the one label of a record, or any number of them where `several` is true; None:
+    unknown, to be predicted. Examples of one `group` are ranked against each other.
+    """
+
+    id: str
+    text_a: str
+    text_b: str | None
+    labels: tuple[str, ...] | None
+    several: bool
+    group: str | None
+    line: int
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The text, or both texts of a pair."""
+        return (self.text_a,) if self.text_b is None else (self.text_a, self.text_b)
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What the training file says there is to predict.
+
+    Attributes:
+        names: every label, sorted; the model's outputs are in this order.
+        several: a record has any number of them, not exactly one.
+        positive: the label that a ranking asks for, or whose threshold is tuned; None: no label
+            stands out.
+        counts: of the training records with each label, in the order of `names`.
+        records: of the training file.
+        pairs: whether they have a second text.
+    """
+
+    names: tuple[str, ...]
+    several: bool
+    positive: str | None
+    counts: tuple[int, ...]
+    records: int
+    pairs: bool
+
+    @property
+    def has_threshold(self) -> bool:
+        """Whether a label is given where its probability exceeds a threshold, not all others."""
+        return self.several or (self.positive is not None and len(self.names) == 2)
+
+
+def read_examples(path: str | Path, require_labels: bool = True) -> list[Example]:
+    """Read a JSON Lines file and check every field.
+
+    Args:
+        path: records `{"id", "text_a", "text_b" (optional), "label", "group" (optional)}`; several
+            labels a record are `"labels": [...]` in place of `"label"`, in all records.
+        require_labels: False for files to predict, whose labels nobody knows.
+
+    Raises:
+        InputError: names file, line and what is wrong with the record.
+    """
+    first = None
+
+    def read_one(record: dict, line: int) -> Example:
+        nonlocal first
+        example = read_example(record, line, require_labels)
+        first = first or example
+        check_alike(first, example)
+        return example
+
+    return read_records(path, read_one)
+
+
+def read_example(record: dict, line: int, require_labels: bool) -> Example:
+    """Check one record by itself."""
+    identity = read_id(record)
+    if "label" in record and "labels" in record:
+        raise InputError('the record has both "label" and "labels": keep one of them.')
+    several, labels = "labels" in record, None
+    if several:
+        labels = read_field(record, "labels", list)
+        if not all(type(label) in (str, int) for label in labels):
+            raise InputError(f'"labels" must be a list of strings or numbers, not {labels!r}.')
+        labels = tuple(dict.fromkeys(str(label) for label in labels))
+    elif require_labels or "label" in record:
+        labels = (str(read_field(record, "label", str | int)),)
+    if labels is not None and "" in labels:
+        raise InputError("a label is empty: give it a name.")
+    return Example(
+        id=identity,
+        text_a=read_field(record, "text_a", str),
+        text_b=read_field(record, "text_b", str) if "text_b" in record else None,
+        labels=labels,
+        several=several,
+        group=str(read_field(record, "group", str | int)) if "group" in record else None,
+        line=line,
+    )
+
+
+def check_alike(first: Example, example: Example) -> None:
+    """Refuse a record that has other fields than the first one of its file."""
+    both_labelled = first.labels is not None and example.labels is not None
+    if both_labelled and first.several != example.several:
+        has, other = ("labels", "label") if example.several else ("label", "labels")
+        raise InputError(
+            f'the record has "{has}", but line {first.line} has "{other}": write "labels" in every '
+            'record if any may have several, or else "label".'
+        )
+    if (first.group is None) != (example.group is None):
+        have = ("has no", "has one") if example.group is None else ("has a", "has none")
+        raise InputError(
+            f'the record {have[0]} "group", but line {first.line} {have[1]}: give all records of a '
+            "ranking their group, or none."
+        )
+
+
+def collect_labels(examples: Sequence[Example], positive_label: str = "") -> Labels:
+    """Return what the training examples say there is to predict.
+
+    Args:
+        examples: of the training file.
+        positive_label: a label, or empty: where the examples have groups "1" is taken, or, if that
+            is no label, the rarer one of two.
+
+    Raises:
+        InputError: there is nothing to learn, or no such label.
+    """
+    counts: dict[str, int] = {}
+    for example in examples:
+        for label in example.labels:
+            counts[label] = counts.get(label, 0) + 1
+    names = sorted(counts)
+    several = examples[0].several
+    if not names or (len(names) == 1 and not several):
+        have = f"has the label {names[0]!r}" if names else "has no label"
+        raise InputError(f"every training example {have}: there is nothing to learn.")
+    positive = positive_label or None
+    if positive is not None and (several or positive not in counts):
+        why = "each record may have several labels" if several else "no training example has it"
+        raise InputError(
+            f"positive_label = {positive!r}, but {why}: the labels are {', '.join(names[:10])}"
+            f"{', ...' if len(names) > 10 else ''}."
+        )
+    if positive is None and examples[0].group is not None and not several:
+        if len(names) > 2 and "1" not in counts:
+            raise InputError(
+                f"the records have groups to rank, and {len(names)} labels: say with "
+                "positive_label which of them is to come first."
+            )
+        positive = "1" if "1" in counts else min(names, key=counts.__getitem__)
+    return Labels(
+        names=tuple(names),
+        several=several,
+        positive=positive,
+        counts=tuple(counts[name] for name in names),
+        records=len(examples),
+        pairs=any(example.text_b is not None for example in examples),
+    )
+
+
+def check_kind(examples: Sequence[Example], labels: Labels, path: str | Path) -> None:
+    """Refuse a file with one label a record where the model was trained on several, or vice versa.
+
+    Raises:
+        InputError: names the file.
+    """
+    for example in examples:
+        if example.labels is not None and example.several != labels.several:
+            wanted, found = ("labels", "label") if labels.several else ("label", "labels")
+            raise InputError(
+                f'{path}, line {example.line}: the record has "{found}", but the training file has '
+                f'"{wanted}": write the same in all files.'
+            )
+
+
+def shared_texts(example: Example) -> tuple[str, ...]:
+    """Return what two examples may have in common only if one fold holds them both out."""
+    texts = tuple(text for text in example.texts if text.strip()) or (f"\n{example.id}",)
+    return texts if example.group is None else (*texts, f"group\n{example.group}")
+
+
+def encode_examples(
+    tokenizer: Tokenizer, examples: Sequence[Example], max_length: int, progress: str = ""
+) -> list[Encoding]:
+    """Return each text, or pair, in the tokenizer's own frame of special tokens.
+
+    What is longer than `max_length` is cut at the end, of a pair always the text that is longer
+    at that moment. `overflowing` of an encoding then holds what was cut off.
+
+    Args:
+        tokenizer: of the encoder.
+        examples: from `read_examples`.
+        max_length: tokens, special ones included.
+        progress: title of the progress bar; empty: none.
+
+    Raises:
+        InputError: pairs, but a tokenizer without a frame for them.
+    """
+    separated = tokenizer.num_special_tokens_to_add(True) > tokenizer.num_special_tokens_to_add(
+        False
+    )
+    if not separated and any(example.text_b is not None for example in examples):
+        raise InputError(
+            "the tokenizer of this encoder puts nothing between two texts: name the same model as "
+            "hf://owner/model, whose tokenizer.json does."
+        )
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(max_length, strategy="longest_first")
+    encodings = []
+    chunks = range(0, len(examples), TEXTS_AT_ONCE)
+    for start in tqdm(chunks, desc=progress, disable=None if progress else True, leave=False):
+        texts = [example.texts for example in examples[start : start + TEXTS_AT_ONCE]]
+        encodings += tokenizer.encode_batch([t if len(t) == 2 else t[0] for t in texts])
+    tokenizer.no_truncation()  # it is saved with the run as it came
+    return encodings
+
+
+class ExampleGenerator(Generator):
+    """Batches of texts or pairs, with their labels unless they are to be predicted.
+
+    Args:
+        examples: from `read_examples`.
+        tokenizer: of the encoder.
+        labels: from `collect_labels`; others count as none.
+        inputs: names of the inputs of the model.
+        max_length: tokens of a text or a pair.
+        with_labels: False for prediction.
+        progress: title of the progress bar; empty: none.
+        **kwargs: as in `Generator`.
+    """
+
+    def __init__(
+        self,
+        examples: Sequence[Example],
+        tokenizer: Tokenizer,
+        labels: Labels,
+        inputs: Sequence[str],
+        max_length: int,
+        with_labels: bool = True,
+        progress: str = "",
+        **kwargs,
+    ):
+        self.examples = list(examples)
+        self.label_names = labels.names
+        encodings = encode_examples(tokenizer, self.examples, max_length, progress)
+        super().__init__([len(encoding.ids) for encoding in encodings], **kwargs)
+        self.arrays = {
+            name: [token_array(encoding, name) for encoding in encodings] for name in inputs
+        }
+        self.targets = label_targets(self.examples, labels) if with_labels else None
+
+    def make_batch(self, examples: np.ndarray, length: int) -> Batch:
+        batch = {
+            name: pad([arrays[index] for index in examples], length)
+            for name, arrays in self.arrays.items()
+        }
+        if self.targets is not None:
+            batch["targets"] = self.targets[examples]
+        return batch
+
+
+def token_array(encoding: Encoding, name: str) -> np.ndarray:
+    """Return one input of the model for one example, `[length]`.
+
+    `text_numbers` are 1 and 2 for the tokens of the first and the second text, 0 for special ones.
+    """
+    values = {
+        "token_ids": lambda: encoding.ids,
+        "segment_ids": lambda: encoding.type_ids,
+        "padding_mask": lambda: [1] * len(encoding.ids),
+        "text_numbers": lambda: [
+            0 if number is None else number + 1 for number in encoding.sequence_ids
+        ],
+    }[name]()
+    return np.array(values, np.int32)
+
+
+def label_targets(examples: Sequence[Example], labels: Labels) -> np.ndarray:
+    """Return `[examples, labels]`: 1 where the example has the label, of labels in training."""
+    number = {name: index for index, name in enumerate(labels.names)}
+    targets = np.zeros((len(examples), len(labels.names)), np.float32)
+    for row, example in zip(targets, examples, strict=True):
+        row[[number[label] for label in example.labels if label in number]] = 1
+    return targets
+
+
+def make_generator(
+    examples: Sequence[Example],
+    settings: Settings,
+    tokenizer: Tokenizer,
+    labels: Labels,
+    inputs: Sequence[str],
+    **kwargs,
+) -> ExampleGenerator:
+    """Return batches of examples, laid out as the settings say.
+
+    Args:
+        examples: from `read_examples`.
+        settings: `max_length`, `buckets`.
+        tokenizer: of the encoder.
+        labels: from `collect_labels`.
+        inputs: names of the inputs of the model.
+        **kwargs: as in `ExampleGenerator`.
+    """
+    return ExampleGenerator(
+        examples,
+        tokenizer,
+        labels,
+        inputs,
+        settings.max_length,
+        buckets=settings.buckets,
+        progress="encode",
+        **kwargs,
+    )

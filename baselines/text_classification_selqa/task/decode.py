@@ -1,0 +1,105 @@
+"""From the model's outputs to labels, and to the records and tables of a submission."""
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from common.files import write_json_lines, write_text
+from common.prediction import Predictor
+from task.data import Example, ExampleGenerator, Labels
+
+# Record id -> probabilities `[labels]`, in the order of `Labels.names`.
+Candidates = dict[str, np.ndarray]
+# As many as float32 has: files and scores are made of the same numbers.
+DIGITS = 7
+TABLES = {".tsv": "\t", ".csv": ","}
+
+
+def predict_probabilities(
+    predictor: Predictor, generator: ExampleGenerator, progress: str = ""
+) -> Candidates:
+    """Return the probabilities of every example.
+
+    Args:
+        predictor: of the inference model.
+        generator: of the examples, `with_labels=False`.
+        progress: title of the progress bar; empty: none.
+    """
+    rows = np.zeros((len(generator.examples), len(generator.label_names)))
+    for positions, outputs in predictor.batches(generator, progress):
+        rows[positions] = outputs["probabilities"]
+    return make_candidates(generator.examples, rows)
+
+
+def make_candidates(examples: Sequence[Example], probabilities: np.ndarray) -> Candidates:
+    """Return record id -> its row of `[examples, labels]`, rounded as the files hold it."""
+    rounded = [[float(f"{value:.{DIGITS}g}") for value in row] for row in probabilities.tolist()]
+    return {example.id: np.array(row) for example, row in zip(examples, rounded, strict=True)}
+
+
+def choose_labels(probabilities: np.ndarray, labels: Labels, threshold: float) -> tuple[str, ...]:
+    """Return the labels of one record.
+
+    Several labels: all whose probability exceeds the threshold, none if need be. Two labels of
+    which one is the positive one: that one if its probability exceeds the threshold, else the
+    other. Otherwise the likeliest, of equally likely ones the first by name.
+
+    Args:
+        probabilities: `[labels]`.
+        labels: from `collect_labels`.
+        threshold: from 0 to 1.
+    """
+    if labels.several:
+        return tuple(labels.names[index] for index in np.flatnonzero(probabilities > threshold))
+    if labels.has_threshold:
+        index = labels.names.index(labels.positive)
+        return (labels.names[index if probabilities[index] > threshold else 1 - index],)
+    return (labels.names[int(np.argmax(probabilities))],)
+
+
+def prediction_records(
+    examples: Sequence[Example], candidates: Candidates, labels: Labels, threshold: float
+) -> list[dict]:
+    """Return the records of the predictions file.
+
+    `score` is the probability of the positive label where there is one, which is what a ranking
+    sorts by; else that of the predicted label.
+    """
+    records = []
+    for example in examples:
+        probabilities = candidates[example.id].tolist()
+        named = dict(zip(labels.names, probabilities, strict=True))
+        chosen = choose_labels(candidates[example.id], labels, threshold)
+        if labels.several:
+            answer = {"labels": list(chosen)}
+        else:
+            answer = {"label": chosen[0], "score": named[labels.positive or chosen[0]]}
+        records.append({"id": example.id, **answer, "probabilities": named})
+    return records
+
+
+def write_submission(path: Path, records: Sequence[dict], ranked: bool) -> None:
+    """Write predictions as JSON Lines, or as a table where the file is called .tsv or .csv.
+
+    A table has the columns `id` and `label`, several labels with | between them, and for a ranking
+    also `score`.
+
+    Args:
+        path: the file to write.
+        records: from `prediction_records`.
+        ranked: the examples have groups.
+    """
+    if path.suffix not in TABLES:
+        write_json_lines(path, records)
+        return
+    columns = ["id", "label", *(["score"] if ranked else [])]
+    table = io.StringIO()
+    writer = csv.writer(table, delimiter=TABLES[path.suffix], lineterminator="\n")
+    writer.writerow(columns)
+    for record in records:
+        row = {**record, "label": record.get("label", "|".join(record.get("labels", [])))}
+        writer.writerow([row[column] for column in columns])
+    write_text(path, table.getvalue())

@@ -1,0 +1,223 @@
+"""Accuracy, F1, Matthews, and the scores of rankings; the threshold that decides."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from common.errors import InputError
+from task.data import Example, Labels
+
+RANKING_METRICS = ("map", "mrr")
+
+
+def choose_metric(metric: str, labels: Labels, examples: Sequence[Example]) -> str:
+    """Return the score that decides; `auto` becomes the one that such data is usually scored by.
+
+    Rankings: MAP. Several labels a record: micro F1. A positive label: its F1. Otherwise accuracy.
+
+    Args:
+        metric: the setting.
+        labels: from `collect_labels`.
+        examples: those that are scored.
+
+    Raises:
+        InputError: the data has no such score.
+    """
+    ranked = examples[0].group is not None and labels.positive is not None
+    if metric == "auto":
+        if labels.several:
+            return "micro_f1"
+        return "map" if ranked else "f1" if labels.positive else "accuracy"
+    lacking = {
+        "map": None if ranked else 'records with a "group"',
+        "mrr": None if ranked else 'records with a "group"',
+        "f1": None if labels.positive else "a positive_label",
+        "matthews": "one label a record" if labels.several else None,
+    }.get(metric)
+    if lacking:
+        raise InputError(f"metric = {metric!r} needs {lacking}: set metric = 'auto'.")
+    return metric
+
+
+def count_matches(
+    golds: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]], names: Sequence[str]
+) -> np.ndarray:
+    """Count `(correct, predicted, gold)` of each label in each record, `[records, labels, 3]`.
+
+    Args:
+        golds: the labels of each record.
+        predictions: what was predicted for it.
+        names: of all labels that occur in either.
+    """
+    number = {name: index for index, name in enumerate(names)}
+    counts = np.zeros((len(golds), len(names), 3), np.int32)
+    for row, gold, predicted in zip(counts, golds, predictions, strict=True):
+        row[[number[name] for name in set(gold) & set(predicted)], 0] = 1
+        row[[number[name] for name in predicted], 1] = 1
+        row[[number[name] for name in gold], 2] = 1
+    return counts
+
+
+def all_names(golds: Sequence[Sequence[str]], labels: Sequence[str]) -> list[str]:
+    """Return the labels of the model and those that only the gold has, sorted."""
+    return sorted({name for gold in golds for name in gold} | set(labels))
+
+
+def rates(correct: int, predicted: int, gold: int) -> dict[str, float | int]:
+    """Return precision, recall and F1 of three counts; each is 0 where it has nothing to count."""
+    return {
+        "precision": float(correct / predicted) if predicted else 0.0,
+        "recall": float(correct / gold) if gold else 0.0,
+        "f1": float(2 * correct / (predicted + gold)) if predicted + gold else 0.0,
+        "correct": int(correct),
+        "predicted": int(predicted),
+        "gold": int(gold),
+    }
+
+
+def label_rates(counts: np.ndarray, names: Sequence[str]) -> dict[str, dict]:
+    """Return label -> precision, recall and F1, of the labels that occur in gold or predictions.
+
+    Args:
+        counts: from `count_matches`.
+        names: of the labels.
+    """
+    totals = zip(names, counts.sum(axis=0), strict=True)
+    return {name: rates(*row) for name, row in totals if row.any()}
+
+
+def macro_f1(counts: np.ndarray) -> np.ndarray:
+    """Return the mean F1 of the labels that occur in gold or predictions.
+
+    Args:
+        counts: `(correct, predicted, gold)` of each label, `[..., labels, 3]`.
+    """
+    both = counts[..., 1] + counts[..., 2]
+    f1 = 2 * counts[..., 0] / np.maximum(both, 1)
+    return f1.sum(-1) / np.maximum((both > 0).sum(-1), 1)
+
+
+def matthews(counts: np.ndarray) -> np.ndarray:
+    """Return the correlation of gold and predicted labels, one of each a record; 0 if undefined.
+
+    R_K = (c s - sum_k p_k g_k) / sqrt((s^2 - sum_k p_k^2) (s^2 - sum_k g_k^2)): c of s records are
+    right, label k is predicted p_k times and gold g_k times. For two labels it is Matthews' own.
+    Source: Gorodkin 2004, https://doi.org/10.1016/j.compbiolchem.2004.09.006.
+
+    Args:
+        counts: `(correct, predicted, gold)` of each label, `[..., labels, 3]`.
+    """
+    correct, predicted, gold = np.moveaxis(np.asarray(counts, np.float64), -1, 0)
+    total = gold.sum(-1)
+    above = correct.sum(-1) * total - (predicted * gold).sum(-1)
+    below = np.sqrt(
+        (total**2 - (predicted**2).sum(-1)) * np.maximum(total**2 - (gold**2).sum(-1), 0)
+    )
+    return np.where(below > 0, above / np.where(below > 0, below, 1), 0.0)
+
+
+def score_ranking(relevant: np.ndarray, scores: np.ndarray) -> tuple[float, float]:
+    """Return average precision and reciprocal rank of one group that has a relevant record.
+
+    Of equal scores the irrelevant ones are ranked first: a model that gives everything the same
+    score earns nothing by the order of the file.
+
+    Args:
+        relevant: `[records]` of booleans.
+        scores: `[records]`, the highest is ranked first.
+    """
+    order = np.lexsort((relevant, -scores))
+    ranks = np.flatnonzero(relevant[order]) + 1
+    return float(np.mean(np.arange(1, len(ranks) + 1) / ranks)), float(1 / ranks[0])
+
+
+def score_rankings(
+    examples: Sequence[Example], scores: np.ndarray, positive: str
+) -> dict[str, tuple[float, float]]:
+    """Return group -> average precision and reciprocal rank, of groups with a positive record.
+
+    Args:
+        examples: gold.
+        scores: `[examples]`, of the positive label.
+        positive: the label of what is to be ranked first.
+    """
+    groups: dict[str, list[int]] = {}
+    for position, example in enumerate(examples):
+        groups.setdefault(example.group, []).append(position)
+    relevant = np.array([positive in example.labels for example in examples])
+    return {
+        group: score_ranking(relevant[members], np.asarray(scores)[members])
+        for group, members in groups.items()
+        if relevant[members].any()
+    }
+
+
+def score(
+    examples: Sequence[Example],
+    predictions: Sequence[Sequence[str]],
+    positive_scores: np.ndarray | None,
+    labels: Labels,
+) -> dict:
+    """Return every score that such data has.
+
+    Args:
+        examples: gold.
+        predictions: the labels that were predicted for each.
+        positive_scores: `[examples]`, probability of the positive label; None: there is none.
+        labels: from `collect_labels`.
+    """
+    golds = [example.labels for example in examples]
+    names = all_names(golds, labels.names)
+    counts = count_matches(golds, predictions, names)
+    totals = counts.sum(axis=0)
+    right = [set(gold) == set(found) for gold, found in zip(golds, predictions, strict=True)]
+    scores = {
+        "accuracy": float(np.mean(right)),
+        "macro_f1": float(macro_f1(totals)),
+        "micro_f1": rates(*totals.sum(axis=0))["f1"],
+    }
+    if not labels.several:
+        scores["matthews"] = float(matthews(totals))
+    if labels.positive is not None:
+        row = rates(*totals[names.index(labels.positive)])
+        scores |= {"positive_label": labels.positive}
+        scores |= {name: row[name] for name in ("precision", "recall", "f1")}
+    if labels.positive is not None and examples[0].group is not None:
+        rankings = np.array(
+            list(score_rankings(examples, positive_scores, labels.positive).values())
+        )
+        means = rankings.mean(axis=0) if len(rankings) else (0.0, 0.0)
+        scores |= {"map": float(means[0]), "mrr": float(means[1]), "ranked_groups": len(rankings)}
+    scores["per_label"] = label_rates(counts, names)
+    return scores
+
+
+def best_threshold(probabilities: np.ndarray, hits: np.ndarray, gold_count: int) -> float:
+    """Return the threshold with the best F1 when what scores above it is kept.
+
+    Every threshold that makes a difference is tried. Of several that are equally good the one
+    nearest to 0.5 is taken, and 0.5 itself where none is better.
+
+    Args:
+        probabilities: `[items]`, of the positive label in each record, or of each label in each.
+        hits: `[items]`, whether the label is there.
+        gold_count: the labels that are there, those that the model doesn't know too.
+    """
+    if not len(probabilities):
+        return 0.5
+    order = np.argsort(-probabilities, kind="stable")
+    values, correct = probabilities[order], np.cumsum(hits[order])
+    # Equal scores stand or fall together: only the last of each group is a place to cut.
+    cuts = np.flatnonzero(np.append(values[1:] < values[:-1], True))
+    f1 = 2 * correct[cuts] / (cuts + 1 + gold_count)
+    lower = np.append(values, 0.0)[cuts + 1]
+    thresholds = lower + (values[cuts] - lower) / 2
+
+    kept = int(np.sum(values > 0.5))
+    f1_at_half = 2 * correct[kept - 1] / (kept + gold_count) if kept else 0.0
+    if f1.max() <= f1_at_half:
+        return 0.5
+    # Halfway between neighbouring floats may round up to the upper one, which must be kept.
+    thresholds = np.where(thresholds < values[cuts], thresholds, lower)
+    equally_good = thresholds[f1 == f1.max()]
+    return float(equally_good[np.argmin(np.abs(equally_good - 0.5))])
