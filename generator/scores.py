@@ -42,9 +42,28 @@ FIGURES = (
         "KnowledgeNet test F1 of that peer after as many epochs, same encoder, one seed",
     ),
     (
-        "pipeline_speed.json",
+        "generation_speed.json",
+        ("cached_to_uncached",),
+        "text generation: tokens a second, cached / uncached, 64 tokens",
+    ),
+    (
+        "generation_speed.json",
         ("batched_to_single",),
-        "records a second, batched prediction / one record at a time",
+        "text generation: records a second of beam search, batched and cached / one at a time",
+    ),
+    *(
+        (
+            "evaluation_speed.json",
+            (task, "batched_to_single"),
+            f"{task.replace('_', ' ')}: records a second, batched evaluation / one at a time",
+        )
+        for task in (
+            "relation_extraction",
+            "event_extraction",
+            "reading_comprehension",
+            "seq2seq",
+            "text_classification",
+        )
     ),
     (
         "pipeline_speed.json",

@@ -101,7 +101,6 @@ BAD_COMMANDS = {
         "evaluate.py reshaped sample/test.jsonl",
         "best.weights.h5 does not fit the model, or is damaged",
     ),
-    "run without scores": ("predict.py unscored sample/test.jsonl out.jsonl", "scores.json"),
     "unfinished cross-validation": (
         "predict.py crossed sample/test.jsonl out.jsonl",
         "crossed has 1 of 2 folds: let train.py finish them first",

@@ -54,6 +54,7 @@ def cross_validate(
     predictions = {}
     for fold, kept, held_out in open_folds(run, examples, fold_of):
         if not fold.finished:
+            print(f"{fold.name}: {len(kept)} examples to learn from, {len(held_out)} held out")
             train(settings, strategy, fold, examples, kept, held_out, path)
             finish_run(fold)
         predictions |= load_runs([fold.folder], strategy).predict(held_out)

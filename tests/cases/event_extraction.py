@@ -3,7 +3,8 @@
 import json
 from pathlib import Path
 
-SMALL = {"pointer_size": 16, "window_overlap": 16}
+# One window for each text of the sample: as many examples as records.
+SMALL = {"pointer_size": 16, "max_length": 128, "window_overlap": 16}
 DEV_SCORE = "argument_classification_f1"
 EVENT = {"type": "buy", "trigger": [4, 10], "arguments": [{"role": "buyer", "span": [0, 3]}]}
 RECORD = {"id": "1", "text": "Ada bought Zenco.", "events": [EVENT]}
@@ -65,6 +66,10 @@ BROKEN_FILES = {
     ),
 }
 BAD_COMMANDS = {
+    "run without a threshold": (
+        "predict.py unscored sample/test.jsonl out.jsonl",
+        "scores.json is missing or has no threshold",
+    ),
     "overlap of whole windows": (
         "train.py --max_length 32 --window_overlap 32",
         "window_overlap = 32 leaves no new token in a window of max_length = 32",

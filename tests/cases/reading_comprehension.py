@@ -3,7 +3,8 @@
 import json
 from pathlib import Path
 
-SMALL = {"pointer_size": 16, "window_overlap": 16}
+# One window for each passage of the sample: as many examples as records.
+SMALL = {"pointer_size": 16, "tiny_vocabulary": 700, "max_length": 160, "window_overlap": 16}
 DEV_SCORE = "f1"
 RECORD = {
     "id": "1",
@@ -62,6 +63,10 @@ BROKEN_FILES = {
     ),
 }
 BAD_COMMANDS = {
+    "run without a threshold": (
+        "predict.py unscored sample/test.jsonl out.jsonl",
+        "scores.json is missing or has no threshold",
+    ),
     "overlap of whole windows": (
         "train.py --max_length 32 --window_overlap 32",
         "window_overlap = 32 leaves no new token in a window of max_length = 32",
@@ -72,12 +77,18 @@ BAD_COMMANDS = {
     "no answer at all": ("train.py --n_best 0", "--n_best = '0'", "greater than"),
     "negative prior": ("train.py --length_prior -1", "--length_prior = '-1'", "greater than"),
 }
-SUBMISSION_SUFFIX = ".json"
+# The submission proper, {id: answer}, knows no scores: two models may well agree in it.
+SUBMISSION_SUFFIX = ".jsonl"
 
 
 def check_submission(out: Path, source: Path) -> None:
-    """Assert that a submission is well-formed: {id: answer}, slices of the passages."""
-    answers = json.loads(out.read_text(encoding="utf-8"))
-    wanted = [json.loads(line) for line in source.open(encoding="utf-8")]
-    assert list(answers) == [record["id"] for record in wanted]
-    assert all(answers[record["id"]] in record["context"] for record in wanted)
+    """Assert that a submission is well-formed: answers are slices of the passages."""
+    records, wanted = (
+        [json.loads(line) for line in path.open(encoding="utf-8")] for path in (out, source)
+    )
+    assert [record["id"] for record in records] == [record["id"] for record in wanted]
+    for record, question in zip(records, wanted, strict=True):
+        assert record["n_best"]
+        for answer in [record, *record["n_best"]]:
+            span = answer["answer"]
+            assert answer["text"] == (question["context"][slice(*span)] if span else "")

@@ -57,6 +57,10 @@ BROKEN_FILES = {
     ),
 }
 BAD_COMMANDS = {
+    "run without a threshold": (
+        "predict.py unscored sample/test.jsonl out.jsonl",
+        "scores.json is missing or has no threshold",
+    ),
     "overlap of whole windows": (
         "train.py --max_length 32 --window_overlap 32",
         "window_overlap = 32 leaves no new token in a window of max_length = 32",

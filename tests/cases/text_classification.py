@@ -54,6 +54,10 @@ BROKEN_FILES = {
     ),
 }
 BAD_COMMANDS = {
+    "run without a threshold": (
+        "predict.py unscored sample/test.jsonl out.jsonl",
+        "scores.json is missing or has no threshold",
+    ),
     "positive label that is none": (
         "train.py --positive_label yes",
         "positive_label = 'yes', but no training example has it: the labels are ",

@@ -60,9 +60,13 @@ def events_at(graph: Graph, threshold: float) -> list[Event]:
     events, left = [], MOST_CLIQUES
     for kind, members in nodes.items():
         network = link_nodes(graph, kind, members)
-        triggers = [node for node in members if node[0] is None and kind in graph.triggered]
+        triggers = [
+            number
+            for number, (role, _) in enumerate(members)
+            if role is None and kind in graph.triggered
+        ]
         if triggers:
-            groups = [(network.subgraph(network[node]), [node]) for node in triggers]
+            groups = [(network.subgraph(network[number]), [number]) for number in triggers]
         else:
             parts = networkx.connected_components(network)
             groups = [(network.subgraph(part), []) for part in parts]
@@ -70,7 +74,8 @@ def events_at(graph: Graph, threshold: float) -> list[Event]:
         for group, trigger in groups:
             cliques = find_cliques(group, max(1, left))
             left -= len(cliques)
-            found += [event for clique in cliques for event in make_events(kind, trigger + clique)]
+            for clique in cliques:
+                found += make_events(kind, [members[number] for number in trigger + clique])
         events += add_orphans(graph, drop_doubles(found), members)
     return sorted(events, key=sort_key)
 
@@ -105,17 +110,22 @@ def gap_between(one: Span, two: Span) -> int:
 
 
 def link_nodes(graph: Graph, kind: str, nodes: list[Node]) -> networkx.Graph:
-    """Return the nodes of one type and the likely links."""
+    """Return the likely links between the nodes of one type, which go by their numbers.
+
+    networkx walks through sets: of numbers, in the same order each time; of names, in another one
+    in each process.
+    """
     network = networkx.Graph()
-    network.add_nodes_from(nodes)
-    for one, two in combinations(nodes, 2):
-        both_triggers = one[0] is None and two[0] is None
-        if not both_triggers and link_between(graph, kind, one[1], two[1]) > LIKELY_LINK:
+    network.add_nodes_from(range(len(nodes)))
+    for one, two in combinations(range(len(nodes)), 2):
+        (role, span), (other_role, other_span) = nodes[one], nodes[two]
+        both_triggers = role is None and other_role is None
+        if not both_triggers and link_between(graph, kind, span, other_span) > LIKELY_LINK:
             network.add_edge(one, two)
     return network
 
 
-def find_cliques(network: networkx.Graph, most: int) -> list[list[Node]]:
+def find_cliques(network: networkx.Graph, most: int) -> list[list[int]]:
     """Return the maximal cliques, or all nodes as one where there are more than `most`."""
     nodes = list(network)
     if not nodes:
