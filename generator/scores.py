@@ -14,13 +14,7 @@ SCORE_HEADER = (
     "| baseline | encoder | score | dev | test | seeds | minutes a seed | code |",
     "|---|---|---|---|---|---|---|---|",
 )
-SCORE_NAMES = {
-    "f1": "F1",
-    "exact_match": "exact match",
-    "bleu": "BLEU",
-    "map": "MAP",
-    "accuracy": "accuracy",
-}
+ABBREVIATIONS = {"bleu": "BLEU", "f1": "F1", "map": "MAP", "mrr": "MRR"}
 # These are made to run from 0 to 100; all other scores are shares.
 PERCENT = {"bleu", "chrf"}
 FIGURE_HEADER = ("| measured | figure |", "|---|---|")
@@ -143,7 +137,7 @@ def score_row(root: Path, baseline: Baseline) -> str:
     cells = (
         baseline.name,
         scores["encoder"],
-        SCORE_NAMES.get(monitor, monitor.replace("_", " ")),
+        " ".join(ABBREVIATIONS.get(word, word) for word in monitor.split("_")),
         *(
             mean_and_deviation([seed[split][monitor] for seed in seeds], monitor in PERCENT)
             for split in ("dev", "test")

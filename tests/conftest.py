@@ -30,6 +30,7 @@ def use_template(name: str) -> Path:
     return project
 
 
+@pytest.hookimpl(tryfirst=True)  # before the groups are read
 def pytest_collection_modifyitems(items) -> None:
     """Let one worker run all tests that share a project of a template: it is made once."""
     for item in items:

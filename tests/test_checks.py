@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 from conftest import use_template
 from keras import ops
-from projects import TEMPLATES, bake_project
+from projects import TEMPLATES, bake_project, flags, shorten
 
 use_template("relation_extraction")
 
@@ -351,9 +351,10 @@ def test_the_shipped_project_is_sound(project):
 
 def test_a_leak_is_an_error(project):
     first = (project / "sample/dev.jsonl").read_text(encoding="utf-8").splitlines()[0]
+    shorten(project, {"train": 24, "dev": 24, "test": 24})
     with open(project / "sample/train.jsonl", "a", encoding="utf-8") as file:
         file.write(first.replace('"id": "', '"id": "again ', 1) + "\n")
-    done = run_check(project)
+    done = run_check(project, *flags(project))
     assert done.returncode == 1, done.stderr
     errors = [line for line in done.stdout.splitlines() if line.startswith("error: ")]
     assert len(errors) == 1

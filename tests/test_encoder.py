@@ -145,9 +145,7 @@ def minilm() -> Path:
 
 
 def settings_for(encoder, **changes) -> CommonSettings:
-    return CommonSettings(
-        encoder=str(encoder), **{"max_length": 48, "window_overlap": 8, "dropout": 0.0, **changes}
-    )
+    return CommonSettings(encoder=str(encoder), **{"max_length": 48, "dropout": 0.0, **changes})
 
 
 def largest_difference(folder: Path, tmp_path: Path) -> float:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import ROOT
-from projects import TEMPLATES, bake_project, flags, run, shorten
+from projects import TEMPLATES, bake_project, flags, run, shorten, template_of
 
 WORKER = ROOT / "tests" / "replica_worker.py"
 EXAMPLES, BATCH = 101, 32  # 4 steps an epoch; the last batch has 5 examples
@@ -17,7 +17,6 @@ EPOCHS = 5
 VARIANTS = {
     "one_replica": {"strategy": "single"},
     "two_replicas": {"strategy": "mirrored", "logical_devices": 2},
-    "accumulated": {"strategy": "single", "accumulation": 4},
     "two_replicas_accumulated": {
         "strategy": "mirrored",
         "logical_devices": 2,
@@ -108,6 +107,8 @@ def test_predictions_are_the_same_and_in_order(trainings):
 
 def test_clipping_bites(project, trainings, tmp_path):
     """Without clipping the weights are others: the comparison above is of clipped gradients."""
+    if template_of(project) != TEMPLATES[-1]:
+        pytest.skip("all tasks share the optimizer: one of them shows it")
     plan = tmp_path / "plan.json"
     plan.write_text(json.dumps({"record": str(tmp_path / "free.npz")}), encoding="utf-8")
     asked = {"run_name": "free", "epochs": EPOCHS, "batch_size": BATCH, "dropout": 0.0}
