@@ -12,7 +12,7 @@ from generator.baselines import Baseline, find_baselines
 from generator.errors import InputError
 from generator.run_project import run_scripts
 
-RECORDS = 48
+RECORDS = 24
 
 
 def smoke_baselines(root: Path, names: list[str] | None = None) -> None:
