@@ -334,7 +334,10 @@ def describe_hardware() -> str:
         tf.config.experimental.get_device_details(device).get("device_name", device.name)
         for device in tf.config.list_physical_devices("GPU")
     ]
-    return ", ".join([f"{processor}, {os.cpu_count()} cores", *accelerators])
+    # Those that this process may use: a scheduler or taskset can leave it fewer than there are.
+    usable = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count())
+    cores = "1 core" if len(usable) == 1 else f"{len(usable)} cores"
+    return ", ".join([f"{processor}, {cores}", *accelerators])
 
 
 def finish_run(run: Run) -> list[dict]:
