@@ -11,6 +11,9 @@ Each round times the peer as its stock recipe pads (to the maximum length), ours
 batches grouped by length, one after the other, each for the same number of steps spread over an
 epoch. Only the ratios of one round are compared: the speed of a machine drifts.
 
+The two trainings take long and the seconds of a step want an idle machine: `--measure` chooses
+what is measured, and what the output file holds already of the same settings is kept.
+
 The peer lives in an environment of its own: pip install torch transformers tqdm
 
 python benchmarks/peer_reading_comprehension.py --peer_python PEER/bin/python --project PROJECT \
@@ -41,6 +44,8 @@ WARM_UP_SHARE = 0.1
 CLIP_NORM = 1.0
 PREDICTION_BATCH = 32
 WARM_UP_STEPS = 8
+# In the order of what they need: hours, then an idle machine.
+MEASURES = ["peer", "ours", "seconds"]
 SCRIPT = Path(__file__)
 
 
@@ -60,7 +65,8 @@ def parse_arguments() -> argparse.Namespace:
     add("--seed", type=int, default=1)
     add("--rounds", type=int, default=3)
     add("--steps", type=int, default=30, help="timed steps of each measurement")
-    add("--no_training", action="store_true", help="time steps only, no scores")
+    add("--measure", nargs="+", choices=MEASURES, default=MEASURES, help="what to measure now")
+    add("--our_run", help="name of a finished run of our project to score instead of a new one")
     add("--part", choices=["peer", "peer_steps", "our_steps"], help="for the processes of a run")
     add("--padding", choices=["max_length", "grouped"], default="grouped")
     add("--output", type=Path, help="JSON file of the results")
@@ -76,6 +82,33 @@ def main() -> None:
         return
     if not arguments.peer_python or not arguments.project:
         sys.exit("error: --peer_python and --project are needed to compare the two.")
+    results = kept_results(arguments)
+    measures = {
+        "peer": lambda: {"peer": run_part(arguments, "peer", padding="grouped")},
+        "ours": lambda: {"ours": train_ours(arguments)},
+        "seconds": lambda: time_rounds(arguments),
+    }
+    for name in arguments.measure:
+        results |= {**measures[name](), "hardware": {**results["hardware"], name: hardware()}}
+        write_results(results, arguments.output)
+
+
+def kept_results(arguments: argparse.Namespace) -> dict:
+    """Return the settings of this benchmark, and what was measured with the same ones before."""
+    settings = {
+        "question": "reading comprehension, ours beside the question-answering recipe",
+        "data": arguments.data.name,
+        **{key: getattr(arguments, key) for key in SETTINGS},
+    }
+    before = {}
+    if arguments.output and arguments.output.is_file():
+        before = json.loads(arguments.output.read_text(encoding="utf-8"))
+    same = all(before.get(key) == value for key, value in settings.items())
+    return {**(before if same else {}), **settings, "hardware": before["hardware"] if same else {}}
+
+
+def time_rounds(arguments: argparse.Namespace) -> dict:
+    """Time the three ways of training in alternating rounds."""
     rounds = []
     for number in range(arguments.rounds):
         row = {
@@ -85,20 +118,13 @@ def main() -> None:
         }
         rounds.append({name: part["seconds_per_epoch"] for name, part in row.items()})
         print(f"round {number + 1}:", rounds[-1], flush=True)
-    results = {
-        "question": "reading comprehension, ours beside the question-answering recipe",
-        "data": arguments.data.name,
-        **{key: getattr(arguments, key) for key in SETTINGS},
+    return {
         "steps_timed": arguments.steps,
-        "windows": {name: part["windows"] for name, part in row.items()} if rounds else {},
+        "windows": {name: part["windows"] for name, part in row.items()},
         "seconds_per_epoch": rounds,
         "ours_to_stock": ratios(rounds, "peer_stock"),
         "ours_to_grouped": ratios(rounds, "peer_grouped"),
     }
-    if not arguments.no_training:
-        results["peer"] = run_part(arguments, "peer", padding="grouped")
-        results["ours"] = train_ours(arguments)
-    write_results(results, arguments.output)
 
 
 SETTINGS = ("max_length", "doc_stride", "batch_size", "epochs", "learning_rate", "seed")
@@ -107,7 +133,7 @@ SETTINGS = ("max_length", "doc_stride", "batch_size", "epochs", "learning_rate",
 def ratios(rounds: list[dict], peer: str) -> dict:
     """Return the ratio of each round, and the median to quote."""
     each = [round(row["ours"] / row[peer], 3) for row in rounds]
-    return {"each": each, "median": statistics.median(each) if each else None}
+    return {"each": each, "median": statistics.median(each)}
 
 
 def run_part(arguments: argparse.Namespace, part: str, padding: str = "grouped") -> dict:
@@ -202,7 +228,7 @@ def prepare_peer(arguments: argparse.Namespace):
     import transformers
 
     transformers.logging.set_verbosity_error()
-    torch.set_num_threads(os.cpu_count() or 1)
+    torch.set_num_threads(usable_cores())
     torch.manual_seed(arguments.seed)
     tokenizer = transformers.AutoTokenizer.from_pretrained(arguments.encoder)
     windows = make_windows(read_records(arguments.data / "train.jsonl"), tokenizer, arguments)
@@ -386,7 +412,9 @@ def time_ours(arguments: argparse.Namespace) -> dict:
 
 
 def train_ours(arguments: argparse.Namespace) -> dict:
-    """Train and score our project as a participant would."""
+    """Train and score our project as a participant would, or take a run that was trained so."""
+    if arguments.our_run:
+        return describe_run(arguments, runs_folder(arguments) / arguments.our_run)
     with tempfile.TemporaryDirectory(prefix="benchmark_", dir=runs_folder(arguments)) as folder:
         name = Path(folder).name
         train = ["train.py", "--run_name", name, "--shown_examples", "0", *our_flags(arguments)]
@@ -394,14 +422,33 @@ def train_ours(arguments: argparse.Namespace) -> dict:
         for command in (train, evaluate):
             done = [sys.executable, *command]
             subprocess.run(done, check=True, cwd=arguments.project, stdout=sys.stderr)
-        rows = read_records(Path(folder) / "metrics.jsonl")
-        scores = json.loads((Path(folder) / "scores.json").read_text(encoding="utf-8"))
+        return describe_run(arguments, Path(folder))
+
+
+def describe_run(arguments: argparse.Namespace, folder: Path) -> dict:
+    """Return the scores of a run, which must have been trained with the settings of the peer."""
+    rows = read_records(folder / "metrics.jsonl")
+    scores, config = (
+        json.loads((folder / name).read_text(encoding="utf-8"))
+        for name in ("scores.json", "config.json")
+    )
+    flags = our_flags(arguments)
+    for flag, value in zip(flags[::2], flags[1::2], strict=True):
+        name = flag.removeprefix("--")
+        if name.endswith("_file"):
+            same = (arguments.project / config[name]).read_bytes() == Path(value).read_bytes()
+        else:
+            same = str(config[name]) == value
+        if not same:
+            sys.exit(f"error: {folder.name} was trained with {name} = {config[name]}, not {value}.")
     return {
         "epochs": [
             {"epoch": row["epoch"], "loss": row["loss"], "dev": percent(row, "dev_")}
             for row in rows
         ],
         "minutes": scores["minutes"],
+        "hardware": scores["hardware"],
+        "best_epoch_of": scores["monitor"],
         **{part: percent(scores[part]) for part in ("dev", "test")},
         **describe_versions("tensorflow", "keras"),
     }
@@ -422,6 +469,16 @@ def percent(scores: dict, prefix: str = "") -> dict:
 # ---------------------------------------------------------------- results
 
 
+def usable_cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def hardware() -> str:
+    """Describe the machine, as far as this process may use it."""
+    return f"{platform.machine()}, cores: {usable_cores()}"
+
+
 def describe_versions(*packages: str) -> dict:
     """Name the versions of packages."""
     from importlib.metadata import version
@@ -431,10 +488,7 @@ def describe_versions(*packages: str) -> dict:
 
 def write_results(results: dict, output: Path | None) -> None:
     """Print results, and write them with the circumstances of their measurement."""
-    results |= {
-        "hardware": f"{platform.machine()}, {os.cpu_count()} cores",
-        "measured": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
+    results |= {"measured": datetime.now(UTC).isoformat(timespec="seconds")}
     text = json.dumps(results, indent=1, ensure_ascii=False) + "\n"
     print(text)
     if output:
