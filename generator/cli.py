@@ -116,6 +116,21 @@ def reproduce(
 
 
 @app.command()
+def confirm(
+    name: Annotated[str, typer.Argument(help="Name of the baseline.")],
+    from_: LocalCopy = None,
+    encoder: Annotated[
+        Path | None, typer.Option(help="A local folder that holds the baseline's encoder.")
+    ] = None,
+) -> None:
+    """Train a baseline's first steps: are they still those of the code that was scored?"""
+    from generator.confirm import confirm_baseline
+    from generator.paths import require_clone
+
+    confirm_baseline(require_clone(), name, from_, encoder)
+
+
+@app.command()
 def scores() -> None:
     """Write the table of scores in README.md from the files of the baselines."""
     from generator.paths import require_clone

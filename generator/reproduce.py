@@ -95,7 +95,7 @@ def prepare_data(baseline: Baseline, project: Path, local: Path | None) -> str:
 
 def train_seed(project: Path, seed: int, encoder: Path | None, code: str) -> None:
     """Train one seed, or go on with its unfinished run."""
-    scores = read_scores(run_folder(project, seed))
+    scores = read_scores(seed_folder(project, seed))
     if "finished" in scores:
         if scores["code_hash"] != code:
             raise InputError(
@@ -110,7 +110,7 @@ def train_seed(project: Path, seed: int, encoder: Path | None, code: str) -> Non
 
 def evaluate_seed(project: Path, seed: int, test_file: str) -> None:
     """Score one seed on the test file unless that was done."""
-    folder = run_folder(project, seed)
+    folder = seed_folder(project, seed)
     if "test" in read_scores(folder) and (folder / "predictions" / "test.jsonl").is_file():
         print(f"seed {seed}: scored already")
         return
@@ -119,9 +119,9 @@ def evaluate_seed(project: Path, seed: int, test_file: str) -> None:
 
 def collect(project: Path, seeds: list[int], weights: dict) -> None:
     """Write the baseline's scores.json and predictions: the first seed, and a line for each."""
-    every = {seed: read_scores(run_folder(project, seed)) for seed in seeds}
+    every = {seed: read_scores(seed_folder(project, seed)) for seed in seeds}
     for split in SCORED_SPLITS:
-        source = run_folder(project, seeds[0]) / "predictions" / f"{split}.jsonl"
+        source = seed_folder(project, seeds[0]) / "predictions" / f"{split}.jsonl"
         records = [strip_texts(record) for record in read_json_lines(source)]
         write_bytes(project / "predictions" / f"{split}.jsonl", json_lines(records))
     first = dict(every[seeds[0]])
@@ -144,9 +144,14 @@ def collect(project: Path, seeds: list[int], weights: dict) -> None:
     write_json(project / "scores.json", first)
 
 
-def run_folder(project: Path, seed: int) -> Path:
+def run_folder(project: Path, name: str) -> Path:
+    """Return the folder of a run."""
+    return project / "runs" / name
+
+
+def seed_folder(project: Path, seed: int) -> Path:
     """Return the folder of a seed's run."""
-    return project / "runs" / f"seed_{seed}"
+    return run_folder(project, f"seed_{seed}")
 
 
 def read_scores(folder: Path) -> dict:

@@ -133,7 +133,6 @@ def score_row(root: Path, baseline: Baseline) -> str:
         return f"| {baseline.name} | | | | | | | not scored yet |"
     scores = json.loads((folder / "scores.json").read_text(encoding="utf-8"))
     seeds, monitor = scores["seeds"], scores["monitor"]
-    current = scores["code_hash"] == project_code_hash(folder)
     cells = (
         baseline.name,
         scores["encoder"],
@@ -144,9 +143,18 @@ def score_row(root: Path, baseline: Baseline) -> str:
         ),
         str(len(seeds)),
         f"{statistics.fmean(seed['minutes'] for seed in seeds):.1f}",
-        "current" if current else "scores are for older code",
+        describe_code(scores, project_code_hash(folder)),
     )
     return f"| {' | '.join(cells)} |"
+
+
+def describe_code(scores: dict, code: str) -> str:
+    """Say how the code of today stands to the code that was scored."""
+    if code == scores["code_hash"]:
+        return "current"
+    if code in scores.get("confirmed_code", []):
+        return f"first {scores['first_steps']['step']} steps equal"
+    return "scores are for older code"
 
 
 def mean_and_deviation(values: list[float], percent: bool = False) -> str:

@@ -12,6 +12,7 @@ import pytest
 
 from generator.baselines import read_baselines
 from generator.build import build_repository, differences
+from generator.confirm import confirm_baseline
 from generator.data_sets.registry import DATA_SETS
 from generator.errors import InputError
 from generator.files import json_lines, sha256
@@ -68,6 +69,9 @@ scores = {"task": "toy", "name": run.name, "dev": {"f1": VALUE + seed / 100}, "s
           "encoder": flag("--encoder", "tiny"), "minutes": 0.5, "command": "python train.py",
           "code_hash": code_hash("."), "finished": "now"}
 (run / "scores.json").write_text(json.dumps(scores))
+row = {"step": 20, "loss": 3.0 - seed / 7 + int(VALUE > 0.505), "dev_f1": VALUE}
+rows = [{**row, "step": 10}, {**row, "seconds": 1.0}]
+(run / "metrics.jsonl").write_text("".join(json.dumps(row) + "\\n" for row in rows))
 """
 EVALUATE = """
 import json, sys
@@ -265,12 +269,47 @@ def test_scores_reach_the_reference_and_the_readme(repository: Path) -> None:
         assert json.loads((reference / "scores.json").read_text())["name"] == "toy_sample"
         assert (reference / "predictions/dev.jsonl").is_file()
     assert differences(repository) == []
-    value = repository / "templates/toy" / PROJECT_FOLDER / "task/value.py"
-    value.write_text("VALUE = 0.6\n")
-    build_repository(repository, progress=False)
+    change_value(repository, "0.6")
     assert "| 51.0 | 41.0 | 1 | 0.5 | scores are for older code |" in read(repository)
     with pytest.raises(InputError, match="seed_1 was trained by older code: delete"):
         reproduce_baseline(repository, "toy_sample")
+
+
+def change_value(repository: Path, value: str) -> None:
+    """Let the toy project's code be another."""
+    path = repository / "templates/toy" / PROJECT_FOLDER / "task/value.py"
+    path.write_text(f"VALUE = {value}\n")
+    build_repository(repository, progress=False)
+
+
+def test_scores_hold_for_other_code_whose_first_steps_are_equal(repository: Path) -> None:
+    reproduce_baseline(repository, "toy_other")
+    folder = repository / "baselines/toy_other"
+    confirm_baseline(repository, "toy_other")
+    steps = json.loads((folder / "scores.json").read_text())["first_steps"]
+    assert steps == {"step": 20, "loss": pytest.approx(3.0 - 3 / 7), "dev_f1": 0.5}
+    assert not (folder / "runs/first_steps").exists()
+    change_value(repository, "0.5 + 1e-9")
+    assert "| 0.5 | scores are for older code |" in read(repository)
+    confirm_baseline(repository, "toy_other")
+    assert "| 0.5 | first 20 steps equal |" in read(repository)
+    for value, what in (("0.508", "loss is"), ("0.48", "dev_f1 is 0.48 after")):
+        change_value(repository, value)
+        with pytest.raises(InputError, match=f"toy_other: {what}.*baselines reproduce toy_other"):
+            confirm_baseline(repository, "toy_other")
+        assert "| 0.5 | scores are for older code |" in read(repository)
+
+
+def test_confirm_needs_scores_and_the_same_encoder(repository: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="has no scores yet: run `baselines reproduce toy_other`"):
+        confirm_baseline(repository, "toy_other")
+    reproduce_baseline(repository, "toy_other")
+    (tmp_path / "model.safetensors").write_bytes(b"other")
+    with pytest.raises(InputError, match="scored with other weights"):
+        confirm_baseline(repository, "toy_other", encoder=tmp_path)
+    change_value(repository, "0.6")
+    with pytest.raises(InputError, match="is for older code and holds no first steps"):
+        confirm_baseline(repository, "toy_other")
 
 
 def test_figures_of_the_benchmarks_reach_the_readme(repository: Path) -> None:
