@@ -1,7 +1,10 @@
 """check.py: wrong layers and unreachable labels are found by name, the shipped project is sound."""
 
 import functools
+import importlib.util
+import inspect
 import os
+import re
 import subprocess
 import sys
 
@@ -19,7 +22,8 @@ from task import checks  # noqa: E402
 from task.data import Example, Triple  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
-from common import model_checks  # noqa: E402
+from common import compile_checks, model_checks, static_checks, tpu_compile  # noqa: E402
+from common.errors import InputError  # noqa: E402
 from common.tokens import train_tokenizer  # noqa: E402
 from common.training import TrainingModel  # noqa: E402
 
@@ -156,6 +160,14 @@ class Unbuilt(Layer):
         return inputs
 
 
+class AddedLoss(Layer):
+    """Adds a loss that is no output: a vector, which Keras would sum."""
+
+    def call(self, inputs):
+        self.add_loss(ops.mean(ops.square(inputs), axis=(1, 2)))
+        return inputs
+
+
 class SumLoss(keras.layers.Layer):
     def call(self, inputs):
         return ops.sum(ops.square(inputs), axis=(1, 2))
@@ -164,6 +176,19 @@ class SumLoss(keras.layers.Layer):
 class MeanLoss(keras.layers.Layer):
     def call(self, inputs):
         return ops.mean(ops.square(inputs))
+
+
+class TokenMeanLoss(keras.layers.Layer):
+    """Divides by the tokens of the batch it sees: of each replica's own."""
+
+    def call(self, inputs):
+        mask = ops.cast(inputs[..., 0] > 0, "float32")
+        return ops.sum(inputs[..., 0] * mask, axis=1) / (1.0 + ops.sum(mask))
+
+
+class LambdaLoss(keras.layers.Lambda):
+    def __init__(self, **kwargs):
+        super().__init__(lambda x: ops.sum(ops.square(x), axis=(1, 2)), **kwargs)
 
 
 class SpreadMeanLoss(keras.layers.Layer):
@@ -214,19 +239,27 @@ def batch():
     ],
 )
 def test_dynamic_layers_are_named(layer, operation, batch):
-    findings = model_checks.find_dynamic_shapes(build(layer), batch)
+    findings = static_checks.find_dynamic_shapes(build(layer), batch)
     assert [finding.what.partition(":")[0] for finding in findings] == ["layer training/culprit"]
     assert operation in findings[0].what
+    assert points_to(findings[0], layer)
+
+
+def points_to(finding, code) -> bool:
+    """Tell whether a finding names a line of a class or function of this file."""
+    lines, first = inspect.getsourcelines(code)
+    named = re.search(r"; test_checks\.py, line (\d+)$", finding.where)
+    return named is not None and first <= int(named[1]) < first + len(lines)
 
 
 def test_a_layer_without_gradient_is_named(batch):
-    error, warning = model_checks.find_dynamic_shapes(build(NoGradient), batch)
+    error, warning = static_checks.find_dynamic_shapes(build(NoGradient), batch)
     assert error.level == "error" and "Unique" in error.what
     assert warning.what == "layer training/culprit: operation Unique"
 
 
 def test_static_layers_have_no_finding(batch):
-    assert model_checks.find_dynamic_shapes(build(Static), batch) == []
+    assert static_checks.find_dynamic_shapes(build(Static), batch) == []
     assert model_checks.find_config_faults(build(Static), batch) == []
     assert model_checks.find_split_faults(build(Static), batch) == []
 
@@ -243,6 +276,30 @@ def test_layers_without_a_right_config_are_named(layer, what, batch):
     (finding,) = model_checks.find_config_faults(build(layer), batch)
     assert finding.level == "error"
     assert finding.what.startswith("layer culprit") and what in finding.what
+    is_lambda = layer.func is keras.layers.Lambda
+    assert points_to(finding, layer.args[0] if is_lambda else layer.func)
+
+
+def test_a_lambda_as_loss_is_named(batch):
+    (finding,) = model_checks.find_config_faults(build(loss=LambdaLoss), batch)
+    assert finding.what.startswith("layer loss_1 can't be rebuilt")
+    assert points_to(finding, LambdaLoss)
+
+
+@pytest.mark.parametrize(
+    ("layer", "how"),
+    [
+        (AddedLoss, "add_loss"),
+        (functools.partial(keras.layers.Dense, 4, kernel_regularizer="l2"), "a regularizer"),
+        (functools.partial(keras.layers.Dense, 4, activity_regularizer="l2"), "add_loss"),
+    ],
+)
+def test_losses_that_are_no_outputs_are_named(layer, how, batch):
+    (finding,) = model_checks.find_added_losses(build(layer), batch)
+    assert finding.level == "error"
+    assert finding.what == f"layer culprit adds a loss by {how}, which is never trained"
+    assert layer is not AddedLoss or points_to(finding, AddedLoss)
+    assert model_checks.find_added_losses(build(), batch) == []
 
 
 @pytest.mark.parametrize(
@@ -250,6 +307,7 @@ def test_layers_without_a_right_config_are_named(layer, what, batch):
     [
         (None, MeanLoss, "loss_1"),
         (None, SpreadMeanLoss, "loss_1"),
+        (None, TokenMeanLoss, "loss_1"),
         (Normalised, SumLoss, "culprit"),
         (keras.layers.BatchNormalization, SumLoss, "culprit"),
     ],
@@ -257,6 +315,56 @@ def test_layers_without_a_right_config_are_named(layer, what, batch):
 def test_layers_that_mix_examples_are_named(layer, loss, name, batch):
     (finding,) = model_checks.find_split_faults(build(layer, loss), batch)
     assert finding.level == "error" and finding.what.startswith(f"layer {name} ")
+    code = {"loss_1": loss, "culprit": layer}[name]
+    assert code is keras.layers.BatchNormalization or points_to(finding, code)
+
+
+# --------------------------------------------------------------------- compilation
+
+
+@pytest.mark.parametrize(
+    ("layer", "what"),
+    [
+        (BooleanMask, "a size that depends on values"),
+        (WhereOfOne, "a size that depends on values"),
+        (Unique, "a size that depends on values"),
+        (PythonFunction, "XLA refuses it"),
+        (Words, "XLA refuses it"),
+    ],
+)
+def test_what_a_tpu_has_not_is_found_in_the_lowered_step(layer, what, batch):
+    findings = compile_checks.find_lowering_faults(build_compiled(layer), batch)
+    assert any(f.what.startswith(f"layer training/culprit: {what}") for f in findings)
+
+
+def test_the_lowered_step_of_static_layers_has_no_finding(batch):
+    model = build_compiled(Static)
+    assert compile_checks.find_lowering_faults(model, batch) == []
+    text = compile_checks.lower(model, batch)(stage="hlo")
+    # The whole step: the optimizer gives back every weight.
+    kernels = [w for w in model.trainable_weights if w.name == "kernel"]
+    outputs = text.partition("->")[2].partition("\n")[0]
+    assert outputs.count("f32[4,4]") >= len(kernels) == 2
+
+
+HAS_LIBTPU = importlib.util.find_spec("libtpu") and importlib.util.find_spec("jax")
+
+
+@pytest.mark.skipif(not HAS_LIBTPU, reason="needs the packages of requirements-tpu.txt")
+def test_a_tpu_compiles_the_step(batch):
+    model = build_compiled(Static)
+    hlo = compile_checks.lower(model, batch)(stage="hlo_serialized")
+    program = tpu_compile.compile_for_tpu(hlo, "v5e:2x2")
+    weights = sum(4 * weight.numpy().size for weight in model.trainable_weights)
+    assert program.arguments > weights and program.code > 0
+    with pytest.raises(InputError, match="v5e:2x1 is no topology|v5e:nope is no topology"):
+        tpu_compile.count_cores("v5e:nope")
+
+
+@pytest.mark.skipif(bool(HAS_LIBTPU), reason="the packages of requirements-tpu.txt are installed")
+def test_without_a_compiler_for_tpus_the_option_explains_itself():
+    with pytest.raises(InputError, match="--tpu needs jax and libtpu: pip install -r"):
+        tpu_compile.count_cores("v5e:2x2")
 
 
 def test_checking_leaves_the_model_as_it_was(batch):
@@ -370,3 +478,21 @@ def test_a_missing_input_is_an_error(tmp_path):
     assert done.returncode == 1, done.stderr
     assert "missing keys ['annotated'], keys that no input reads ['noted']" in done.stdout
     assert done.stdout.splitlines()[-1] == "1 errors, 0 warnings"
+
+
+def test_predicted_compilations_are_those_of_a_training(tmp_path):
+    project = bake_project("relation_extraction", tmp_path)
+    shorten(project, {"train": 40, "dev": 8, "test": 8})
+    asked = flags(project, xla=True, epochs=1, batch_size=8, buckets=2)
+    done = run_check(project, *asked)
+    predicted = re.search(r"XLA, or a TPU: (\d+) compilations", done.stdout)
+    dump = tmp_path / "dump"
+    training = subprocess.run(
+        [sys.executable, str(project / "train.py"), *asked],
+        env={**os.environ, "XLA_FLAGS": f"--xla_dump_to={dump} --xla_dump_hlo_as_text"},
+        capture_output=True,
+        encoding="utf-8",
+    )
+    assert training.returncode == 0, training.stderr
+    compiled = [path for path in dump.glob("*gradients*before_optimizations.txt")]
+    assert len(compiled) == int(predicted[1]) == 2

@@ -1,11 +1,14 @@
 """Is the data sound, and is the model ready for many replicas and for TPU?
 
 python check.py [--KEY VALUE ...]        exits 1 where something must be mended first
+python check.py --tpu v5e:2x2            also compiles the training step for such a TPU, without one
 """
 
 import functools
-import sys
 
+from common.check_options import read_check_options
+from common.compile_checks import check_compilation
+from common.data_checks import conclude
 from common.encoder import load_encoder, load_tokenizer
 from common.errors import command
 from common.model_checks import check_model, use_processor
@@ -26,7 +29,8 @@ from task.settings import Settings
 @command
 def main() -> None:
     """Check the files, then the model on one batch of them; print what was found."""
-    settings = read_settings(Settings)
+    options, flags = read_check_options()
+    settings = read_settings(Settings, flags)
     use_processor(settings.seed)
 
     files = read_files(settings)
@@ -45,16 +49,11 @@ def main() -> None:
     generator = make_generator(
         train_examples, settings, tokenizer, inputs, batch_size=settings.batch_size
     )
-    findings += check_model(
-        model, generator, functools.partial(build_compiled, tokenizer, settings)
-    )
-
-    print()
-    for finding in findings:
-        print(finding)
-    errors = sum(finding.level == "error" for finding in findings)
-    print(f"{errors} errors, {len(findings) - errors} warnings" if findings else "sound")
-    sys.exit(1 if errors else 0)
+    build = functools.partial(build_compiled, tokenizer, settings)
+    faults = check_model(model, generator, build)
+    if not faults:
+        faults = check_compilation(build, generator, settings, options.tpu)
+    conclude([*findings, *faults])
 
 
 if __name__ == "__main__":
