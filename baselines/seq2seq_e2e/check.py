@@ -6,9 +6,9 @@ python check.py --tpu v5e:2x2            also compiles the training step for suc
 
 import functools
 
-from common.check_options import read_check_options
+from common.check_command import conclude, read_check_options
+
 from common.compile_checks import check_compilation
-from common.data_checks import conclude
 from common.errors import command
 from common.model_checks import check_model, use_processor
 from common.settings import read_settings

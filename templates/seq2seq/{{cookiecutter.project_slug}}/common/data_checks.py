@@ -1,6 +1,5 @@
 """What can be wrong with data before any training: repeats, leaks, labels nobody can learn."""
 
-import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -29,16 +28,6 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.level}: {self.what} ({self.where}): {self.mend}"
-
-
-def conclude(findings: Sequence[Finding]) -> None:
-    """Print what was found, and exit: 1 where something must be mended first, else 0."""
-    print()
-    for finding in findings:
-        print(finding)
-    errors = sum(finding.level == "error" for finding in findings)
-    print(f"{errors} errors, {len(findings) - errors} warnings" if findings else "sound")
-    sys.exit(1 if errors else 0)
 
 
 def find_repeated_ids(texts: Texts) -> list[Finding]:
