@@ -7,7 +7,6 @@ python check.py --tpu v5e:2x2            also compiles the training step for suc
 import functools
 
 from common.check_command import conclude, read_check_options
-
 from common.compile_checks import check_compilation
 from common.encoder import load_encoder, load_tokenizer
 from common.errors import command
