@@ -18,6 +18,8 @@ from generator.scores import READMES, update_readmes
 
 # The check of the answers, which cookiecutter finds beside a template's cookiecutter.json.
 ANSWERS = "project_answers.py"
+# What starts the workers of a cluster: a script, and files for those who run clusters.
+LAUNCHER = "launch.py"
 REFERENCE = ("scores.json", "predictions/dev.jsonl")
 # What `reproduce` makes in a baseline's folder: building leaves it alone.
 MADE_BY_RUNS = ("scores.json", "predictions", "data")
@@ -52,6 +54,8 @@ def fill_template(root: Path, template: str) -> None:
     """Give a template its copies of the shared code, its sample and its reference."""
     project = template_project(root, template)
     copy_tree(root / "templates" / "common", project / "common")
+    copy_tree(root / "templates" / "launch", project / "launch")
+    copy_file(root / "templates" / LAUNCHER, project / LAUNCHER)
     copy_file(root / "templates" / ANSWERS, root / "templates" / template / ANSWERS)
     sample = importlib.import_module(f"generator.samples.{template}")
     with tempfile.TemporaryDirectory() as folder:

@@ -13,7 +13,7 @@ import sys
 from jinja2 import Environment
 from jinja2.ext import Extension
 
-STRATEGIES = ("auto", "single", "mirrored", "tpu")
+STRATEGIES = ("auto", "single", "mirrored", "multi_worker", "tpu")
 
 
 class AnswersExtension(Extension):

@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import sys
+from collections import Counter
 from pathlib import Path
 
 import keras
@@ -23,8 +24,9 @@ sys.argv = ["train.py", *sys.argv[3:]]
 import train  # noqa: E402
 from task import training  # noqa: E402
 
+from common import cluster  # noqa: E402
 from common.callbacks import Evaluator  # noqa: E402
-from common.prediction import Predictor  # noqa: E402
+from common.prediction import Predictor, in_turns  # noqa: E402
 
 
 def die() -> None:
@@ -39,7 +41,8 @@ class KillAt(keras.callbacks.Callback):
         self.run = run
 
     def on_train_batch_end(self, batch, logs=None):
-        if self.run.position.updates == plan["kill_at"]:
+        mine = plan.get("kill_worker", 0) == cluster.worker_number()
+        if mine and self.run.position.updates == plan["kill_at"]:
             die()
 
 
@@ -99,19 +102,22 @@ class EpochCounter(keras.callbacks.Callback):
 
 
 def predict(evaluator: Evaluator) -> dict[str, np.ndarray]:
-    """Return positions and outputs of the dev examples, in the order of prediction."""
-    arrays, batches = {}, Predictor.batches
+    """Return what was predicted of the dev examples: positions and outputs, and the records."""
+    own, batches = [], Predictor.batches
 
     def noted(self, *args, **kwargs):
-        for number, (positions, outputs) in enumerate(batches(self, *args, **kwargs)):
-            arrays[f"positions/{number}"] = positions
-            for name, value in outputs.items():
-                arrays[f"predicted/{number}/{name}"] = value
+        for positions, outputs in batches(self, *args, **kwargs):
+            own.append((positions, outputs))
             yield positions, outputs
 
     Predictor.batches = noted
-    evaluator.evaluate()
+    records = evaluator.evaluate().predictions
     Predictor.batches = batches
+    arrays = {"records": json.dumps(records)}
+    for number, (positions, outputs) in enumerate(in_turns(cluster.gather(own))):
+        arrays[f"positions/{number}"] = positions
+        for name, value in outputs.items():
+            arrays[f"predicted/{number}/{name}"] = value
     return arrays
 
 
@@ -137,13 +143,19 @@ def observe(model, generator, position, epochs, callbacks) -> None:
     fit(model, generator, position, epochs, [EpochCounter(probe), *callbacks])
     untouched = all(np.array_equal(fed, copy) for fed, copy in probe.fed)
     wanted = {epoch: count_rows(generator.batches(epoch)) for epoch in range(epochs)}
-    once = {epoch: count_rows(probe.consumed[epoch]) == wanted[epoch] for epoch in wanted}
+    own = {epoch: count_rows(probe.consumed[epoch]) for epoch in wanted}
+    everywhere = cluster.gather(own)
+    consumed = {epoch: sum((one[epoch] for one in everywhere), Counter()) for epoch in wanted}
+    once = {epoch: consumed[epoch] == wanted[epoch] for epoch in wanted}
+    if not cluster.is_chief():
+        return
     arrays |= {f"weights/{index:03}": w for index, w in enumerate(model.get_weights())}
     np.savez(
         plan["record"],
         **arrays,
         untouched=untouched,
         fed=len(probe.fed),
+        workers=cluster.workers(),
         each_once=[once[epoch] for epoch in range(epochs)],
         examples=len(generator.lengths),
         steps=position.updates,

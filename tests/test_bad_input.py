@@ -66,7 +66,16 @@ BAD_COMMANDS = {
         "train.py --encoder encoders/no_weights --run_name new",
         "encoder = 'encoders/no_weights' can't be loaded",
     ),
-    "no TPU": ("train.py --strategy tpu --buckets 1 --run_name new", "no TPU was found"),
+    "no TPU": ("train.py --strategy tpu --buckets 1 --run_name new", "no TPU of this machine was"),
+    "no TPU of a name": (
+        "train.py --strategy tpu --tpu nowhere --buckets 1 --run_name new",
+        "no TPU nowhere was found",
+    ),
+    "no cluster": (
+        "train.py --strategy multi_worker --run_name new",
+        "neither TF_CONFIG nor SLURM nor Kubernetes names several workers: start with launch.py",
+    ),
+    "no such graphics card": ("train.py --gpus 0,7 --run_name new", "gpus = 0,7, but this machine"),
     "finished run": (
         "train.py --run_name done",
         "runs/done is a finished run: choose another name with --run_name",

@@ -175,7 +175,7 @@ BAD_ANSWERS = [
     ("data_folder", "C:\\data", "holds quotes"),
     ("data_folder", "data ", "holds quotes"),
     ("data_folder", "data\U0001f600", "holds quotes"),
-    ("strategy", "many", "is unknown: choose one of auto, single, mirrored, tpu"),
+    ("strategy", "many", "is unknown: choose one of auto, single, mirrored, multi_worker, tpu"),
 ]
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from project_process import ProjectProcess
 from projects import CASES, TEMPLATES, bake_project, flags, shorten, template_of
 
@@ -13,7 +14,6 @@ from common.errors import InputError  # noqa: E402
 from common.folds import assign_folds  # noqa: E402
 from common.generator import Generator, pad  # noqa: E402
 from common.prediction import Predictor  # noqa: E402
-from common.strategy import make_strategy  # noqa: E402
 
 FOLDS, RECORDS = 2, 40
 SETTINGS = {"epochs": 1, "batch_size": 8}
@@ -57,7 +57,7 @@ def test_the_outputs_of_several_models_are_averaged():
     inputs = keras.Input((None,), name="numbers")
     models = [keras.Model({"numbers": inputs}, {"out": inputs * by}) for by in (1.0, 5.0)]
     generator = Numbers([3, 1, 2], batch_size=2, buckets=2)
-    strategy = make_strategy("single")
+    strategy = tf.distribute.get_strategy()
     [one, both] = [
         list(Predictor(members, strategy).batches(generator)) for members in (models[:1], models)
     ]

@@ -123,6 +123,8 @@ def repository(tmp_path: Path, monkeypatch) -> Path:
             "cookiecutter.json": '{"templates": {"toy": {"path": "./templates/toy"}}}',
             "generator/baselines.toml": BASELINES,
             "templates/common/__init__.py": "",
+            "templates/launch.py": "",
+            "templates/launch/slurm.sbatch": "",
             "templates/project_answers.py": "",
             "templates/toy/cookiecutter.json": json.dumps(
                 {

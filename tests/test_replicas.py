@@ -23,6 +23,14 @@ VARIANTS = {
         "accumulation": 4,
     },
 }
+# Several processes, on one machine here; they share nothing but what they tell each other.
+CLUSTERS = {
+    "two_workers": {"strategy": "multi_worker"},
+    "two_workers_of_two": {"strategy": "multi_worker", "logical_devices": 2, "accumulation": 4},
+}
+# All tasks share the code of clusters: these two differ the most in what they predict.
+IN_CLUSTERS = ("relation_extraction", "seq2seq")
+NAMES = [*VARIANTS, *CLUSTERS]
 
 
 @pytest.fixture(scope="module", params=TEMPLATES)
@@ -36,7 +44,8 @@ def project(request, tmp_path_factory) -> Path:
 def trainings(project, tmp_path_factory) -> dict[str, tuple[dict, list[dict]]]:
     """What each variant left: the arrays that the worker recorded, the rows of metrics.jsonl."""
     folder, results = tmp_path_factory.mktemp("records"), {}
-    for name, settings in VARIANTS.items():
+    in_clusters = template_of(project) in IN_CLUSTERS
+    for name, settings in {**VARIANTS, **(CLUSTERS if in_clusters else {})}.items():
         plan = folder / f"{name}.json"
         plan.write_text(json.dumps({"record": str(folder / f"{name}.npz")}), encoding="utf-8")
         asked = {
@@ -48,11 +57,20 @@ def trainings(project, tmp_path_factory) -> dict[str, tuple[dict, list[dict]]]:
             "clip_norm": 0.05,
             **settings,
         }
-        run(WORKER, project, plan, *flags(project, **asked), cwd=folder)
+        start = [project / "launch.py", "--workers", "2"] if name in CLUSTERS else []
+        run(*start, WORKER, project, plan, *flags(project, **asked), cwd=folder)
         rows = (project / "runs" / name / "metrics.jsonl").read_text(encoding="utf-8")
         with np.load(folder / f"{name}.npz") as record:
             results[name] = dict(record), [json.loads(row) for row in rows.splitlines()]
     return results
+
+
+@pytest.fixture(params=NAMES)
+def name(request, trainings) -> str:
+    """The name of a variant that this project was trained in."""
+    if request.param not in trainings:
+        pytest.skip(f"clusters are tried with {' and '.join(IN_CLUSTERS)}")
+    return request.param
 
 
 def arrays(record: dict, kind: str) -> dict[str, np.ndarray]:
@@ -66,18 +84,18 @@ def difference(record: dict, other: dict, kind: str) -> float:
     return max(np.abs(first[name] - second[name]).max() for name in first)
 
 
-@pytest.mark.parametrize("name", list(VARIANTS)[1:])
 def test_weights_are_the_same(trainings, name):
     record, one = trainings[name][0], trainings["one_replica"][0]
     assert record["steps"] == one["steps"] == 20
-    assert record["replicas"] == (2 if "two" in name else 1)
+    workers, replicas = {"two_workers": (2, 2), "two_workers_of_two": (2, 4)}.get(name, (1, None))
+    assert record["workers"] == workers
+    assert record["replicas"] == (replicas or (2 if "two" in name else 1))
     assert record["examples"] % BATCH, "the last batch must be partial"
     largest = difference(record, one, "weights")
     print(f"{name}: largest difference of a weight {largest:.1e}")
     assert largest < 1e-5
 
 
-@pytest.mark.parametrize("name", list(VARIANTS)[1:])
 def test_losses_are_the_same(trainings, name):
     rows, one = trainings[name][1], trainings["one_replica"][1]
     assert len(rows) == EPOCHS
@@ -86,12 +104,10 @@ def test_losses_are_the_same(trainings, name):
         np.testing.assert_allclose(*losses, rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", list(VARIANTS))
 def test_each_example_is_consumed_once_an_epoch(trainings, name):
     assert trainings[name][0]["each_once"].tolist() == [True] * EPOCHS
 
 
-@pytest.mark.parametrize("name", list(VARIANTS))
 def test_fed_arrays_are_untouched(trainings, name):
     assert trainings[name][0]["fed"] > 0
     assert trainings[name][0]["untouched"]
@@ -103,6 +119,15 @@ def test_predictions_are_the_same_and_in_order(trainings):
     positions = np.concatenate(list(arrays(record, "positions").values()))
     assert sorted(positions) == list(range(len(positions)))
     assert difference(record, one, "predicted") < 1e-5
+
+
+def test_predictions_of_two_workers_are_those_of_one_to_the_last_bit(trainings):
+    if "two_workers" not in trainings:
+        pytest.skip(f"clusters are tried with {' and '.join(IN_CLUSTERS)}")
+    record, one = trainings["two_workers"][0], trainings["one_replica"][0]
+    assert difference(record, one, "positions") == 0
+    assert difference(record, one, "predicted") == 0
+    assert str(record["records"]) == str(one["records"]) and len(str(one["records"])) > 100
 
 
 def test_clipping_bites(project, trainings, tmp_path):

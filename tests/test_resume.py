@@ -82,10 +82,15 @@ def test_killed_run_ends_like_an_uninterrupted_one(project, whole, name, tmp_pat
     # From another folder: the run is found all the same.
     again = flags(project, run_name=name, **SETTINGS, checkpoint_steps=every)
     run(project / "train.py", *again, cwd=tmp_path)
+    assert_same_end(folder, whole)
+
+
+def assert_same_end(folder: Path, whole: Path) -> None:
+    """Compare what a run left, that was interrupted, with what one left that was not."""
     expected, found = weights(whole), weights(folder)
     assert expected.keys() == found.keys() and expected
     largest = max(np.abs(expected[key] - found[key]).max() for key in expected)
-    print(f"{name}: largest difference of a weight {largest:.1e}")
+    print(f"{folder.name}: largest difference of a weight {largest:.1e}")
     assert largest < 1e-7
     assert [row["step"] for row in rows(folder)] == [STEPS, 2 * STEPS, 3 * STEPS]
     for row, other in zip(rows(folder), rows(whole), strict=True):
@@ -95,6 +100,26 @@ def test_killed_run_ends_like_an_uninterrupted_one(project, whole, name, tmp_pat
     predictions = [(f / "predictions" / "dev.jsonl").read_bytes() for f in (folder, whole)]
     assert predictions[0] == predictions[1]
     assert not (folder / "checkpoint.npz").exists()
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
+def test_a_cluster_that_lost_a_worker_ends_like_an_uninterrupted_one(project, tmp_path):
+    if template_of(project) != "relation_extraction":
+        pytest.skip("all tasks share the code of clusters: one of them shows it")
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"kill_at": 10, "kill_worker": 1}), encoding="utf-8")
+    settings = {**SETTINGS, "strategy": "multi_worker", "checkpoint_steps": 4}
+    whole, killed = (flags(project, run_name=n, **settings) for n in ("cluster", "lost_worker"))
+    start = [project / "launch.py", "--workers", "2"]
+    run(*start, "train.py", *whole, cwd=project)
+    dead = run(*start, WORKER, project, plan, *killed, cwd=tmp_path, check=False)
+    assert dead.returncode == 128 + signal.SIGKILL, f"{dead.stdout}\n{dead.stderr}"
+    assert "worker 1 ended with exit code 137: ending all" in dead.stderr
+    assert "Traceback" not in dead.stdout
+    folder = project / "runs" / "lost_worker"
+    assert (folder / "checkpoint.npz").is_file()
+    run(*start, "train.py", *killed, cwd=project)
+    assert_same_end(folder, project / "runs" / "cluster")
 
 
 @pytest.fixture(scope="module")

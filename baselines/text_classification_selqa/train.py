@@ -33,7 +33,7 @@ def main() -> None:
     metric = choose_metric(settings.metric, labels, scored)
     run = open_run(settings)
     print(settings.describe())
-    strategy = make_strategy(settings.strategy, settings.logical_devices)
+    strategy = make_strategy(settings)
     floor = score_floor(settings, labels, examples, scored) if settings.floor else {}
     for name, evaluation in floor.items():
         print(f"floor: {name} {metric} {evaluation.scores[metric]:.4f}")

@@ -24,7 +24,7 @@ from common.model_layers import (
     without_dropout,
 )
 from common.static_checks import find_dynamic_shapes
-from common.strategy import make_strategy
+from common.strategy import make_local_strategy, split_first_device
 from common.training import TrainingModel
 
 SAME = 1e-5  # sums in another order differ by 1e-6 at the most, mistakes by 1e-3 and more
@@ -246,7 +246,8 @@ def update_weights(
 ) -> dict[str, np.ndarray]:
     """Return the weights by path after one update of a batch on so many replicas of a CPU."""
     use_processor(seed=0)
-    strategy = make_strategy("mirrored" if replicas > 1 else "single", replicas)
+    devices = tf.config.list_logical_devices(split_first_device(replicas))
+    strategy = make_local_strategy("mirrored" if replicas > 1 else "single", devices)
     with strategy.scope():
         model = build()
         model.set_weights(weights)

@@ -36,17 +36,18 @@ def predict_events(
         generator: of the examples, `labels=False`.
         progress: title of the progress bar; empty: none.
     """
-    found = {example.id: ({}, {}) for example in generator.examples}
-    for positions, outputs in predictor.batches(generator, progress):
+    decode_windows = decode_tags if generator.model == "crf" else decode_pointers
+
+    def decode(positions: np.ndarray, outputs: dict[str, np.ndarray]) -> list[tuple]:
         windows = [generator.windows[position] for position in positions]
-        decode = decode_tags if generator.model == "crf" else decode_pointers
-        for position, scored in zip(
-            positions, decode(outputs, windows, generator.schema), strict=True
-        ):
-            merged = found[generator.examples[generator.example_of[position]].id]
-            for known, new in zip(merged, scored, strict=True):
-                for key, score in new.items():
-                    known[key] = max(score, known.get(key, score))
+        return list(decode_windows(outputs, windows, generator.schema))
+
+    found = {example.id: ({}, {}) for example in generator.examples}
+    for position, scored in predictor.decode(generator, decode, progress):
+        merged = found[generator.examples[generator.example_of[position]].id]
+        for known, new in zip(merged, scored, strict=True):
+            for key, score in new.items():
+                known[key] = max(score, known.get(key, score))
     make_graph = compose_graph if generator.model == "crf" else pointer_graph
     return {name: make_graph(*merged, generator.schema) for name, merged in found.items()}
 

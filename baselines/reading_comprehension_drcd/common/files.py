@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -55,6 +56,15 @@ def read_json(path: str | Path) -> dict:
         raise InputError(f"{path} is not valid JSON ({error}): restore or delete it.") from error
 
 
+# Whether this process writes: of several workers of one training only the chief does.
+writes = [True]
+
+
+def write_nothing() -> None:
+    """Let this process leave every file as it is from now on."""
+    writes[0] = False
+
+
 def write_whole(path: str | Path, write: Callable[[Path], None]) -> None:
     """Let `write` fill a temporary file beside `path`, then move it into place.
 
@@ -64,6 +74,8 @@ def write_whole(path: str | Path, write: Callable[[Path], None]) -> None:
         path: the file to create or replace; its folder is created.
         write: receives the path of the temporary file, which has the same suffixes.
     """
+    if not writes[0]:
+        return
     path = Path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -112,6 +124,22 @@ def write_json_lines(path: str | Path, records: Iterable[dict]) -> None:
             writer.write_all(records)
 
     write_whole(path, write)
+
+
+def append_json_line(path: str | Path, record: dict) -> None:
+    """Add one JSON object to the end of a file."""
+    if writes[0]:
+        with jsonlines.open(path, "a", flush=True) as writer:
+            writer.write(record)
+
+
+def delete(path: str | Path) -> None:
+    """Delete a file, or a folder with all in it, if it is there."""
+    path = Path(path)
+    if writes[0] and path.is_dir():
+        shutil.rmtree(path)
+    elif writes[0]:
+        path.unlink(missing_ok=True)
 
 
 def file_hash(path: str | Path) -> str:

@@ -93,14 +93,16 @@ def predict_answers(
         progress: title of the progress bar; empty: none.
     """
     length_scores = settings.length_prior * np.array(lengths) if settings.length_prior else None
-    found = {example.id: {} for example in generator.examples}
-    for positions, outputs in predictor.batches(generator, progress):
+
+    def decode(positions: np.ndarray, outputs: dict[str, np.ndarray]) -> list[dict]:
         windows = [generator.windows[position] for position in positions]
-        decoded = decode_batch(outputs["scores"], windows, settings.answer_length, length_scores)
-        for position, spans in zip(positions, decoded, strict=True):
-            merged = found[generator.examples[generator.example_of[position]].id]
-            for span, odds in spans.items():
-                merged[span] = max(odds, merged.get(span, odds))
+        return decode_batch(outputs["scores"], windows, settings.answer_length, length_scores)
+
+    found = {example.id: {} for example in generator.examples}
+    for position, spans in predictor.decode(generator, decode, progress):
+        merged = found[generator.examples[generator.example_of[position]].id]
+        for span, odds in spans.items():
+            merged[span] = max(odds, merged.get(span, odds))
     return {
         name: [
             Candidate(span, odds)

@@ -12,7 +12,7 @@ from common.files import read_json
 from common.prediction import Predictor
 from common.run_folder import check_members, find_runs, load_best
 from common.settings import saved_settings
-from common.strategy import make_strategy
+from common.strategy import for_prediction, make_strategy
 from task.data import AnswerGenerator, Example, make_generator
 from task.decode import Candidate, predict_answers
 from task.model import build_models
@@ -57,7 +57,7 @@ def load_runs(
 
     Args:
         paths: folders of runs, or their names in runs/; a cross-validation stands for its folds.
-        strategy: where to build them; None: as the settings of the first run say.
+        strategy: where to build them; None: what this machine has.
 
     Raises:
         InputError: no such run, or its files don't fit together, or two runs don't.
@@ -67,7 +67,7 @@ def load_runs(
     every = [saved_settings(Settings, read_json(folder / "config.json")) for folder in folders]
     settings = every[0]
     lengths = read_json(folders[0] / "labels.json")["answer_lengths"]
-    strategy = strategy or make_strategy(settings.strategy, settings.logical_devices)
+    strategy = strategy or make_strategy(for_prediction(settings))
     models, inputs = [], set()
     with strategy.scope():
         for folder, own in zip(folders, every, strict=True):

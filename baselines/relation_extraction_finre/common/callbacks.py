@@ -5,11 +5,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import jsonlines
 import keras
 import tensorflow as tf
 
-from common.files import write_json, write_json_lines, write_whole
+from common.cluster import is_chief
+from common.files import append_json_line, write_json, write_json_lines, write_whole
 from common.generator import Generator
 from common.run_folder import Run, read_scores, scored_folder
 from common.settings import CommonSettings
@@ -77,7 +77,11 @@ class Evaluator(keras.callbacks.Callback):
         self.evaluate_steps = settings.evaluate_steps
         self.patience = settings.patience
         self.generator = generator
-        self.writer = tf.summary.create_file_writer(str(run.folder / "tensorboard"))
+        self.writer = (
+            tf.summary.create_file_writer(str(run.folder / "tensorboard"))
+            if is_chief()
+            else tf.summary.create_noop_writer()
+        )
 
     def on_epoch_begin(self, epoch, logs=None):
         self.since = (time.perf_counter(), self.run.position.updates)
@@ -108,8 +112,7 @@ class Evaluator(keras.callbacks.Callback):
         if not math.isfinite(row.get("loss", 0.0)):
             print("the loss is not finite: lower learning_rate, or raise warm_up.")
             self.model.stop_training = True
-        with jsonlines.open(self.run.folder / "metrics.jsonl", "a", flush=True) as writer:
-            writer.write(row)
+        append_json_line(self.run.folder / "metrics.jsonl", row)
         with self.writer.as_default(step=position.updates):
             for name, value in row.items():
                 tf.summary.scalar(name, value)

@@ -85,18 +85,23 @@ def predict_triples(
         generator: of the examples, `labels=False`.
         progress: title of the progress bar; empty: none.
     """
-    found = {example.id: {} for example in generator.examples}
-    for positions, outputs in predictor.batches(generator, progress):
-        for row, position in enumerate(positions):
-            candidates = decode_window(
+
+    def decode(positions: np.ndarray, outputs: dict[str, np.ndarray]) -> list[dict]:
+        return [
+            decode_window(
                 {name: output[row] for name, output in outputs.items()},
                 generator.windows[position],
                 generator.predicates,
                 generator.entity_heads,
             )
-            merged = found[generator.examples[generator.example_of[position]].id]
-            for triple, score in candidates.items():
-                merged[triple] = max(score, merged.get(triple, score))
+            for row, position in enumerate(positions)
+        ]
+
+    found = {example.id: {} for example in generator.examples}
+    for position, candidates in predictor.decode(generator, decode, progress):
+        merged = found[generator.examples[generator.example_of[position]].id]
+        for triple, score in candidates.items():
+            merged[triple] = max(score, merged.get(triple, score))
     return {
         name: sorted(
             ((triple, 1 / (1 + np.exp(-score))) for triple, score in merged.items()),

@@ -3,7 +3,6 @@
 import math
 import os
 import platform
-import shutil
 import sys
 import zipfile
 from collections.abc import Sequence
@@ -17,9 +16,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from common.cluster import is_chief, share, workers
 from common.code_hash import code_hash
 from common.errors import InputError
 from common.files import (
+    delete,
     file_hash,
     read_json,
     read_json_lines,
@@ -74,9 +75,9 @@ class Run:
             self.whole.begin()
         if self.new_config is not None:
             for name in ("checkpoint.npz", "metrics.jsonl", "scores.json", "best.weights.h5"):
-                (self.folder / name).unlink(missing_ok=True)
+                delete(self.folder / name)
             for folder in self.fold_folders():
-                shutil.rmtree(folder)
+                delete(folder)
             write_json(self.folder / "config.json", self.new_config)
             self.new_config = None
 
@@ -88,7 +89,7 @@ class Run:
     @property
     def finished(self) -> bool:
         """Tell whether nothing is left to train."""
-        return "finished" in read_scores(self.folder)
+        return share("finished" in read_scores(self.folder))
 
     def open_fold(self, fold: int) -> "Run":
         """Return the run of one fold of this cross-validation, a new one or one that exists.
@@ -127,11 +128,33 @@ class Run:
     def restore(self, model: keras.Model) -> None:
         """Load the checkpoint, if there is one, into the model and into `position`.
 
+        The chief reads it and tells the other workers, which need not see the file.
+
         Raises:
             InputError: the checkpoint is damaged, or of a model of another shape.
         """
-        if not self.checkpoint.is_file():
+        arrays = self.read_checkpoint(model) if is_chief() else {}
+        if not share(bool(arrays)):
             return
+        for name in vars(self.position):
+            setattr(self.position, name, share(arrays.get(f"position/{name}")).item())
+        for index, variable in enumerate(checkpoint_variables(model)):
+            variable.assign(share(arrays.get(f"{index:05}")))
+        metrics = self.folder / "metrics.jsonl"
+        if metrics.is_file():
+            # Rows after the checkpoint will be measured, and written, again.
+            with jsonlines.open(metrics) as reader:
+                rows = [row for row in reader if row["step"] <= self.position.updates]
+            write_json_lines(metrics, rows)
+
+    def read_checkpoint(self, model: keras.Model) -> dict[str, np.ndarray]:
+        """Return the arrays of the checkpoint by name; empty: there is none.
+
+        Raises:
+            InputError: it is damaged, or of a model of another shape.
+        """
+        if not self.checkpoint.is_file():
+            return {}
         try:
             with np.load(self.checkpoint) as saved:
                 arrays = {name: saved[name] for name in saved.files}
@@ -139,23 +162,13 @@ class Run:
             raise InputError(
                 f"{self.checkpoint} is damaged ({error}): delete it to begin the run anew."
             ) from error
-        for name in vars(self.position):
-            setattr(self.position, name, arrays.pop(f"position/{name}").item())
-        variables = checkpoint_variables(model)
-        saved_shapes = [array.shape for array in arrays.values()]
-        if saved_shapes != [tuple(variable.shape) for variable in variables]:
+        shapes = [array.shape for name, array in arrays.items() if name.isdigit()]
+        if shapes != [tuple(variable.shape) for variable in checkpoint_variables(model)]:
             raise InputError(
                 f"{self.checkpoint} is of a model of another shape: use the settings it was "
                 "trained with, or another --run_name."
             )
-        for variable, array in zip(variables, arrays.values(), strict=True):
-            variable.assign(array)
-        metrics = self.folder / "metrics.jsonl"
-        if metrics.is_file():
-            # Rows after the checkpoint will be measured, and written, again.
-            with jsonlines.open(metrics) as reader:
-                rows = [row for row in reader if row["step"] <= self.position.updates]
-            write_json_lines(metrics, rows)
+        return arrays
 
 
 def checkpoint_variables(model: keras.Model) -> list[keras.Variable]:
@@ -337,7 +350,8 @@ def describe_hardware() -> str:
     # Those that this process may use: a scheduler or taskset can leave it fewer than there are.
     usable = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count())
     cores = "1 core" if len(usable) == 1 else f"{len(usable)} cores"
-    return ", ".join([f"{processor}, {cores}", *accelerators])
+    others = [f"{workers()} workers"] if workers() > 1 else []
+    return ", ".join([f"{processor}, {cores}", *accelerators, *others])
 
 
 def finish_run(run: Run) -> list[dict]:
@@ -349,7 +363,7 @@ def finish_run(run: Run) -> list[dict]:
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     write_json(run.folder / "scores.json", scores)
-    run.checkpoint.unlink(missing_ok=True)
+    delete(run.checkpoint)
     return [record for _, record in read_json_lines(run.folder / "predictions" / "dev.jsonl")]
 
 

@@ -28,13 +28,16 @@ def predict_texts(
         tokens: the one that ends a target.
         progress: title of the progress bar; empty: none.
     """
-    found = {}
-    for positions, outputs in predictor.batches(generator, progress):
+
+    def decode(_: np.ndarray, outputs: dict[str, np.ndarray]) -> list[tuple[str, float]]:
         rows = [until_end(row.astype(int), tokens.end) for row in outputs["tokens"]]
         texts = decode_texts(tokenizer, rows)
-        for position, text, score in zip(positions, texts, outputs["scores"], strict=True):
-            found[generator.examples[position].id] = (text, float(score))
-    return found
+        return list(zip(texts, outputs["scores"].tolist(), strict=True))
+
+    return {
+        generator.examples[position].id: found
+        for position, found in predictor.decode(generator, decode, progress)
+    }
 
 
 def until_end(row: np.ndarray, end: int) -> np.ndarray:

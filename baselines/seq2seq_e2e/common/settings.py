@@ -68,9 +68,14 @@ class CommonSettings(BaseSettings):
     checkpoint_steps: int = Field(200, ge=1, description="steps between two checkpoints")
 
     # hardware
-    strategy: Literal["auto", "single", "mirrored", "tpu"] = Field(
+    strategy: Literal["auto", "single", "mirrored", "multi_worker", "tpu"] = Field(
         "auto", description="which devices train"
     )
+    gpus: str = Field(
+        "", pattern=r"^(\d+(,\d+)*)?$", description="graphics cards that train, as 0,1; empty: all"
+    )
+    tpu: str = Field("", description="name or address of the TPU; empty: as the environment says")
+    port: int = Field(12345, ge=1, le=65535, description="on which the workers of a cluster talk")
     logical_devices: int = Field(0, ge=0, description="split one device, to try several replicas")
     precision: Literal["float32", "mixed_bfloat16"] = Field(
         "float32", description="mixed_bfloat16 is twice as fast on TPU and recent GPUs"

@@ -1,6 +1,7 @@
 """Batches: dicts keyed by the model's input names, in length buckets of static shape."""
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 
 import keras
 import numpy as np
@@ -86,12 +87,15 @@ class Generator:
             weight[: len(examples)] = 1 / len(examples)
             yield {**self.make_batch(filled, length), "loss_weight": weight}
 
-    def to_dataset(self, epoch: int = 0, skip: int = 0) -> tf.data.Dataset:
+    def to_dataset(
+        self, epoch: int = 0, skip: int = 0, strategy: tf.distribute.Strategy | None = None
+    ) -> tf.data.Dataset:
         """Return the batches from one position on, epoch after epoch without end.
 
         Args:
             epoch: the first epoch.
             skip: batches of it that are consumed already.
+            strategy: each of its replicas, on whichever worker, gets its rows of every batch.
         """
 
         def stream() -> Iterator[Batch]:
@@ -100,22 +104,49 @@ class Generator:
                 yield from self.batches(position, consumed)
                 position, consumed = position + 1, 0
 
-        return self.dataset_of(stream)
+        if strategy is None or strategy.num_replicas_in_sync == 1:
+            return self.dataset_of(stream)
 
-    def to_prediction_dataset(self) -> tf.data.Dataset:
-        """Return every example once, shortest first."""
-        return self.dataset_of(lambda: self.batches(None))
+        def rows_of_worker(context: tf.distribute.InputContext) -> tf.data.Dataset:
+            replicas = context.num_replicas_in_sync
+            own = replicas // context.num_input_pipelines
+            first = context.input_pipeline_id * own
+            return self.dataset_of(stream, replicas, range(first, first + own))
 
-    def dataset_of(self, stream) -> tf.data.Dataset:
-        """Wrap a generator function; TensorFlow gets copies, in whose memory it may compute."""
+        return strategy.distribute_datasets_from_function(rows_of_worker)
+
+    def to_prediction_dataset(self, first: int = 0, every: int = 1) -> tf.data.Dataset:
+        """Return the batches of prediction, shortest first.
+
+        Args:
+            first: number of the first batch.
+            every: 2: every other batch from there on.
+        """
+        return self.dataset_of(lambda: itertools.islice(self.batches(None), first, None, every))
+
+    def dataset_of(
+        self, stream: Callable[[], Iterator[Batch]], parts: int = 1, own: Sequence[int] = (0,)
+    ) -> tf.data.Dataset:
+        """Wrap a generator function; TensorFlow gets copies, in whose memory it may compute.
+
+        Args:
+            stream: yields batches.
+            parts: that each batch is cut into, by rows.
+            own: numbers of the parts that are wanted, one after the other.
+        """
+        rows = self.batch_size // parts
 
         def copies() -> Iterator[Batch]:
             for batch in stream():
-                yield {name: np.array(array) for name, array in batch.items()}
+                for part in own:
+                    start = part * rows
+                    yield {
+                        name: np.array(array[start : start + rows]) for name, array in batch.items()
+                    }
 
         first, length = self.plan(None)[0]
-        example = self.make_batch(np.resize(first, self.batch_size), length)
-        longer = self.make_batch(np.resize(first, self.batch_size), length + 1)
+        example = self.make_batch(np.resize(first, rows), length)
+        longer = self.make_batch(np.resize(first, rows), length + 1)
         static = len(self.boundaries) == 1
         signature = {
             name: tf.TensorSpec(
@@ -127,7 +158,7 @@ class Generator:
             )
             for name, array in example.items()
         }
-        signature["loss_weight"] = tf.TensorSpec([self.batch_size], np.float32)
+        signature["loss_weight"] = tf.TensorSpec([rows], np.float32)
         return tf.data.Dataset.from_generator(copies, output_signature=signature).prefetch(4)
 
     def padding_waste(self) -> float:

@@ -2,64 +2,119 @@
 
 import tensorflow as tf
 
+from common.cluster import find_cluster, join
 from common.errors import InputError
 from common.settings import CommonSettings
 
 
-def make_strategy(name: str, logical_devices: int = 0) -> tf.distribute.Strategy:
+def make_strategy(settings: CommonSettings) -> tf.distribute.Strategy:
     """Return the strategy under whose scope the model is built.
 
-    Call this before anything else touches a device: logical devices can't be made afterwards.
+    Call this before anything else touches a device: logical devices can't be made afterwards, and
+    the workers of a cluster can't be joined.
 
     Args:
-        name: `single`, `mirrored` (all GPUs), `tpu`, or `auto`: `mirrored` where there are several
-            GPUs, else `single`.
-        logical_devices: split the first GPU, or else the CPU, into so many devices, to try several
-            replicas on one. 0: leave the devices as they are.
+        settings: `strategy`: `single`, `mirrored` (the GPUs of one machine), `multi_worker` (those
+            of several), `tpu`, or `auto`: `multi_worker` in a cluster, `mirrored` where there are
+            several GPUs, else `single`; with `gpus`, `tpu`, `port`, `logical_devices`.
 
     Raises:
-        InputError: the machine has no such device.
+        InputError: the machine has no such device, or there is no cluster.
     """
-    if name == "tpu":
-        return connect_to_tpu()
-    devices = tf.config.list_physical_devices("GPU") or tf.config.list_physical_devices("CPU")
-    if logical_devices:
-        devices = split_device(devices[0], logical_devices)
-    elif devices[0].device_type == "GPU":
-        devices = tf.config.list_logical_devices("GPU")
-    else:
-        devices = tf.config.list_logical_devices("CPU")
-    if name == "auto":
-        name = "mirrored" if len(devices) > 1 else "single"
-    if name == "mirrored":
+    if settings.strategy == "tpu":
+        return connect_to_tpu(settings.tpu)
+    in_cluster = settings.strategy in ("auto", "multi_worker")
+    cluster = find_cluster(settings.port) if in_cluster else None
+    if settings.strategy == "multi_worker" and cluster is None:
+        raise InputError(
+            "strategy = multi_worker, but neither TF_CONFIG nor SLURM nor Kubernetes names several "
+            "workers: start with launch.py, or as the files in launch/ do."
+        )
+    if cluster is not None and settings.folds:
+        raise InputError(
+            f"folds = {settings.folds} trains one fold after another on one machine: leave the "
+            "cluster, or train each worker's own runs with strategy = single."
+        )
+    choose_gpus(settings.gpus)
+    kind = split_first_device(settings.logical_devices)
+    if cluster is not None:
+        return join(cluster, settings.logical_devices)
+    return make_local_strategy(settings.strategy, tf.config.list_logical_devices(kind))
+
+
+def for_prediction(settings: CommonSettings) -> CommonSettings:
+    """Return settings that predict on what this machine has, wherever the run was trained."""
+    name = "single" if settings.strategy == "single" else "auto"
+    return settings.model_copy(update={"strategy": name, "gpus": ""})
+
+
+def make_local_strategy(name: str, devices: list) -> tf.distribute.Strategy:
+    """Return the strategy for devices of this machine: `single`, `mirrored` or `auto`."""
+    if name == "mirrored" or name == "auto" and len(devices) > 1:
         return tf.distribute.MirroredStrategy([device.name for device in devices])
     return tf.distribute.get_strategy()
 
 
-def split_device(device, count: int) -> list:
-    """Present one physical device as `count` logical ones."""
-    if device.device_type == "GPU":
+def choose_gpus(numbers: str) -> None:
+    """Hide all graphics cards but those of a list such as `0,1`; empty: hide none.
+
+    Raises:
+        InputError: the machine has fewer.
+    """
+    cards = tf.config.list_physical_devices("GPU")
+    chosen = [int(number) for number in numbers.split(",") if number]
+    if chosen and max(chosen) >= len(cards):
+        raise InputError(f"gpus = {numbers}, but this machine has {len(cards)}: count from 0.")
+    if chosen:
+        tf.config.set_visible_devices([cards[number] for number in chosen], "GPU")
+
+
+def split_first_device(count: int) -> str:
+    """Present the device that trains, a graphics card or else the processor, as several.
+
+    Args:
+        count: logical devices; 0: leave all devices as they are.
+
+    Returns:
+        `GPU` or `CPU`.
+
+    Raises:
+        InputError: TensorFlow has started already.
+    """
+    device = (tf.config.get_visible_devices("GPU") or tf.config.get_visible_devices("CPU"))[0]
+    if count and device.device_type == "GPU":
         # The default takes all the memory for the first one; a fixed share leaves room for each.
         memory = tf.config.experimental.get_device_details(device).get("memory_limit", 4 << 30)
         share = tf.config.LogicalDeviceConfiguration(memory_limit=(memory >> 20) // count)
     else:
         share = tf.config.LogicalDeviceConfiguration()
     try:
-        tf.config.set_logical_device_configuration(device, [share] * count)
+        if count:
+            tf.config.set_logical_device_configuration(device, [share] * count)
     except RuntimeError as error:
         raise InputError(
             "logical_devices can't be set once TensorFlow has started: make the strategy first."
         ) from error
-    return tf.config.list_logical_devices(device.device_type)
+    return device.device_type
 
 
-def connect_to_tpu() -> tf.distribute.Strategy:
-    """Connect to the TPU that the environment names (Colab, Kaggle, a TPU VM)."""
+def connect_to_tpu(name: str) -> tf.distribute.Strategy:
+    """Connect to a TPU.
+
+    Args:
+        name: of the TPU in its zone, its address, or `local` on a TPU VM; empty: what the
+            environment names (Colab, Kaggle).
+
+    Raises:
+        InputError: there is none.
+    """
     try:
-        resolver = tf.distribute.cluster_resolver.TPUClusterResolver.connect()
-    except (ValueError, tf.errors.NotFoundError, tf.errors.InvalidArgumentError) as error:
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver.connect(name or None)
+    except (ValueError, tf.errors.OpError) as error:
         raise InputError(
-            "strategy = tpu, but no TPU was found: start a TPU machine, or set strategy = auto."
+            f"strategy = tpu, but no TPU {name or 'of this machine'} was found "
+            f"({(str(error).splitlines() or ['no reason given'])[0].rstrip('.')}): start one, name "
+            "it in tpu, or set strategy = auto."
         ) from error
     return tf.distribute.TPUStrategy(resolver)
 

@@ -29,8 +29,10 @@ def predict_probabilities(
         progress: title of the progress bar; empty: none.
     """
     rows = np.zeros((len(generator.examples), len(generator.label_names)))
-    for positions, outputs in predictor.batches(generator, progress):
-        rows[positions] = outputs["probabilities"]
+    for position, row in predictor.decode(
+        generator, lambda _, outputs: list(outputs["probabilities"]), progress
+    ):
+        rows[position] = row
     return make_candidates(generator.examples, rows)
 
 

@@ -30,7 +30,7 @@ def main() -> None:
     scored = examples if settings.folds else read_examples(dev_path)
     run = open_run(settings)
     print(settings.describe())
-    strategy = make_strategy(settings.strategy, settings.logical_devices)
+    strategy = make_strategy(settings)
     if settings.folds:
         predictions = cross_validate(settings, strategy, run, examples, train_path)
     else:

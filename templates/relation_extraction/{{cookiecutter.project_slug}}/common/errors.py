@@ -25,18 +25,21 @@ def command(main: Callable[[], None]) -> Callable[[], None]:
     def run() -> None:
         sys.excepthook = say_nothing_of_full_disk
         sys.unraisablehook = lambda args: say_nothing_of_full_disk(*args[:3])
+        from common.cluster import explain_lost_worker, leave, part
+
         try:
             main()
+            part()
         except InputError as error:
-            sys.exit(f"error: {error}")
+            leave(f"error: {error}")
         except KeyboardInterrupt:
             print("\ninterrupted: run the same command again to go on.", file=sys.stderr)
             sys.exit(130)
         except Exception as error:
-            sentence = explain_file_error(error)
+            sentence = explain_file_error(error) or explain_lost_worker(error)
             if sentence is None:
                 raise
-            sys.exit(f"error: {sentence}")
+            leave(f"error: {sentence}")
 
     return run
 

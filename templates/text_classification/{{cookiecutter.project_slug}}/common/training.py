@@ -5,6 +5,7 @@ import sys
 import keras
 import tensorflow as tf
 
+from common.cluster import is_chief
 from common.generator import Generator
 from common.run_folder import Position
 
@@ -134,7 +135,8 @@ class TrainingModel(keras.Model):
         self.optimizer.apply(gradients, self.trainable_variables)
         for mean in self.loss_means:
             mean.update_state(losses[mean.name], batch["loss_weight"])
-        return {mean.name: mean.result() for mean in self.loss_means}
+        # `[1]`: over several workers Keras averages the replicas' logs along their first axis.
+        return {mean.name: mean.result()[None] for mean in self.loss_means}
 
 
 def fit(
@@ -154,12 +156,13 @@ def fit(
         callbacks: as in `keras.Model.fit`.
     """
     steps = len(generator)
-    verbose = 1 if sys.stdout.isatty() else 2
+    verbose = (1 if sys.stdout.isatty() else 2) if is_chief() else 0
+    strategy = model.distribute_strategy
     if position.step:
         # An epoch that was interrupted has fewer steps left than all others.
         keep_sums = KeepLossSums(model)
         model.fit(
-            generator.to_dataset(position.epoch, position.step),
+            generator.to_dataset(position.epoch, position.step, strategy),
             initial_epoch=position.epoch,
             epochs=position.epoch + 1,
             steps_per_epoch=steps - position.step,
@@ -171,7 +174,7 @@ def fit(
             return
     if position.epoch < epochs and not position.stopped:
         model.fit(
-            generator.to_dataset(position.epoch),
+            generator.to_dataset(position.epoch, strategy=strategy),
             initial_epoch=position.epoch,
             epochs=epochs,
             steps_per_epoch=steps,

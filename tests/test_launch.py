@@ -1,0 +1,160 @@
+"""launch.py and the files of launch/: workers are started, prefixed and ended together."""
+
+import json
+import subprocess
+import sys
+import sysconfig
+import time
+from pathlib import Path
+
+import kubernetes_validate
+import pytest
+import yaml
+from conftest import use_template
+from projects import TEMPLATES, bake_project
+
+use_template("relation_extraction")
+
+from common import cluster  # noqa: E402
+from common.errors import InputError  # noqa: E402
+
+SCRIPTS = Path(sysconfig.get_path("scripts"))
+ALONE = {"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 0}}
+WORKER = """
+import json, os, sys, time
+task = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
+print("first line of", task, flush=True)
+if task == int(sys.argv[1]):
+    sys.exit(int(sys.argv[2]))
+time.sleep(float(sys.argv[3]))
+print("last line of", task)
+"""
+
+
+@pytest.fixture(scope="module", params=TEMPLATES)
+def project(request, tmp_path_factory):
+    return bake_project(request.param, tmp_path_factory.mktemp("project"))
+
+
+def launch(project, tmp_path, *arguments, workers=3):
+    (tmp_path / "worker.py").write_text(WORKER)
+    began = time.monotonic()
+    command = [sys.executable, project / "launch.py", "--workers", str(workers)]
+    done = subprocess.run(
+        [*command, tmp_path / "worker.py", *arguments], capture_output=True, encoding="utf-8"
+    )
+    return done, time.monotonic() - began
+
+
+def test_lines_begin_with_the_worker(project, tmp_path):
+    done, _ = launch(project, tmp_path, "9", "0", "0")
+    assert done.returncode == 0, done.stderr
+    wanted = [f"[{n}] {which} line of {n}" for n in range(3) for which in ("first", "last")]
+    assert sorted(done.stdout.splitlines()) == sorted(wanted)
+
+
+def test_all_end_when_one_dies(project, tmp_path):
+    done, seconds = launch(project, tmp_path, "1", "7", "60")
+    assert done.returncode == 7 and seconds < 20
+    assert done.stderr == "worker 1 ended with exit code 7: ending all\n"
+    assert "last line" not in done.stdout
+
+
+def test_a_wrong_number_of_workers_is_refused(project, tmp_path):
+    done, _ = launch(project, tmp_path, workers=0)
+    assert done.returncode == 2 and "--workers must be 1 or more" in done.stderr
+
+
+def test_kubernetes_accepts_its_file(project):
+    documents = list(yaml.safe_load_all((project / "launch/kubernetes.yaml").read_text()))
+    assert [document["kind"] for document in documents] == ["Service", "Job"]
+    for document in documents:
+        kubernetes_validate.validate(document, "1.31", strict=True)
+    name = project.name.replace("_", "-")
+    job = documents[1]["spec"]
+    environment = job["template"]["spec"]["containers"][0]["env"]
+    assert {entry["name"]: entry["value"] for entry in environment} == {
+        "WORKERS": str(job["completions"]),
+        "JOB_NAME": name,
+        "SERVICE_NAME": name,
+    }
+
+
+@pytest.mark.parametrize("script", ["slurm.sbatch", "tpu_vm.sh"])
+def test_shell_scripts_are_sound(project, script):
+    done = subprocess.run(
+        [SCRIPTS / "shellcheck", project / "launch" / script],
+        capture_output=True,
+        encoding="utf-8",
+    )
+    assert done.returncode == 0, done.stdout
+    assert project.name in (project / "launch" / script).read_text()
+
+
+# ------------------------------------------------------------ who is in the cluster
+
+
+@pytest.fixture
+def environment(monkeypatch):
+    for name in ("TF_CONFIG", "SLURM_STEP_NUM_TASKS", "JOB_COMPLETION_INDEX", "WORKERS"):
+        monkeypatch.delenv(name, raising=False)
+    return monkeypatch.setenv
+
+
+def test_without_a_cluster_a_process_stands_alone(environment):
+    assert cluster.find_cluster(12345) is None
+    assert (cluster.workers(), cluster.worker_number(), cluster.gather("a")) == (1, 0, ["a"])
+    environment("TF_CONFIG", json.dumps(ALONE))
+    assert cluster.find_cluster(12345) is None
+
+
+def test_tf_config_names_the_cluster(environment):
+    config = {"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "worker", "index": 1}}
+    environment("TF_CONFIG", json.dumps(config))
+    assert cluster.find_cluster(12345) == config
+
+
+@pytest.mark.parametrize(
+    ("config", "sentence"),
+    [
+        ("{", "TF_CONFIG is broken"),
+        ('{"cluster": {"worker": ["a:1", "b:2"]}}', "TF_CONFIG is broken .KeyError: 'task'"),
+        (
+            '{"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "worker", "index": 2}}',
+            "calls this process worker 2, but the cluster has 2 workers: number them from 0",
+        ),
+        (
+            '{"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "ps", "index": 0}}',
+            "calls this process ps 0",
+        ),
+    ],
+)
+def test_a_broken_tf_config_is_a_sentence(environment, config, sentence):
+    environment("TF_CONFIG", config)
+    with pytest.raises(InputError, match=sentence):
+        cluster.find_cluster(12345)
+
+
+def test_slurm_names_the_cluster(environment):
+    environment("SLURM_STEP_NUM_TASKS", "3")
+    environment("SLURM_STEP_NODELIST", "gpu[07-08,12]")
+    environment("SLURM_STEP_TASKS_PER_NODE", "1(x3)")
+    environment("SLURM_PROCID", "1")
+    environment("CUDA_VISIBLE_DEVICES", "")
+    assert cluster.find_cluster(999) == {
+        "cluster": {"worker": ["gpu07:999", "gpu08:999", "gpu12:999"]},
+        "task": {"type": "worker", "index": 1},
+    }
+
+
+def test_kubernetes_names_the_cluster(environment):
+    environment("JOB_COMPLETION_INDEX", "1")
+    environment("WORKERS", "2")
+    with pytest.raises(InputError, match="WORKERS is set without JOB_NAME and SERVICE_NAME"):
+        cluster.find_cluster(999)
+    environment("JOB_NAME", "train")
+    environment("SERVICE_NAME", "inside")
+    assert cluster.find_cluster(999) == {
+        "cluster": {"worker": ["train-0.inside:999", "train-1.inside:999"]},
+        "task": {"type": "worker", "index": 1},
+    }
