@@ -42,8 +42,10 @@ class KillAt(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch, logs=None):
         mine = plan.get("kill_worker", 0) == cluster.worker_number()
-        if mine and self.run.position.updates == plan["kill_at"]:
+        if mine and self.run.position.updates == plan.get("kill_at"):
             die()
+        if self.run.position.updates == plan.get("end_at"):
+            os.kill(os.getpid(), signal.SIGTERM)
 
 
 def row_key(token_ids: np.ndarray, mask: np.ndarray) -> tuple:
@@ -124,7 +126,7 @@ def predict(evaluator: Evaluator) -> dict[str, np.ndarray]:
 def observe(model, generator, position, epochs, callbacks) -> None:
     """Do what `fit` does, and write down what happened."""
     evaluator = next(callback for callback in callbacks if isinstance(callback, Evaluator))
-    if "kill_at" in plan:
+    if "kill_at" in plan or "end_at" in plan:
         callbacks = [*callbacks, KillAt(evaluator.run)]
     if "kill_in_scoring" in plan:
         score = evaluator.evaluate

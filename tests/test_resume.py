@@ -172,9 +172,40 @@ def test_other_settings_are_refused(process, unfinished):
     assert contents(unfinished) == before
 
 
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no signals")
+def test_a_run_that_is_told_to_end_saves_and_goes_on(project, whole, tmp_path):
+    if template_of(project) != TEMPLATES[-1]:
+        pytest.skip("how a run is told to end makes no difference between the tasks")
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"end_at": 9}), encoding="utf-8")
+    asked = flags(project, run_name="told", **SETTINGS, checkpoint_steps=100)
+    done = run(WORKER, project, plan, *asked, cwd=tmp_path)
+    assert "told to end: all is saved" in done.stdout and "Traceback" not in done.stderr
+    with np.load(project / "runs" / "told" / "checkpoint.npz") as saved:
+        assert saved["position/updates"] == 9
+    run("train.py", *asked, cwd=project)
+    assert_same_end(project / "runs" / "told", whole)
+
+
+def test_a_torn_checkpoint_is_skipped_for_the_one_before(process, whole, tmp_path):
+    project = process.project
+    if template_of(project) != TEMPLATES[-1]:
+        pytest.skip("where a checkpoint is torn makes no difference between the tasks")
+    kill(project, "half", tmp_path, {"kill_at": 5}, checkpoint_steps=2)
+    folder = whole.with_name("half")
+    newest = (folder / "checkpoint.npz").read_bytes()
+    (folder / "checkpoint.npz").write_bytes(newest[: len(newest) // 2])
+    done = process.run("train.py", *flags(project, run_name="half", **SETTINGS, checkpoint_steps=2))
+    assert done.code == 0, done.err
+    assert "checkpoint.npz is damaged" in done.out and "going on from the one before" in done.out
+    assert_same_end(folder, whole)
+    assert not (folder / "older_checkpoint.npz").exists()
+
+
 def test_torn_checkpoint_gets_its_sentence(process, unfinished):
     torn = unfinished.with_name("torn")
     shutil.copytree(unfinished, torn)
+    (torn / "older_checkpoint.npz").unlink(missing_ok=True)
     whole_bytes = (torn / "checkpoint.npz").read_bytes()
     for size in (0, 10, len(whole_bytes) // 2, len(whole_bytes) - 30):
         (torn / "checkpoint.npz").write_bytes(whole_bytes[:size])

@@ -65,7 +65,9 @@ def write_nothing() -> None:
     writes[0] = False
 
 
-def write_whole(path: str | Path, write: Callable[[Path], None]) -> None:
+def write_whole(
+    path: str | Path, write: Callable[[Path], None], keep_old: Path | None = None
+) -> None:
     """Let `write` fill a temporary file beside `path`, then move it into place.
 
     A crash or a full disk leaves the old file as it was: the new one appears whole or not at all.
@@ -73,6 +75,7 @@ def write_whole(path: str | Path, write: Callable[[Path], None]) -> None:
     Args:
         path: the file to create or replace; its folder is created.
         write: receives the path of the temporary file, which has the same suffixes.
+        keep_old: where the file goes that was there before.
     """
     if not writes[0]:
         return
@@ -84,6 +87,8 @@ def write_whole(path: str | Path, write: Callable[[Path], None]) -> None:
             write(temporary)
             with open(temporary, "rb+") as file:
                 os.fsync(file.fileno())
+            if keep_old is not None and path.is_file():
+                os.replace(path, keep_old)
             os.replace(temporary, path)
     except OSError as error:
         error.filename, error.filename2 = str(path), None  # the temporary one says nothing

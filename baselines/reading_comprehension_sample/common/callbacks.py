@@ -1,6 +1,7 @@
 """Score dev by the task's metric, keep the best weights, checkpoint: what happens between steps."""
 
 import math
+import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +9,8 @@ from dataclasses import dataclass
 import keras
 import tensorflow as tf
 
-from common.cluster import is_chief
+from common.cluster import is_chief, workers
+from common.errors import Preempted
 from common.files import append_json_line, write_json, write_json_lines, write_whole
 from common.generator import Generator
 from common.run_folder import Run, read_scores, scored_folder
@@ -192,10 +194,30 @@ class Checkpoint(keras.callbacks.Callback):
         self.run = run
         self.every = every
 
+    def on_train_begin(self, logs=None):
+        self.preempted = False
+        # One worker of several can't save alone: it ends at once, and all go on from the last.
+        if workers() == 1:
+            signal.signal(signal.SIGTERM, self.note_preemption)
+
+    def on_train_end(self, logs=None):
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    def note_preemption(self, number, frame):
+        """Remember that the process was told to end: machines that are lent give some seconds."""
+        self.preempted = True
+
     def on_train_batch_end(self, batch, logs=None):
         # The last step of an epoch is written after its scores, by `on_epoch_end`.
-        if self.run.position.updates % self.every == 0 and batch + 1 < self.params["steps"]:
-            self.run.save(self.model)
+        if batch + 1 < self.params["steps"]:
+            if self.preempted or self.run.position.updates % self.every == 0:
+                self.save()
 
     def on_epoch_end(self, epoch, logs=None):
+        self.save()
+
+    def save(self) -> None:
+        """Write the checkpoint, and end if the process was told to."""
         self.run.save(self.model)
+        if self.preempted:
+            raise Preempted

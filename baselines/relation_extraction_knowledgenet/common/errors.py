@@ -11,6 +11,10 @@ class InputError(Exception):
     """Something the participant can mend: the message says what, where and how."""
 
 
+class Preempted(Exception):
+    """The process was told to end, and its training is saved."""
+
+
 def command(main: Callable[[], None]) -> Callable[[], None]:
     """Turn the errors that a participant can mend into one sentence and exit code 1.
 
@@ -32,6 +36,8 @@ def command(main: Callable[[], None]) -> Callable[[], None]:
             part()
         except InputError as error:
             leave(f"error: {error}")
+        except Preempted:
+            print("told to end: all is saved; run the same command again to go on.")
         except KeyboardInterrupt:
             print("\ninterrupted: run the same command again to go on.", file=sys.stderr)
             sys.exit(130)

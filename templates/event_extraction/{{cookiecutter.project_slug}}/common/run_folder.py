@@ -74,7 +74,9 @@ class Run:
         if self.whole is not None:
             self.whole.begin()
         if self.new_config is not None:
-            for name in ("checkpoint.npz", "metrics.jsonl", "scores.json", "best.weights.h5"):
+            for path in (self.checkpoint, self.older_checkpoint):
+                delete(path)
+            for name in ("metrics.jsonl", "scores.json", "best.weights.h5"):
                 delete(self.folder / name)
             for folder in self.fold_folders():
                 delete(folder)
@@ -111,6 +113,11 @@ class Run:
     def checkpoint(self) -> Path:
         return self.folder / "checkpoint.npz"
 
+    @property
+    def older_checkpoint(self) -> Path:
+        """The checkpoint before the newest, for a disk that damages files."""
+        return self.folder / "older_checkpoint.npz"
+
     def save(self, model: keras.Model) -> None:
         """Write the checkpoint: weights, optimizer, seeds of dropout, sums of the losses."""
         arrays = {
@@ -123,7 +130,7 @@ class Run:
         def write(temporary: Path) -> None:
             np.savez(temporary, **arrays)
 
-        write_whole(self.checkpoint, write)
+        write_whole(self.checkpoint, write, keep_old=self.older_checkpoint)
 
     def restore(self, model: keras.Model) -> None:
         """Load the checkpoint, if there is one, into the model and into `position`.
@@ -148,20 +155,26 @@ class Run:
             write_json_lines(metrics, rows)
 
     def read_checkpoint(self, model: keras.Model) -> dict[str, np.ndarray]:
-        """Return the arrays of the checkpoint by name; empty: there is none.
+        """Return the arrays of the newest whole checkpoint by name; empty: there is none.
 
         Raises:
-            InputError: it is damaged, or of a model of another shape.
+            InputError: all are damaged, or the model has another shape.
         """
-        if not self.checkpoint.is_file():
+        arrays: dict[str, np.ndarray] = {}
+        damage = None
+        for path in (self.checkpoint, self.older_checkpoint):
+            if path.is_file() and not arrays:
+                try:
+                    with np.load(path) as saved:
+                        arrays = {name: saved[name] for name in saved.files}
+                except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+                    damage = f"{path} is damaged ({error})"
+        if damage and not arrays:
+            raise InputError(f"{damage}: delete it to begin the run anew.")
+        if damage:
+            print(f"warning: {damage}: going on from the one before.")
+        if not arrays:
             return {}
-        try:
-            with np.load(self.checkpoint) as saved:
-                arrays = {name: saved[name] for name in saved.files}
-        except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-            raise InputError(
-                f"{self.checkpoint} is damaged ({error}): delete it to begin the run anew."
-            ) from error
         shapes = [array.shape for name, array in arrays.items() if name.isdigit()]
         if shapes != [tuple(variable.shape) for variable in checkpoint_variables(model)]:
             raise InputError(
@@ -364,6 +377,7 @@ def finish_run(run: Run) -> list[dict]:
     }
     write_json(run.folder / "scores.json", scores)
     delete(run.checkpoint)
+    delete(run.older_checkpoint)
     return [record for _, record in read_json_lines(run.folder / "predictions" / "dev.jsonl")]
 
 
