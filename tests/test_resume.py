@@ -182,7 +182,7 @@ def test_a_run_that_is_told_to_end_saves_and_goes_on(project, whole, tmp_path):
     done = run(WORKER, project, plan, *asked, cwd=tmp_path)
     assert "told to end: all is saved" in done.stdout and "Traceback" not in done.stderr
     with np.load(project / "runs" / "told" / "checkpoint.npz") as saved:
-        assert saved["position/updates"] == 9
+        assert saved["position/updates"] == 10  # the step after the signal is a whole one
     run("train.py", *asked, cwd=project)
     assert_same_end(project / "runs" / "told", whole)
 
