@@ -67,10 +67,6 @@ BAD_COMMANDS = {
         "encoder = 'encoders/no_weights' can't be loaded",
     ),
     "no TPU": ("train.py --strategy tpu --buckets 1 --run_name new", "no TPU of this machine was"),
-    "no TPU of a name": (
-        "train.py --strategy tpu --tpu nowhere --buckets 1 --run_name new",
-        "no TPU nowhere was found",
-    ),
     "no cluster": (
         "train.py --strategy multi_worker --run_name new",
         "neither TF_CONFIG nor SLURM nor Kubernetes names several workers: start with launch.py",

@@ -120,6 +120,10 @@ def test_a_cluster_that_lost_a_worker_ends_like_an_uninterrupted_one(project, tm
     assert (folder / "checkpoint.npz").is_file()
     run(*start, "train.py", *killed, cwd=project)
     assert_same_end(folder, project / "runs" / "cluster")
+    predict = ["predict.py", "cluster", project / "sample" / "dev.jsonl"]
+    run(*start, *predict, tmp_path / "by_two.jsonl", cwd=project)
+    run(*predict, tmp_path / "by_one.jsonl", cwd=project)
+    assert (tmp_path / "by_two.jsonl").read_bytes() == (tmp_path / "by_one.jsonl").read_bytes()
 
 
 @pytest.fixture(scope="module")

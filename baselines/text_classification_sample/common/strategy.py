@@ -110,7 +110,7 @@ def connect_to_tpu(name: str) -> tf.distribute.Strategy:
     """
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver.connect(name or None)
-    except (ValueError, tf.errors.OpError) as error:
+    except (ValueError, OSError, tf.errors.OpError) as error:
         raise InputError(
             f"strategy = tpu, but no TPU {name or 'of this machine'} was found "
             f"({(str(error).splitlines() or ['no reason given'])[0].rstrip('.')}): start one, name "
