@@ -51,8 +51,7 @@ class Predictor:
     ) -> Iterator[tuple[int, object]]:
         """Yield the position of every example and what was decoded of its outputs.
 
-        Each worker predicts and decodes whole batches, the very ones that a lone worker would: its
-        numbers are the same to the last bit.
+        Each worker predicts and decodes whole batches, the very ones that a lone worker would.
 
         Args:
             generator: what to predict.
