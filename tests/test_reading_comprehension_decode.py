@@ -155,10 +155,11 @@ class Outputs:
     def __init__(self, scores):
         self.scores = scores
 
-    def batches(self, generator, progress):
+    def decode(self, generator, decode, progress):
         for start in range(0, len(self.scores), 2):
             positions = np.arange(start, min(start + 2, len(self.scores)))
-            yield positions, {"scores": self.scores[positions]}
+            results = decode(positions, {"scores": self.scores[positions]})
+            yield from zip(positions, results, strict=True)
 
 
 class Windows:
