@@ -20,7 +20,7 @@ demo: $(VENV)/installed
 test: $(VENV)/installed
 	$(BIN)/ruff check --no-cache .
 	$(BIN)/ruff format --no-cache --check .
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2
 
 # The tests with each supported TensorFlow, each in an environment of its own.
 test-all:

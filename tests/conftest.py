@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 ROOT = Path(__file__).resolve().parent.parent
 # Two workers share two cores: more threads would only wait for each other.
@@ -30,10 +30,25 @@ def use_template(name: str) -> Path:
     return project
 
 
-@pytest.hookimpl(tryfirst=True)  # before the groups are read
+# The longest first: the last to start decides when all have ended.
+LONGEST = ("test_replicas", "test_resume", "test_folds", "test_checks", "test_baselines")
+
+
+class ProjectScheduling(LoadScopeScheduling):
+    """Lets one worker run all tests of a module that share a first parameter, as a project is."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        test, _, parameters = nodeid.partition("[")
+        return f"{test.partition('::')[0]}[{parameters.rstrip(']').partition('-')[0]}]"
+
+
+def pytest_xdist_make_scheduler(config, log) -> ProjectScheduling:
+    """Share the tests among the workers: what a module makes for a project is made once."""
+    config.option.loadscopereorder = False  # in the order below, not the most tests first
+    return ProjectScheduling(config, log)
+
+
 def pytest_collection_modifyitems(items) -> None:
-    """Let one worker run all tests that share a project of a template: it is made once."""
-    for item in items:
-        project = getattr(item, "callspec", None) and item.callspec.params.get("project")
-        if project:
-            item.add_marker(pytest.mark.xdist_group(f"{item.module.__name__}-{project}"))
+    """Start with the longest modules."""
+    order = {name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: order.get(item.module.__name__.rpartition(".")[2], len(order)))

@@ -6,7 +6,7 @@ python check.py --tpu v5e:2x2            also compiles the training step for suc
 
 import functools
 
-from common.check_command import conclude, read_check_options
+from common.check_command import conclude, read_check_options, stop_at_errors
 from common.compile_checks import check_compilation
 from common.encoder import load_encoder, load_tokenizer
 from common.errors import command
@@ -42,6 +42,7 @@ def main() -> None:
         reach = measure_reach(examples, tokenizer, predicates, settings)
         print(describe_file(name, examples, reach))
         findings += find_reach_faults(name, reach)
+    stop_at_errors(findings)
 
     encoder = load_encoder(settings, tokenizer)
     model, _ = build_models(encoder, len(predicates), settings)

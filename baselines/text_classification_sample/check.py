@@ -6,7 +6,7 @@ python check.py --tpu v5e:2x2            also compiles the training step for suc
 
 import functools
 
-from common.check_command import conclude, read_check_options
+from common.check_command import conclude, read_check_options, stop_at_errors
 from common.compile_checks import check_compilation
 from common.encoder import load_encoder, load_tokenizer
 from common.errors import command
@@ -42,6 +42,7 @@ def main() -> None:
         tokens, cut = measure_tokens(examples, tokenizer, settings.max_length)
         print(describe_file(name, examples, labels, tokens, len(cut)))
         findings += find_cut_texts(name, examples, cut, settings.max_length)
+    stop_at_errors(findings)
 
     encoder = load_encoder(settings, tokenizer)
     model, inference_model = build_models(encoder, labels, settings)

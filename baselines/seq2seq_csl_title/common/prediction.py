@@ -25,11 +25,22 @@ class Predictor:
         self.models = list(models)
         self.strategy = strategy
         self.replicas = strategy.num_replicas_in_sync // workers()
-        # Keras's `predict` joins all batches into one array, which buckets of unlike length forbid.
-        self.forward = tf.function(self.run_replicas, reduce_retracing=True)
+        self.graphs = {}
 
-    def run_replicas(self, batch: dict):
-        """Return the outputs of every replica of this worker for one batch."""
+    def forward(self, batch: Batch) -> dict:
+        """Return the outputs of every replica of this worker for one batch.
+
+        Keras's `predict` joins all batches into one array, which buckets of unlike length forbid.
+        """
+        # A graph for each shape: one for all would round otherwise than one for known sizes, and
+        # the last bits would tell which shapes came first.
+        shape = tuple(array.shape for array in batch.values())
+        if shape not in self.graphs:
+            self.graphs[shape] = tf.function(self.run_replicas)
+        return self.graphs[shape](self.distribute(batch))
+
+    def run_replicas(self, batch: dict) -> dict:
+        """Run the models on every replica's rows of a batch."""
 
         def run(part: dict) -> dict:
             # Each its own inputs alone: Keras assigns a larger dict by position, and only warns.
@@ -78,7 +89,7 @@ class Predictor:
         """
         turn = slice(worker_number(), None, workers())
         dataset = generator.to_prediction_dataset(turn.start, turn.step)
-        names = {tensor.name for model in self.models for tensor in model.inputs}
+        names = sorted({tensor.name for model in self.models for tensor in model.inputs})
         bar = tqdm(
             generator.plan(None)[turn],
             desc=progress,
@@ -87,7 +98,7 @@ class Predictor:
             unit="batch",
         )
         for (examples, _), batch in zip(bar, dataset, strict=True):
-            outputs = self.forward(self.distribute({name: batch[name] for name in names}))
+            outputs = self.forward({name: batch[name] for name in names})
             yield (
                 examples,
                 {

@@ -18,6 +18,12 @@ def read_check_options(flags: list[str] | None = None) -> tuple[argparse.Namespa
     return parser.parse_known_args(flags)
 
 
+def stop_at_errors(findings: Sequence[Finding]) -> None:
+    """Conclude at once where the data has errors: a model would be tried on what must change."""
+    if any(finding.level == "error" for finding in findings):
+        conclude(findings)
+
+
 def conclude(findings: Sequence[Finding]) -> None:
     """Print what was found, and exit: 1 where something must be mended first, else 0."""
     print()
