@@ -22,6 +22,11 @@ VARIANTS = {
         "logical_devices": 2,
         "accumulation": 4,
     },
+    "two_replicas_recomputed": {
+        "strategy": "mirrored",
+        "logical_devices": 2,
+        "recompute": True,
+    },
 }
 # Several processes, on one machine here; they share nothing but what they tell each other.
 CLUSTERS = {

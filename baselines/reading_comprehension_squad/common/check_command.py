@@ -15,6 +15,8 @@ def read_check_options(flags: list[str] | None = None) -> tuple[argparse.Namespa
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--tpu", default="", metavar="TOPOLOGY")
+    parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--memory_trial", action="store_true")  # what --memory runs for each row
     return parser.parse_known_args(flags)
 
 

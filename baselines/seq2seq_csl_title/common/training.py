@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from common.cluster import is_chief
 from common.generator import Generator
+from common.recompute import recompute_layers
 from common.run_folder import Position
 
 
@@ -45,6 +46,7 @@ class TrainingModel(keras.Model):
         optimizer: keras.optimizers.Optimizer,
         accumulation: int = 1,
         compile_gradients: bool = False,
+        recompute: bool = False,
         **kwargs,
     ):
         """Configure the step.
@@ -53,11 +55,14 @@ class TrainingModel(keras.Model):
             optimizer: built here, so that a checkpoint finds all its variables.
             accumulation: micro-batches in one step: memory of one, gradient of all.
             compile_gradients: compile the gradient with XLA, once for each shape of a batch.
+            recompute: compute Transformer layers a second time instead of keeping their insides.
             **kwargs: as in `keras.Model.compile`.
         """
         # Only the gradient: XLA can't compile the sum over replicas on a CPU.
         super().compile(optimizer, jit_compile=False, **kwargs)
         optimizer.build(self.trainable_variables)
+        if recompute:
+            recompute_layers(self)
         self.accumulation = accumulation
         self.loss_means = [MeanLoss("loss")] + [
             MeanLoss(name) for name in self.output_names if len(self.output_names) > 1

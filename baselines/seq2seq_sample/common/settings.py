@@ -47,6 +47,7 @@ class CommonSettings(BaseSettings):
         "all_replicas", description="whether batch_size is shared by the replicas"
     )
     accumulation: int = Field(1, ge=1, description="micro-batches in one step, to save memory")
+    recompute: bool = Field(False, description="compute layers twice instead of keeping them")
     buckets: int = Field(12, ge=1, description="padded lengths; 1: one static shape, as on TPU")
     learning_rate: float = Field(1e-3, gt=0, description="peak rate of the encoder")
     head_learning_rate: float = Field(1e-3, gt=0, description="peak rate of all other layers")

@@ -66,7 +66,9 @@ def check_compilation(
     return find_tpu_faults(model, batches[0], settings, topology) if topology else []
 
 
-def build_as_trained(build: Callable[[], TrainingModel], settings: CommonSettings) -> TrainingModel:
+def build_as_trained(
+    build: Callable[[], TrainingModel], settings: CommonSettings, compile_gradients: bool = False
+) -> TrainingModel:
     """Return the model with the precision and the micro-batches of a training."""
     policy = keras.config.dtype_policy()
     keras.config.set_dtype_policy(settings.precision)
@@ -74,7 +76,7 @@ def build_as_trained(build: Callable[[], TrainingModel], settings: CommonSetting
         model = build()
     finally:
         keras.config.set_dtype_policy(policy)
-    model.compile(model.optimizer, settings.accumulation)
+    model.compile(model.optimizer, settings.accumulation, compile_gradients, settings.recompute)
     return model
 
 

@@ -2,14 +2,18 @@
 
 python check.py [--KEY VALUE ...]        exits 1 where something must be mended first
 python check.py --tpu v5e:2x2            also compiles the training step for such a TPU, without one
+python check.py --memory                 tries batch sizes: what fits, and how fast is it?
 """
 
 import functools
+
+import keras
 
 from common.check_command import conclude, read_check_options, stop_at_errors
 from common.compile_checks import check_compilation
 from common.encoder import load_encoder, load_tokenizer
 from common.errors import command
+from common.memory import measure_step, try_batch_sizes
 from common.model_checks import check_model, use_processor
 from common.settings import read_settings
 from task.checks import (
@@ -31,7 +35,12 @@ def main() -> None:
     """Check the files, then the model on one batch of them; print what was found."""
     options, flags = read_check_options()
     settings = read_settings(Settings, flags)
-    use_processor(settings.seed)
+    if options.memory:
+        try_batch_sizes(settings, flags)
+        return
+    if not options.memory_trial:
+        use_processor()
+    keras.utils.set_random_seed(settings.seed)
 
     files, labels = read_files(settings)
     train_examples = files[settings.train_file]
@@ -51,6 +60,9 @@ def main() -> None:
         train_examples, settings, tokenizer, labels, inputs, batch_size=settings.batch_size
     )
     build = functools.partial(build_compiled, tokenizer, labels, settings)
+    if options.memory_trial:
+        measure_step(build, generator, settings)
+        return
     faults = check_model(model, generator, build)
     if not faults:
         faults = check_compilation(build, generator, settings, options.tpu)

@@ -59,7 +59,9 @@ def train(
 
     with strategy.scope():
         optimizer = make_optimizer(settings, encoder, settings.epochs * len(train), rate_factor)
-        training_model.compile(optimizer, settings.accumulation, compile_gradients=settings.xla)
+        training_model.compile(
+            optimizer, settings.accumulation, settings.xla, recompute=settings.recompute
+        )
     run.begin()
     save_encoder(run.folder, encoder, tokenizer)
     # Without a prior they play no part, and runs on other data may join in an ensemble.

@@ -32,10 +32,9 @@ REPLICAS = 2
 BATCH_SIZE = 4 * REPLICAS
 
 
-def use_processor(seed: int) -> None:
+def use_processor() -> None:
     """Compute without graphics cards: exactly, and with two replicas on any machine."""
     tf.config.set_visible_devices([], "GPU")
-    keras.utils.set_random_seed(seed)
 
 
 def check_model(
@@ -245,7 +244,8 @@ def update_weights(
     build: Callable[[], TrainingModel], weights: list[np.ndarray], batch: Batch, replicas: int
 ) -> dict[str, np.ndarray]:
     """Return the weights by path after one update of a batch on so many replicas of a CPU."""
-    use_processor(seed=0)
+    use_processor()
+    keras.utils.set_random_seed(0)
     devices = tf.config.list_logical_devices(split_first_device(replicas))
     strategy = make_local_strategy("mirrored" if replicas > 1 else "single", devices)
     with strategy.scope():

@@ -61,7 +61,9 @@ def train(
 
     with strategy.scope():
         optimizer = make_optimizer(settings, encoder, settings.epochs * len(train), rate_factor)
-        training_model.compile(optimizer, settings.accumulation, compile_gradients=settings.xla)
+        training_model.compile(
+            optimizer, settings.accumulation, settings.xla, recompute=settings.recompute
+        )
     run.begin()
     save_encoder(run.folder, encoder, tokenizer)
     write_json(run.folder / "labels.json", asdict(labels))
