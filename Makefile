@@ -5,6 +5,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(abspath $(VENV))/bin
 DEMO = build/demo
+# Without what it asks for, which is gigabytes that its loop does not need.
+ORBIT = "templates/relation_extraction/{{cookiecutter.project_slug}}/requirements-orbit.txt"
 
 .PHONY: demo test test-all clean
 
@@ -32,6 +34,7 @@ $(VENV)/installed: pyproject.toml
 		'error: Python 3.11 or newer is needed: name one with make PYTHON=python3.12')"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --editable ".[dev]" $(if $(TENSORFLOW),"$(TENSORFLOW)")
+	$(BIN)/python -m pip install --no-deps -r $(ORBIT)
 	touch $@
 
 clean:

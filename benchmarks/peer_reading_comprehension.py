@@ -22,6 +22,7 @@ python benchmarks/peer_reading_comprehension.py --peer_python PEER/bin/python --
 
 import argparse
 import collections
+import hashlib
 import json
 import os
 import platform
@@ -32,6 +33,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -66,7 +68,7 @@ def parse_arguments() -> argparse.Namespace:
     add("--rounds", type=int, default=3)
     add("--steps", type=int, default=30, help="timed steps of each measurement")
     add("--measure", nargs="+", choices=MEASURES, default=MEASURES, help="what to measure now")
-    add("--our_run", help="name of a finished run of our project to score instead of a new one")
+    add("--shipped", action="store_true", help="ours: the project's scores.json, no new training")
     add("--part", choices=["peer", "peer_steps", "our_steps"], help="for the processes of a run")
     add("--padding", choices=["max_length", "grouped"], default="grouped")
     add("--output", type=Path, help="JSON file of the results")
@@ -412,9 +414,9 @@ def time_ours(arguments: argparse.Namespace) -> dict:
 
 
 def train_ours(arguments: argparse.Namespace) -> dict:
-    """Train and score our project as a participant would, or take a run that was trained so."""
-    if arguments.our_run:
-        return describe_run(arguments, runs_folder(arguments) / arguments.our_run)
+    """Train and score our project as a participant would, or take the scores it ships with."""
+    if arguments.shipped:
+        return describe_shipped(arguments)
     with tempfile.TemporaryDirectory(prefix="benchmark_", dir=runs_folder(arguments)) as folder:
         name = Path(folder).name
         train = ["train.py", "--run_name", name, "--shown_examples", "0", *our_flags(arguments)]
@@ -422,36 +424,42 @@ def train_ours(arguments: argparse.Namespace) -> dict:
         for command in (train, evaluate):
             done = [sys.executable, *command]
             subprocess.run(done, check=True, cwd=arguments.project, stdout=sys.stderr)
-        return describe_run(arguments, Path(folder))
+        return describe_scores(json.loads((Path(folder) / "scores.json").read_text("utf-8")))
 
 
-def describe_run(arguments: argparse.Namespace, folder: Path) -> dict:
-    """Return the scores of a run, which must have been trained with the settings of the peer."""
-    rows = read_records(folder / "metrics.jsonl")
-    scores, config = (
-        json.loads((folder / name).read_text(encoding="utf-8"))
-        for name in ("scores.json", "config.json")
-    )
-    flags = our_flags(arguments)
-    for flag, value in zip(flags[::2], flags[1::2], strict=True):
-        name = flag.removeprefix("--")
-        if name.endswith("_file"):
-            same = (arguments.project / config[name]).read_bytes() == Path(value).read_bytes()
-        else:
-            same = str(config[name]) == value
-        if not same:
-            sys.exit(f"error: {folder.name} was trained with {name} = {config[name]}, not {value}.")
+def describe_shipped(arguments: argparse.Namespace) -> dict:
+    """Return the scores that `baselines reproduce` wrote, if they are of this very comparison."""
+    scores = json.loads((arguments.project / "scores.json").read_text(encoding="utf-8"))
+    config = tomllib.loads((arguments.project / "config.toml").read_text(encoding="utf-8"))
+    asked = dict(zip(our_flags(arguments)[::2], our_flags(arguments)[1::2], strict=True))
+    pairs = {
+        name: (str(config[name]), asked[f"--{name}"])
+        for name in ("max_length", "window_overlap", "batch_size", "epochs", "learning_rate")
+    }
+    pairs["seed"] = (str(scores["seed"]), str(arguments.seed))
+    pairs["encoder"] = (scores["encoder_weights"], digest(arguments.encoder / "model.safetensors"))
+    for part in ("dev", "test"):
+        pairs[part] = (scores[part]["data_hash"], digest(arguments.data / f"{part}.jsonl"))
+    for name, (found, wanted) in pairs.items():
+        if found != wanted:
+            sys.exit(f"error: the shipped scores are of {name} = {found}, not {wanted}.")
+    return {"command": scores["command"], **describe_scores(scores)}
+
+
+def describe_scores(scores: dict) -> dict:
+    """Return what scores.json of a run says of this comparison."""
     return {
-        "epochs": [
-            {"epoch": row["epoch"], "loss": row["loss"], "dev": percent(row, "dev_")}
-            for row in rows
-        ],
         "minutes": scores["minutes"],
         "hardware": scores["hardware"],
         "best_epoch_of": scores["monitor"],
         **{part: percent(scores[part]) for part in ("dev", "test")},
-        **describe_versions("tensorflow", "keras"),
+        "versions": scores["versions"],
     }
+
+
+def digest(path: Path) -> str:
+    """Return the hash of a file as scores.json has it."""
+    return f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"
 
 
 def runs_folder(arguments: argparse.Namespace) -> Path:
@@ -461,9 +469,9 @@ def runs_folder(arguments: argparse.Namespace) -> Path:
     return folder
 
 
-def percent(scores: dict, prefix: str = "") -> dict:
+def percent(scores: dict) -> dict:
     """Return EM and F1 in percent."""
-    return {name: round(100 * scores[prefix + name], 2) for name in ("exact_match", "f1")}
+    return {name: round(100 * scores[name], 2) for name in ("exact_match", "f1")}
 
 
 # ---------------------------------------------------------------- results

@@ -36,6 +36,36 @@ FIGURES = (
         "KnowledgeNet test F1 of that peer after as many epochs, same encoder, one seed",
     ),
     (
+        "peer_reading_comprehension.json",
+        ("ours_to_stock", "median"),
+        "reading comprehension: seconds of an epoch, ours / the peer, padded as its recipe pads",
+    ),
+    (
+        "peer_reading_comprehension.json",
+        ("ours_to_grouped", "median"),
+        "the same, the peer's batches grouped by length",
+    ),
+    (
+        "peer_reading_comprehension.json",
+        ("peer", "test", "f1"),
+        "SQuAD test F1 of that peer, same encoder, epochs and windows, one seed",
+    ),
+    (
+        "peer_text_classification.json",
+        ("best", "test", "map"),
+        "SelQA test MAP of a PyTorch peer, same encoder and epochs, one seed",
+    ),
+    (
+        "recompute_memory.json",
+        ("memory_percent",),
+        "peak memory of a training step with `recompute`, in percent of without, 12 layers",
+    ),
+    (
+        "recompute_memory.json",
+        ("times_as_long",),
+        "how many times as long that step takes",
+    ),
+    (
         "generation_speed.json",
         ("cached_to_uncached",),
         "text generation: tokens a second, cached / uncached, 64 tokens",

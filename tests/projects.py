@@ -1,6 +1,7 @@
 """Bake projects for the tests, and run their scripts in processes of their own."""
 
 import importlib
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -14,6 +15,9 @@ from generator.bake import LEFTOVERS, bake
 TEMPLATES = sorted(path.parent.name for path in ROOT.glob("templates/*/cookiecutter.json"))
 # What each task brings to the tests of all: its records, its settings, what can be wrong with both.
 CASES = {name: importlib.import_module(f"cases.{name}") for name in TEMPLATES}
+
+HAS_ORBIT = importlib.util.find_spec("orbit") is not None
+NO_ORBIT = "Orbit is absent: pip install --no-deps -r requirements-orbit.txt of a template"
 
 # A model that trains in seconds.
 SMALL = {

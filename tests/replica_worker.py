@@ -1,8 +1,8 @@
 """Run a project's train.py under observation: python replica_worker.py PROJECT PLAN [FLAGS]
 
 PLAN is a JSON file: "record": a .npz file that receives what was observed; "kill_at": the update
-after which the process kills itself; "kill_in_scoring": the update whose scoring it does not
-survive.
+after which the process kills itself, or "end_at": tells itself to end; "kill_worker": the worker of
+a cluster that does; "kill_in_scoring": the update whose scoring it does not survive.
 """
 
 import collections
@@ -44,7 +44,7 @@ class KillAt(keras.callbacks.Callback):
         mine = plan.get("kill_worker", 0) == cluster.worker_number()
         if mine and self.run.position.updates == plan.get("kill_at"):
             die()
-        if self.run.position.updates == plan.get("end_at"):
+        if mine and self.run.position.updates == plan.get("end_at"):
             os.kill(os.getpid(), signal.SIGTERM)
 
 
@@ -123,11 +123,32 @@ def predict(evaluator: Evaluator) -> dict[str, np.ndarray]:
     return arrays
 
 
-def observe(model, generator, position, epochs, callbacks) -> None:
-    """Do what `fit` does, and write down what happened."""
+def call_from_orbit(own: list[keras.callbacks.Callback]) -> None:
+    """Let Orbit's loop call what Keras's would: before some steps, and after them."""
+    from common import orbit_loop
+
+    begin, after = orbit_loop.Trainer.train_loop_begin, orbit_loop.Training.after_steps
+
+    def observed_begin(trainer):
+        for callback in own:
+            callback.on_epoch_begin(trainer.position.epoch)
+        begin(trainer)
+
+    def observed_after(training, losses):
+        after(training, losses)
+        for callback in own:
+            callback.on_train_batch_end(training.position.step)
+
+    orbit_loop.Trainer.train_loop_begin = observed_begin
+    orbit_loop.Training.after_steps = observed_after
+
+
+def observe(settings, model, generator, run, callbacks) -> None:
+    """Do what the loop does, and write down what happened."""
     evaluator = next(callback for callback in callbacks if isinstance(callback, Evaluator))
+    own, position = [], run.position
     if "kill_at" in plan or "end_at" in plan:
-        callbacks = [*callbacks, KillAt(evaluator.run)]
+        own.append(KillAt(evaluator.run))
     if "kill_in_scoring" in plan:
         score = evaluator.evaluate
 
@@ -137,12 +158,15 @@ def observe(model, generator, position, epochs, callbacks) -> None:
             return score()
 
         evaluator.evaluate = evaluate
-    if "record" not in plan:
-        fit(model, generator, position, epochs, callbacks)
+    arrays = probe = None
+    if "record" in plan:
+        arrays, probe, epochs = predict(evaluator), Probe(model, generator), settings.epochs
+        own.append(EpochCounter(probe))
+    if settings.loop == "orbit":
+        call_from_orbit(own)
+    run_loop(settings, model, generator, run, [*callbacks, *own])
+    if probe is None:
         return
-    arrays = predict(evaluator)
-    probe = Probe(model, generator)
-    fit(model, generator, position, epochs, [EpochCounter(probe), *callbacks])
     untouched = all(np.array_equal(fed, copy) for fed, copy in probe.fed)
     wanted = {epoch: count_rows(generator.batches(epoch)) for epoch in range(epochs)}
     own = {epoch: count_rows(probe.consumed[epoch]) for epoch in wanted}
@@ -167,5 +191,5 @@ def observe(model, generator, position, epochs, callbacks) -> None:
     )
 
 
-fit, training.fit = training.fit, observe
+run_loop, training.run_loop = training.run_loop, observe
 train.main()

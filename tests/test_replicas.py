@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import ROOT
-from projects import TEMPLATES, bake_project, flags, run, shorten, template_of
+from projects import HAS_ORBIT, NO_ORBIT, TEMPLATES, bake_project, flags, run, shorten, template_of
 
 WORKER = ROOT / "tests" / "replica_worker.py"
 EXAMPLES, BATCH = 101, 32  # 4 steps an epoch; the last batch has 5 examples
@@ -33,9 +33,14 @@ CLUSTERS = {
     "two_workers": {"strategy": "multi_worker"},
     "two_workers_of_two": {"strategy": "multi_worker", "logical_devices": 2, "accumulation": 4},
 }
+# Orbit's loop on one device and on several, in loops of another length than an epoch.
+ORBIT = {
+    f"{name}_orbit": {**{**VARIANTS, **CLUSTERS}[name], "loop": "orbit", "steps_per_loop": 3}
+    for name in ("one_replica", "two_replicas_accumulated", "two_workers", "two_workers_of_two")
+}
 # All tasks share the code of clusters: these two differ the most in what they predict.
 IN_CLUSTERS = ("relation_extraction", "seq2seq")
-NAMES = [*VARIANTS, *CLUSTERS]
+NAMES = [*VARIANTS, *CLUSTERS, *ORBIT]
 
 
 @pytest.fixture(scope="module", params=TEMPLATES)
@@ -50,7 +55,8 @@ def trainings(project, tmp_path_factory) -> dict[str, tuple[dict, list[dict]]]:
     """What each variant left: the arrays that the worker recorded, the rows of metrics.jsonl."""
     folder, results = tmp_path_factory.mktemp("records"), {}
     in_clusters = template_of(project) in IN_CLUSTERS
-    for name, settings in {**VARIANTS, **(CLUSTERS if in_clusters else {})}.items():
+    orbit = ORBIT if HAS_ORBIT else {}
+    for name, settings in {**VARIANTS, **(CLUSTERS | orbit if in_clusters else {})}.items():
         plan = folder / f"{name}.json"
         plan.write_text(json.dumps({"record": str(folder / f"{name}.npz")}), encoding="utf-8")
         asked = {
@@ -62,7 +68,7 @@ def trainings(project, tmp_path_factory) -> dict[str, tuple[dict, list[dict]]]:
             "clip_norm": 0.05,
             **settings,
         }
-        start = [project / "launch.py", "--workers", "2"] if name in CLUSTERS else []
+        start = [project / "launch.py", "--workers", "2"] if "workers" in name else []
         run(*start, WORKER, project, plan, *flags(project, **asked), cwd=folder)
         rows = (project / "runs" / name / "metrics.jsonl").read_text(encoding="utf-8")
         with np.load(folder / f"{name}.npz") as record:
@@ -74,7 +80,11 @@ def trainings(project, tmp_path_factory) -> dict[str, tuple[dict, list[dict]]]:
 def name(request, trainings) -> str:
     """The name of a variant that this project was trained in."""
     if request.param not in trainings:
-        pytest.skip(f"clusters are tried with {' and '.join(IN_CLUSTERS)}")
+        pytest.skip(
+            NO_ORBIT
+            if "orbit" in request.param and not HAS_ORBIT
+            else f"clusters and Orbit are tried with {' and '.join(IN_CLUSTERS)}"
+        )
     return request.param
 
 

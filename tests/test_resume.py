@@ -3,6 +3,9 @@
 import json
 import shutil
 import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import h5py
@@ -10,7 +13,7 @@ import numpy as np
 import pytest
 from conftest import ROOT
 from project_process import ProjectProcess
-from projects import TEMPLATES, bake_project, flags, run, shorten, template_of
+from projects import HAS_ORBIT, NO_ORBIT, TEMPLATES, bake_project, flags, run, shorten, template_of
 
 WORKER = ROOT / "tests" / "replica_worker.py"
 STEPS = 6  # an epoch: 90 examples in batches of 16, the last of 10
@@ -102,28 +105,114 @@ def assert_same_end(folder: Path, whole: Path) -> None:
     assert not (folder / "checkpoint.npz").exists()
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
-def test_a_cluster_that_lost_a_worker_ends_like_an_uninterrupted_one(project, tmp_path):
+@pytest.fixture(scope="module", params=["fit", "orbit"])
+def cluster(request, project) -> tuple[str, dict, Path]:
+    """A loop, the settings of two workers with it, the folder of their uninterrupted run."""
     if template_of(project) != "relation_extraction":
         pytest.skip("all tasks share the code of clusters: one of them shows it")
-    plan = tmp_path / "plan.json"
-    plan.write_text(json.dumps({"kill_at": 10, "kill_worker": 1}), encoding="utf-8")
+    if request.param == "orbit" and not HAS_ORBIT:
+        pytest.skip(NO_ORBIT)
     settings = {**SETTINGS, "strategy": "multi_worker", "checkpoint_steps": 4}
-    whole, killed = (flags(project, run_name=n, **settings) for n in ("cluster", "lost_worker"))
+    if request.param == "orbit":
+        settings |= {"loop": "orbit", "steps_per_loop": 2}
+    name = f"cluster_{request.param}"
+    asked = flags(project, run_name=name, **settings)
+    run("launch.py", "--workers", "2", "train.py", *asked, cwd=project)
+    return request.param, settings, project / "runs" / name
+
+
+def end_second_worker(project: Path, plan: dict, folder: Path, name: str, settings: dict) -> tuple:
+    """Start a cluster whose second worker ends at update 10; return what it left, and how to go on.
+
+    Update 10 is in the middle of the second epoch.
+    """
+    path = folder / "plan.json"
+    path.write_text(json.dumps({**plan, "kill_worker": 1}), encoding="utf-8")
     start = [project / "launch.py", "--workers", "2"]
-    run(*start, "train.py", *whole, cwd=project)
-    dead = run(*start, WORKER, project, plan, *killed, cwd=tmp_path, check=False)
-    assert dead.returncode == 128 + signal.SIGKILL, f"{dead.stdout}\n{dead.stderr}"
-    assert "worker 1 ended with exit code 137: ending all" in dead.stderr
-    assert "Traceback" not in dead.stdout
-    folder = project / "runs" / "lost_worker"
-    assert (folder / "checkpoint.npz").is_file()
-    run(*start, "train.py", *killed, cwd=project)
-    assert_same_end(folder, project / "runs" / "cluster")
-    predict = ["predict.py", "cluster", project / "sample" / "dev.jsonl"]
-    run(*start, *predict, tmp_path / "by_two.jsonl", cwd=project)
+    asked = flags(project, run_name=name, **settings)
+    done = run(*start, WORKER, project, path, *asked, cwd=folder, check=False)
+    assert "Traceback" not in done.stdout, done.stdout
+    return done, [*start, "train.py", *asked]
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
+def test_a_cluster_that_lost_a_worker_ends_like_an_uninterrupted_one(project, cluster, tmp_path):
+    loop, settings, whole = cluster
+    name = f"lost_{loop}"
+    done, again = end_second_worker(project, {"kill_at": 10}, tmp_path, name, settings)
+    assert done.returncode == 128 + signal.SIGKILL, f"{done.stdout}\n{done.stderr}"
+    assert "worker 1 ended with exit code 137: ending all" in done.stderr
+    folder = project / "runs" / name
+    assert any(folder.glob("checkpoint*"))
+    run(*again, cwd=project)
+    assert_same_end(folder, whole)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no signals")
+def test_a_cluster_that_is_told_to_end_goes_on_where_it_was(project, cluster, tmp_path):
+    loop, settings, whole = cluster
+    name = f"told_{loop}"
+    done, again = end_second_worker(project, {"end_at": 10}, tmp_path, name, settings)
+    folder = project / "runs" / name
+    if loop == "orbit":  # all save, whichever was told
+        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+        assert "told to end: all is saved" in done.stdout
+        assert (folder / "checkpoints" / "ckpt-12.index").is_file()
+    else:  # one can't save alone: all go on from the last checkpoint
+        assert done.returncode == 128 + signal.SIGTERM, f"{done.stdout}\n{done.stderr}"
+    run(*again, cwd=project)
+    assert_same_end(folder, whole)
+
+
+def test_two_workers_predict_what_one_does(project, cluster, tmp_path):
+    if cluster[0] != "fit":
+        pytest.skip("which loop trained makes no difference to predictions")
+    predict = ["predict.py", cluster[2].name, project / "sample" / "dev.jsonl"]
+    run("launch.py", "--workers", "2", *predict, tmp_path / "by_two.jsonl", cwd=project)
     run(*predict, tmp_path / "by_one.jsonl", cwd=project)
     assert (tmp_path / "by_two.jsonl").read_bytes() == (tmp_path / "by_one.jsonl").read_bytes()
+
+
+@pytest.mark.skipif(not HAS_ORBIT, reason=NO_ORBIT)
+def test_one_process_trains_and_another_scores(project, whole):
+    if template_of(project) != TEMPLATES[-1]:
+        pytest.skip("all tasks share the code of Orbit's loop: one of them shows it")
+    jobs = {"loop": "orbit", "steps_per_loop": 3, "run_name": "two_jobs"}
+    asked = flags(project, **SETTINGS, **jobs)
+    scoring = subprocess.Popen(
+        [sys.executable, "train.py", *asked, "--orbit_job", "evaluate"],
+        cwd=project,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    folder = project / "runs" / "two_jobs"
+    while not (folder / "checkpoints").is_dir() and scoring.poll() is None:
+        time.sleep(0.1)
+    done = run("train.py", *asked, "--orbit_job", "train", cwd=project)
+    assert "all steps are trained" in done.stdout
+    out, _ = scoring.communicate(timeout=300)
+    assert scoring.returncode == 0 and "Traceback" not in out, out
+    steps = [row["step"] for row in rows(folder)]
+    assert steps[-1] == 3 * STEPS and set(steps) <= {STEPS, 2 * STEPS, 3 * STEPS}
+    last, expected = rows(folder)[-1], rows(whole)[-1]
+    assert last == pytest.approx(expected, rel=1e-6)
+    scores = json.loads((folder / "scores.json").read_text(encoding="utf-8"))
+    assert "finished" in scores and not (folder / "checkpoints").exists()
+
+
+@pytest.mark.skipif(not HAS_ORBIT, reason=NO_ORBIT)
+def test_orbit_passes_over_a_torn_checkpoint(project, whole, tmp_path):
+    if template_of(project) != TEMPLATES[-1]:
+        pytest.skip("all tasks share the code of Orbit's loop: one of them shows it")
+    orbit = {"loop": "orbit", "steps_per_loop": 2, "checkpoint_steps": 2}
+    kill(project, "torn_orbit", tmp_path, {"kill_at": 8}, **orbit)
+    folder = whole.with_name("torn_orbit")
+    for part in (folder / "checkpoints").glob("ckpt-6*"):
+        part.write_bytes(part.read_bytes()[: part.stat().st_size // 2])
+    done = run("train.py", *flags(project, run_name="torn_orbit", **SETTINGS, **orbit), cwd=project)
+    assert "ckpt-6 is damaged" in done.stdout and "going on from the one before" in done.stdout
+    assert_same_end(folder, whole)
 
 
 @pytest.fixture(scope="module")

@@ -107,6 +107,19 @@ def test_settings_of_a_run_come_back_whatever_the_file_says(config):
     assert common_settings.saved_settings(Settings, stored) == settings
 
 
+def test_without_orbit_its_loop_explains_itself(config, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(InputError, match="pip install --no-deps -r requirements-orbit.txt"):
+        common_settings.read_settings(Settings, ["--loop", "orbit"])
+
+
+@pytest.mark.parametrize("others", [[], ["--loop", "orbit", "--folds", "3"]])
+def test_a_job_of_orbit_wants_orbit_and_one_training(config, monkeypatch, others):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
+    with pytest.raises(InputError, match="orbit_job = train is one of two processes"):
+        common_settings.read_settings(Settings, ["--orbit_job", "train", *others])
+
+
 def test_with_tpu_the_project_can_start(tmp_path):
     """What the prompt for the devices offers must be a valid file."""
     answers = {"strategy": "tpu", "project_slug": "on_tpu"}

@@ -8,11 +8,11 @@ import tensorflow as tf
 from common.callbacks import Checkpoint, Evaluation, Evaluator, PositionCounter
 from common.encoder import load_encoder, load_tokenizer, save_encoder
 from common.files import write_json
+from common.loops import run_loop
 from common.optimizers import make_optimizer
 from common.prediction import Predictor
 from common.run_folder import Run, circumstances
 from common.strategy import scale_to_replicas
-from common.training import fit
 from task.data import Example, collect_predicates, make_generator
 from task.decode import predict_triples
 from task.evaluation import evaluate
@@ -77,4 +77,4 @@ def train(
         Evaluator(run, score_dev, inference_model, "f1", circumstances(settings), train, settings),
         Checkpoint(run, settings.checkpoint_steps),
     ]
-    fit(training_model, train, run.position, settings.epochs, callbacks)
+    run_loop(settings, training_model, train, run, callbacks)

@@ -10,7 +10,7 @@ import keras
 import tensorflow as tf
 
 from common.cluster import is_chief, workers
-from common.errors import Preempted
+from common.errors import EndedWell
 from common.files import append_json_line, write_json, write_json_lines, write_whole
 from common.generator import Generator
 from common.run_folder import Run, read_scores, scored_folder
@@ -220,4 +220,4 @@ class Checkpoint(keras.callbacks.Callback):
         """Write the checkpoint, and end if the process was told to."""
         self.run.save(self.model)
         if self.preempted:
-            raise Preempted
+            raise EndedWell("told to end: all is saved; run the same command again to go on.")

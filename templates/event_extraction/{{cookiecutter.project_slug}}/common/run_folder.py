@@ -31,7 +31,10 @@ from common.files import (
 from common.settings import PROJECT, CommonSettings, project_path
 
 # Settings that may change between an interruption and its resumption: none changes a weight.
-FREE_SETTINGS = {"overwrite", "shown_examples", "checkpoint_steps", "run_name", "test_file"}
+FREE_SETTINGS = {
+    *("overwrite", "shown_examples", "run_name", "test_file"),
+    *("checkpoint_steps", "kept_checkpoints", "orbit_job", "steps_per_loop"),
+}
 
 
 @dataclass
@@ -74,7 +77,7 @@ class Run:
         if self.whole is not None:
             self.whole.begin()
         if self.new_config is not None:
-            for path in (self.checkpoint, self.older_checkpoint):
+            for path in (self.checkpoint, self.older_checkpoint, self.checkpoints):
                 delete(path)
             for name in ("metrics.jsonl", "scores.json", "best.weights.h5"):
                 delete(self.folder / name)
@@ -118,6 +121,11 @@ class Run:
         """The checkpoint before the newest, for a disk that damages files."""
         return self.folder / "older_checkpoint.npz"
 
+    @property
+    def checkpoints(self) -> Path:
+        """The folder of Orbit's checkpoints."""
+        return self.folder / "checkpoints"
+
     def save(self, model: keras.Model) -> None:
         """Write the checkpoint: weights, optimizer, seeds of dropout, sums of the losses."""
         arrays = {
@@ -147,9 +155,12 @@ class Run:
             setattr(self.position, name, share(arrays.get(f"position/{name}")).item())
         for index, variable in enumerate(checkpoint_variables(model)):
             variable.assign(share(arrays.get(f"{index:05}")))
+        self.forget_later_rows()
+
+    def forget_later_rows(self) -> None:
+        """Drop the scorings after the checkpoint: they will be made, and written, again."""
         metrics = self.folder / "metrics.jsonl"
         if metrics.is_file():
-            # Rows after the checkpoint will be measured, and written, again.
             with jsonlines.open(metrics) as reader:
                 rows = [row for row in reader if row["step"] <= self.position.updates]
             write_json_lines(metrics, rows)
@@ -368,7 +379,7 @@ def describe_hardware() -> str:
 
 
 def finish_run(run: Run) -> list[dict]:
-    """Mark a run as finished and return its dev predictions; its checkpoint is not needed again."""
+    """Mark a run as finished and return its dev predictions; its checkpoints are needed no more."""
     scores = read_scores(run.folder)
     scores |= {
         "epochs": run.position.epoch,
@@ -376,8 +387,8 @@ def finish_run(run: Run) -> list[dict]:
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     write_json(run.folder / "scores.json", scores)
-    delete(run.checkpoint)
-    delete(run.older_checkpoint)
+    for path in (run.checkpoint, run.older_checkpoint, run.checkpoints):
+        delete(path)
     return [record for _, record in read_json_lines(run.folder / "predictions" / "dev.jsonl")]
 
 

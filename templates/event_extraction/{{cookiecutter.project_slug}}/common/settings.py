@@ -1,6 +1,7 @@
 """Settings: config.toml, overridden by flags; all is checked and unknown keys are refused."""
 
 import difflib
+import importlib.util
 import re
 import sys
 from pathlib import Path
@@ -68,6 +69,14 @@ class CommonSettings(BaseSettings):
     shown_examples: int = Field(2, ge=0, description="dev records printed with each score")
     checkpoint_steps: int = Field(200, ge=1, description="steps between two checkpoints")
 
+    # loop
+    loop: Literal["fit", "orbit"] = Field("fit", description="Keras's loop, or Orbit's")
+    steps_per_loop: int = Field(20, ge=1, description="steps in one TensorFlow loop of Orbit")
+    kept_checkpoints: int = Field(3, ge=1, description="checkpoints that Orbit leaves")
+    orbit_job: Literal["train_and_evaluate", "train", "evaluate"] = Field(
+        "train_and_evaluate", description="what this process does of an Orbit training"
+    )
+
     # hardware
     strategy: Literal["auto", "single", "mirrored", "multi_worker", "tpu"] = Field(
         "auto", description="which devices train"
@@ -96,6 +105,16 @@ class CommonSettings(BaseSettings):
         if self.folds == 1:
             raise ValueError(
                 "folds = 1 leaves nothing to train on: set folds to 2 or more, or to 0"
+            )
+        if self.loop == "orbit" and importlib.util.find_spec("orbit") is None:
+            raise ValueError(
+                "loop = orbit needs Orbit: pip install --no-deps -r requirements-orbit.txt, or set "
+                "loop = fit"
+            )
+        if self.orbit_job != "train_and_evaluate" and (self.loop == "fit" or self.folds):
+            raise ValueError(
+                f"orbit_job = {self.orbit_job} is one of two processes of an Orbit training: set "
+                "loop = orbit, and folds = 0"
             )
         if self.strategy == "tpu" and self.buckets != 1:
             raise ValueError(

@@ -8,11 +8,11 @@ import tensorflow as tf
 from common.callbacks import Checkpoint, Evaluation, Evaluator, PositionCounter
 from common.encoder import load_encoder, load_tokenizer, save_encoder
 from common.files import write_json
+from common.loops import run_loop
 from common.optimizers import make_optimizer
 from common.prediction import Predictor
 from common.run_folder import Run, circumstances
 from common.strategy import scale_to_replicas
-from common.training import fit
 from task.data import Example, collect_schema, make_generator, schema_to_dict
 from task.decode import predict_events
 from task.evaluation import evaluate
@@ -79,4 +79,4 @@ def train(
         Evaluator(run, score_dev, inference_model, monitor, facts, train, settings),
         Checkpoint(run, settings.checkpoint_steps),
     ]
-    fit(training_model, train, run.position, settings.epochs, callbacks)
+    run_loop(settings, training_model, train, run, callbacks)

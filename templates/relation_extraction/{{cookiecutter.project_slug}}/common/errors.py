@@ -11,8 +11,8 @@ class InputError(Exception):
     """Something the participant can mend: the message says what, where and how."""
 
 
-class Preempted(Exception):
-    """The process was told to end, and its training is saved."""
+class EndedWell(Exception):
+    """The process ends before it is done, and nothing is wrong: the message says why."""
 
 
 def command(main: Callable[[], None]) -> Callable[[], None]:
@@ -36,8 +36,9 @@ def command(main: Callable[[], None]) -> Callable[[], None]:
             part()
         except InputError as error:
             leave(f"error: {error}")
-        except Preempted:
-            print("told to end: all is saved; run the same command again to go on.")
+        except EndedWell as end:
+            part()
+            print(end)
         except KeyboardInterrupt:
             print("\ninterrupted: run the same command again to go on.", file=sys.stderr)
             sys.exit(130)

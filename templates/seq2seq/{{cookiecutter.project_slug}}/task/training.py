@@ -11,11 +11,11 @@ from tokenizers import Tokenizer
 from common.callbacks import Checkpoint, Evaluation, Evaluator, PositionCounter
 from common.encoder import save_encoder
 from common.files import write_json
+from common.loops import run_loop
 from common.optimizers import make_optimizer
 from common.prediction import Predictor
 from common.run_folder import Run, circumstances
 from common.strategy import scale_to_replicas
-from common.training import fit
 from task.data import Example, PairGenerator, SourceGenerator, all_texts
 from task.decode import predict_texts
 from task.evaluation import evaluate
@@ -110,4 +110,4 @@ def train(
         Evaluator(run, score_dev, inference_model, settings.metric, facts, train, settings),
         Checkpoint(run, settings.checkpoint_steps),
     ]
-    fit(training_model, train, run.position, settings.epochs, callbacks)
+    run_loop(settings, training_model, train, run, callbacks)
