@@ -1,4 +1,4 @@
-"""Start the workers of a cluster as processes of this machine, and end all when one dies."""
+"""Start a cluster as processes of this machine, and end all when one dies that is needed."""
 
 import json
 import os
@@ -8,41 +8,100 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 # A worker that is told to end writes its checkpoint first.
 PATIENCE_SECONDS = 30
 
 
-def launch(command: Sequence[str], workers: int) -> int:
-    """Run a command in several processes; each line they print begins with the worker's number.
+@dataclass
+class Member:
+    """One process of a cluster.
+
+    Attributes:
+        role: as TF_CONFIG calls it.
+        index: among those of its role.
+        label: what each of its lines begins with.
+        process: that runs now.
+    """
+
+    role: str
+    index: int
+    label: str
+    process: subprocess.Popen | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.role} {self.index}"
+
+
+def launch(command: Sequence[str], workers: int, servers: int = 0) -> int:
+    """Run a command in several processes; each line they print begins with the process's name.
 
     Args:
         command: a script and what follows it.
-        workers: processes.
+        workers: processes that train.
+        servers: processes that hold the weights, besides a chief; 0: all workers are equal, and
+            hold them all.
 
     Returns:
         The exit code of the first that failed, or 0.
     """
-    addresses = [f"localhost:{port}" for port in free_ports(workers)]
-    processes = [start(command, addresses, index) for index in range(workers)]
-    ended: queue.Queue[int] = queue.Queue()
-    for index, process in enumerate(processes):
-        threading.Thread(target=watch, args=(index, process, ended), daemon=True).start()
-    code = 0
+    counts = {"chief": 1, "worker": workers, "ps": servers} if servers else {"worker": workers}
+    members = [
+        Member(role, index, f"{role} {index}" if servers else str(index))
+        for role, count in counts.items()
+        for index in range(count)
+    ]
+    ports = free_ports(len(members))
+    cluster = {role: [] for role in counts}
+    for member, port in zip(members, ports, strict=True):
+        cluster[member.role].append(f"localhost:{port}")
+    ended: queue.Queue[Member] = queue.Queue()
+    for member in members:
+        start(member, command, cluster, ended)
+    # A scheduler ends this process alone: without it nobody would end the others.
+    signal.signal(signal.SIGTERM, lambda *_: end_all(members, signal.SIGTERM))
     try:
-        for _ in processes:
-            index = ended.get()
-            failed = processes[index].returncode
-            if failed and not code:
-                code = failed if failed > 0 else 128 - failed
-                print(f"worker {index} ended with exit code {code}: ending all", file=sys.stderr)
-                end_all(processes, signal.SIGTERM)
+        return wait_for_all(members, ended, lambda member: start(member, command, cluster, ended))
     except KeyboardInterrupt:
-        end_all(processes, signal.SIGINT)
-        code = 130
-    return code
+        end_all(members, signal.SIGINT)
+        return 130
+
+
+def wait_for_all(
+    members: Sequence[Member], ended: queue.Queue, restart: Callable[[Member], None]
+) -> int:
+    """Return the exit code of the first process that failed, or 0, when all have ended.
+
+    Args:
+        members: that run.
+        ended: receives each as it ends.
+        restart: starts a member again: a worker that others can do without for a while.
+    """
+    chief = next((member for member in members if member.role == "chief"), None)
+    code, running = None, len(members)
+    while running:
+        member = ended.get()
+        status = member.process.returncode
+        if code is None and chief and status and member.role == "worker":
+            print(f"{member.name} ended with exit code {exit_code(status)}: starting it again")
+            restart(member)
+            continue
+        running -= 1
+        if code is None and (status or member is chief):
+            code = exit_code(status)
+            if status:
+                print(f"{member.name} ended with exit code {code}: ending all", file=sys.stderr)
+            end_all(members, signal.SIGTERM)
+    return code or 0
+
+
+def exit_code(status: int) -> int:
+    """Return the exit code as a shell counts it: 128 + the signal that ended a process."""
+    return status if status >= 0 else 128 - status
 
 
 def free_ports(count: int) -> list[int]:
@@ -56,37 +115,38 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
-def start(command: Sequence[str], addresses: list[str], index: int) -> subprocess.Popen:
-    """Start one worker."""
-    cluster = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
-    return subprocess.Popen(
+def start(member: Member, command: Sequence[str], cluster: dict, ended: queue.Queue) -> None:
+    """Start one process of a cluster."""
+    config = {"cluster": cluster, "task": {"type": member.role, "index": member.index}}
+    member.process = subprocess.Popen(
         [sys.executable, "-u", *command],
-        env={**os.environ, "TF_CONFIG": json.dumps(cluster)},
+        env={**os.environ, "TF_CONFIG": json.dumps(config)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     )
+    threading.Thread(target=watch, args=(member, ended), daemon=True).start()
 
 
-def watch(index: int, process: subprocess.Popen, ended: queue.Queue) -> None:
-    """Pass on what a worker prints, line by line, and note its end."""
-    for line in process.stdout:
-        # Whole lines, in one call: those of other workers do not fall between.
-        sys.stdout.buffer.write(b"[%d] %s" % (index, line))
+def watch(member: Member, ended: queue.Queue) -> None:
+    """Pass on what a process prints, line by line, and note its end."""
+    for line in member.process.stdout:
+        # Whole lines, in one call: those of other processes do not fall between.
+        sys.stdout.buffer.write(b"[%s] %s" % (member.label.encode(), line))
         sys.stdout.buffer.flush()
-    process.wait()
-    ended.put(index)
+    member.process.wait()
+    ended.put(member)
 
 
-def end_all(processes: Sequence[subprocess.Popen], how: signal.Signals) -> None:
-    """Tell all workers to end; kill those that do not."""
-    for process in processes:
-        if process.poll() is None:
-            process.send_signal(how)
-    for process in processes:
+def end_all(members: Sequence[Member], how: signal.Signals) -> None:
+    """Tell all processes to end; kill those that do not."""
+    for member in members:
+        if member.process.poll() is None:
+            member.process.send_signal(how)
+    for member in members:
         try:
-            process.wait(PATIENCE_SECONDS)
+            member.process.wait(PATIENCE_SECONDS)
         except subprocess.TimeoutExpired:
-            process.kill()
+            member.process.kill()
 
 
 def find_script(name: str) -> str:

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 import keras
 import tensorflow as tf
 
-from common.cluster import is_chief, workers
+from common.cluster import gather, is_chief, workers
 from common.errors import EndedWell
 from common.files import append_json_line, write_json, write_json_lines, write_whole
 from common.generator import Generator
 from common.run_folder import Run, read_scores, scored_folder
 from common.settings import CommonSettings
+
+AGREED_STEPS = 10  # several workers ask each other so often whether one was told to end
 
 
 @dataclass(frozen=True)
@@ -195,29 +197,30 @@ class Checkpoint(keras.callbacks.Callback):
         self.every = every
 
     def on_train_begin(self, logs=None):
-        self.preempted = False
-        # One worker of several can't save alone: it ends at once, and all go on from the last.
-        if workers() == 1:
-            signal.signal(signal.SIGTERM, self.note_preemption)
+        self.told = False
+        signal.signal(signal.SIGTERM, self.note)
 
     def on_train_end(self, logs=None):
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
-    def note_preemption(self, number, frame):
+    def note(self, number, frame):
         """Remember that the process was told to end: machines that are lent give some seconds."""
-        self.preempted = True
+        self.told = True
 
     def on_train_batch_end(self, batch, logs=None):
         # The last step of an epoch is written after its scores, by `on_epoch_end`.
         if batch + 1 < self.params["steps"]:
-            if self.preempted or self.run.position.updates % self.every == 0:
-                self.save()
+            updates = self.run.position.updates
+            asked = workers() == 1 or updates % AGREED_STEPS == 0
+            end = asked and any(gather(self.told))
+            if end or updates % self.every == 0:
+                self.save(end)
 
     def on_epoch_end(self, epoch, logs=None):
-        self.save()
+        self.save(any(gather(self.told)))
 
-    def save(self) -> None:
-        """Write the checkpoint, and end if the process was told to."""
+    def save(self, end: bool) -> None:
+        """Write the checkpoint, and end if any worker was told to: none can go on alone."""
         self.run.save(self.model)
-        if self.preempted:
+        if end:
             raise EndedWell("told to end: all is saved; run the same command again to go on.")

@@ -52,6 +52,8 @@ class Predictor:
                 return outputs[0]
             return {name: sum(o[name] for o in outputs) / len(outputs) for name in outputs[0]}
 
+        if self.strategy.num_replicas_in_sync == 1:
+            return run(batch)  # by the chief alone, where others train
         return self.strategy.run(run, args=(batch,))
 
     def decode(

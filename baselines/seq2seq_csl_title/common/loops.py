@@ -1,9 +1,10 @@
-"""Keras's own loop, or Orbit's: the same training."""
+"""Keras's own loop, Orbit's, or that of parameter servers: the same model, data and scores."""
 
 import keras
 
 from common.callbacks import Evaluator
 from common.generator import Generator
+from common.parameter_server import fit_with_servers
 from common.run_folder import Run
 from common.settings import CommonSettings
 from common.training import TrainingModel, fit
@@ -19,13 +20,16 @@ def run_loop(
     """Train from the run's position on to the last epoch.
 
     Args:
-        settings: `loop`, `epochs`.
+        settings: `loop`, `strategy`, `epochs`.
         model: compiled.
         generator: of the training examples.
         run: where to begin; the callbacks move it on.
         callbacks: as in `keras.Model.fit`; Orbit counts and saves by itself, and takes the
             `Evaluator` alone.
     """
+    if settings.strategy == "parameter_server":
+        fit_with_servers(settings, model, generator, run, callbacks)
+        return
     if settings.loop == "fit":
         fit(model, generator, run.position, settings.epochs, callbacks)
         return

@@ -1,10 +1,16 @@
 """Choose the devices: the same project runs on one CPU, several GPUs or a TPU."""
 
+import json
+import os
+from typing import NoReturn
+
 import tensorflow as tf
 
 from common.cluster import find_cluster, join
 from common.errors import InputError
 from common.settings import CommonSettings
+
+SERVER_ROLES = ("chief", "worker", "ps")  # as TF_CONFIG calls them
 
 
 def make_strategy(settings: CommonSettings) -> tf.distribute.Strategy:
@@ -15,14 +21,17 @@ def make_strategy(settings: CommonSettings) -> tf.distribute.Strategy:
 
     Args:
         settings: `strategy`: `single`, `mirrored` (the GPUs of one machine), `multi_worker` (those
-            of several), `tpu`, or `auto`: `multi_worker` in a cluster, `mirrored` where there are
-            several GPUs, else `single`; with `gpus`, `tpu`, `port`, `logical_devices`.
+            of several), `tpu`, `parameter_server`, or `auto`: `multi_worker` in a cluster,
+            `mirrored` where there are several GPUs, else `single`; with `gpus`, `tpu`, `port`,
+            `logical_devices`.
 
     Raises:
         InputError: the machine has no such device, or there is no cluster.
     """
     if settings.strategy == "tpu":
         return connect_to_tpu(settings.tpu)
+    if settings.strategy == "parameter_server":
+        return join_servers()
     in_cluster = settings.strategy in ("auto", "multi_worker")
     cluster = find_cluster(settings.port) if in_cluster else None
     if settings.strategy == "multi_worker" and cluster is None:
@@ -117,6 +126,42 @@ def connect_to_tpu(name: str) -> tf.distribute.Strategy:
             "it in tpu, or set strategy = auto."
         ) from error
     return tf.distribute.TPUStrategy(resolver)
+
+
+def join_servers() -> tf.distribute.Strategy:
+    """Return the strategy if this process is the chief; serve, and never return, if it is not.
+
+    Raises:
+        InputError: TF_CONFIG names no such cluster.
+    """
+    try:
+        config = json.loads(os.environ.get("TF_CONFIG", ""))
+        cluster, task = config["cluster"], config["task"]
+        known = task["type"] in SERVER_ROLES and cluster[task["type"]][task["index"]]
+        complete = all(cluster[role] for role in SERVER_ROLES)
+    except (ValueError, KeyError, TypeError, IndexError):
+        known = complete = False
+    if not known or not complete:
+        raise InputError(
+            "strategy = parameter_server, but TF_CONFIG names no chief, workers and ps with this "
+            "process among them: use launch.py --servers 1, or set TF_CONFIG on each machine."
+        )
+    if task["type"] != "chief":
+        serve(cluster, task["type"], task["index"])
+    # The chief computes nothing: a graphics card is the workers'.
+    tf.config.set_visible_devices([], "GPU")
+    resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver(rpc_layer="grpc")
+    return tf.distribute.ParameterServerStrategy(resolver)
+
+
+def serve(cluster: dict, role: str, index: int) -> NoReturn:
+    """Do what the chief says, until this process is ended."""
+    server = tf.distribute.Server(
+        tf.train.ClusterSpec(cluster), job_name=role, task_index=index, protocol="grpc"
+    )
+    print(f"{role} {index} is process {os.getpid()} and waits for the chief", flush=True)
+    server.join()
+    raise SystemExit
 
 
 def scale_to_replicas(

@@ -78,8 +78,8 @@ class CommonSettings(BaseSettings):
     )
 
     # hardware
-    strategy: Literal["auto", "single", "mirrored", "multi_worker", "tpu"] = Field(
-        "auto", description="which devices train"
+    strategy: Literal["auto", "single", "mirrored", "multi_worker", "tpu", "parameter_server"] = (
+        Field("auto", description="which devices train")
     )
     gpus: str = Field(
         "", pattern=r"^(\d+(,\d+)*)?$", description="graphics cards that train, as 0,1; empty: all"
@@ -110,6 +110,11 @@ class CommonSettings(BaseSettings):
             raise ValueError(
                 "loop = orbit needs Orbit: pip install --no-deps -r requirements-orbit.txt, or set "
                 "loop = fit"
+            )
+        if self.strategy == "parameter_server" and (self.loop == "orbit" or self.folds):
+            raise ValueError(
+                "strategy = parameter_server has a loop of its own, for one training: set loop = "
+                "fit and folds = 0"
             )
         if self.orbit_job != "train_and_evaluate" and (self.loop == "fit" or self.folds):
             raise ValueError(
