@@ -60,6 +60,21 @@ def test_all_end_when_one_dies(project, tmp_path):
     assert "last line" not in done.stdout
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="this system has no signals")
+def test_all_end_when_a_scheduler_ends_the_launcher(project, tmp_path):
+    (tmp_path / "worker.py").write_text(WORKER)
+    command = [sys.executable, project / "launch.py", "--workers", "2", tmp_path / "worker.py"]
+    launched = subprocess.Popen(
+        [*map(str, command), "-1", "0", "60"], stdout=subprocess.PIPE, text=True
+    )
+    first = {launched.stdout.readline().split("]")[0] for _ in range(2)}
+    assert first == {"[0", "[1"}
+    began = time.perf_counter()
+    launched.terminate()
+    assert launched.wait(timeout=30) == 143
+    assert time.perf_counter() - began < 20 and "last line" not in launched.stdout.read()
+
+
 def test_a_wrong_number_of_workers_is_refused(project, tmp_path):
     done, _ = launch(project, tmp_path, workers=0)
     assert done.returncode == 2 and "--workers must be 1 or more" in done.stderr

@@ -16,6 +16,16 @@ from pathlib import Path
 PATIENCE_SECONDS = 30
 
 
+class ToldToEnd(Exception):
+    """A scheduler ends this process alone: it must end the others."""
+
+
+def raise_told_to_end(number: int, frame: object) -> None:
+    """Leave whatever is going on, once."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise ToldToEnd
+
+
 @dataclass
 class Member:
     """One process of a cluster.
@@ -62,10 +72,12 @@ def launch(command: Sequence[str], workers: int, servers: int = 0) -> int:
     ended: queue.Queue[Member] = queue.Queue()
     for member in members:
         start(member, command, cluster, ended)
-    # A scheduler ends this process alone: without it nobody would end the others.
-    signal.signal(signal.SIGTERM, lambda *_: end_all(members, signal.SIGTERM))
+    signal.signal(signal.SIGTERM, raise_told_to_end)
     try:
         return wait_for_all(members, ended, lambda member: start(member, command, cluster, ended))
+    except ToldToEnd:
+        end_all(members, signal.SIGTERM)
+        return next((exit_code(m.process.returncode) for m in members if m.process.returncode), 0)
     except KeyboardInterrupt:
         end_all(members, signal.SIGINT)
         return 130
@@ -147,6 +159,7 @@ def end_all(members: Sequence[Member], how: signal.Signals) -> None:
             member.process.wait(PATIENCE_SECONDS)
         except subprocess.TimeoutExpired:
             member.process.kill()
+            member.process.wait()
 
 
 def find_script(name: str) -> str:

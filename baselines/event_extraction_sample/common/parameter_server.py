@@ -6,7 +6,9 @@ that is lost costs its batch some seconds: another one gets it.
 Source: https://www.tensorflow.org/tutorials/distribute/parameter_server_training.
 """
 
+import functools
 import itertools
+from collections.abc import Callable
 
 import keras
 import tensorflow as tf
@@ -36,8 +38,13 @@ def fit_with_servers(
     """
     position, strategy = run.position, model.distribute_strategy
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
-    update = tf.function(lambda batch: strategy.run(model.train_step, args=(batch,)))
-    calls = keras.callbacks.CallbackList(callbacks, model=model, params={"steps": len(generator)})
+
+    @functools.cache
+    def update_of(shapes: tuple) -> Callable[[dict], dict]:
+        """Return the update for batches of one shape: the coordinator traces a function once."""
+        return tf.function(lambda batch: strategy.run(model.train_step, args=(batch,)))
+
+    calls = keras.callbacks.CallbackList(callbacks, model=model, steps=len(generator))
     model.stop_training = position.stopped
     calls.on_train_begin()
     while position.epoch < settings.epochs and not model.stop_training:
@@ -49,6 +56,7 @@ def fit_with_servers(
         while position.step < len(generator) and not model.stop_training:
             together = list(itertools.islice(batches, steps_to_next_stop(settings, run)))
             for batch in together:
+                update = update_of(tuple(array.shape for array in batch.values()))
                 coordinator.schedule(update, args=(batch,))
             coordinator.join()
             for _ in together:

@@ -156,8 +156,14 @@ def join_servers() -> tf.distribute.Strategy:
 
 def serve(cluster: dict, role: str, index: int) -> NoReturn:
     """Do what the chief says, until this process is ended."""
+    # A thread waits for what another process sends: on a machine of one core all would wait.
+    threads = max(os.cpu_count() or 1, len(cluster["worker"]) + 1)
     server = tf.distribute.Server(
-        tf.train.ClusterSpec(cluster), job_name=role, task_index=index, protocol="grpc"
+        tf.train.ClusterSpec(cluster),
+        job_name=role,
+        task_index=index,
+        protocol="grpc",
+        config=tf.compat.v1.ConfigProto(inter_op_parallelism_threads=threads),
     )
     print(f"{role} {index} is process {os.getpid()} and waits for the chief", flush=True)
     server.join()
