@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN = $(abspath $(VENV))/bin
 DEMO = build/demo
 # Without what it asks for, which is gigabytes that its loop does not need.
-ORBIT = "templates/relation_extraction/{{cookiecutter.project_slug}}/requirements-orbit.txt"
+ORBIT = "templates/seq2seq/{{cookiecutter.project_slug}}/requirements-orbit.txt"
 
 .PHONY: demo test test-all clean
 

@@ -124,7 +124,7 @@ def update_readmes(root: Path) -> None:
 def update_readme(root: Path, path: Path) -> None:
     """Replace the tables of one README."""
     text = updated = path.read_text(encoding="utf-8")
-    for name, table in (("scores", score_table), ("benchmarks", figure_table)):
+    for name, table in TABLES.items():
         begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
         before, found, rest = updated.partition(begin)
         _, closed, after = rest.partition(end)
@@ -149,6 +149,27 @@ def figure_table(root: Path) -> str:
                 f"| {meaning} | {value:,.0f} |" if value >= 100 else f"| {meaning} | {value:.3g} |"
             )
     return "\n".join([*FIGURE_HEADER, *rows])
+
+
+def scaling_table(root: Path) -> str:
+    """Return the table of what several GPUs are expected to do, for each link between them."""
+    path = root / "benchmarks" / "results" / "scaling.json"
+    if not path.is_file():
+        return "Not computed yet."
+    results = json.loads(path.read_text(encoding="utf-8"))
+    forecast = results["forecast_percent"]
+    links = list(results["assumed"]["bytes_per_second"])
+    rows = [
+        f"| {batch} tokens | {' | '.join(f'{speeds[link]:.0f} %' for link in links)} |"
+        for batch, speeds in forecast.items()
+    ]
+    header = f"| a step of each of {results['gpus']} GPUs | {' | '.join(links)} |"
+    megabytes = results["processes"]["2"]["bytes_summed"] / 1e6
+    size = (
+        f"\n{results['encoder']}: {results['parameters']:,} parameters, {megabytes:.1f} MB of "
+        f"gradients a step, {results['bytes_per_parameter']:.2f} bytes a parameter."
+    )
+    return "\n".join([header, "|" + "---|" * (1 + len(links)), *rows, size])
 
 
 def score_table(root: Path) -> str:
@@ -198,3 +219,7 @@ def mean_and_deviation(values: list[float], percent: bool = False) -> str:
     if len(shown) == 1:
         return f"{shown[0]:.1f}"
     return f"{statistics.fmean(shown):.1f} ± {statistics.stdev(shown):.1f}"
+
+
+# What stands between the marks `name: begin` and `name: end` of a README.
+TABLES = {"scores": score_table, "benchmarks": figure_table, "scaling": scaling_table}

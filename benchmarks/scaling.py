@@ -1,0 +1,163 @@
+"""What does one step cost in communication, and what is to be expected of 8 GPUs?
+
+Measured on 1, 2 and 4 processes of this machine: the bytes of all gradients that a step sums over
+the workers, counted in its graph; the seconds of a step, and of that sum alone. The processes share
+the cores of the machine, and the sum goes through its memory: the seconds are no forecast.
+
+The forecast is arithmetic. A ring sums P parameters over N GPUs by sending 2 (N - 1) / N x 4 P
+bytes from each, and a step of T tokens a GPU computes 6 x (parameters without embeddings) x T
+operations. Efficiency is compute / (compute + communication), as if nothing overlapped.
+Source of the ring: Patarasuk and Yuan 2009, https://doi.org/10.1016/j.jpdc.2008.09.002.
+
+python benchmarks/scaling.py --encoder FOLDER --output benchmarks/results/scaling.json
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from project_parts import ROOT, write_results
+
+PROJECT = ROOT / "baselines" / "relation_extraction_sample"
+WORKERS = (1, 2, 4)
+BATCH, STEPS, WARM_UP = 8, 10, 3
+# What is assumed of the hardware: bytes a second between GPUs, each way, as their vendors name them
+# (NVLink 4; PCIe 4.0 x16; a network card of 100 Gbit/s), and operations a second that a training
+# reaches of an H100's 989 T in bfloat16.
+LINKS = {"NVLink 4": 450e9, "PCIe 4.0 x16": 32e9, "100 Gbit/s network": 12.5e9}
+OPERATIONS = 0.3 * 989e12
+GPUS = 8
+TOKENS = {"32 x 128": 32 * 128, "128 x 128": 128 * 128}
+
+
+def main() -> None:
+    """Measure the processes one cluster after the other, then do the arithmetic."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--encoder", default="tiny", help="tiny, or an encoder's folder")
+    parser.add_argument("--output", type=Path, help="JSON file of the results")
+    parser.add_argument("--worker", type=Path, help="for the processes of a cluster")
+    arguments = parser.parse_args()
+    if arguments.worker:
+        measure_worker(arguments)
+        return
+    clusters = {str(count): measure_cluster(arguments, count) for count in WORKERS}
+    sizes = clusters["1"]
+    results = {
+        "question": "communication of a training step, and what to expect of several GPUs",
+        "encoder": Path(arguments.encoder).name,
+        "parameters": sizes["parameters"],
+        "parameters_without_embeddings": sizes["parameters_without_embeddings"],
+        "processes": clusters,
+        "bytes_per_parameter": clusters["2"]["bytes_summed"] / sizes["parameters"],
+        "assumed": {"bytes_per_second": LINKS, "operations_per_second": OPERATIONS},
+        "gpus": GPUS,
+        "forecast_percent": {
+            batch: {link: forecast(sizes, tokens, speed) for link, speed in LINKS.items()}
+            for batch, tokens in TOKENS.items()
+        },
+    }
+    write_results(results, arguments.output)
+
+
+def forecast(sizes: dict, tokens: int, bytes_per_second: float) -> float:
+    """Return the efficiency of several GPUs in percent, each with so many tokens a step."""
+    sent = 2 * (GPUS - 1) / GPUS * 4 * sizes["parameters"]
+    compute = 6 * sizes["parameters_without_embeddings"] * tokens / OPERATIONS
+    return 100 * compute / (compute + sent / bytes_per_second)
+
+
+def measure_cluster(arguments: argparse.Namespace, workers: int) -> dict:
+    """Return what the first of some workers measured."""
+    with tempfile.TemporaryDirectory() as folder:
+        part = Path(folder) / "part.json"
+        command = [sys.executable, Path(__file__), "--encoder", arguments.encoder, "--worker", part]
+        if workers > 1:
+            launcher = [sys.executable, PROJECT / "launch.py", "--workers", workers]
+            command = [*launcher, *command[1:]]
+        subprocess.run([str(word) for word in command], check=True, stdout=subprocess.DEVNULL)
+        return json.loads(part.read_text(encoding="utf-8"))
+
+
+def measure_worker(arguments: argparse.Namespace) -> None:
+    """Time steps, and the sum of the gradients alone; the chief writes what it found."""
+    sys.path.insert(0, str(PROJECT))
+    import keras
+    import tensorflow as tf
+    from task.data import collect_predicates, make_generator, read_examples
+    from task.model import build_models
+    from task.settings import Settings
+
+    from common.cluster import is_chief
+    from common.encoder import load_encoder, load_tokenizer
+    from common.optimizers import make_optimizer
+    from common.settings import project_path, read_settings
+    from common.strategy import make_strategy, scale_to_replicas
+
+    settings = read_settings(
+        Settings,
+        ["--encoder", arguments.encoder, "--batch_size", str(BATCH), "--buckets", "1"]
+        + ["--batch_size_counts", "one_replica"],
+    )
+    strategy = make_strategy(settings)
+    batch_size, _ = scale_to_replicas(settings, strategy)
+    examples = read_examples(project_path(settings.train_file))
+    predicates = collect_predicates(examples)
+    tokenizer = load_tokenizer(settings, [example.text for example in examples])
+    with strategy.scope():
+        keras.utils.set_random_seed(settings.seed)
+        encoder = load_encoder(settings, tokenizer)
+        model, _ = build_models(encoder, len(predicates), settings)
+        model.compile(make_optimizer(settings, encoder, 100))
+    inputs = [tensor.name for tensor in encoder.inputs]
+    generator = make_generator(
+        examples, settings, tokenizer, predicates, inputs, batch_size=batch_size
+    )
+    batches = iter(generator.to_dataset(strategy=strategy))
+
+    def sum_gradients():
+        context = tf.distribute.get_replica_context()
+        like = [tf.ones(variable.shape) for variable in model.trainable_variables]
+        return context.all_reduce(tf.distribute.ReduceOp.SUM, like)
+
+    step = tf.function(lambda batch: strategy.run(model.train_step, args=(batch,)))
+    reduce = tf.function(lambda: strategy.run(sum_gradients))
+    one = next(batches)
+    graph = step.get_concrete_function(one).graph
+    summed = [op.inputs[0] for op in graph.get_operations() if "CollectiveReduce" in op.type]
+    seconds = {
+        "seconds_of_a_step": seconds_of(lambda: step(next(batches))),
+        "seconds_of_the_sum": seconds_of(reduce),
+    }
+    embeddings = [w for w in encoder.weights if "embedding" in w.path and len(w.shape) == 2]
+    parameters = sum(w.shape.num_elements() for w in model.trainable_variables)
+    if is_chief():
+        found = {
+            "parameters": parameters,
+            "parameters_without_embeddings": parameters
+            - sum(w.shape.num_elements() for w in embeddings),
+            "bytes_summed": sum(t.shape.num_elements() * t.dtype.size for t in summed),
+            **seconds,
+            "share_of_the_sum": seconds["seconds_of_the_sum"] / seconds["seconds_of_a_step"],
+        }
+        arguments.worker.write_text(json.dumps(found), encoding="utf-8")
+
+
+def seconds_of(function) -> float:
+    """Return the median seconds of some calls."""
+    for _ in range(WARM_UP):
+        function()
+    seconds = []
+    for _ in range(STEPS):
+        began = time.perf_counter()
+        function()
+        seconds.append(time.perf_counter() - began)
+    return statistics.median(seconds)
+
+
+if __name__ == "__main__":
+    main()
