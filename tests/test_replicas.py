@@ -21,10 +21,6 @@ VARIANTS = {
         "strategy": "mirrored",
         "logical_devices": 2,
         "accumulation": 4,
-    },
-    "two_replicas_recomputed": {
-        "strategy": "mirrored",
-        "logical_devices": 2,
         "recompute": True,
     },
 }
@@ -102,7 +98,9 @@ def difference(record: dict, other: dict, kind: str) -> float:
 def test_weights_are_the_same(trainings, name):
     record, one = trainings[name][0], trainings["one_replica"][0]
     assert record["steps"] == one["steps"] == 20
-    workers, replicas = {"two_workers": (2, 2), "two_workers_of_two": (2, 4)}.get(name, (1, None))
+    devices = name.removesuffix("_orbit")
+    of_clusters = {"two_workers": (2, 2), "two_workers_of_two": (2, 4)}
+    workers, replicas = of_clusters.get(devices, (1, None))
     assert record["workers"] == workers
     assert record["replicas"] == (replicas or (2 if "two" in name else 1))
     assert record["examples"] % BATCH, "the last batch must be partial"
