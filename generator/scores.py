@@ -47,7 +47,7 @@ FIGURES = (
     ),
     (
         "peer_reading_comprehension.json",
-        ("peer", "test", "f1"),
+        ("peer", "epochs", -1, "test", "f1"),
         "SQuAD test F1 of that peer, same encoder, epochs and windows, one seed",
     ),
     (
@@ -140,15 +140,20 @@ def figure_table(root: Path) -> str:
     """Return the table of what the benchmarks measured last."""
     rows = []
     for file, keys, meaning in FIGURES:
-        path = root / "benchmarks" / "results" / file
-        if path.is_file():
-            value = json.loads(path.read_text(encoding="utf-8"))
-            for key in keys:
-                value = value[key]
+        value = find_figure(root / "benchmarks" / "results" / file, keys)
+        if value is not None:
             rows.append(
                 f"| {meaning} | {value:,.0f} |" if value >= 100 else f"| {meaning} | {value:.3g} |"
             )
     return "\n".join([*FIGURE_HEADER, *rows])
+
+
+def find_figure(path: Path, keys: tuple[str | int, ...]) -> float | None:
+    """Return a figure of a benchmark's results; None: it has not been measured."""
+    value = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    for key in keys:
+        value = value[key] if isinstance(key, int) else value.get(key, {})
+    return value if value != {} else None
 
 
 def scaling_table(root: Path) -> str:
