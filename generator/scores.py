@@ -152,7 +152,7 @@ def find_figure(path: Path, keys: tuple[str | int, ...]) -> float | None:
     """Return a figure of a benchmark's results; None: it has not been measured."""
     value = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     for key in keys:
-        value = value[key] if isinstance(key, int) else value.get(key, {})
+        value = value[key] if isinstance(value, list) else value.get(key, {})
     return value if value != {} else None
 
 

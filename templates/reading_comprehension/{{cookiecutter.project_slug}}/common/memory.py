@@ -113,12 +113,15 @@ def peak_memory() -> int:
     """
     if tf.config.list_logical_devices("GPU"):
         return tf.config.experimental.get_memory_info("GPU:0")["peak"]
+    status = Path("/proc/self/status")
+    if status.is_file():
+        # Not `getrusage`, which a process begins with the peak of the one that started it.
+        return read_kibibytes(status, "VmHWM")
     try:
         import resource
     except ImportError as error:
         raise InputError("--memory needs a GPU, Linux or macOS: Windows does not tell.") from error
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else 1024 * peak
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def free_memory() -> float:
@@ -126,5 +129,10 @@ def free_memory() -> float:
     meminfo = Path("/proc/meminfo")
     if tf.config.list_physical_devices("GPU") or not meminfo.is_file():
         return float("inf")
-    rows = (line.split() for line in meminfo.read_text(encoding="utf-8").splitlines())
-    return next(1024 * int(row[1]) for row in rows if row[0] == "MemAvailable:")
+    return read_kibibytes(meminfo, "MemAvailable")
+
+
+def read_kibibytes(path: Path, name: str) -> int:
+    """Return a row of a file of Linux that counts memory, in bytes."""
+    rows = (line.split() for line in path.read_text(encoding="utf-8").splitlines())
+    return next(1024 * int(row[1]) for row in rows if row[0] == f"{name}:")
