@@ -189,7 +189,7 @@ def test_one_process_trains_and_another_scores(project, whole):
         text=True,
     )
     folder = project / "runs" / "two_jobs"
-    while not (folder / "checkpoints").is_dir() and scoring.poll() is None:
+    while not (folder / "labels.json").is_file() and scoring.poll() is None:
         time.sleep(0.1)
     done = run("train.py", *asked, "--orbit_job", "train", cwd=project)
     assert "all steps are trained" in done.stdout
