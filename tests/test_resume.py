@@ -214,7 +214,10 @@ def test_orbit_passes_over_a_torn_checkpoint(project, whole, tmp_path):
         part.write_bytes(part.read_bytes()[: part.stat().st_size // 2])
     done = run("train.py", *flags(project, run_name="torn_orbit", **SETTINGS, **orbit), cwd=project)
     assert "ckpt-6 is damaged" in done.stdout and "going on from the one before" in done.stdout
-    assert_same_end(folder, whole)
+    # `whole` is of Keras's loop, whose last bits are others.
+    expected, found = weights(whole), weights(folder)
+    assert max(np.abs(expected[key] - found[key]).max() for key in expected) < 1e-6
+    assert [row["step"] for row in rows(folder)] == [STEPS, 2 * STEPS, 3 * STEPS]
 
 
 @pytest.fixture(scope="module")
