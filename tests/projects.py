@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from conftest import ROOT
+from forked_scripts import run_forked
 
 from generator.bake import LEFTOVERS, bake
 
@@ -25,7 +26,7 @@ SMALL = {
     "tiny_width": 32,
     "tiny_vocabulary": 300,
     "max_length": 64,
-    "buckets": 3,
+    "buckets": 2,
     "shown_examples": 0,
 }
 
@@ -62,28 +63,34 @@ def flags(project: Path, **settings) -> list[str]:
     ]
 
 
-def run(*arguments, cwd: Path, check: bool = True) -> subprocess.CompletedProcess:
+def run(
+    *arguments, cwd: Path, check: bool = True, anew: bool = False
+) -> subprocess.CompletedProcess:
     """Run Python with some arguments; its output is captured.
 
     Args:
         *arguments: a script and what follows it.
         cwd: where it runs.
         check: fail the test, and show the output, unless the exit code is 0.
+        anew: start an interpreter, with a hash seed of its own, and import all again.
     """
     environment = {
-        **os.environ,
         "CUDA_VISIBLE_DEVICES": "",  # the numbers are those of a CPU, on every machine
         "TF_CPP_MIN_LOG_LEVEL": "2",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-    result = subprocess.run(
-        [sys.executable, *map(str, arguments)],
-        cwd=cwd,
-        env=environment,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        errors="replace",
-    )
+    words = [str(argument) for argument in arguments]
+    if anew or sys.platform == "win32":
+        result = subprocess.run(
+            [sys.executable, *words],
+            cwd=cwd,
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+        )
+    else:
+        result = run_forked(words, cwd, environment)
     assert not check or result.returncode == 0, f"{result.stdout}\n{result.stderr}"
     return result

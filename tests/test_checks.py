@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 from conftest import use_template
 from keras import ops
-from projects import TEMPLATES, bake_project, flags, shorten
+from projects import TEMPLATES, bake_project, flags, run, shorten
 
 use_template("relation_extraction")
 
@@ -440,12 +440,7 @@ def project(request, tmp_path):
 
 
 def run_check(project, *flags):
-    return subprocess.run(
-        [sys.executable, str(project / "check.py"), *flags],
-        capture_output=True,
-        encoding="utf-8",
-        env={**os.environ, "PYTHONIOENCODING": "utf-8"},
-    )
+    return run(project / "check.py", *flags, cwd=project, check=False)
 
 
 def test_the_shipped_project_is_sound(project):

@@ -84,7 +84,7 @@ def test_killed_run_ends_like_an_uninterrupted_one(project, whole, name, tmp_pat
     assert "finished" not in json.loads((folder / "scores.json").read_text(encoding="utf-8"))
     # From another folder: the run is found all the same.
     again = flags(project, run_name=name, **SETTINGS, checkpoint_steps=every)
-    run(project / "train.py", *again, cwd=tmp_path)
+    run(project / "train.py", *again, cwd=tmp_path, anew=True)
     assert_same_end(folder, whole)
 
 
