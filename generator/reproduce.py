@@ -1,6 +1,5 @@
 """Reproduce a baseline: fetch its data, train and score every seed, record the scores."""
 
-import json
 from pathlib import Path
 
 from generator.baselines import Baseline, find_baselines
@@ -8,7 +7,14 @@ from generator.data_sets.get import get_data_set
 from generator.data_sets.registry import SPLITS, find_data_set
 from generator.errors import InputError
 from generator.files import json_lines, sha256, write_bytes, write_json
-from generator.run_project import project_code_hash, run_script
+from generator.first_steps import train_first_steps
+from generator.run_project import (
+    project_code_hash,
+    read_json_lines,
+    read_scores,
+    run_folder,
+    run_script,
+)
 from generator.scores import update_readmes
 
 SCORED_SPLITS = ("dev", "test")
@@ -63,7 +69,9 @@ def reproduce_baseline(
     for seed in seeds:
         train_seed(project, seed, encoder, code)
         evaluate_seed(project, seed, f"{data}/test.jsonl")
-    collect(project, seeds, weights)
+    before = read_scores(project)
+    write_json(project / "scores.json", collect(project, seeds, weights))
+    record_first_steps(project, before, encoder)
     update_readmes(root)
 
 
@@ -106,6 +114,10 @@ def train_seed(project: Path, seed: int, encoder: Path | None, code: str) -> Non
         return
     flags = ["--encoder", str(encoder.resolve())] if encoder else []
     run_script(project, "train.py", "--seed", str(seed), "--run_name", f"seed_{seed}", *flags)
+    if "finished" not in read_scores(seed_folder(project, seed)):
+        raise InputError(
+            f"{project.name}/runs/seed_{seed} was told to end: run the same command to go on."
+        )
 
 
 def evaluate_seed(project: Path, seed: int, test_file: str) -> None:
@@ -117,8 +129,8 @@ def evaluate_seed(project: Path, seed: int, test_file: str) -> None:
     run_script(project, "evaluate.py", f"runs/seed_{seed}", test_file)
 
 
-def collect(project: Path, seeds: list[int], weights: dict) -> None:
-    """Write the baseline's scores.json and predictions: the first seed, and a line for each."""
+def collect(project: Path, seeds: list[int], weights: dict) -> dict:
+    """Write the predictions of the first seed; return its scores, and a line for each seed."""
     every = {seed: read_scores(seed_folder(project, seed)) for seed in seeds}
     for split in SCORED_SPLITS:
         source = seed_folder(project, seeds[0]) / "predictions" / f"{split}.jsonl"
@@ -128,7 +140,7 @@ def collect(project: Path, seeds: list[int], weights: dict) -> None:
     for split in SCORED_SPLITS:
         # Scoring notes its circumstances too, the path of a local encoder among them.
         first[split] = {key: value for key, value in first[split].items() if key not in first}
-    first |= {
+    return first | {
         "name": project.name,
         **weights,
         "command": f"baselines reproduce {project.name}",
@@ -141,30 +153,21 @@ def collect(project: Path, seeds: list[int], weights: dict) -> None:
             for seed, scores in every.items()
         ],
     }
-    write_json(project / "scores.json", first)
 
 
-def run_folder(project: Path, name: str) -> Path:
-    """Return the folder of a run."""
-    return project / "runs" / name
+def record_first_steps(project: Path, before: dict, encoder: Path | None) -> None:
+    """Add to a baseline's scores what `baselines confirm` compares with, when the code changes."""
+    scores = read_scores(project)
+    if "first_steps" in before and before["code_hash"] == scores["code_hash"]:
+        steps = before["first_steps"]
+    else:
+        steps = train_first_steps(project, scores["seed"], scores["monitor"], encoder)
+    write_json(project / "scores.json", scores | {"first_steps": steps})
 
 
 def seed_folder(project: Path, seed: int) -> Path:
     """Return the folder of a seed's run."""
     return run_folder(project, f"seed_{seed}")
-
-
-def read_scores(folder: Path) -> dict:
-    """Return the scores of a run, empty when there are none yet."""
-    path = folder / "scores.json"
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-
-
-def read_json_lines(path: Path) -> list[dict]:
-    """Return the records of a JSON Lines file that a run wrote."""
-    # Lines end at "\n" alone: other separators of Unicode are part of the text.
-    with open(path, encoding="utf-8", newline="\n") as file:
-        return [json.loads(line) for line in file]
 
 
 def numbers(scores: dict) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Run the scripts of a project and load its hash of the code."""
+"""Run the scripts of a project, read what they leave, load its hash of the code."""
 
 import importlib.util
 import json
@@ -73,6 +73,24 @@ def run_python(project: Path, arguments: list[str], what: str, quiet: bool = Fal
             f"`python {what}` in {project.name} ended with exit code {result.returncode}: see its"
             " output above."
         )
+
+
+def run_folder(project: Path, name: str) -> Path:
+    """Return the folder of a run."""
+    return project / "runs" / name
+
+
+def read_scores(folder: Path) -> dict:
+    """Return the scores of a run, empty when there are none yet."""
+    path = folder / "scores.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def read_json_lines(path: Path) -> list[dict]:
+    """Return the records of a JSON Lines file that a run wrote."""
+    # Lines end at "\n" alone: other separators of Unicode are part of the text.
+    with open(path, encoding="utf-8", newline="\n") as file:
+        return [json.loads(line) for line in file]
 
 
 def project_code_hash(project: Path) -> str:

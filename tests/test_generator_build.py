@@ -240,7 +240,8 @@ def test_reproduce_records_every_seed_once(repository: Path, tmp_path: Path) -> 
     assert first["minutes"] == 0.5
     assert scores["test"].keys() == {"f1"}
     assert str(tmp_path) not in (folder / "scores.json").read_text()
-    assert (folder / "trained.log").read_text().count("\n") == 2
+    # Two seeds and the first steps, each once.
+    assert (folder / "trained.log").read_text().count("\n") == 3
     assert (folder / "evaluated.log").read_text().count("\n") == 2
     for split in ("dev", "test"):
         assert json.loads((folder / f"predictions/{split}.jsonl").read_text()) == {
@@ -258,7 +259,16 @@ def test_an_interrupted_reproduction_goes_on(repository: Path) -> None:
     (folder / "fail").unlink()
     reproduce_baseline(repository, "toy_other")
     trained = (folder / "trained.log").read_text().splitlines()
-    assert [line.split()[1] for line in trained] == ["3", "4", "4"]
+    # After the first reproduction come the first 20 steps, which the second has no need to repeat.
+    assert [line.split()[1] for line in trained] == ["3", "20", "4", "4"]
+
+
+def test_a_training_that_was_told_to_end_is_not_scored(repository: Path) -> None:
+    train = repository / "baselines/toy_other/train.py"
+    train.write_text(train.read_text().replace(', "finished": "now"', ""))
+    with pytest.raises(InputError, match="seed_3 was told to end: run the same command to go on"):
+        reproduce_baseline(repository, "toy_other")
+    assert not (train.parent / "evaluated.log").exists()
 
 
 def test_scores_reach_the_reference_and_the_readme(repository: Path) -> None:
@@ -287,7 +297,6 @@ def change_value(repository: Path, value: str) -> None:
 def test_scores_hold_for_other_code_whose_first_steps_are_equal(repository: Path) -> None:
     reproduce_baseline(repository, "toy_other")
     folder = repository / "baselines/toy_other"
-    confirm_baseline(repository, "toy_other")
     steps = json.loads((folder / "scores.json").read_text())["first_steps"]
     assert steps == {"step": 20, "loss": pytest.approx(3.0 - 3 / 7), "dev_f1": 0.5}
     assert not (folder / "runs/first_steps").exists()
@@ -310,6 +319,10 @@ def test_confirm_needs_scores_and_the_same_encoder(repository: Path, tmp_path: P
     with pytest.raises(InputError, match="scored with other weights"):
         confirm_baseline(repository, "toy_other", encoder=tmp_path)
     change_value(repository, "0.6")
+    path = repository / "baselines/toy_other/scores.json"
+    scores = json.loads(path.read_text())
+    scores.pop("first_steps")
+    path.write_text(json.dumps(scores))
     with pytest.raises(InputError, match="is for older code and holds no first steps"):
         confirm_baseline(repository, "toy_other")
 
