@@ -40,8 +40,10 @@ def smoke_baseline(root: Path, baseline: Baseline, project: Path) -> None:
     shutil.copytree(source, project, ignore=shutil.ignore_patterns(*LEFTOVERS, "data"))
     data = source / "data" / str(baseline.data_set)
     files = shorten_data(data if data.is_dir() else source / "sample", project / "smoke")
+    # Each bucket would be a graph of its own to trace.
+    small = ["--steps", "2", "--encoder", "tiny", "--buckets", "1"]
     commands = [
-        ["train.py", "--steps", "2", "--encoder", "tiny", "--run_name", "smoke", *files],
+        ["train.py", *small, "--run_name", "smoke", *files],
         ["predict.py", "runs/smoke", "smoke/test.jsonl", "smoke/predictions.jsonl"],
         ["evaluate.py", "runs/smoke", "smoke/test.jsonl"],
     ]

@@ -1,37 +1,79 @@
 """Run scripts in forks of one process that has imported TensorFlow: each import takes seconds."""
 
+import atexit
+import gc
 import io
 import multiprocessing
+import multiprocessing.connection
 import os
 import runpy
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 # What projects import of others; none of it starts a thread that a fork would miss.
 IMPORTED = ["tensorflow", "keras_hub", "sklearn.linear_model", "matplotlib.pyplot", "sacrebleu"]
+# As launch.py has it: a worker that is told to end may wait for one that is gone.
+PATIENCE_SECONDS = 20
+
+
+def fork(function: Callable, *arguments) -> multiprocessing.Process:
+    """Start a process that calls a function; without forks it imports all by itself."""
+    context = multiprocessing.get_context("spawn" if sys.platform == "win32" else "forkserver")
+    if sys.platform != "win32":
+        context.set_forkserver_preload(IMPORTED)
+    process = context.Process(target=function, args=arguments)
+    process.start()
+    return process
 
 
 def run_forked(
-    arguments: list[str], cwd: Path, environment: dict[str, str]
-) -> subprocess.CompletedProcess:
-    """Run a script as `python script arguments` would.
+    arguments: list[str], cwd: Path, environments: list[dict[str, str]]
+) -> list[subprocess.CompletedProcess]:
+    """Run a script as `python script arguments` would, once or several times at once.
+
+    When one fails, the others are told to end.
 
     Args:
         arguments: the script and what follows it.
         cwd: where it runs.
-        environment: what is added to that of the tests.
+        environments: what is added to that of the tests, for each process.
     """
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(IMPORTED)
     with tempfile.TemporaryDirectory() as folder:
-        paths = [os.path.join(folder, name) for name in ("stdout", "stderr")]
-        script = context.Process(target=become, args=(arguments, str(cwd), environment, paths))
-        script.start()
-        script.join()
-        out, err = (Path(p).read_text(encoding="utf-8", errors="replace") for p in paths)
-    return subprocess.CompletedProcess(arguments, script.exitcode, out, err)
+        paths = [
+            [os.path.join(folder, f"{name}_{number}") for name in ("out", "err")]
+            for number in range(len(environments))
+        ]
+        processes = [
+            fork(become, arguments, str(cwd), environment, own)
+            for environment, own in zip(environments, paths, strict=True)
+        ]
+        wait_for_all(processes)
+        texts = [
+            [Path(path).read_text(encoding="utf-8", errors="replace") for path in own]
+            for own in paths
+        ]
+    return [
+        subprocess.CompletedProcess(arguments, process.exitcode, *own)
+        for process, own in zip(processes, texts, strict=True)
+    ]
+
+
+def wait_for_all(processes: list[multiprocessing.Process]) -> None:
+    """Wait until all have ended; those that are left when one fails are ended."""
+    running, patience = {process.sentinel: process for process in processes}, None
+    while running:
+        ended = multiprocessing.connection.wait(running, patience)
+        for process in [running.pop(sentinel) for sentinel in ended]:
+            process.join()
+            if process.exitcode:
+                patience = PATIENCE_SECONDS
+                for other in running.values():
+                    other.terminate()
+        for process in running.values() if not ended else ():
+            process.kill()
 
 
 def become(arguments: list[str], cwd: str, environment: dict[str, str], paths: list[str]) -> None:
@@ -46,8 +88,17 @@ def become(arguments: list[str], cwd: str, environment: dict[str, str], paths: l
     )
     os.chdir(cwd)
     os.environ.update(environment)
-    sys.dont_write_bytecode = True
+    settle(os.path.dirname(os.path.abspath(arguments[0])))
     sys.argv = arguments
+    try:
+        runpy.run_path(arguments[0], run_name="__main__")
+    finally:
+        atexit._run_exitfuncs()  # an interpreter that ends does; a fork of multiprocessing does not
+
+
+def settle(folder: str) -> None:
+    """Import from a folder and what is installed, as a Python that runs a script there."""
+    sys.dont_write_bytecode = True
+    gc.disable()  # what a test leaves behind is less than what looking for it costs
     installed = [path for path in sys.path if path.startswith((sys.prefix, sys.base_prefix))]
-    sys.path[:] = [os.path.dirname(os.path.abspath(arguments[0])), *installed]
-    runpy.run_path(arguments[0], run_name="__main__")
+    sys.path[:] = [folder, *installed]

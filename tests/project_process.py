@@ -1,42 +1,19 @@
-"""Run many commands of a project in one process: importing TensorFlow takes seconds."""
+"""Run many commands of a project in one process: importing its modules takes time, too."""
 
-import json
+import contextlib
+import errno
+import importlib
+import io
+import multiprocessing
 import os
-import subprocess
+import runpy
 import sys
+import traceback
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 
-SERVER = """
-import contextlib, errno, io, json, os, runpy, sys, traceback
-import common.training  # imports TensorFlow, once
-answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-os.dup2(2, 1)
-sync = os.fsync
-
-def full_disk(descriptor):
-    raise OSError(errno.ENOSPC, "No space left on device")
-
-for line in sys.stdin:
-    question = json.loads(line)
-    sys.argv = question["command"]
-    os.fsync = full_disk if question["full_disk"] else sync
-    out, err = io.StringIO(), io.StringIO()
-    code = 0
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            runpy.run_path(sys.argv[0], run_name="__main__")
-        except SystemExit as ending:
-            # As the interpreter does it: a text is printed, and means 1.
-            code = ending.code or 0
-            if isinstance(code, str):
-                print(code, file=sys.stderr)
-                code = 1
-        except BaseException:
-            traceback.print_exc()
-            code = 1
-    print(json.dumps([code, out.getvalue(), err.getvalue()]), file=answers, flush=True)
-"""
+from forked_scripts import fork, settle
 
 
 @dataclass
@@ -53,25 +30,57 @@ class ProjectProcess:
 
     def __init__(self, project: Path):
         self.project = project
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", SERVER],
-            cwd=project,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            encoding="utf-8",
-            env={**os.environ, "PYTHONIOENCODING": "utf-8", "PYTHONPATH": str(project)},
-        )
+        self.connection, theirs = multiprocessing.Pipe()
+        self.process = fork(serve, str(project), theirs)
+        theirs.close()
 
     def run(self, script: str, *arguments: str, full_disk: bool = False) -> Done:
         """Run a script of the project as `python script arguments` would."""
         command = [str(self.project / script), *map(str, arguments)]
-        question = {"command": command, "full_disk": full_disk}
-        print(json.dumps(question), file=self.process.stdin, flush=True)
-        return Done(*json.loads(self.process.stdout.readline()))
+        self.connection.send((command, full_disk))
+        return Done(*self.connection.recv())
 
     def stop(self) -> None:
         """End the process."""
-        self.process.stdin.close()
-        self.process.wait(timeout=60)
-        self.process.stdout.close()
+        self.connection.close()
+        self.process.join(timeout=60)
+
+
+def serve(project: str, connection: Connection) -> None:
+    """Run commands until nobody sends any."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    os.chdir(project)
+    settle(project)
+    importlib.import_module("common.training")
+    sync = os.fsync
+    with contextlib.suppress(EOFError):
+        while True:
+            command, full_disk = connection.recv()
+            os.fsync = refuse if full_disk else sync
+            connection.send(run_command(command))
+
+
+def refuse(descriptor: int) -> None:
+    """Do as a full disk does."""
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def run_command(command: list[str]) -> tuple[int, str, str]:
+    """Return the exit code of a script, and what it printed."""
+    sys.argv, code = command, 0
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        with contextlib.redirect_stderr(io.StringIO()) as err:
+            try:
+                runpy.run_path(command[0], run_name="__main__")
+            except SystemExit as ending:
+                # As the interpreter does it: a text is printed, and means 1.
+                code = ending.code or 0
+                if isinstance(code, str):
+                    print(code, file=sys.stderr)
+                    code = 1
+            except BaseException:
+                traceback.print_exc()
+                code = 1
+    return code, out.getvalue(), err.getvalue()

@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 from conftest import ROOT
 from forked_scripts import run_forked
 
+from common.launching import free_ports
 from generator.bake import LEFTOVERS, bake
 
 TEMPLATES = sorted(path.parent.name for path in ROOT.glob("templates/*/cookiecutter.json"))
@@ -63,6 +65,14 @@ def flags(project: Path, **settings) -> list[str]:
     ]
 
 
+# The numbers are those of a CPU, on every machine.
+ENVIRONMENT = {
+    "CUDA_VISIBLE_DEVICES": "",
+    "TF_CPP_MIN_LOG_LEVEL": "2",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+
+
 def run(
     *arguments, cwd: Path, check: bool = True, anew: bool = False
 ) -> subprocess.CompletedProcess:
@@ -74,23 +84,44 @@ def run(
         check: fail the test, and show the output, unless the exit code is 0.
         anew: start an interpreter, with a hash seed of its own, and import all again.
     """
-    environment = {
-        "CUDA_VISIBLE_DEVICES": "",  # the numbers are those of a CPU, on every machine
-        "TF_CPP_MIN_LOG_LEVEL": "2",
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
     words = [str(argument) for argument in arguments]
-    if anew or sys.platform == "win32":
+    if anew:
         result = subprocess.run(
             [sys.executable, *words],
             cwd=cwd,
-            env={**os.environ, **environment},
+            env={**os.environ, **ENVIRONMENT},
             capture_output=True,
             text=True,
             encoding="utf-8",
             errors="replace",
         )
     else:
-        result = run_forked(words, cwd, environment)
+        [result] = run_forked(words, cwd, [ENVIRONMENT])
     assert not check or result.returncode == 0, f"{result.stdout}\n{result.stderr}"
     return result
+
+
+def run_workers(
+    workers: int, *arguments, cwd: Path, check: bool = True
+) -> list[subprocess.CompletedProcess]:
+    """Run Python in each worker of a cluster, as launch.py would.
+
+    Args:
+        workers: of the cluster.
+        *arguments: a script and what follows it.
+        cwd: where they run.
+        check: fail the test, and show the output, unless all exit codes are 0.
+    """
+    cluster = {"worker": [f"localhost:{port}" for port in free_ports(workers)]}
+    tasks = [{"type": "worker", "index": index} for index in range(workers)]
+    results = run_forked(
+        [str(argument) for argument in arguments],
+        cwd,
+        [
+            {**ENVIRONMENT, "TF_CONFIG": json.dumps({"cluster": cluster, "task": task})}
+            for task in tasks
+        ],
+    )
+    for result in results:
+        assert not check or result.returncode == 0, f"{result.stdout}\n{result.stderr}"
+    return results

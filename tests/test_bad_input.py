@@ -6,12 +6,11 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 
 import numpy as np
 import pytest
 from project_process import ProjectProcess
-from projects import CASES, TEMPLATES, bake_project, shorten, template_of
+from projects import CASES, TEMPLATES, bake_project, run, shorten, template_of
 
 # What stands in the training file after a good line, and the words of the sentence.
 BROKEN_FILES = {
@@ -336,9 +335,7 @@ def test_out_where_nobody_may_write(process, tmp_path):
     ],
 )
 def test_exit_codes_of_a_process(command, code, project):
-    done = subprocess.run(
-        [sys.executable, *command.split()], cwd=project, capture_output=True, encoding="utf-8"
-    )
+    done = run(*command.split(), cwd=project, check=False)
     assert done.returncode == code
     assert "error: " in done.stderr and "Traceback" not in done.stderr
 
@@ -361,9 +358,7 @@ def test_a_disk_that_is_really_full(process, tmp_path):
     if shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode:
         pytest.skip("only an administrator may mount a small disk")
     try:
-        done = subprocess.run(
-            [sys.executable, "train.py"], cwd=project, capture_output=True, encoding="utf-8"
-        )
+        done = run("train.py", cwd=project, check=False)
         left = [path.name for path in (project / "runs").rglob(".writing-*")]
     finally:
         subprocess.run(["umount", str(project / "runs")], check=True)

@@ -1,13 +1,12 @@
 """compare.py: what it finds, what it prints, and what it says when something is missing."""
 
 import json
-import os
 import shutil
-import subprocess
 import sys
 
 import pytest
 from conftest import ROOT
+from projects import run
 
 sys.path.insert(0, str(ROOT / "templates"))
 
@@ -49,13 +48,7 @@ def project(tmp_path, monkeypatch):
 
 
 def run_compare(project, *arguments):
-    return subprocess.run(
-        [sys.executable, str(project / "compare.py"), *arguments],
-        cwd=project.parent,
-        capture_output=True,
-        encoding="utf-8",
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONIOENCODING": "utf-8"},
-    )
+    return run(project / "compare.py", *arguments, cwd=project.parent, check=False)
 
 
 def test_run_against_the_reference(project):

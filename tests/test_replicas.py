@@ -9,15 +9,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import ROOT
-from projects import HAS_ORBIT, NO_ORBIT, TEMPLATES, bake_project, flags, run, shorten, template_of
+from projects import (
+    HAS_ORBIT,
+    NO_ORBIT,
+    TEMPLATES,
+    bake_project,
+    flags,
+    run,
+    run_workers,
+    shorten,
+    template_of,
+)
 
 WORKER = ROOT / "tests" / "replica_worker.py"
 EXAMPLES, BATCH = 101, 32  # 4 steps an epoch; the last batch has 5 examples
 EPOCHS = 5
 VARIANTS = {
     "one_replica": {"strategy": "single"},
-    "two_replicas": {"strategy": "mirrored", "logical_devices": 2},
-    "two_replicas_accumulated": {
+    "two_replicas": {
         "strategy": "mirrored",
         "logical_devices": 2,
         "accumulation": 4,
@@ -32,7 +41,7 @@ CLUSTERS = {
 # Orbit's loop on one device and on several, in loops of another length than an epoch.
 ORBIT = {
     f"{name}_orbit": {**{**VARIANTS, **CLUSTERS}[name], "loop": "orbit", "steps_per_loop": 3}
-    for name in ("one_replica", "two_replicas_accumulated", "two_workers", "two_workers_of_two")
+    for name in ("one_replica", "two_replicas", "two_workers", "two_workers_of_two")
 }
 # All tasks share the code of clusters: these two differ the most in what they predict.
 IN_CLUSTERS = ("relation_extraction", "seq2seq")
@@ -64,8 +73,14 @@ def trainings(project, tmp_path_factory) -> dict[str, tuple[dict, list[dict]]]:
             "clip_norm": 0.05,
             **settings,
         }
-        start = [project / "launch.py", "--workers", "2"] if "workers" in name else []
-        run(*start, WORKER, project, plan, *flags(project, **asked), cwd=folder)
+        run_workers(
+            2 if "workers" in name else 1,
+            WORKER,
+            project,
+            plan,
+            *flags(project, **asked),
+            cwd=folder,
+        )
         rows = (project / "runs" / name / "metrics.jsonl").read_text(encoding="utf-8")
         with np.load(folder / f"{name}.npz") as record:
             results[name] = dict(record), [json.loads(row) for row in rows.splitlines()]

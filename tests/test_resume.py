@@ -13,7 +13,17 @@ import numpy as np
 import pytest
 from conftest import ROOT
 from project_process import ProjectProcess
-from projects import HAS_ORBIT, NO_ORBIT, TEMPLATES, bake_project, flags, run, shorten, template_of
+from projects import (
+    HAS_ORBIT,
+    NO_ORBIT,
+    TEMPLATES,
+    bake_project,
+    flags,
+    run,
+    run_workers,
+    shorten,
+    template_of,
+)
 
 WORKER = ROOT / "tests" / "replica_worker.py"
 STEPS = 6  # an epoch: 90 examples in batches of 16, the last of 10
@@ -116,35 +126,29 @@ def cluster(request, project) -> tuple[str, dict, Path]:
     if request.param == "orbit":
         settings |= {"loop": "orbit", "steps_per_loop": 2}
     name = f"cluster_{request.param}"
-    asked = flags(project, run_name=name, **settings)
-    run("launch.py", "--workers", "2", "train.py", *asked, cwd=project)
+    run_workers(2, "train.py", *flags(project, run_name=name, **settings), cwd=project)
     return request.param, settings, project / "runs" / name
 
 
-def end_second_worker(project: Path, plan: dict, folder: Path, name: str, settings: dict) -> tuple:
-    """Start a cluster whose second worker ends at update 10; return what it left, and how to go on.
-
-    Update 10 is in the middle of the second epoch.
-    """
+def end_second_worker(project: Path, plan: dict, folder: Path, asked: list[str]) -> list:
+    """Run a cluster whose second worker ends at update 10, in the middle of the second epoch."""
     path = folder / "plan.json"
     path.write_text(json.dumps({**plan, "kill_worker": 1}), encoding="utf-8")
-    start = [project / "launch.py", "--workers", "2"]
-    asked = flags(project, run_name=name, **settings)
-    done = run(*start, WORKER, project, path, *asked, cwd=folder, check=False)
-    assert "Traceback" not in done.stdout, done.stdout
-    return done, [*start, "train.py", *asked]
+    workers = run_workers(2, WORKER, project, path, *asked, cwd=folder, check=False)
+    assert not any("Traceback" in worker.stderr for worker in workers), workers
+    return workers
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
 def test_a_cluster_that_lost_a_worker_ends_like_an_uninterrupted_one(project, cluster, tmp_path):
     loop, settings, whole = cluster
     name = f"lost_{loop}"
-    done, again = end_second_worker(project, {"kill_at": 10}, tmp_path, name, settings)
-    assert done.returncode == 128 + signal.SIGKILL, f"{done.stdout}\n{done.stderr}"
-    assert "worker 1 ended with exit code 137: ending all" in done.stderr
+    asked = flags(project, run_name=name, **settings)
+    workers = end_second_worker(project, {"kill_at": 10}, tmp_path, asked)
+    assert workers[1].returncode == -signal.SIGKILL, workers
     folder = project / "runs" / name
     assert any(folder.glob("checkpoint*"))
-    run(*again, cwd=project)
+    run_workers(2, "train.py", *asked, cwd=project)
     assert_same_end(folder, whole)
 
 
@@ -152,17 +156,18 @@ def test_a_cluster_that_lost_a_worker_ends_like_an_uninterrupted_one(project, cl
 def test_a_cluster_that_is_told_to_end_goes_on_where_it_was(project, cluster, tmp_path):
     loop, settings, whole = cluster
     name = f"told_{loop}"
-    done, again = end_second_worker(project, {"end_at": 10}, tmp_path, name, settings)
+    asked = flags(project, run_name=name, **settings)
+    workers = end_second_worker(project, {"end_at": 10}, tmp_path, asked)
     folder = project / "runs" / name
     # All save, whichever was told, and none is told of before the end of the epoch.
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-    assert "told to end: all is saved" in done.stdout
+    assert [worker.returncode for worker in workers] == [0, 0], workers
+    assert "told to end: all is saved" in workers[0].stdout
     if loop == "orbit":
         assert (folder / "checkpoints" / "ckpt-12.index").is_file()
     else:
         with np.load(folder / "checkpoint.npz") as saved:
             assert saved["position/updates"] == 12
-    run(*again, cwd=project)
+    run_workers(2, "train.py", *asked, cwd=project)
     assert_same_end(folder, whole)
 
 

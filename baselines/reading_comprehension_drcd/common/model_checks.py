@@ -187,7 +187,7 @@ def split_finding(path: str, layer: keras.layers.Layer, what: str) -> Finding:
 def find_replica_faults(
     model: TrainingModel, batch: Batch, build: Callable[[], TrainingModel]
 ) -> list[Finding]:
-    """Make one update with one replica and with two, each in a process of its own, and compare.
+    """Make one update with one replica, and the same with two, and compare.
 
     Args:
         model: whose weights both begin with.
@@ -206,9 +206,7 @@ def find_replica_faults(
     if findings:
         return findings
     try:
-        one, two = (
-            run_apart(update_weights, build, model.get_weights(), batch, n) for n in (1, REPLICAS)
-        )
+        one, two = run_apart(update_on_replicas, build, model.get_weights(), batch)
     except Exception as error:  # TensorFlow and the participant's layers raise what they like
         return [
             Finding(
@@ -240,14 +238,25 @@ def run_apart(function: Callable, *arguments) -> object:
         return pool.submit(function, *arguments).result()
 
 
-def update_weights(
-    build: Callable[[], TrainingModel], weights: list[np.ndarray], batch: Batch, replicas: int
-) -> dict[str, np.ndarray]:
-    """Return the weights by path after one update of a batch on so many replicas of a CPU."""
+def update_on_replicas(
+    build: Callable[[], TrainingModel], weights: list[np.ndarray], batch: Batch
+) -> list[dict[str, np.ndarray]]:
+    """Return the weights by path after one update on one replica, and after the same on several."""
     use_processor()
+    devices = tf.config.list_logical_devices(split_first_device(REPLICAS))
+    strategies = [make_local_strategy(name, devices) for name in ("single", "mirrored")]
+    return [update_weights(build, weights, batch, strategy) for strategy in strategies]
+
+
+def update_weights(
+    build: Callable[[], TrainingModel],
+    weights: list[np.ndarray],
+    batch: Batch,
+    strategy: tf.distribute.Strategy,
+) -> dict[str, np.ndarray]:
+    """Return the weights by path after one update of a batch."""
+    keras.backend.clear_session()
     keras.utils.set_random_seed(0)
-    devices = tf.config.list_logical_devices(split_first_device(replicas))
-    strategy = make_local_strategy("mirrored" if replicas > 1 else "single", devices)
     with strategy.scope():
         model = build()
         model.set_weights(weights)
