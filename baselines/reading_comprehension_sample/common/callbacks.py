@@ -136,14 +136,10 @@ class Evaluator(keras.callbacks.Callback):
             folder = self.run.folder
             write_whole(folder / "best.weights.h5", self.inference_model.save_weights)
             write_json_lines(folder / "predictions" / "dev.jsonl", evaluation.predictions)
+            # Scores of other files go: they were those of weights that are no more.
             write_json(
                 folder / "scores.json",
-                {
-                    **read_scores(folder),
-                    **self.facts,
-                    "monitor": self.monitor,
-                    "dev": evaluation.scores,
-                },
+                {**self.facts, "monitor": self.monitor, "dev": evaluation.scores},
             )
         else:
             position.waited += 1

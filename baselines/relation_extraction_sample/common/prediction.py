@@ -1,5 +1,6 @@
 """Batched prediction on every replica of every worker, results in order."""
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 
 import keras
@@ -36,7 +37,8 @@ class Predictor:
         # the last bits would tell which shapes came first.
         shape = tuple(array.shape for array in batch.values())
         if shape not in self.graphs:
-            self.graphs[shape] = tf.function(self.run_replicas)
+            # As a partial, for TensorFlow warns of a function that it traces again and again.
+            self.graphs[shape] = tf.function(functools.partial(self.run_replicas))
         return self.graphs[shape](self.distribute(batch))
 
     def run_replicas(self, batch: dict) -> dict:
