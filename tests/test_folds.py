@@ -137,6 +137,8 @@ def test_a_cross_validation_is_scored_as_a_whole(project, process):
 
 
 def test_an_interrupted_cross_validation_goes_on(project, process):
+    if template_of(project) != TEMPLATES[-1]:
+        pytest.skip("all tasks share the code of folds: one of them shows it")
     folder = project / "runs/crossed"
     before = {fold: (folder / f"fold_{fold}/best.weights.h5").stat() for fold in (1, 2)}
     scores = json.loads((folder / "scores.json").read_text(encoding="utf-8"))

@@ -131,7 +131,7 @@ def cluster(request, project) -> tuple[str, dict, Path]:
 
 
 def end_second_worker(project: Path, plan: dict, folder: Path, asked: list[str]) -> list:
-    """Run a cluster whose second worker ends at update 10, in the middle of the second epoch."""
+    """Run a cluster whose second worker does not get to the end, by a plan."""
     path = folder / "plan.json"
     path.write_text(json.dumps({**plan, "kill_worker": 1}), encoding="utf-8")
     workers = run_workers(2, WORKER, project, path, *asked, cwd=folder, check=False)
@@ -139,26 +139,13 @@ def end_second_worker(project: Path, plan: dict, folder: Path, asked: list[str])
     return workers
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
-def test_a_cluster_that_lost_a_worker_ends_like_an_uninterrupted_one(project, cluster, tmp_path):
-    loop, settings, whole = cluster
-    name = f"lost_{loop}"
-    asked = flags(project, run_name=name, **settings)
-    workers = end_second_worker(project, {"kill_at": 10}, tmp_path, asked)
-    assert workers[1].returncode == -signal.SIGKILL, workers
-    folder = project / "runs" / name
-    assert any(folder.glob("checkpoint*"))
-    run_workers(2, "train.py", *asked, cwd=project)
-    assert_same_end(folder, whole)
-
-
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no signals")
-def test_a_cluster_that_is_told_to_end_goes_on_where_it_was(project, cluster, tmp_path):
+def test_a_cluster_that_was_stopped_ends_like_an_uninterrupted_one(project, cluster, tmp_path):
+    """It is told to end in its second epoch, and loses a worker in its third."""
     loop, settings, whole = cluster
-    name = f"told_{loop}"
-    asked = flags(project, run_name=name, **settings)
+    name = f"stopped_{loop}"
+    folder, asked = project / "runs" / name, flags(project, run_name=name, **settings)
     workers = end_second_worker(project, {"end_at": 10}, tmp_path, asked)
-    folder = project / "runs" / name
     # All save, whichever was told, and none is told of before the end of the epoch.
     assert [worker.returncode for worker in workers] == [0, 0], workers
     assert "told to end: all is saved" in workers[0].stdout
@@ -167,6 +154,10 @@ def test_a_cluster_that_is_told_to_end_goes_on_where_it_was(project, cluster, tm
     else:
         with np.load(folder / "checkpoint.npz") as saved:
             assert saved["position/updates"] == 12
+    workers = end_second_worker(project, {"kill_at": 14}, tmp_path, asked)
+    assert workers[1].returncode == -signal.SIGKILL, workers
+    assert any(folder.glob("checkpoint*"))
+    assert "finished" not in json.loads((folder / "scores.json").read_text(encoding="utf-8"))
     run_workers(2, "train.py", *asked, cwd=project)
     assert_same_end(folder, whole)
 
