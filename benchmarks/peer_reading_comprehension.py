@@ -384,8 +384,10 @@ def time_ours(arguments: argparse.Namespace) -> dict:
     from common.encoder import load_encoder, load_tokenizer
     from common.optimizers import make_optimizer
     from common.settings import read_settings
+    from common.strategy import make_strategy
 
     settings = read_settings(Settings, our_flags(arguments))
+    make_strategy(settings)  # one replica: it has no scope of its own
     keras.utils.set_random_seed(settings.seed)
     examples = read_examples(settings.train_file)
     tokenizer = load_tokenizer(settings, tokenizer_texts(examples))
@@ -408,7 +410,7 @@ def time_ours(arguments: argparse.Namespace) -> dict:
     began = time.perf_counter()
     for _ in chosen:
         logs = step(iterator)
-    float(logs["loss"])
+    logs["loss"].numpy()
     seconds = (time.perf_counter() - began) / len(chosen) * len(whole)
     return {"seconds_per_epoch": round(seconds, 2), "windows": len(generator.windows)}
 

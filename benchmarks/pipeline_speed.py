@@ -74,7 +74,7 @@ def steps_per_second(parts: SimpleNamespace) -> float:
     began = time.perf_counter()
     for _ in range(TRAINED):
         logs = step(iterator)
-    float(logs["loss"])
+    logs["loss"].numpy()
     return TRAINED / (time.perf_counter() - began)
 
 

@@ -41,9 +41,11 @@ def load_parts(arguments: Namespace) -> SimpleNamespace:
     from common.encoder import load_encoder, load_tokenizer
     from common.optimizers import make_optimizer
     from common.settings import project_path, read_settings
+    from common.strategy import make_strategy
 
     flags = ["--encoder", str(Path(arguments.encoder).resolve())] if arguments.encoder else []
     settings = read_settings(Settings, flags)
+    make_strategy(settings)  # one replica: it has no scope of its own
     data = arguments.data or project_path(settings.train_file).parent
     train_examples = read_examples(data / "train.jsonl")
     dev_examples = read_examples(data / "dev.jsonl")

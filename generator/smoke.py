@@ -12,7 +12,7 @@ from generator.baselines import Baseline, find_baselines
 from generator.errors import InputError
 from generator.run_project import run_scripts
 
-RECORDS = 24
+RECORDS = 8
 
 
 def smoke_baselines(root: Path, names: list[str] | None = None) -> None:
@@ -40,8 +40,8 @@ def smoke_baseline(root: Path, baseline: Baseline, project: Path) -> None:
     shutil.copytree(source, project, ignore=shutil.ignore_patterns(*LEFTOVERS, "data"))
     data = source / "data" / str(baseline.data_set)
     files = shorten_data(data if data.is_dir() else source / "sample", project / "smoke")
-    # Each bucket would be a graph of its own to trace.
-    small = ["--steps", "2", "--encoder", "tiny", "--buckets", "1"]
+    # Two steps are an epoch, with one scoring; each bucket would be a graph of its own to trace.
+    small = ["--steps", "2", "--batch_size", "4", "--encoder", "tiny", "--buckets", "1"]
     commands = [
         ["train.py", *small, "--run_name", "smoke", *files],
         ["predict.py", "runs/smoke", "smoke/test.jsonl", "smoke/predictions.jsonl"],

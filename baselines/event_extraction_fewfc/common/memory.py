@@ -13,6 +13,7 @@ from common.compile_checks import batches_to_compile, build_as_trained
 from common.errors import InputError
 from common.generator import Generator
 from common.settings import CommonSettings
+from common.strategy import keep_freed_memory
 from common.training import TrainingModel
 
 MEBIBYTE = 1 << 20
@@ -85,6 +86,7 @@ def measure_step(
         generator: of the training examples.
         settings: `batch_size`, `accumulation`, `precision`, `xla`, `recompute`.
     """
+    keep_freed_memory()  # as a training does
     before = peak_memory()
     model = build_as_trained(build, settings, compile_gradients=settings.xla)
     batch = batches_to_compile(generator)[0]
