@@ -9,13 +9,13 @@ python benchmarks/generation_speed.py --output benchmarks/results/generation_spe
 The weights are random and nothing ends a target: each has 64 tokens, whatever the machine.
 """
 
+import importlib
 import sys
 import time
 from argparse import ArgumentParser
 from pathlib import Path
 
 import numpy as np
-import tensorflow as tf
 from project_parts import ROOT, write_results
 
 PROJECT = ROOT / "baselines" / "seq2seq_sample"
@@ -35,6 +35,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, help="JSON file of the results")
     arguments = parser.parse_args()
     sys.path.insert(0, str(arguments.project.resolve()))
+    importlib.import_module("common")  # it sets TensorFlow up, which must come after it
     model = make_model(arguments.layers, arguments.width)
     batch = make_batch()
     cached, uncached = (tokens_per_second(model, batch, cache) for cache in (True, False))
@@ -87,8 +88,10 @@ def make_model(layers: int, width: int):
     return build_models(encoder, settings_of())[1]
 
 
-def make_batch() -> dict[str, tf.Tensor]:
-    """Return sources of random tokens."""
+def make_batch() -> dict:
+    """Return tensors: sources of random tokens."""
+    import tensorflow as tf
+
     random = np.random.default_rng(1)
     token_ids = random.integers(5, VOCABULARY, (BATCH, SOURCE)).astype(np.int32)
     arrays = {
@@ -102,6 +105,7 @@ def make_batch() -> dict[str, tf.Tensor]:
 
 def make_writer(model, **values):
     """Return a compiled function from a batch to targets without end."""
+    import tensorflow as tf
     from task.generation import Writer
     from task.tokens import TargetTokens
 

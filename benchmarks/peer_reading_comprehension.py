@@ -23,6 +23,7 @@ python benchmarks/peer_reading_comprehension.py --peer_python PEER/bin/python --
 import argparse
 import collections
 import hashlib
+import importlib
 import json
 import os
 import platform
@@ -376,6 +377,7 @@ PARTS = ("train", "dev", "test")
 def time_ours(arguments: argparse.Namespace) -> dict:
     """Time steps that are spread over an epoch, generator and dataset included."""
     sys.path.insert(0, str(arguments.project.resolve()))
+    importlib.import_module("common")  # it sets TensorFlow up, which must come after it
     import keras
     from task.data import make_generator, read_examples, tokenizer_texts
     from task.model import build_models

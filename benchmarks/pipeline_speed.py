@@ -15,7 +15,6 @@ import sys
 import time
 from types import SimpleNamespace
 
-import tensorflow as tf
 from project_parts import ROOT, load_parts, make_parser, write_results
 
 GENERATED = 200
@@ -86,6 +85,7 @@ def predicted_per_second(parts: SimpleNamespace, together: bool) -> float:
             are pushed to refuse nearly everything, as a trained model does.
         together: in batches, or one record after the other.
     """
+    import tensorflow as tf
     from task.decode import decode_window, predict_triples
 
     from common.prediction import Predictor

@@ -1,6 +1,7 @@
 """Load a relation extraction project's parts, as its train.py puts them together."""
 
 import functools
+import importlib
 import json
 import os
 import platform
@@ -32,12 +33,12 @@ def load_parts(arguments: Namespace) -> SimpleNamespace:
         arguments: `project`, `data`, `encoder`.
     """
     sys.path.insert(0, str(arguments.project.resolve()))
+    importlib.import_module("common")  # it sets TensorFlow up, which must come after it
     import keras
     from task.data import collect_predicates, make_generator, read_examples
     from task.model import build_models
     from task.settings import Settings
 
-    import common  # noqa: F401  (quietens TensorFlow before it is imported)
     from common.encoder import load_encoder, load_tokenizer
     from common.optimizers import make_optimizer
     from common.settings import project_path, read_settings

@@ -13,6 +13,7 @@ python benchmarks/scaling.py --encoder FOLDER --output benchmarks/results/scalin
 """
 
 import argparse
+import importlib
 import json
 import statistics
 import subprocess
@@ -86,6 +87,7 @@ def measure_cluster(arguments: argparse.Namespace, workers: int) -> dict:
 def measure_worker(arguments: argparse.Namespace) -> None:
     """Time steps, and the sum of the gradients alone; the chief writes what it found."""
     sys.path.insert(0, str(PROJECT))
+    importlib.import_module("common")  # it sets TensorFlow up, which must come after it
     import keras
     import tensorflow as tf
     from task.data import collect_predicates, make_generator, read_examples

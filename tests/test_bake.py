@@ -1,5 +1,6 @@
 """Baking: four ways of calling cookiecutter, one project; bad answers leave nothing behind."""
 
+import ast
 import json
 import os
 import re
@@ -7,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -128,6 +130,26 @@ def test_ruff_is_content_with_a_project(project: Path, command: list[str]) -> No
         [ruff, *command, "--no-cache", str(project)], capture_output=True, text=True
     )
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_scripts_let_common_set_tensorflow_up(project: Path) -> None:
+    """Some of what it sets is read when TensorFlow is imported: `common` must come before."""
+    for script in project.glob("*.py"):
+        module = next(
+            found
+            for found in imported_modules(script)
+            if found.partition(".")[0] not in {*sys.stdlib_module_names, "numpy"}
+        )
+        assert module.startswith("common"), f"{script.name} imports {module} first"
+
+
+def imported_modules(script: Path) -> Iterator[str]:
+    """Yield what a script imports, in its order."""
+    for statement in ast.parse(script.read_text(encoding="utf-8")).body:
+        if isinstance(statement, ast.Import):
+            yield from (name.name for name in statement.names)
+        elif isinstance(statement, ast.ImportFrom):
+            yield statement.module
 
 
 def test_no_trace_of_the_template_is_left(project: Path) -> None:

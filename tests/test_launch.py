@@ -9,6 +9,7 @@ from pathlib import Path
 
 import kubernetes_validate
 import pytest
+import tensorflow as tf
 import yaml
 from conftest import use_template
 from projects import TEMPLATES, bake_project
@@ -173,3 +174,24 @@ def test_kubernetes_names_the_cluster(environment):
         "cluster": {"worker": ["train-0.inside:999", "train-1.inside:999"]},
         "task": {"type": "worker", "index": 1},
     }
+
+
+def test_a_worker_parts_when_all_have_come_to_their_end(monkeypatch):
+    """Of the last word that workers exchange none knows whether it was heard."""
+    answers = []
+
+    def gather(value):
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    gone = tf.errors.UnavailableError(None, None, "connection refused")
+    monkeypatch.setattr(cluster, "joined", ["a strategy"])
+    monkeypatch.setattr(cluster, "gather", gather)
+    answers[:] = [[None, None], gone]
+    cluster.part()
+    assert not answers
+    answers[:] = [gone]
+    with pytest.raises(tf.errors.UnavailableError):
+        cluster.part()

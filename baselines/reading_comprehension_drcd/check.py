@@ -7,14 +7,12 @@ python check.py --memory                 tries batch sizes: what fits, and how f
 
 import functools
 
-import keras
-
 from common.check_command import conclude, read_check_options, stop_at_errors
 from common.compile_checks import check_compilation
 from common.encoder import load_encoder, load_tokenizer
 from common.errors import command
 from common.memory import measure_step, try_batch_sizes
-from common.model_checks import check_model, use_processor
+from common.model_checks import check_model, set_random_seed, use_processor
 from common.settings import read_settings
 from task.checks import (
     build_compiled,
@@ -39,7 +37,7 @@ def main() -> None:
         return
     if not options.memory_trial:
         use_processor()
-    keras.utils.set_random_seed(settings.seed)
+    set_random_seed(settings.seed)
 
     files = read_files(settings)
     train_examples = files[settings.train_file]

@@ -17,6 +17,13 @@ import tensorflow as tf
 from common import files
 from common.errors import InputError
 
+# What TensorFlow raises where another worker is gone.
+LOST = (
+    tf.errors.UnavailableError,
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.DeadlineExceededError,
+)
 # The strategy of this process once it is a worker among several.
 joined: list[tf.distribute.Strategy] = []
 
@@ -182,14 +189,18 @@ def share(value: object) -> object:
 
 def part() -> None:
     """Wait until all workers have come to their end: none may leave while others still talk."""
-    if joined:
+    if not joined:
+        return
+    gather(None)
+    try:
         gather(None)
+    except LOST:
+        pass  # it has left: all had come to their end before any began to gather again
 
 
 def explain_lost_worker(error: Exception) -> str | None:
     """Return what to do about a worker that is gone; None: the error is about something else."""
-    lost = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)
-    if not joined or not isinstance(error, (*lost, tf.errors.DeadlineExceededError)):
+    if not joined or not isinstance(error, LOST):
         return None
     return (
         f"worker {worker_number()} lost another one: look for the first error among the logs of "

@@ -11,6 +11,9 @@ from common.cluster import find_cluster, join
 from common.errors import InputError
 from common.settings import CommonSettings
 
+# Scripts name it without TensorFlow, which common/__init__.py must set up before it is imported.
+Strategy = tf.distribute.Strategy
+
 SERVER_ROLES = ("chief", "worker", "ps")  # as TF_CONFIG calls them
 # Options of glibc's mallopt(3) and their values: no block goes back to the system while another may
 # be asked for, and threads share one heap, for those of threads end at 64 MB.

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import keras
 import numpy as np
 import tensorflow as tf
+from keras.utils import set_random_seed
 from tqdm import tqdm
 
 from common.data_checks import Finding
@@ -256,7 +257,7 @@ def update_weights(
 ) -> dict[str, np.ndarray]:
     """Return the weights by path after one update of a batch."""
     keras.backend.clear_session()
-    keras.utils.set_random_seed(0)
+    set_random_seed(0)
     with strategy.scope():
         model = build()
         model.set_weights(weights)

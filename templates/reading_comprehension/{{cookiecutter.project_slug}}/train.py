@@ -6,14 +6,12 @@ python train.py --folds 5                cross-validate: five trainings, each sc
 
 from pathlib import Path
 
-import tensorflow as tf
-
 from common.errors import command
 from common.folds import assign_folds, finish_folds, open_folds
 from common.report import write_report
 from common.run_folder import Run, circumstances, finish_run, open_run
 from common.settings import project_path, read_settings
-from common.strategy import make_strategy
+from common.strategy import Strategy, make_strategy
 from task.data import Example, read_examples
 from task.evaluation import evaluate, find_errors
 from task.loading import load_runs
@@ -43,7 +41,7 @@ def main() -> None:
 
 def cross_validate(
     settings: Settings,
-    strategy: tf.distribute.Strategy,
+    strategy: Strategy,
     run: Run,
     examples: list[Example],
     path: Path,

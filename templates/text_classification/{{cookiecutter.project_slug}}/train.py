@@ -4,14 +4,12 @@ python train.py [--KEY VALUE ...]        every key of config.toml is a flag
 python train.py --folds 5                cross-validate: five trainings, each scored on its fifth
 """
 
-import tensorflow as tf
-
 from common.errors import command
 from common.folds import assign_folds, finish_folds, open_folds
 from common.report import write_report
 from common.run_folder import Run, circumstances, finish_run, open_run
 from common.settings import project_path, read_settings
-from common.strategy import make_strategy
+from common.strategy import Strategy, make_strategy
 from task.data import Example, Labels, check_kind, collect_labels, read_examples, shared_texts
 from task.evaluation import evaluate, find_errors
 from task.floor import keep_floor, score_floor
@@ -53,7 +51,7 @@ def main() -> None:
 
 def cross_validate(
     settings: Settings,
-    strategy: tf.distribute.Strategy,
+    strategy: Strategy,
     run: Run,
     labels: Labels,
     examples: list[Example],
