@@ -41,7 +41,9 @@ def smoke_baseline(root: Path, baseline: Baseline, project: Path) -> None:
     data = source / "data" / str(baseline.data_set)
     files = shorten_data(data if data.is_dir() else source / "sample", project / "smoke")
     # Two steps are an epoch, with one scoring; each bucket would be a graph of its own to trace.
-    small = ["--steps", "2", "--batch_size", "4", "--encoder", "tiny", "--buckets", "1"]
+    small = ["--steps", "2", "--encoder", "tiny", "--buckets", "1"]
+    # Batches are filled up, and what fills them is computed too.
+    small += ["--batch_size", "4", "--prediction_batch_size", str(RECORDS)]
     commands = [
         ["train.py", *small, "--run_name", "smoke", *files],
         ["predict.py", "runs/smoke", "smoke/test.jsonl", "smoke/predictions.jsonl"],
