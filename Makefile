@@ -33,8 +33,10 @@ $(VENV)/installed: pyproject.toml
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and \
 		'error: Python 3.11 or newer is needed: name one with make PYTHON=python3.12')"
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --editable ".[dev]" $(if $(TENSORFLOW),"$(TENSORFLOW)")
-	$(BIN)/python -m pip install --no-deps -r $(ORBIT)
+	$(BIN)/python -m pip install --no-compile --editable ".[dev]" $(if $(TENSORFLOW),"$(TENSORFLOW)")
+	$(BIN)/python -m pip install --no-compile --no-deps -r $(ORBIT)
+	@# pip would compile one file after another. Some packages hold files for other Pythons.
+	-$(BIN)/python -m compileall -qq -j 0 $(VENV)
 	touch $@
 
 clean:

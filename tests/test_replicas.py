@@ -22,8 +22,8 @@ from projects import (
 )
 
 WORKER = ROOT / "tests" / "replica_worker.py"
-EXAMPLES, BATCH = 101, 32  # 4 steps an epoch; the last batch has 5 examples
-EPOCHS = 5
+EXAMPLES, BATCH = 133, 32  # 5 steps an epoch; the last batch has 5 examples
+EPOCHS = 4
 VARIANTS = {
     "one_replica": {"strategy": "single"},
     "two_replicas": {
