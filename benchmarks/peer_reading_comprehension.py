@@ -60,7 +60,7 @@ def parse_arguments() -> argparse.Namespace:
     add("--encoder", type=Path, required=True, help="encoder folder in Hugging Face format")
     add("--project", type=Path, help="a generated reading comprehension project: ours")
     add("--peer_python", help="python of the peer's environment")
-    add("--max_length", type=int, default=256)
+    add("--max_length", type=int, default=384, help="tokens of a window, as in run_qa.py")
     add("--doc_stride", type=int, default=128, help="tokens that neighbouring windows share")
     add("--batch_size", type=int, default=16)
     add("--epochs", type=int, default=2)

@@ -21,13 +21,13 @@ import pytest
 
 from common.encoder import (
     BertEncoder,
-    exact_gelu_function,
     load_encoder,
     load_tokenizer,
     restore_encoder,
     save_encoder,
 )
 from common.errors import InputError
+from common.fused_layers import exact_gelu_function
 from common.settings import CommonSettings
 from common.tokens import split_into_windows
 
@@ -266,14 +266,6 @@ def test_encoder_itself_is_cloned(random_encoder):
     clone = keras.models.clone_model(random_encoder)
     clone.set_weights(random_encoder.get_weights())
     np.testing.assert_array_equal(states_of(clone), states_of(random_encoder))
-
-
-def test_exact_gelu_is_the_error_function():
-    from scipy.special import erf
-
-    values = np.linspace(-5, 5, 101).astype("float32")
-    expected = values * 0.5 * (1 + erf(values / np.sqrt(2)))
-    np.testing.assert_allclose(exact_gelu_function(values), expected, atol=1e-6)
 
 
 def test_hub_handle_is_downloaded(monkeypatch, tmp_path):

@@ -73,8 +73,10 @@ def test_losses_and_gradients_are_those_without(make):
     np.testing.assert_allclose(again_losses, losses, rtol=1e-6)
     assert len(set(losses)) == len(losses)  # dropout draws anew at each step
     for ours, theirs in zip(again_gradients, gradients, strict=True):
+        # Small elements are sums of large ones, and are rounded as these are.
+        largest = max(np.abs(array).max() for array in theirs)
         for one, other in zip(ours, theirs, strict=True):
-            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6 * largest)
     assert any(np.abs(array).max() > 0.1 for array in gradients[0])
     products = [
         sum("MatMul" in operation.type or operation.type == "Einsum" for operation in ops)

@@ -9,6 +9,7 @@ from tokenizers import BertWordPieceTokenizer, ByteLevelBPETokenizer, Tokenizer,
 
 from common.errors import InputError
 from common.files import read_json, write_json
+from common.fused_layers import exact_gelu_function, fuse_layer
 from common.settings import CommonSettings, project_path
 from common.tokens import load_tokenizer_file, train_tokenizer
 
@@ -34,6 +35,7 @@ class BertEncoder(keras_hub.models.BertBackbone):
         self.exact_gelu = exact_gelu
         self.attention_dropout = attention_dropout
         for layer in self.transformer_layers:
+            fuse_layer(layer)
             if exact_gelu:
                 # Both: the layer's own is what a clone is made from.
                 layer.activation = exact_gelu_function
@@ -48,12 +50,6 @@ class BertEncoder(keras_hub.models.BertBackbone):
             "exact_gelu": self.exact_gelu,
             "attention_dropout": self.attention_dropout,
         }
-
-
-@keras.saving.register_keras_serializable("common")
-def exact_gelu_function(inputs):
-    """Return x Phi(x)."""
-    return keras.activations.gelu(inputs, approximate=False)
 
 
 def load_tokenizer(settings: CommonSettings, texts: list[str]) -> Tokenizer:
