@@ -12,12 +12,12 @@ et al. 2017, https://arxiv.org/abs/1706.03762.
 import keras
 import keras_hub
 import numpy as np
-from common.fused_layers import exact_gelu_function
 from keras import ops
 from tokenizers import Tokenizer
 
 from common.encoder import BertEncoder, load_encoder
 from common.errors import InputError
+from common.fused_layers import exact_gelu_function
 from common.training import TrainingModel
 from task.settings import Settings
 
