@@ -5,9 +5,9 @@ import importlib.util
 import re
 import sys
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 from pydantic_settings import (
     BaseSettings,
     CliApp,
@@ -19,6 +19,36 @@ from pydantic_settings import (
 from common.errors import InputError
 
 PROJECT = Path(__file__).resolve().parents[1]
+
+
+def read_points(text: str) -> list[tuple[float, float]]:
+    """Return the points of `0:1, 0.5:0.1, 1:0`.
+
+    Raises:
+        ValueError: says what is wrong with them.
+    """
+    try:
+        points = [
+            (float(place), float(height))
+            for place, height in (part.split(":") for part in text.split(",") if part.strip())
+        ]
+    except ValueError:
+        raise ValueError("this is no list of points such as 0:1, 0.5:0.1, 1:0") from None
+    places, heights = [place for place, _ in points], [height for _, height in points]
+    if places != sorted(set(places)) or not all(0 <= place <= 1 for place in places):
+        raise ValueError("the first numbers must rise, from 0 to 1 at the most")
+    if not all(height >= 0 for height in heights):
+        raise ValueError("the second numbers must not be below 0")
+    return points
+
+
+def check_points(text: str) -> str:
+    """Refuse what is no list of points."""
+    read_points(text)
+    return text
+
+
+Points = Annotated[str, AfterValidator(check_points)]
 
 
 class CommonSettings(BaseSettings):
@@ -50,17 +80,33 @@ class CommonSettings(BaseSettings):
     accumulation: int = Field(1, ge=1, description="micro-batches in one step, to save memory")
     recompute: bool = Field(False, description="compute layers twice instead of keeping them")
     buckets: int = Field(12, ge=1, description="padded lengths; 1: one static shape, as on TPU")
-    learning_rate: float = Field(1e-3, gt=0, description="peak rate of the encoder")
-    head_learning_rate: float = Field(1e-3, gt=0, description="peak rate of all other layers")
-    scale_learning_rate: bool = Field(False, description="multiply the rates by the replicas")
-    schedule: Literal["linear", "cosine", "constant"] = Field(
-        "linear", description="the rate after the warm-up"
-    )
-    warm_up: float = Field(0.1, ge=0, lt=1, description="share of the steps until the peak rate")
-    weight_decay: float = Field(0.01, ge=0, description="decay of kernels and embeddings")
-    clip_norm: float = Field(1.0, ge=0, description="largest gradient norm; 0: never clip")
     seed: int = Field(1, ge=0, description="initial weights, order of examples, dropout")
     folds: int = Field(0, ge=0, description="cross-validate: so many trainings; 0: train once")
+
+    # optimizer
+    optimizer: Literal["adamw", "lamb", "adafactor", "lion", "muon"] = Field(
+        "adamw", description="what makes a step of a gradient"
+    )
+    learning_rate: float = Field(1e-3, gt=0, description="peak rate of the encoder")
+    head_learning_rate: float = Field(1e-3, gt=0, description="peak rate of all other layers")
+    layer_decay: float = Field(
+        1.0, gt=0, le=1, description="rate of an encoder layer, relative to the one above it"
+    )
+    scale_learning_rate: bool = Field(False, description="multiply the rates by the replicas")
+    schedule: Literal["linear", "cosine", "polynomial", "piecewise", "constant"] = Field(
+        "linear", description="the rate after the warm-up"
+    )
+    schedule_power: float = Field(2.0, gt=0, description="of the polynomial schedule")
+    schedule_points: Points = Field("", description="of the piecewise schedule: 0:1, 0.5:0.1, 1:0")
+    warm_up: float = Field(0.1, ge=0, lt=1, description="share of the steps until the peak rate")
+    weight_decay: float = Field(0.01, ge=0, description="decay of kernels and embeddings")
+    no_decay: str = Field("bias, gamma, beta", description="parts of names that never decay")
+    no_adaptation: str = Field("bias, gamma, beta", description="parts of names LAMB doesn't adapt")
+    clip_norm: float = Field(1.0, ge=0, description="largest gradient norm; 0: never clip")
+    lazy_embeddings: bool = Field(False, description="rows wait until a batch has their token")
+    lookahead: int = Field(0, ge=0, description="go back half of the way every so many steps")
+    ema: float = Field(0.0, ge=0, lt=1, description="momentum of the averaged weights; 0: none")
+    soup: int = Field(0, ge=0, description="so many best weights are averaged at the end; 0: none")
 
     # evaluation
     evaluate_steps: int = Field(0, ge=0, description="score dev every so many steps too; 0: never")
@@ -105,6 +151,16 @@ class CommonSettings(BaseSettings):
         if self.folds == 1:
             raise ValueError(
                 "folds = 1 leaves nothing to train on: set folds to 2 or more, or to 0"
+            )
+        if (self.schedule == "piecewise") != bool(self.schedule_points.strip()):
+            raise ValueError(
+                f"schedule = {self.schedule} with schedule_points = {self.schedule_points!r}: set "
+                "both, or neither"
+            )
+        if self.lazy_embeddings and self.optimizer in {"lamb", "adafactor"}:
+            raise ValueError(
+                f"lazy_embeddings with optimizer = {self.optimizer}, whose steps depend on the "
+                "whole table: set lazy_embeddings = false, or optimizer = adamw"
             )
         if self.loop == "orbit" and importlib.util.find_spec("orbit") is None:
             raise ValueError(

@@ -277,5 +277,5 @@ def build_compiled(tokenizer: Tokenizer, schema: Schema, settings: Settings) -> 
     encoder = load_encoder(settings, tokenizer)
     model, _ = build_models(encoder, schema, settings)
     settings = settings.model_copy(update={"schedule": "constant", "warm_up": 0.0})
-    model.compile(optimizer=make_optimizer(settings, encoder, steps=1))
+    model.compile(optimizer=make_optimizer(settings, model, encoder, steps=1))
     return model

@@ -57,7 +57,9 @@ def train(
     train.check_keys(training_model)
 
     with strategy.scope():
-        optimizer = make_optimizer(settings, encoder, settings.epochs * len(train), rate_factor)
+        steps = settings.epochs * len(train)
+        groups = {"transitions": settings.crf_learning_rate} if settings.model == "crf" else {}
+        optimizer = make_optimizer(settings, training_model, encoder, steps, rate_factor, groups)
         training_model.compile(
             optimizer, settings.accumulation, settings.xla, recompute=settings.recompute
         )

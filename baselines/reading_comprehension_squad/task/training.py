@@ -58,7 +58,8 @@ def train(
     train.check_keys(training_model)
 
     with strategy.scope():
-        optimizer = make_optimizer(settings, encoder, settings.epochs * len(train), rate_factor)
+        steps = settings.epochs * len(train)
+        optimizer = make_optimizer(settings, training_model, encoder, steps, rate_factor)
         training_model.compile(
             optimizer, settings.accumulation, settings.xla, recompute=settings.recompute
         )

@@ -209,5 +209,5 @@ def build_compiled(tokenizer: Tokenizer, predicates: int, settings: Settings) ->
     encoder = load_encoder(settings, tokenizer)
     model, _ = build_models(encoder, predicates, settings)
     settings = settings.model_copy(update={"schedule": "constant", "warm_up": 0.0})
-    model.compile(optimizer=make_optimizer(settings, encoder, steps=1))
+    model.compile(optimizer=make_optimizer(settings, model, encoder, steps=1))
     return model

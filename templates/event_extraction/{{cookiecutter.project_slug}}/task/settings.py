@@ -17,6 +17,7 @@ class Settings(WindowSettings):
         "efficient", description="efficient: few weights a head; plain: its own query and key"
     )
     pointer_size: int = Field(64, ge=2, multiple_of=2, description="query and key of a pointer")
+    crf_learning_rate: float = Field(1e-2, gt=0, description="peak rate of the CRF's transitions")
     metric: Literal[
         "trigger_identification",
         "trigger_classification",

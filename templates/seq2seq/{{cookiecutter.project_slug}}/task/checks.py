@@ -163,5 +163,5 @@ def build_compiled(examples: list[Example], settings: Settings) -> TrainingModel
     _, encoder = load_tokenizer_and_encoder(settings, examples)
     model, _ = build_models(encoder, settings)
     settings = settings.model_copy(update={"schedule": "constant", "warm_up": 0.0})
-    model.compile(optimizer=make_optimizer(settings, encoder, steps=1))
+    model.compile(optimizer=make_optimizer(settings, model, encoder, steps=1))
     return model
