@@ -1,6 +1,7 @@
 """The training step: exact on any number of replicas, with micro-batches and clipping."""
 
 import sys
+from collections.abc import Callable
 
 import keras
 import tensorflow as tf
@@ -15,7 +16,6 @@ from common.regularization import (
     sum_over_replicas,
 )
 from common.run_folder import Position
-
 
 PLAIN = Regularization()
 
@@ -81,9 +81,8 @@ class TrainingModel(keras.Model):
         self.accumulation = accumulation
         self.regularization = regularization
         self.embeddings = embeddings
+        self.scored = score_with(self, scores or {})
         self.kinds = {name: kind for name, (_, kind) in (scores or {}).items()}
-        tensors = {name: tensor for name, (tensor, _) in (scores or {}).items()}
-        self.scored = keras.Model(self.input, [self.output, tensors])
         self.loss_means = [MeanLoss("loss")] + [
             MeanLoss(name) for name in self.output_names if len(self.output_names) > 1
         ]
@@ -117,8 +116,8 @@ class TrainingModel(keras.Model):
                 total, losses = self.losses(inputs, shift)
                 loss = tf.reduce_sum(total * batch["loss_weight"])
             if direction is not None:
-                # The derivative of half the square of g is g times that of g. The first is summed
-                # over all replicas and micro-batches, so that the sum of the second is exact.
+                # Half the square of g has the derivative g g'. The first g is summed over replicas
+                # and micro-batches already: so is then the whole.
                 slope = tf.convert_to_tensor(inner.gradient(loss, self.embeddings.value))
                 penalty = tf.reduce_sum(tf.stop_gradient(direction) * slope)
                 loss += self.regularization.gradient_penalty * penalty
@@ -148,11 +147,11 @@ class TrainingModel(keras.Model):
     def scored_with(self, inputs: dict, shift: tf.Tensor | None) -> tuple[dict, dict]:
         """Return losses and scores with a shifted embedding table; None: as it is."""
         if shift is None:
-            return self.scored(inputs, training=True)
+            return self.scored(inputs)
         table = self.embeddings
-        # No assignment: replicas could not assign by themselves, nor give the table back exactly.
+        # No assignment: a replica can't assign by itself, nor give the table back to the last bit.
         with keras.StatelessScope(state_mapping=[(table, table.value + shift)]) as scope:
-            results = self.scored(inputs, training=True)
+            results = self.scored(inputs)
         for state in random_states(self):
             if (value := scope.get_current_value(state)) is not None:
                 state.assign(value)
@@ -236,6 +235,18 @@ class TrainingModel(keras.Model):
             mean.update_state(losses[mean.name], batch["loss_weight"])
         # `[1]`: over several workers Keras averages the replicas' logs along their first axis.
         return {mean.name: mean.result()[None] for mean in self.loss_means}
+
+
+def score_with(model: TrainingModel, scores: dict) -> Callable[[dict], tuple[dict, dict]]:
+    """Return a function from inputs to the losses of a model, and to some of its other tensors.
+
+    Not a part of the model, which would then have each of its layers twice.
+    """
+    tensors = {name: tensor for name, (tensor, _) in scores.items()}
+    if not tensors:
+        return lambda inputs: (model(inputs, training=True), {})
+    both = keras.Model(model.input, [model.output, tensors])
+    return lambda inputs: both(inputs, training=True)
 
 
 def fit(

@@ -1,6 +1,7 @@
 """The training step: exact on any number of replicas, with micro-batches and clipping."""
 
 import sys
+from collections.abc import Callable
 
 import keras
 import tensorflow as tf
@@ -8,7 +9,15 @@ import tensorflow as tf
 from common.cluster import is_chief
 from common.generator import Generator
 from common.recompute import recompute_layers
+from common.regularization import (
+    Regularization,
+    divergence,
+    random_states,
+    sum_over_replicas,
+)
 from common.run_folder import Position
+
+PLAIN = Regularization()
 
 
 @keras.saving.register_keras_serializable("common")
@@ -47,6 +56,9 @@ class TrainingModel(keras.Model):
         accumulation: int = 1,
         compile_gradients: bool = False,
         recompute: bool = False,
+        regularization: Regularization = PLAIN,
+        embeddings: keras.Variable | None = None,
+        scores: dict[str, tuple[keras.KerasTensor, str]] | None = None,
         **kwargs,
     ):
         """Configure the step.
@@ -56,6 +68,9 @@ class TrainingModel(keras.Model):
             accumulation: micro-batches in one step: memory of one, gradient of all.
             compile_gradients: compile the gradient with XLA, once for each shape of a batch.
             recompute: compute Transformer layers a second time instead of keeping their insides.
+            regularization: what a step does besides.
+            embeddings: the table that it shifts.
+            scores: what R-Drop compares: name -> tensor of the model, kind as in `divergence`.
             **kwargs: as in `keras.Model.compile`.
         """
         # Only the gradient: XLA can't compile the sum over replicas on a CPU.
@@ -64,6 +79,10 @@ class TrainingModel(keras.Model):
         if recompute:
             recompute_layers(self)
         self.accumulation = accumulation
+        self.regularization = regularization
+        self.embeddings = embeddings
+        self.scored = score_with(self, scores or {})
+        self.kinds = {name: kind for name, (_, kind) in (scores or {}).items()}
         self.loss_means = [MeanLoss("loss")] + [
             MeanLoss(name) for name in self.output_names if len(self.output_names) > 1
         ]
@@ -78,13 +97,30 @@ class TrainingModel(keras.Model):
     def metrics(self):
         return getattr(self, "loss_means", [])
 
-    def gradients(self, batch: dict) -> tuple[list, dict]:
-        """Return the gradient of the weighted loss, and the losses `[batch]` by name."""
+    def gradients(
+        self,
+        batch: dict,
+        shift: tf.Tensor | None = None,
+        direction: tf.Tensor | None = None,
+    ) -> tuple[list, dict]:
+        """Return the gradient of the weighted loss, and the losses `[batch]` by name.
+
+        Args:
+            batch: by the names of the inputs, and `loss_weight`.
+            shift: added to the embedding table.
+            direction: the gradient by the embedding table; the penalty goes along it.
+        """
         inputs = {name: array for name, array in batch.items() if name != "loss_weight"}
         with tf.GradientTape() as tape:
-            losses = self(inputs, training=True)
-            total = tf.add_n([tf.cast(loss, tf.float32) for loss in losses.values()])
-            loss = tf.reduce_sum(total * batch["loss_weight"])
+            with tf.GradientTape() as inner:
+                total, losses = self.losses(inputs, shift)
+                loss = tf.reduce_sum(total * batch["loss_weight"])
+            if direction is not None:
+                # Half the square of g has the derivative g g'. The first g is summed over replicas
+                # and micro-batches already: so is then the whole.
+                slope = tf.convert_to_tensor(inner.gradient(loss, self.embeddings.value))
+                penalty = tf.reduce_sum(tf.stop_gradient(direction) * slope)
+                loss += self.regularization.gradient_penalty * penalty
         gradients = tape.gradient(
             loss,
             [variable.value for variable in self.trainable_variables],
@@ -94,7 +130,39 @@ class TrainingModel(keras.Model):
         gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
         return gradients, {"loss": total, **losses}
 
-    def sum_micro_batches(self, batch: dict) -> tuple[list, dict]:
+    def losses(self, inputs: dict, shift: tf.Tensor | None) -> tuple[tf.Tensor, dict]:
+        """Return the loss of each example `[batch]`, and its parts by name."""
+        losses, scores = self.scored_with(inputs, shift)
+        total = tf.add_n([tf.cast(loss, tf.float32) for loss in losses.values()])
+        if self.regularization.r_drop:
+            again, other_scores = self.scored_with(inputs, shift)
+            losses = {name: 0.5 * (loss + again[name]) for name, loss in losses.items()}
+            total = tf.add_n([tf.cast(loss, tf.float32) for loss in losses.values()])
+            # Source: Liang et al. 2021, https://arxiv.org/abs/2106.14448.
+            for name, kind in self.kinds.items():
+                distance = divergence(scores[name], other_scores[name], kind)
+                total += 0.25 * self.regularization.r_drop * distance
+        return total, losses
+
+    def scored_with(self, inputs: dict, shift: tf.Tensor | None) -> tuple[dict, dict]:
+        """Return losses and scores with a shifted embedding table; None: as it is."""
+        if shift is None:
+            return self.scored(inputs)
+        table = self.embeddings
+        # No assignment: a replica can't assign by itself, nor give the table back to the last bit.
+        with keras.StatelessScope(state_mapping=[(table, table.value + shift)]) as scope:
+            results = self.scored(inputs)
+        for state in random_states(self):
+            if (value := scope.get_current_value(state)) is not None:
+                state.assign(value)
+        return results
+
+    def sum_micro_batches(
+        self,
+        batch: dict,
+        shift: tf.Tensor | None = None,
+        direction: tf.Tensor | None = None,
+    ) -> tuple[list, dict]:
         """Return what `gradients` returns, holding the activations of one micro-batch at a time."""
         micro_batches = {
             name: tf.reshape(
@@ -112,7 +180,7 @@ class TrainingModel(keras.Model):
             micro_batch = {name: array[index] for name, array in micro_batches.items()}
             for name, array in batch.items():
                 micro_batch[name] = tf.ensure_shape(micro_batch[name], [None, *array.shape[1:]])
-            gradients, micro_losses = self.gradients(micro_batch)
+            gradients, micro_losses = self.gradients(micro_batch, shift, direction)
             sums = [total + gradient for total, gradient in zip(sums, gradients, strict=True)]
             losses = {
                 name: array.write(index, micro_losses[name]) for name, array in losses.items()
@@ -134,14 +202,51 @@ class TrainingModel(keras.Model):
         It takes the whole batch, `loss_weight` too, for the inputs of the model.
         """
 
+    def regularized_gradients(self, batch: dict) -> tuple[list, dict]:
+        """Return the gradient with penalty and adversary, and the losses `[batch]` by name."""
+        adversary = self.regularization.adversary
+        states = random_states(self)
+        before = [tf.identity(state.value) for state in states]
+        gradients, losses = self.batch_gradients(batch)
+        if not adversary and not self.regularization.gradient_penalty:
+            return gradients, losses
+        place = [id(variable) for variable in self.trainable_variables].index(id(self.embeddings))
+        slope = sum_over_replicas(gradients[place])
+        if self.regularization.gradient_penalty:
+            # The same dropout once more: the length of one gradient is meant, not of two.
+            for state, value in zip(states, before, strict=True):
+                state.assign(value)
+            gradients, losses = self.batch_gradients(batch, direction=slope)
+        if adversary:
+            shift = tf.zeros_like(slope)
+            for _ in range(adversary.steps):
+                shift = adversary.move(shift, slope)
+                shifted, _ = self.batch_gradients(batch, shift=shift)
+                slope = sum_over_replicas(shifted[place])
+            pairs = zip(gradients, shifted, strict=True)
+            gradients = [0.5 * (one + other) for one, other in pairs]
+        return gradients, losses
+
     def train_step(self, batch: dict) -> dict:
         """Update the weights by one batch; called by `fit` in each replica."""
-        gradients, losses = self.batch_gradients(batch)
+        gradients, losses = self.regularized_gradients(batch)
         self.optimizer.apply(gradients, self.trainable_variables)
         for mean in self.loss_means:
             mean.update_state(losses[mean.name], batch["loss_weight"])
         # `[1]`: over several workers Keras averages the replicas' logs along their first axis.
         return {mean.name: mean.result()[None] for mean in self.loss_means}
+
+
+def score_with(model: TrainingModel, scores: dict) -> Callable[[dict], tuple[dict, dict]]:
+    """Return a function from inputs to the losses of a model, and to some of its other tensors.
+
+    Not a part of the model, which would then have each of its layers twice.
+    """
+    tensors = {name: tensor for name, (tensor, _) in scores.items()}
+    if not tensors:
+        return lambda inputs: (model(inputs, training=True), {})
+    both = keras.Model(model.input, [model.output, tensors])
+    return lambda inputs: both(inputs, training=True)
 
 
 def fit(

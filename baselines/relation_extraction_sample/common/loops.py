@@ -27,13 +27,13 @@ def run_loop(
         callbacks: as in `keras.Model.fit`; Orbit counts and saves by itself, and takes the
             `Evaluator` alone.
     """
+    evaluator = next(callback for callback in callbacks if isinstance(callback, Evaluator))
     if settings.strategy == "parameter_server":
         fit_with_servers(settings, model, generator, run, callbacks)
-        return
-    if settings.loop == "fit":
+    elif settings.loop == "fit":
         fit(model, generator, run.position, settings.epochs, callbacks)
-        return
-    from common.orbit_loop import train_with_orbit  # an optional requirement
+    else:
+        from common.orbit_loop import train_with_orbit  # an optional requirement
 
-    evaluator = next(callback for callback in callbacks if isinstance(callback, Evaluator))
-    train_with_orbit(settings, model, generator, run, evaluator)
+        train_with_orbit(settings, model, generator, run, evaluator)
+    evaluator.try_soup()

@@ -77,7 +77,7 @@ class Run:
         if self.whole is not None:
             self.whole.begin()
         if self.new_config is not None:
-            for path in (self.checkpoint, self.older_checkpoint, self.checkpoints):
+            for path in (self.checkpoint, self.older_checkpoint, self.checkpoints, self.soup):
                 delete(path)
             for name in ("metrics.jsonl", "scores.json", "best.weights.h5"):
                 delete(self.folder / name)
@@ -125,6 +125,11 @@ class Run:
     def checkpoints(self) -> Path:
         """The folder of Orbit's checkpoints."""
         return self.folder / "checkpoints"
+
+    @property
+    def soup(self) -> Path:
+        """The folder of weights that may be averaged."""
+        return self.folder / "soup"
 
     def save(self, model: keras.Model) -> None:
         """Write the checkpoint: weights, optimizer, seeds of dropout, sums of the losses."""
@@ -387,7 +392,7 @@ def finish_run(run: Run) -> list[dict]:
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     write_json(run.folder / "scores.json", scores)
-    for path in (run.checkpoint, run.older_checkpoint, run.checkpoints):
+    for path in (run.checkpoint, run.older_checkpoint, run.checkpoints, run.soup):
         delete(path)
     return [record for _, record in read_json_lines(run.folder / "predictions" / "dev.jsonl")]
 

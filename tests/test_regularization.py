@@ -1,0 +1,194 @@
+"""Adversaries, gradient penalty and R-Drop against eager computations that share no code."""
+
+import keras
+import numpy as np
+import projects  # noqa: F401  makes `common` importable
+import pytest
+import tensorflow as tf
+
+from common.encoder import BertEncoder
+from common.regularization import Adversary, Regularization, divergence
+from common.training import TrainingModel
+
+BATCH, LENGTH, LABELS = 4, 5, 3
+DROPOUT = 0.3
+
+
+@keras.saving.register_keras_serializable("tests")
+class CrossEntropy(keras.layers.Layer):
+    """Cross-entropy of each example `[batch]`."""
+
+    def call(self, logits, labels):
+        return keras.ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+
+
+def make_model(dropout: float = 0.0) -> tuple[TrainingModel, BertEncoder, keras.KerasTensor]:
+    """Return a classifier, its encoder and its logits."""
+    keras.utils.set_random_seed(1)
+    encoder = BertEncoder(
+        vocabulary_size=11,
+        num_layers=1,
+        num_heads=2,
+        hidden_dim=8,
+        intermediate_dim=16,
+        max_sequence_length=LENGTH,
+        dropout=dropout,
+        name="encoder",
+    )
+    labels = keras.Input((), dtype="int32", name="labels")
+    hidden = encoder(encoder.input)["sequence_output"]
+    logits = keras.layers.Dense(LABELS, name="logits")(hidden[:, 0])
+    loss = CrossEntropy(name="label_loss")(logits, labels)
+    model = TrainingModel({**encoder.input, "labels": labels}, {"label_loss": loss})
+    random = np.random.default_rng(2)
+    for weight in model.weights:
+        weight.assign(weight + 0.3 * random.normal(size=weight.shape))
+    return model, encoder, logits
+
+
+def make_batch() -> dict[str, tf.Tensor]:
+    random = np.random.default_rng(3)
+    return {
+        "token_ids": tf.constant(random.integers(1, 6, (BATCH, LENGTH)), "int32"),  # some repeat
+        "segment_ids": tf.zeros((BATCH, LENGTH), "int32"),
+        "padding_mask": tf.ones((BATCH, LENGTH), "int32"),
+        "labels": tf.constant(random.integers(0, LABELS, BATCH), "int32"),
+        "loss_weight": tf.constant([0.4, 0.3, 0.3, 0.0]),
+    }
+
+
+def found_gradients(regularization, accumulation=1, dropout=0.0) -> tuple[list, dict]:
+    model, encoder, logits = make_model(dropout)
+    model.compile(
+        keras.optimizers.SGD(),
+        accumulation,
+        regularization=regularization,
+        embeddings=encoder.token_embedding.embeddings,
+        scores={"logits": (logits, "softmax")} if regularization.r_drop else None,
+    )
+    gradients, losses = model.regularized_gradients(make_batch())
+    return [gradient.numpy() for gradient in gradients], losses
+
+
+def plain_loss(model, batch, table=None) -> tf.Tensor:
+    """Return the weighted loss; `table`: assigned for the while."""
+    inputs = {name: array for name, array in batch.items() if name != "loss_weight"}
+    return tf.reduce_sum(model(inputs, training=True)["label_loss"] * batch["loss_weight"])
+
+
+def gradient_at(model, table, shift: np.ndarray) -> list[np.ndarray]:
+    """Return the gradient with the table shifted by assignment."""
+    before = table.numpy()
+    table.assign(before + shift)
+    with tf.GradientTape() as tape:
+        loss = plain_loss(model, make_batch())
+    variables = [variable.value for variable in model.trainable_variables]
+    found = tape.gradient(loss, variables, unconnected_gradients="zero")
+    table.assign(before)
+    return [tf.convert_to_tensor(gradient).numpy() for gradient in found]
+
+
+def table_place(model, table) -> int:
+    return [variable.path for variable in model.trainable_variables].index(table.path)
+
+
+def adversarial_reference(adversary: Adversary) -> list[np.ndarray]:
+    """Return the mean of both gradients, with NumPy's norms and projections."""
+    model, encoder, _ = make_model()
+    table = encoder.token_embedding.embeddings
+    place = table_place(model, table)
+    shift = np.zeros(table.shape, "float32")
+    gradients = shifted = gradient_at(model, table, shift)
+    for _ in range(adversary.steps):
+        slope = shifted[place]
+        shift = shift + adversary.step_size * slope / np.linalg.norm(slope)
+        length = np.linalg.norm(shift)
+        shift = shift * min(1.0, adversary.size / length)
+        shifted = gradient_at(model, table, shift)
+    return [(one + other) / 2 for one, other in zip(gradients, shifted, strict=True)]
+
+
+ADVERSARIES = {"fgm": Adversary(0.5, 1, 0.5), "pgd": Adversary(0.5, 3, 0.3)}
+
+
+@pytest.mark.parametrize("accumulation", [1, 2])
+@pytest.mark.parametrize("name", ADVERSARIES)
+def test_adversaries_agree_with_an_eager_reference(name, accumulation):
+    adversary = ADVERSARIES[name]
+    found, _ = found_gradients(Regularization(adversary), accumulation)
+    expected = adversarial_reference(adversary)
+    clean, _ = found_gradients(Regularization())
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6, rtol=1e-5)
+    assert max(np.abs(o - c).max() for o, c in zip(found, clean, strict=True)) > 1e-3
+
+
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_gradient_penalty_agrees_with_finite_differences(accumulation):
+    weight = 0.7
+    found, _ = found_gradients(Regularization(gradient_penalty=weight), accumulation)
+    clean, _ = found_gradients(Regularization())
+    model, encoder, _ = make_model()
+    table = encoder.token_embedding.embeddings
+    place = table_place(model, table)
+
+    def penalty() -> float:
+        slope = gradient_at(model, table, np.zeros(table.shape, "float32"))[place]
+        return weight / 2 * float(np.sum(slope.astype("float64") ** 2))
+
+    random = np.random.default_rng(5)
+    for number, variable in enumerate(model.trainable_variables):
+        direction = random.normal(size=variable.shape)
+        direction /= np.linalg.norm(direction)
+        before, heights = variable.numpy(), []
+        for sign in (1, -1):
+            variable.assign(before + sign * 3e-3 * direction)
+            heights.append(penalty())
+        variable.assign(before)
+        slope = (heights[0] - heights[1]) / 6e-3
+        ours = float(np.sum((found[number] - clean[number]) * direction))
+        assert ours == pytest.approx(slope, abs=2e-3, rel=2e-2), variable.path
+
+
+def test_gradient_penalty_keeps_the_dropout_of_the_gradient():
+    """Both passes see one mask: with other ones the length would be that of no gradient."""
+    once, _ = found_gradients(Regularization(gradient_penalty=1e-12), dropout=DROPOUT)
+    clean, _ = found_gradients(Regularization(), dropout=DROPOUT)
+    for one, other in zip(once, clean, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-7)
+
+
+def test_r_drop_agrees_with_scipy():
+    from scipy.special import log_softmax, softmax
+
+    model, _, logits = make_model(DROPOUT)
+    both = keras.Model(model.input, logits)
+    inputs = {name: array for name, array in make_batch().items() if name != "loss_weight"}
+    first, second = (np.asarray(both(inputs, training=True), "float64") for _ in range(2))
+    labels = make_batch()["labels"].numpy()
+    rows = np.arange(BATCH)
+    entropies = [-log_softmax(part, -1)[rows, labels] for part in (first, second)]
+    p, q = softmax(first, -1), softmax(second, -1)
+    log_p, log_q = log_softmax(first, -1), log_softmax(second, -1)
+    distance = (p * (log_p - log_q)).sum(-1) + (q * (log_q - log_p)).sum(-1)
+    _, losses = found_gradients(Regularization(r_drop=4.0), dropout=DROPOUT)
+    np.testing.assert_allclose(losses["label_loss"], np.mean(entropies, axis=0), rtol=1e-5)
+    np.testing.assert_allclose(losses["loss"], np.mean(entropies, axis=0) + distance, rtol=1e-5)
+    assert distance.min() > 1e-3
+
+
+@pytest.mark.parametrize("kind", ["sigmoid", "softmax", "softmax_of_all"])
+def test_divergence_is_that_of_the_definition(kind):
+    random = np.random.default_rng(1)
+    one, other = random.normal(size=(2, 2, 3, 4)) * 3
+    if kind == "sigmoid":
+        p, q = (1 / (1 + np.exp(-logits)) for logits in (one, other))
+        expected = p * np.log(p / q) + (1 - p) * np.log((1 - p) / (1 - q))
+        expected += q * np.log(q / p) + (1 - q) * np.log((1 - q) / (1 - p))
+    else:
+        axes = (-1,) if kind == "softmax" else (1, 2)
+        p, q = (np.exp(x) / np.exp(x).sum(axis=axes, keepdims=True) for x in (one, other))
+        expected = (p - q) * (np.log(p) - np.log(q))
+    found = divergence(tf.constant(one), tf.constant(other), kind)
+    np.testing.assert_allclose(found, expected.sum(axis=(1, 2)), rtol=1e-4)
+    assert float(tf.reduce_sum(divergence(tf.constant(one), tf.constant(one), kind))) == 0.0
