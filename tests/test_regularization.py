@@ -1,5 +1,7 @@
 """Adversaries, gradient penalty and R-Drop against eager computations that share no code."""
 
+import dataclasses
+
 import keras
 import numpy as np
 import projects  # noqa: F401  makes `common` importable
@@ -7,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from common.encoder import BertEncoder
-from common.regularization import Adversary, Regularization, divergence
+from common.regularization import Adversary, Regularization, Scores, divergence
 from common.training import TrainingModel
 
 BATCH, LENGTH, LABELS = 4, 5, 3
@@ -62,9 +64,11 @@ def found_gradients(regularization, accumulation=1, dropout=0.0) -> tuple[list, 
     model.compile(
         keras.optimizers.SGD(),
         accumulation,
-        regularization=regularization,
-        embeddings=encoder.token_embedding.embeddings,
-        scores={"logits": (logits, "softmax")} if regularization.r_drop else None,
+        regularization=dataclasses.replace(
+            regularization,
+            embeddings=encoder.token_embedding.embeddings,
+            scores=(Scores(logits, "softmax"),),
+        ),
     )
     gradients, losses = model.regularized_gradients(make_batch())
     return [gradient.numpy() for gradient in gradients], losses
@@ -115,7 +119,7 @@ ADVERSARIES = {"fgm": Adversary(0.5, 1, 0.5), "pgd": Adversary(0.5, 3, 0.3)}
 @pytest.mark.parametrize("name", ADVERSARIES)
 def test_adversaries_agree_with_an_eager_reference(name, accumulation):
     adversary = ADVERSARIES[name]
-    found, _ = found_gradients(Regularization(adversary), accumulation)
+    found, _ = found_gradients(Regularization(adversary=adversary), accumulation)
     expected = adversarial_reference(adversary)
     clean, _ = found_gradients(Regularization())
     for one, other in zip(found, expected, strict=True):

@@ -11,12 +11,13 @@ from common.files import write_json
 from common.loops import run_loop
 from common.optimizers import make_optimizer
 from common.prediction import Predictor
+from common.regularization import make_regularization
 from common.run_folder import Run, circumstances
 from common.strategy import scale_to_replicas
 from task.data import Example, collect_schema, make_generator, schema_to_dict
 from task.decode import predict_events
 from task.evaluation import evaluate
-from task.model import build_models
+from task.model import build_models, compared_scores
 from task.settings import Settings
 
 
@@ -60,8 +61,13 @@ def train(
         steps = settings.epochs * len(train)
         groups = {"transitions": settings.crf_learning_rate} if settings.model == "crf" else {}
         optimizer = make_optimizer(settings, training_model, encoder, steps, rate_factor, groups)
+        scores = compared_scores(inference_model)
         training_model.compile(
-            optimizer, settings.accumulation, settings.xla, recompute=settings.recompute
+            optimizer,
+            settings.accumulation,
+            settings.xla,
+            settings.recompute,
+            make_regularization(settings, encoder, scores),
         )
     run.begin()
     save_encoder(run.folder, encoder, tokenizer)

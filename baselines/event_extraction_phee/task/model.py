@@ -9,6 +9,7 @@ one event, with a head for each type. Spans may nest, overlap and have several r
 import keras
 
 from common.layers import EfficientGlobalPointer, GlobalPointer, SparseMultilabelLoss
+from common.regularization import Scores
 from common.training import TrainingModel
 from task.crf import CrfLoss, TagTransitions
 from task.data import Schema
@@ -79,3 +80,8 @@ def add_tagger(hidden, mask, schema: Schema, settings: Settings) -> tuple[dict, 
         {"tags": tags},
         {"crf_loss": loss},
     )
+
+
+def compared_scores(inference: keras.Model) -> list[Scores]:
+    """Return what two passes with other dropout are compared by."""
+    return [Scores(logits, "sigmoid") for logits in inference.output.values()]

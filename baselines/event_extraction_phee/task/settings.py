@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from common.settings import WindowSettings
 
@@ -25,3 +25,13 @@ class Settings(WindowSettings):
         "argument_classification",
         "duee",
     ] = Field("argument_classification", description="chooses the best epoch and the threshold")
+
+    @model_validator(mode="after")
+    def check_model(self):
+        """Refuse what only the pointers can do."""
+        if self.model == "crf" and self.r_drop:
+            raise ValueError(
+                "r_drop compares the answers to questions that are independent, which the tags of "
+                "a CRF are not: set r_drop = 0, or model = gplinker"
+            )
+        return self

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 import keras
 import tensorflow as tf
 
+from common.errors import InputError
 from common.settings import CommonSettings
 
 
 @dataclass(frozen=True)
 class Adversary:
-    """Looks for the shift of the embedding table, of a length at the most, that the loss minds most.
+    """Looks for the shift of the embedding table, of some length, that raises the loss most.
 
     PGD goes so many steps along the gradient, each step back into the ball; FGM goes one step.
     Sources: Miyato et al. 2017, https://arxiv.org/abs/1605.07725, and Madry et al. 2018,
@@ -37,34 +38,82 @@ class Adversary:
 
 
 @dataclass(frozen=True)
+class Scores:
+    """Logits that R-Drop compares.
+
+    Attributes:
+        logits: a tensor of the model `[batch, ...]`.
+        kind: as in `divergence`.
+        labels: name of the input `[batch, positions]` that is below 0 where nothing is predicted.
+    """
+
+    logits: keras.KerasTensor
+    kind: str
+    labels: str = ""
+
+
+@dataclass(frozen=True)
 class Regularization:
     """What a step does besides the gradient of the loss.
 
     Attributes:
+        embeddings: the table that is shifted.
         adversary: the gradient is the mean of that here and that at the adversary's shift.
         gradient_penalty: weight of half the squared length of the gradient by the embedding table.
             Source: Su 2020, https://kexue.fm/archives/7234.
         r_drop: weight of how far two passes with other dropout are from each other.
+            Source: Liang et al. 2021, https://arxiv.org/abs/2106.14448.
+        scores: what these two passes are compared by.
     """
 
+    embeddings: keras.Variable | None = None
     adversary: Adversary | None = None
     gradient_penalty: float = 0.0
     r_drop: float = 0.0
+    scores: tuple[Scores, ...] = ()
 
 
-def make_regularization(settings: CommonSettings) -> Regularization:
-    """Return what the settings `adversary`, `adversary_size`, `gradient_penalty`, `r_drop` say."""
-    steps = {"none": 0, "fgm": 1, "pgd": PGD_STEPS}[settings.adversary]
-    size = settings.adversary_size
-    # In three steps the border can be reached, and gone along.
-    adversary = Adversary(size, steps, size if steps == 1 else 0.5 * size) if steps else None
-    return Regularization(adversary, settings.gradient_penalty, settings.r_drop)
+def make_regularization(
+    settings: CommonSettings, encoder: keras.Model, scores: list[Scores]
+) -> Regularization:
+    """Return what the settings say.
+
+    Args:
+        settings: `adversary`, `adversary_size`, `gradient_penalty`, `r_drop`.
+        encoder: whose embeddings of tokens are shifted.
+        scores: of the task.
+
+    Raises:
+        InputError: the embeddings of the encoder are not known.
+    """
+    embeddings = getattr(encoder, "token_embedding", None)
+    if embeddings is None and (settings.adversary != "none" or settings.gradient_penalty):
+        raise InputError(
+            "adversary and gradient_penalty need an encoder with a token_embedding, which "
+            f"{type(encoder).__name__} has not: set adversary = none and gradient_penalty = 0."
+        )
+    return Regularization(
+        embeddings=None if embeddings is None else embeddings.embeddings,
+        adversary=make_adversary(settings.adversary, settings.adversary_size),
+        gradient_penalty=settings.gradient_penalty,
+        r_drop=settings.r_drop,
+        scores=tuple(scores),
+    )
 
 
-PGD_STEPS = 3
+def make_adversary(name: str, size: float) -> Adversary | None:
+    """Return `fgm` or `pgd` with shifts of a size at the most; None for `none`."""
+    return {
+        "none": None,
+        "fgm": Adversary(size, 1, size),
+        # The border is reached with the second step, and the third goes along it.
+        "pgd": Adversary(size, 3, 0.5 * size),
+    }[name]
 
 
-def divergence(one: tf.Tensor, other: tf.Tensor, kind: str) -> tf.Tensor:
+def divergence(
+    one: tf.Tensor, other: tf.Tensor, kind: str, used: tf.Tensor | None = None
+) -> tf.Tensor:
     """Return KL(p, q) + KL(q, p) of each example `[batch]`, summed over all its distributions.
 
     For the softmax p of logits a, and q of b, that is sum (p - q) (a - b): the two normalisations
@@ -74,12 +123,15 @@ def divergence(one: tf.Tensor, other: tf.Tensor, kind: str) -> tf.Tensor:
         one: logits `[batch, ...]`.
         other: logits of the same shape.
         kind: `sigmoid`; `softmax` over the last axis; `softmax_of_all` over all axes of an example.
+        used: `[batch, positions]`, false where there is nothing to predict.
     """
     one, other = (tf.cast(logits, tf.float32) for logits in (one, other))
     if kind == "softmax_of_all":
         one, other = (tf.reshape(logits, (tf.shape(logits)[0], -1)) for logits in (one, other))
     probability = tf.nn.sigmoid if kind == "sigmoid" else tf.nn.softmax
     product = (probability(one) - probability(other)) * (one - other)
+    if used is not None:
+        product *= tf.cast(used, tf.float32)[..., None]
     return tf.reduce_sum(product, axis=list(range(1, len(product.shape))))
 
 

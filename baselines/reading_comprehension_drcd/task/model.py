@@ -9,6 +9,7 @@ import keras
 from keras import ops
 
 from common.layers import MASKED, EfficientGlobalPointer, GlobalPointer
+from common.regularization import Scores
 from common.training import TrainingModel
 from task.settings import Settings
 
@@ -100,3 +101,8 @@ def build_models(encoder: keras.Model, settings: Settings) -> tuple[TrainingMode
     loss = MarginalSpanLoss(name="span_loss")(scores, answers)
     training = TrainingModel({**inputs, "answers": answers}, {"span_loss": loss}, name="training")
     return training, inference
+
+
+def compared_scores(inference: keras.Model) -> list[Scores]:
+    """Return what two passes with other dropout are compared by."""
+    return [Scores(inference.output["scores"], "softmax_of_all")]

@@ -57,8 +57,6 @@ class TrainingModel(keras.Model):
         compile_gradients: bool = False,
         recompute: bool = False,
         regularization: Regularization = PLAIN,
-        embeddings: keras.Variable | None = None,
-        scores: dict[str, tuple[keras.KerasTensor, str]] | None = None,
         **kwargs,
     ):
         """Configure the step.
@@ -69,8 +67,6 @@ class TrainingModel(keras.Model):
             compile_gradients: compile the gradient with XLA, once for each shape of a batch.
             recompute: compute Transformer layers a second time instead of keeping their insides.
             regularization: what a step does besides.
-            embeddings: the table that it shifts.
-            scores: what R-Drop compares: name -> tensor of the model, kind as in `divergence`.
             **kwargs: as in `keras.Model.compile`.
         """
         # Only the gradient: XLA can't compile the sum over replicas on a CPU.
@@ -80,9 +76,8 @@ class TrainingModel(keras.Model):
             recompute_layers(self)
         self.accumulation = accumulation
         self.regularization = regularization
-        self.embeddings = embeddings
-        self.scored = score_with(self, scores or {})
-        self.kinds = {name: kind for name, (_, kind) in (scores or {}).items()}
+        # A function: a model within this one would have each of its layers twice.
+        self.scored = score_with(self, regularization)
         self.loss_means = [MeanLoss("loss")] + [
             MeanLoss(name) for name in self.output_names if len(self.output_names) > 1
         ]
@@ -118,7 +113,9 @@ class TrainingModel(keras.Model):
             if direction is not None:
                 # Half the square of g has the derivative g g'. The first g is summed over replicas
                 # and micro-batches already: so is then the whole.
-                slope = tf.convert_to_tensor(inner.gradient(loss, self.embeddings.value))
+                slope = tf.convert_to_tensor(
+                    inner.gradient(loss, self.regularization.embeddings.value)
+                )
                 penalty = tf.reduce_sum(tf.stop_gradient(direction) * slope)
                 loss += self.regularization.gradient_penalty * penalty
         gradients = tape.gradient(
@@ -132,23 +129,24 @@ class TrainingModel(keras.Model):
 
     def losses(self, inputs: dict, shift: tf.Tensor | None) -> tuple[tf.Tensor, dict]:
         """Return the loss of each example `[batch]`, and its parts by name."""
+        regularization = self.regularization
         losses, scores = self.scored_with(inputs, shift)
         total = tf.add_n([tf.cast(loss, tf.float32) for loss in losses.values()])
-        if self.regularization.r_drop:
+        if regularization.r_drop:
             again, other_scores = self.scored_with(inputs, shift)
             losses = {name: 0.5 * (loss + again[name]) for name, loss in losses.items()}
             total = tf.add_n([tf.cast(loss, tf.float32) for loss in losses.values()])
-            # Source: Liang et al. 2021, https://arxiv.org/abs/2106.14448.
-            for name, kind in self.kinds.items():
-                distance = divergence(scores[name], other_scores[name], kind)
-                total += 0.25 * self.regularization.r_drop * distance
+            for kept, one, other in zip(regularization.scores, scores, other_scores, strict=True):
+                used = inputs[kept.labels] >= 0 if kept.labels else None
+                distance = divergence(one, other, kept.kind, used)
+                total += 0.25 * regularization.r_drop * distance
         return total, losses
 
-    def scored_with(self, inputs: dict, shift: tf.Tensor | None) -> tuple[dict, dict]:
+    def scored_with(self, inputs: dict, shift: tf.Tensor | None) -> tuple[dict, list]:
         """Return losses and scores with a shifted embedding table; None: as it is."""
         if shift is None:
             return self.scored(inputs)
-        table = self.embeddings
+        table = self.regularization.embeddings
         # No assignment: a replica can't assign by itself, nor give the table back to the last bit.
         with keras.StatelessScope(state_mapping=[(table, table.value + shift)]) as scope:
             results = self.scored(inputs)
@@ -210,7 +208,9 @@ class TrainingModel(keras.Model):
         gradients, losses = self.batch_gradients(batch)
         if not adversary and not self.regularization.gradient_penalty:
             return gradients, losses
-        place = [id(variable) for variable in self.trainable_variables].index(id(self.embeddings))
+        place = [id(variable) for variable in self.trainable_variables].index(
+            id(self.regularization.embeddings)
+        )
         slope = sum_over_replicas(gradients[place])
         if self.regularization.gradient_penalty:
             # The same dropout once more: the length of one gradient is meant, not of two.
@@ -237,15 +237,14 @@ class TrainingModel(keras.Model):
         return {mean.name: mean.result()[None] for mean in self.loss_means}
 
 
-def score_with(model: TrainingModel, scores: dict) -> Callable[[dict], tuple[dict, dict]]:
-    """Return a function from inputs to the losses of a model, and to some of its other tensors.
-
-    Not a part of the model, which would then have each of its layers twice.
-    """
-    tensors = {name: tensor for name, (tensor, _) in scores.items()}
-    if not tensors:
-        return lambda inputs: (model(inputs, training=True), {})
-    both = keras.Model(model.input, [model.output, tensors])
+def score_with(
+    model: TrainingModel, regularization: Regularization
+) -> Callable[[dict], tuple[dict, list]]:
+    """Return a function from inputs to the losses of a model, and to the scores to be compared."""
+    if not regularization.r_drop:
+        return lambda inputs: (model(inputs, training=True), [])
+    logits = [scores.logits for scores in regularization.scores]
+    both = keras.Model(model.input, [model.output, logits])
     return lambda inputs: both(inputs, training=True)
 
 

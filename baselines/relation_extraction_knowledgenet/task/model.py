@@ -9,6 +9,7 @@ https://kexue.fm/archives/8888.
 import keras
 
 from common.layers import EfficientGlobalPointer, GlobalPointer, SparseMultilabelLoss
+from common.regularization import Scores
 from common.training import TrainingModel
 from task.data import entity_head_count
 from task.settings import Settings
@@ -67,3 +68,8 @@ def build_models(
         name="training",
     )
     return training, inference
+
+
+def compared_scores(inference: keras.Model) -> list[Scores]:
+    """Return what two passes with other dropout are compared by."""
+    return [Scores(logits, "sigmoid") for logits in inference.output.values()]

@@ -11,12 +11,13 @@ from common.files import write_json
 from common.loops import run_loop
 from common.optimizers import make_optimizer
 from common.prediction import Predictor
+from common.regularization import make_regularization
 from common.run_folder import Run, circumstances
 from common.strategy import scale_to_replicas
 from task.data import Example, collect_predicates, make_generator
 from task.decode import predict_triples
 from task.evaluation import evaluate
-from task.model import build_models
+from task.model import build_models, compared_scores
 from task.settings import Settings
 
 
@@ -59,8 +60,13 @@ def train(
     with strategy.scope():
         steps = settings.epochs * len(train)
         optimizer = make_optimizer(settings, training_model, encoder, steps, rate_factor)
+        scores = compared_scores(inference_model)
         training_model.compile(
-            optimizer, settings.accumulation, settings.xla, recompute=settings.recompute
+            optimizer,
+            settings.accumulation,
+            settings.xla,
+            settings.recompute,
+            make_regularization(settings, encoder, scores),
         )
     run.begin()
     save_encoder(run.folder, encoder, tokenizer)

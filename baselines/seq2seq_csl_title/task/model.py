@@ -18,6 +18,7 @@ from tokenizers import Tokenizer
 from common.encoder import BertEncoder, load_encoder
 from common.errors import InputError
 from common.fused_layers import exact_gelu_function
+from common.regularization import Scores
 from common.training import TrainingModel
 from task.settings import Settings
 
@@ -300,3 +301,8 @@ def decoder_logits(encoder: keras.Model, inputs: dict, settings: Settings) -> ke
     for layer in head_layers(width):
         hidden = layer(hidden)
     return embedding(hidden, reverse=True)
+
+
+def compared_scores(inference: keras.Model) -> list[Scores]:
+    """Return what two passes with other dropout are compared by."""
+    return [Scores(inference.output["logits"], "softmax", labels="target_labels")]

@@ -108,6 +108,14 @@ class CommonSettings(BaseSettings):
     ema: float = Field(0.0, ge=0, lt=1, description="momentum of the averaged weights; 0: none")
     soup: int = Field(0, ge=0, description="so many best weights are averaged at the end; 0: none")
 
+    # regularization
+    adversary: Literal["none", "fgm", "pgd"] = Field(
+        "none", description="who shifts the embeddings to where the loss is higher"
+    )
+    adversary_size: float = Field(1.0, gt=0, description="length of that shift at the most")
+    gradient_penalty: float = Field(0.0, ge=0, description="weight of the embeddings' gradient")
+    r_drop: float = Field(0.0, ge=0, description="weight of how far two dropout passes differ")
+
     # evaluation
     evaluate_steps: int = Field(0, ge=0, description="score dev every so many steps too; 0: never")
     patience: int = Field(0, ge=0, description="stop after so many scorings without gain; 0: never")
@@ -161,6 +169,11 @@ class CommonSettings(BaseSettings):
             raise ValueError(
                 f"lazy_embeddings with optimizer = {self.optimizer}, whose steps depend on the "
                 "whole table: set lazy_embeddings = false, or optimizer = adamw"
+            )
+        if self.gradient_penalty and self.recompute:
+            raise ValueError(
+                "gradient_penalty with recompute = true: what is computed again has no second "
+                "derivatives, so set one of them to 0 or false"
             )
         if self.loop == "orbit" and importlib.util.find_spec("orbit") is None:
             raise ValueError(

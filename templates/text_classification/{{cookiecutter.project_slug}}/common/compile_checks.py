@@ -76,7 +76,13 @@ def build_as_trained(
         model = build()
     finally:
         keras.config.set_dtype_policy(policy)
-    model.compile(model.optimizer, settings.accumulation, compile_gradients, settings.recompute)
+    model.compile(
+        model.optimizer,
+        settings.accumulation,
+        compile_gradients,
+        settings.recompute,
+        model.regularization,
+    )
     return model
 
 

@@ -9,6 +9,7 @@ https://arxiv.org/abs/1908.10084.
 import keras
 from keras import ops
 
+from common.regularization import Scores
 from common.training import TrainingModel
 from task.data import Labels
 from task.settings import Settings
@@ -184,3 +185,9 @@ def balanced_weights(labels: Labels) -> list:
     return [
         [records / (2 * max(records - count, 1)), records / (2 * count)] for count in labels.counts
     ]
+
+
+def compared_scores(inference: keras.Model, labels: Labels) -> list[Scores]:
+    """Return what two passes with other dropout are compared by."""
+    kind = "sigmoid" if labels.several else "softmax"
+    return [Scores(inference.get_layer("logits").output, kind)]
