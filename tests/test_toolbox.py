@@ -10,10 +10,7 @@ DEVICES = {
     "two_replicas": ["strategy=mirrored", "logical_devices=2", "accumulation=2"],
     "two_workers": ["strategy=multi_worker"],
 }
-VARIANTS = (
-    *("adamw", "lamb", "adafactor", "lion", "muon"),
-    *("fgm", "pgd", "gradient_penalty", "r_drop"),
-)
+VARIANTS = ("adamw", "lamb", "adafactor", "lion", "muon")
 
 
 @pytest.fixture(scope="module")
@@ -42,21 +39,12 @@ def test_weights_are_those_of_one_device(records, devices, variant):
     assert largest < 1e-5
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_each_is_another_training(records, variant):
-    """And where there are averages, these are not the weights."""
+def test_averages_are_not_the_weights(records):
     one = records["one"]
-    other = VARIANTS[VARIANTS.index(variant) - 1]
-    pairs = [
-        (one[name], one[name.replace(variant, other, 1)])
-        for name in one
-        if name.startswith(f"{variant}/") and "average" not in name
-    ]
-    assert max(np.abs(a - b).max() for a, b in pairs) > 1e-4
-    averages = [
-        np.abs(one[name] - one[name.replace("average/", "")]).max()
-        for name in one
-        if name.startswith(f"{variant}/average/")
-    ]
-    has_averages = variant in ("adamw", "lamb", "adafactor", "lion", "muon")
-    assert (max(averages) > 1e-4) is has_averages
+    for variant in VARIANTS:
+        differences = [
+            np.abs(one[name] - one[name.replace("average/", "")]).max()
+            for name in one
+            if name.startswith(f"{variant}/average/")
+        ]
+        assert max(differences) > 1e-4

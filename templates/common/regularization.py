@@ -87,14 +87,16 @@ def make_regularization(
         scores: of the task.
 
     Raises:
-        InputError: the embeddings of the encoder are not known.
+        InputError: the embeddings of the encoder are not known, or frozen.
     """
     embeddings = getattr(encoder, "token_embedding", None)
-    if embeddings is None and (settings.adversary != "none" or settings.gradient_penalty):
-        raise InputError(
-            "adversary and gradient_penalty need an encoder with a token_embedding, which "
-            f"{type(encoder).__name__} has not: set adversary = none and gradient_penalty = 0."
-        )
+    if settings.adversary != "none" or settings.gradient_penalty:
+        if embeddings is None or not embeddings.trainable:
+            raise InputError(
+                "adversary and gradient_penalty need an encoder with a token_embedding that is "
+                f"trained, which {type(encoder).__name__} has not: set adversary = none and "
+                "gradient_penalty = 0, or frozen_layers = 0."
+            )
     return Regularization(
         embeddings=None if embeddings is None else embeddings.embeddings,
         adversary=make_adversary(settings.adversary, settings.adversary_size),

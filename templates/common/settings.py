@@ -69,6 +69,7 @@ class CommonSettings(BaseSettings):
     max_length: int = Field(128, ge=8, description="tokens read at once, special ones included")
     dropout: float = Field(0.1, ge=0, lt=1, description="dropout of hidden states in the encoder")
     attention_dropout: float = Field(0.0, ge=0, lt=1, description="dropout of attention weights")
+    frozen_layers: int = Field(0, ge=0, description="layers that stay as they are; 1: embeddings")
 
     # training
     epochs: int = Field(20, ge=1, description="passes over the training file")

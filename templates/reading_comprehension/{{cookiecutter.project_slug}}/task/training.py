@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from common.callbacks import Checkpoint, Evaluation, Evaluator, PositionCounter
-from common.encoder import load_encoder, load_tokenizer, save_encoder
+from common.encoder import freeze_layers, load_encoder, load_tokenizer, save_encoder
 from common.files import write_json
 from common.loops import run_loop
 from common.optimizers import make_optimizer
@@ -60,6 +60,7 @@ def train(
 
     with strategy.scope():
         steps = settings.epochs * len(train)
+        freeze_layers(encoder, settings.frozen_layers)
         optimizer = make_optimizer(settings, training_model, encoder, steps, rate_factor)
         scores = compared_scores(inference_model)
         training_model.compile(
