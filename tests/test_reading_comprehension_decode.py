@@ -47,18 +47,21 @@ def test_only_pairs_of_the_context_and_the_first_cell_are_possible():
                 assert masked[row, i, j] == (scores[row, 0, i, j] if possible else MASKED)
 
 
-def test_loss_is_the_negative_log_of_the_probability_of_all_gold_pairs():
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_loss_is_the_negative_log_of_the_probability_of_all_gold_pairs(smoothing):
     random = np.random.default_rng(2)
     masked, _, _ = masked_scores(random, [window(9), window(6), window(8)], 9)
     gold = [[(3, 4), (5, 5)], [(0, 0)], [(3, 6)]]
     answers = np.full((3, 4, 2), -1, np.int32)
     for row, pairs in zip(answers, gold, strict=True):
         row[: len(pairs)] = pairs
-    losses = np.array(model.MarginalSpanLoss()(masked, answers))
+    losses = np.array(model.MarginalSpanLoss(smoothing)(masked, answers))
     assert losses.shape == (3,)
     for scores, pairs, loss in zip(masked.astype(np.float64), gold, losses, strict=True):
         weights = np.exp(scores)  # the masked ones vanish
         expected = -np.log(sum(weights[pair] for pair in pairs) / weights.sum())
+        every = -np.log(weights[scores > MASKED] / weights.sum())
+        expected = (1 - smoothing) * expected + smoothing * every.mean()
         assert loss == pytest.approx(expected, rel=1e-5)
 
 

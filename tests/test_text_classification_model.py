@@ -183,6 +183,37 @@ def test_models_clone_and_give_probabilities(tokenizer, pooling, several):
     np.testing.assert_allclose(clone(batch)["label_loss"], loss, rtol=1e-6)
 
 
+def test_dropout_samples_share_all_but_their_masks(tokenizer):
+    examples = [pair(0, "one two", "three", "x"), pair(1, "four five", "six", "y")]
+    labels = collect_labels(examples)
+    settings = Settings.model_construct(**SMALL, dropout_samples=3)
+    keras.utils.set_random_seed(1)
+    training, inference = model.build_models(load_encoder(settings, tokenizer), labels, settings)
+    inputs = [tensor.name for tensor in inference.inputs]
+    generator = make_generator(examples, settings, tokenizer, labels, inputs, batch_size=2)
+    batch = generator.make_batch(np.array([0, 1]), 7)
+    score = training.get_layer("logits")
+    samples = [node.output_tensors[0] for node in score._inbound_nodes]
+    watched = keras.Model(training.input, [samples, training.output["label_loss"]])
+    logits, loss = watched(batch, training=True)
+    found = [-np.log(softmax(part.numpy()))[[0, 1], [0, 1]] for part in logits]
+    assert len(found) == 3 and np.abs(found[0] - found[1]).max() > 1e-4
+    np.testing.assert_allclose(loss, np.mean(found, axis=0), rtol=1e-5)
+    assert list(training.output) == training.output_names == ["label_loss"]
+    # Without dropout there is one answer, that of the inference model.
+    probabilities = inference({name: batch[name] for name in inputs})["probabilities"].numpy()
+    expected = -np.log(probabilities[[0, 1], [0, 1]])
+    np.testing.assert_allclose(training(batch)["label_loss"], expected, rtol=1e-5)
+    assert compared_names(inference, labels) == ["probabilities"]
+
+
+def compared_names(inference, labels) -> list[str]:
+    """Return the layers that read what R-Drop compares."""
+    [scores] = model.compared_scores(inference, labels)
+    readers = [layer for layer in inference.layers if layer.name == "probabilities"]
+    return [layer.name for layer in readers if layer.input is scores.logits]
+
+
 def write(path, records):
     path.write_text("".join(json.dumps(r, ensure_ascii=False) + "\n" for r in records), "utf-8")
     return path
