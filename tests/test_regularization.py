@@ -9,7 +9,14 @@ import pytest
 import tensorflow as tf
 
 from common.fused_layers import LayerNormalization, exact_gelu_function
-from common.regularization import Adversary, Regularization, Scores, divergence
+from common.generator import UNLABELLED, Generator, WithUnlabelled
+from common.regularization import (
+    Adversary,
+    Regularization,
+    Scores,
+    VirtualAdversary,
+    divergence,
+)
 from common.training import TrainingModel
 
 BATCH, LENGTH, LABELS = 4, 5, 3
@@ -193,6 +200,91 @@ def test_r_drop_agrees_with_scipy():
     np.testing.assert_allclose(losses["label_loss"], np.mean(entropies, axis=0), rtol=1e-5)
     np.testing.assert_allclose(losses["loss"], np.mean(entropies, axis=0) + distance, rtol=1e-5)
     assert distance.min() > 1e-3
+
+
+@pytest.mark.parametrize("accumulation", [1, 2])
+@pytest.mark.parametrize("dropout", [0.0, DROPOUT])
+def test_virtual_adversary_agrees_with_an_eager_reference(dropout, accumulation):
+    """Miyato et al. 2018, algorithm 1, with KL(p, q) + KL(q, p) by its definition."""
+    if dropout and accumulation > 1:
+        pytest.skip("micro-batches draw other masks than the whole batch")
+    virtual = VirtualAdversary(0.7, 0.5, 3)
+    model, encoder, logits = make_model(dropout)
+    table = encoder.token_embedding.embeddings
+    model.compile(
+        keras.optimizers.SGD(),
+        accumulation,
+        regularization=Regularization(
+            embeddings=table, virtual_adversary=virtual, scores=(Scores(logits, "softmax"),)
+        ),
+    )
+    model.optimizer.iterations.assign(4)
+    batch = {name: array for name, array in make_batch().items() if name != "labels"}
+    found = [gradient.numpy() for gradient in model.virtual_gradients(batch)]
+
+    model, encoder, logits = make_model(dropout)
+    table = encoder.token_embedding.embeddings
+    answer = keras.Model(encoder.input, logits)
+    start, variables = table.numpy(), [v.value for v in model.trainable_variables]
+    [state] = [v for v in model.variables if "seed" in v.path] if dropout else [None]
+
+    def change_gradients(shift) -> list[np.ndarray]:
+        def probabilities():
+            if dropout:
+                state.assign(mask)
+            return tf.nn.log_softmax(answer(batch["token_ids"], training=True))
+
+        one = probabilities().numpy()
+        table.assign(start + shift)
+        with tf.GradientTape() as tape:
+            other = probabilities()
+            both = tf.exp(one) * (one - other) + tf.exp(other) * (other - one)
+            loss = 0.7 * tf.reduce_sum(tf.reduce_sum(both, axis=1) * batch["loss_weight"])
+        gradients = tape.gradient(loss, variables, unconnected_gradients="zero")
+        table.assign(start)
+        return [tf.convert_to_tensor(gradient).numpy() for gradient in gradients]
+
+    mask = state.numpy() if dropout else None
+    noise = tf.random.stateless_normal(start.shape, [3, 4]).numpy()
+    slope = change_gradients(0.05 * noise / np.linalg.norm(noise))[table_place(model, table)]
+    expected = change_gradients(0.5 * slope / np.linalg.norm(slope))
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5, rtol=1e-3)
+    assert max(np.abs(other).max() for other in expected) > 1e-2
+
+
+class Numbers(Generator):
+    """Batches of examples that are their own numbers."""
+
+    def make_batch(self, examples, length):
+        return {"numbers": np.stack([examples] * length, axis=1)}
+
+
+def test_unlabelled_batches_go_on_where_they_were():
+    generator = WithUnlabelled(
+        Numbers([2] * 9, 4, buckets=1, seed=1), Numbers([3] * 7, 4, buckets=1, seed=1)
+    )
+    assert len(generator) == 3
+    name = f"{UNLABELLED}numbers"
+    whole = [batch for epoch in range(4) for batch in generator.batches(epoch)]
+    assert [len(batch[name]) for batch in whole] == [4] * 12
+    # Two batches an epoch of the unlabelled: each example once in both.
+    for start in range(0, 12, 2):
+        seen = [
+            number
+            for batch in whole[start : start + 2]
+            for number, weight in zip(
+                batch[name][:, 0], batch[f"{UNLABELLED}loss_weight"], strict=True
+            )
+            if weight
+        ]
+        assert sorted(seen) == list(range(7))
+    for position in range(12):
+        batch = next(generator.batches(*divmod(position, 3)))
+        for key, array in batch.items():
+            np.testing.assert_array_equal(array, whole[position][key])
+    batch = next(iter(generator.to_dataset(1, 2)))
+    np.testing.assert_array_equal(batch[name], whole[5][name])
 
 
 @pytest.mark.parametrize("kind", ["sigmoid", "softmax", "softmax_of_all"])

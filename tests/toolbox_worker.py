@@ -18,7 +18,7 @@ import tensorflow as tf  # noqa: E402
 
 from common.averaging import averaged_weights  # noqa: E402
 from common.cluster import is_chief, part  # noqa: E402
-from common.generator import Generator  # noqa: E402
+from common.generator import Generator, WithUnlabelled  # noqa: E402
 from common.optimizers import make_optimizer  # noqa: E402
 from common.regularization import Scores, make_regularization  # noqa: E402
 from common.settings import CommonSettings  # noqa: E402
@@ -33,7 +33,7 @@ VARIANTS = {
     "lamb": {"adversary": "pgd"},
     "adafactor": {"gradient_penalty": 5.0},
     "lion": {"lazy_embeddings": True, "learning_rate": 1e-4, "r_drop": 4.0},
-    "muon": {},
+    "muon": {"virtual_adversary": 2.0},
 }
 
 
@@ -62,14 +62,16 @@ class TwoFaces(keras.layers.Layer):
 class Examples(Generator):
     """Random tokens and labels."""
 
-    def __init__(self):
-        random = np.random.default_rng(3)
+    def __init__(self, labelled: bool):
+        random = np.random.default_rng(3 + labelled)
+        self.labelled = labelled
         super().__init__(np.full(EXAMPLES, LENGTH), BATCH, buckets=1, seed=1)
         self.tokens = random.integers(0, 30, (EXAMPLES, LENGTH)).astype("int32")
         self.labels = random.integers(0, LABELS, EXAMPLES).astype("int32")
 
     def make_batch(self, examples, length):
-        return {"token_ids": self.tokens[examples], "labels": self.labels[examples]}
+        labels = {"labels": self.labels[examples]} if self.labelled else {}
+        return {"token_ids": self.tokens[examples], **labels}
 
 
 def build() -> tuple[TrainingModel, keras.Model, keras.KerasTensor]:
@@ -92,7 +94,7 @@ def main() -> None:
     record, flags = sys.argv[1], dict(argument.split("=") for argument in sys.argv[2:])
     base = CommonSettings(warm_up=0.2, **flags)
     strategy = make_strategy(base)
-    arrays = {}
+    generator, arrays = WithUnlabelled(Examples(True), Examples(False)), {}
     for name, changes in VARIANTS.items():
         settings = base.model_copy(update={**TOOLS, "optimizer": name, **changes})
         with strategy.scope():
@@ -102,7 +104,7 @@ def main() -> None:
                 settings.accumulation,
                 regularization=make_regularization(settings, encoder, [Scores(logits, "softmax")]),
             )
-        batches = iter(Examples().to_dataset(strategy=strategy))
+        batches = iter(generator.to_dataset(strategy=strategy))
         for _ in range(STEPS):
             strategy.run(model.train_step, args=(next(batches),))
         arrays |= {f"{name}/{i:03}": weight for i, weight in enumerate(model.get_weights())}
