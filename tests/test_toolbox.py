@@ -1,4 +1,4 @@
-"""Every optimizer and regularisation: one device, two replicas and two processes, the same weights."""
+"""Every optimizer and regularisation: the same weights from one device, replicas and processes."""
 
 import numpy as np
 import pytest
