@@ -215,10 +215,7 @@ class TrainingModel(keras.Model):
             for name, array in batch.items()
         }
         sums = [tf.zeros(variable.shape, tf.float32) for variable in self.trainable_variables]
-        losses = {
-            name: tf.TensorArray(tf.float32, size=self.accumulation)
-            for name in names
-        }
+        losses = {name: tf.TensorArray(tf.float32, size=self.accumulation) for name in names}
 
         def add(index, sums, losses):
             micro_batch = {name: array[index] for name, array in micro_batches.items()}

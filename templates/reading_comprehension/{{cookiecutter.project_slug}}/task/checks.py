@@ -18,8 +18,8 @@ from common.data_checks import (
 from common.encoder import freeze_layers, load_encoder
 from common.layers import MASKED
 from common.optimizers import make_optimizer
-from common.regularization import make_regularization
 from common.records import Span
+from common.regularization import make_regularization
 from common.settings import project_path
 from common.tokens import is_aligned
 from common.training import TrainingModel

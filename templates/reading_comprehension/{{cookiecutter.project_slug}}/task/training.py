@@ -16,7 +16,14 @@ from common.regularization import make_regularization
 from common.run_folder import Run, circumstances
 from common.settings import project_path
 from common.strategy import scale_to_replicas
-from task.data import Example, answer_lengths, check_answers, make_generator, read_examples, tokenizer_texts
+from task.data import (
+    Example,
+    answer_lengths,
+    check_answers,
+    make_generator,
+    read_examples,
+    tokenizer_texts,
+)
 from task.decode import predict_answers
 from task.evaluation import evaluate
 from task.model import build_models, compared_scores
