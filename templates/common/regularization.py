@@ -81,7 +81,7 @@ class Scores:
     labels: str = ""
 
     def used(self, batch: dict) -> tf.Tensor | None:
-        """Return `[batch, positions]`, false where there is nothing to predict; None: everywhere."""
+        """Return `[batch, positions]`, false where nothing is predicted; None: everywhere."""
         return batch[self.labels] >= 0 if self.labels else None
 
 
