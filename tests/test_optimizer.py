@@ -436,6 +436,8 @@ def test_layer_decay_wants_known_layers():
         ({"optimizer": "lamb", "lazy_embeddings": True}, "whole table"),
         ({"optimizer": "adafactor", "lazy_embeddings": True}, "whole table"),
         ({"layer_decay": 0.0}, "greater than 0"),
+        ({"gradient_penalty": 1.0, "recompute": True}, "second derivatives"),
+        ({"unlabelled_file": "sample/test.jsonl"}, "virtual_adversary = 0"),
     ],
 )
 def test_settings_that_contradict_each_other(settings, message):

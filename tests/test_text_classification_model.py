@@ -26,6 +26,7 @@ from task.floor import predict_floor  # noqa: E402
 from task.settings import Settings  # noqa: E402
 from tokenizers import Tokenizer, models, pre_tokenizers  # noqa: E402
 
+from common.compile_checks import build_as_trained, find_lowering_faults  # noqa: E402
 from common.encoder import load_encoder  # noqa: E402
 from common.errors import InputError  # noqa: E402
 from common.folds import assign_folds  # noqa: E402
@@ -186,7 +187,7 @@ def test_models_clone_and_give_probabilities(tokenizer, pooling, several):
 def test_dropout_samples_share_all_but_their_masks(tokenizer):
     examples = [pair(0, "one two", "three", "x"), pair(1, "four five", "six", "y")]
     labels = collect_labels(examples)
-    settings = Settings.model_construct(**SMALL, dropout_samples=3)
+    settings = Settings.model_construct(**{**SMALL, "dropout": 0.3}, dropout_samples=3)
     keras.utils.set_random_seed(1)
     training, inference = model.build_models(load_encoder(settings, tokenizer), labels, settings)
     inputs = [tensor.name for tensor in inference.inputs]
@@ -205,6 +206,29 @@ def test_dropout_samples_share_all_but_their_masks(tokenizer):
     expected = -np.log(probabilities[[0, 1], [0, 1]])
     np.testing.assert_allclose(training(batch)["label_loss"], expected, rtol=1e-5)
     assert compared_names(inference, labels) == ["probabilities"]
+
+
+def test_checks_compile_what_a_training_does(tokenizer):
+    """Dropout samples, frozen layers and all regularisations together: XLA lowers the whole step."""
+    labels = collect_labels([pair(0, "one two", "three", "x"), pair(1, "four", "six", "y")])
+    settings = Settings.model_construct(
+        **{**SMALL, "dropout": 0.3},
+        dropout_samples=2,
+        adversary="fgm",
+        r_drop=1.0,
+        gradient_penalty=1.0,
+        virtual_adversary=1.0,
+    )
+    trained = build_as_trained(lambda: checks.build_compiled(tokenizer, labels, settings), settings)
+    assert trained.regularization.adversary and trained.regularization.virtual_adversary
+    inputs = [name for name in trained.input if name != "targets"]
+    generator = make_generator(
+        [pair(0, "one two", "three", "x")], settings, tokenizer, labels, inputs, batch_size=2
+    )
+    assert find_lowering_faults(trained, next(generator.batches(0))) == []
+    frozen = settings.model_copy(update={"frozen_layers": 1})
+    with pytest.raises(InputError, match="frozen_layers = 0"):
+        checks.build_compiled(tokenizer, labels, frozen)
 
 
 def compared_names(inference, labels) -> list[str]:
