@@ -1,5 +1,7 @@
 """Trainings in parts, averages of weights, and layers that are shared or frozen: a small model."""
 
+import contextlib
+
 import keras
 import numpy as np
 import projects  # noqa: F401  makes `common` importable
@@ -80,7 +82,20 @@ class Trajectory(keras.callbacks.Callback):
         self.weights.append(self.model.get_weights())
 
 
-def train(settings: CommonSettings, folder, scores, last_update=0):
+class Interruption(keras.callbacks.Callback):
+    """Ends the training after an update, as Ctrl-C does."""
+
+    def __init__(self, run: Run, update: int):
+        super().__init__()
+        self.run = run
+        self.update = update
+
+    def on_train_batch_end(self, batch, logs=None):
+        if self.run.position.updates == self.update:
+            raise KeyboardInterrupt
+
+
+def train(settings: CommonSettings, folder, scores, interrupted=0):
     """Train on from where the run is; return the run, both models, what dev saw and the steps."""
     training, inference = make_models(settings)
     run, seen, scores = Run(folder), [], iter(scores)
@@ -92,8 +107,10 @@ def train(settings: CommonSettings, folder, scores, last_update=0):
 
     generator, trajectory = Examples(), Trajectory()
     evaluator = Evaluator(run, evaluate, inference, "f1", {}, generator, settings)
-    callbacks = [PositionCounter(run, last_update), trajectory, evaluator, Checkpoint(run, 1)]
-    fit(training, generator, run.position, EPOCHS, callbacks)
+    callbacks = [PositionCounter(run), trajectory, evaluator, Checkpoint(run, 1)]
+    callbacks.append(Interruption(run, interrupted))
+    with contextlib.suppress(KeyboardInterrupt):
+        fit(training, generator, run.position, EPOCHS, callbacks)
     return run, training, inference, seen, trajectory.weights, evaluator
 
 
@@ -115,7 +132,7 @@ def test_each_optimizer_resumes_to_the_last_bit(kind, tmp_path):
     )
     run, whole, *_ = train(settings, tmp_path / "whole", [0.1] * 3)
     assert run.position.updates == EPOCHS * STEPS
-    run, first, *_ = train(settings, tmp_path / "parts", [0.1] * 3, last_update=5)
+    run, first, *_ = train(settings, tmp_path / "parts", [0.1] * 3, interrupted=5)
     assert run.position.updates == 5
     run, second, *_ = train(settings, tmp_path / "parts", [0.1] * 3)
     assert run.position.updates == EPOCHS * STEPS
@@ -197,7 +214,7 @@ def test_a_soup_is_resumed(tmp_path):
         if scores:
             train(settings, tmp_path / place, scores)
         else:
-            train(settings, tmp_path / place, [0.5, 0.6], last_update=4)
+            train(settings, tmp_path / place, [0.5, 0.6], interrupted=4)
             train(settings, tmp_path / place, [0.7, 0.2])
     soups = [Soup(tmp_path / place / "soup", 2) for place in ("whole", "parts")]
     assert soups[0].scores == soups[1].scores and len(soups[0].scores) == 2
@@ -269,7 +286,7 @@ def step(training, settings, encoder) -> None:
 
 
 def moved(before: dict, model) -> set[str]:
-    return {v.path for v in model.variables if v.path in before and np.any(before[v.path] != v)}
+    return {path for path, value in values(model).items() if np.any(before[path] != value)}
 
 
 def values(model) -> dict[str, np.ndarray]:
@@ -327,6 +344,6 @@ def test_models_share_layers_and_parts_are_found_and_replaced():
     replaced.get_layer("new_logits").kernel.assign_add(np.ones((4, 7)))
     np.testing.assert_array_equal(inference(inputs), old)
     weight = encoder.get_layer("transformer_layer_1").weights[0]
-    weight.assign_add(np.ones(weight.shape))
+    weight.assign_add(np.random.default_rng(1).normal(size=weight.shape))
     assert any(weight is other for other in replaced.weights)
     assert np.abs(inference(inputs) - old).max() > 0

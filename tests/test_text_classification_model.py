@@ -209,7 +209,7 @@ def test_dropout_samples_share_all_but_their_masks(tokenizer):
 
 
 def test_checks_compile_what_a_training_does(tokenizer):
-    """Dropout samples, frozen layers and all regularisations together: XLA lowers the whole step."""
+    """Dropout samples and all regularisations together: XLA lowers the whole step."""
     labels = collect_labels([pair(0, "one two", "three", "x"), pair(1, "four", "six", "y")])
     settings = Settings.model_construct(
         **{**SMALL, "dropout": 0.3},
