@@ -115,6 +115,9 @@ class FineTuning:
         slow.assign(tf.where(due, after, origin))
         variable.assign(tf.where(due, after, variable))
 
+    def finalize_variable_values(self, var_list):
+        """Leave the weights: Keras gives the model its averages whenever `fit` ends."""
+
     def get_config(self):
         return {
             **super().get_config(),

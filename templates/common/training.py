@@ -1,6 +1,5 @@
 """The training step: exact on any number of replicas, with micro-batches and clipping."""
 
-import functools
 import sys
 from collections.abc import Callable
 
@@ -82,19 +81,31 @@ class TrainingModel(keras.Model):
             MeanLoss(name) for name in self.output_names if len(self.output_names) > 1
         ]
         self.answers = answers_of(regularization)
-        self.batch_gradients, self.batch_change_gradients = (
-            tf.function(
-                functools.partial(self.sum_micro_batches, function, names)
-                if accumulation > 1
-                else function,
-                jit_compile=compile_gradients or None,
-                reduce_retracing=not compile_gradients,
-                autograph=False,
-            )
-            for function, names in (
-                (self.gradients, ["loss", *self.output_names]),
-                (self.change_gradients, ["change"]),
-            )
+        names = ["loss", *self.output_names]
+        self.batch_gradients = self.whole(self.gradients, names, compile_gradients)
+        self.batch_change_gradients = self.whole(
+            self.change_gradients, ["change"], compile_gradients
+        )
+
+    def whole(self, function: Callable, names: list[str], compile_gradients: bool) -> Callable:
+        """Return the graph of a function of a batch, computed in micro-batches where asked.
+
+        Args:
+            function: from a batch to gradients, and to arrays `[batch]` by name.
+            names: of these arrays.
+            compile_gradients: with XLA.
+        """
+
+        def sum_micro_batches(batch: dict, shift=None, direction=None) -> tuple[list, dict]:
+            tensors = {"shift": shift, "direction": direction}
+            given = {name: tensor for name, tensor in tensors.items() if tensor is not None}
+            return self.sum_micro_batches(function, names, batch, **given)
+
+        return tf.function(
+            sum_micro_batches if self.accumulation > 1 else function,
+            jit_compile=compile_gradients or None,
+            reduce_retracing=not compile_gradients,
+            autograph=False,
         )
 
     @property
@@ -319,7 +330,9 @@ def answers_of(regularization: Regularization) -> Callable[[dict], list]:
         tensor.name: tensor for logit in logits for tensor in keras.utils.get_source_inputs(logit)
     }
     model = keras.Model(inputs, logits)
-    return lambda batch: model({name: batch[name] for name in inputs}, training=True)
+    return lambda batch: tf.nest.flatten(
+        model({name: batch[name] for name in inputs}, training=True)
+    )
 
 
 def score_with(

@@ -29,9 +29,9 @@ class Settings(WindowSettings):
     @model_validator(mode="after")
     def check_model(self):
         """Refuse what only the pointers can do."""
-        if self.model == "crf" and self.r_drop:
+        if self.model == "crf" and (self.r_drop or self.virtual_adversary):
             raise ValueError(
-                "r_drop compares the answers to questions that are independent, which the tags of "
-                "a CRF are not: set r_drop = 0, or model = gplinker"
+                "r_drop and virtual_adversary compare the answers to questions that are "
+                "independent, which the tags of a CRF are not: set both to 0, or model = gplinker"
             )
         return self

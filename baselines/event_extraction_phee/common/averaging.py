@@ -10,6 +10,8 @@ import numpy as np
 from common.cluster import is_chief, share
 from common.files import delete, read_json, write_json, write_whole
 
+LONGEST_AVERAGE = 0.1  # of the steps of a training: an average of more is of weights long past
+
 
 @contextlib.contextmanager
 def averaged_weights(model: keras.Model) -> Iterator[None]:
@@ -28,6 +30,21 @@ def averaged_weights(model: keras.Model) -> Iterator[None]:
     finally:
         for variable, weight in zip(variables, weights, strict=True):
             variable.assign(weight)
+
+
+def warn_of_long_average(ema: float, steps: int) -> None:
+    """Say if the moving average lags behind for a large part of a training.
+
+    Args:
+        ema: the momentum m: the average is over 1 / (1 - m) steps, more or less.
+        steps: of the whole training.
+    """
+    if ema and 1 / (1 - ema) > LONGEST_AVERAGE * steps:
+        print(
+            f"warning: ema = {ema} averages the last {1 / (1 - ema):.0f} steps, and the training "
+            f"has {steps}: scores lag behind, and may stay at 0; set ema to "
+            f"{max(0.0, 1 - 1 / (LONGEST_AVERAGE * steps)):.2f} at the most, or to 0."
+        )
 
 
 class Soup:

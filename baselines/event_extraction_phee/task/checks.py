@@ -18,8 +18,9 @@ from common.data_checks import (
     label_histogram,
     length_histogram,
 )
-from common.encoder import load_encoder
+from common.encoder import freeze_layers, load_encoder
 from common.optimizers import make_optimizer
+from common.regularization import make_regularization
 from common.settings import project_path
 from common.tokens import Window, is_aligned, split_into_windows
 from common.training import TrainingModel
@@ -27,7 +28,7 @@ from task.data import Event, Example, Schema, pointer_labels, read_examples, tag
 from task.decode import Scored, compose_graph, decode_window, pointer_graph, tagged_mentions
 from task.graph import events_at, mentions_of
 from task.metrics import score
-from task.model import build_models
+from task.model import build_models, compared_scores
 from task.settings import Settings
 
 # Gold that the best possible model could not find: below this the data is at fault.
@@ -275,7 +276,11 @@ def find_reach_faults(name: str, reach: Reach, settings: Settings) -> list[Findi
 def build_compiled(tokenizer: Tokenizer, schema: Schema, settings: Settings) -> TrainingModel:
     """Return the training model, compiled with an optimizer whose first step is of full size."""
     encoder = load_encoder(settings, tokenizer)
-    model, _ = build_models(encoder, schema, settings)
+    model, inference = build_models(encoder, schema, settings)
     settings = settings.model_copy(update={"schedule": "constant", "warm_up": 0.0})
-    model.compile(optimizer=make_optimizer(settings, model, encoder, steps=1))
+    freeze_layers(encoder, settings.frozen_layers)
+    model.compile(
+        make_optimizer(settings, model, encoder, steps=1),
+        regularization=make_regularization(settings, encoder, compared_scores(inference)),
+    )
     return model

@@ -1,5 +1,6 @@
 """Batches: dicts keyed by the model's input names, in length buckets of static shape."""
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 
@@ -10,6 +11,7 @@ import tensorflow as tf
 from common.errors import InputError
 
 Batch = dict[str, np.ndarray]
+UNLABELLED = "unlabelled/"  # begins the names of arrays of examples without labels
 
 
 class Generator:
@@ -87,6 +89,12 @@ class Generator:
             weight[: len(examples)] = 1 / len(examples)
             yield {**self.make_batch(filled, length), "loss_weight": weight}
 
+    def stream(self, epoch: int, skip: int) -> Iterator[Batch]:
+        """Yield the batches from one position on, epoch after epoch without end."""
+        while True:
+            yield from self.batches(epoch, skip)
+            epoch, skip = epoch + 1, 0
+
     def to_dataset(
         self, epoch: int = 0, skip: int = 0, strategy: tf.distribute.Strategy | None = None
     ) -> tf.data.Dataset:
@@ -98,12 +106,7 @@ class Generator:
             strategy: each of its replicas, on whichever worker, gets its rows of every batch.
         """
 
-        def stream() -> Iterator[Batch]:
-            position, consumed = epoch, skip
-            while True:
-                yield from self.batches(position, consumed)
-                position, consumed = position + 1, 0
-
+        stream = functools.partial(self.stream, epoch, skip)
         if strategy is None or strategy.num_replicas_in_sync == 1:
             return self.dataset_of(stream)
 
@@ -144,11 +147,16 @@ class Generator:
                         name: np.array(array[start : start + rows]) for name, array in batch.items()
                     }
 
+        signature = self.signature(rows)
+        return tf.data.Dataset.from_generator(copies, output_signature=signature).prefetch(4)
+
+    def signature(self, rows: int) -> dict[str, tf.TensorSpec]:
+        """Return the shapes and types of a batch of so many rows, by name."""
         first, length = self.plan(None)[0]
         example = self.make_batch(np.resize(first, rows), length)
         longer = self.make_batch(np.resize(first, rows), length + 1)
         static = len(self.boundaries) == 1
-        signature = {
+        specs = {
             name: tf.TensorSpec(
                 [
                     size if static or size == other else None
@@ -158,8 +166,7 @@ class Generator:
             )
             for name, array in example.items()
         }
-        signature["loss_weight"] = tf.TensorSpec([rows], np.float32)
-        return tf.data.Dataset.from_generator(copies, output_signature=signature).prefetch(4)
+        return {**specs, "loss_weight": tf.TensorSpec([rows], np.float32)}
 
     def padding_waste(self) -> float:
         """Return padded tokens / real tokens of an epoch."""
@@ -181,6 +188,38 @@ class Generator:
                 f"{sorted(wanted - keys)}, keys that no input reads {sorted(keys - wanted)}; make "
                 "make_batch and the names of the inputs agree."
             )
+
+
+class WithUnlabelled(Generator):
+    """Batches of one generator, each with a batch of another one, whose examples have no labels.
+
+    Its arrays are named `unlabelled/...`. The next of its batches stands beside each of the first,
+    so that this order, too, depends on seed and position alone.
+
+    Args:
+        labelled: says what an epoch is.
+        unlabelled: of the same batch size; begun anew when it has ended.
+    """
+
+    def __init__(self, labelled: Generator, unlabelled: Generator):
+        self.labelled, self.unlabelled = labelled, unlabelled
+        self.batch_size = labelled.batch_size
+
+    def __len__(self) -> int:
+        return len(self.labelled)
+
+    def batches(self, epoch: int, skip: int = 0) -> Iterator[Batch]:
+        position = divmod(epoch * len(self) + skip, len(self.unlabelled))
+        pairs = zip(self.labelled.batches(epoch, skip), self.unlabelled.stream(*position))  # noqa: B905
+        for batch, other in pairs:
+            yield {**batch, **{f"{UNLABELLED}{name}": array for name, array in other.items()}}
+
+    def signature(self, rows: int) -> dict[str, tf.TensorSpec]:
+        other = self.unlabelled.signature(rows)
+        return {
+            **self.labelled.signature(rows),
+            **{f"{UNLABELLED}{name}": spec for name, spec in other.items()},
+        }
 
 
 def bucket_boundaries(lengths: np.ndarray, buckets: int) -> np.ndarray:

@@ -7,17 +7,16 @@ import keras
 import tensorflow as tf
 
 from common.cluster import is_chief
-from common.generator import Generator
+from common.generator import UNLABELLED, Generator
 from common.recompute import recompute_layers
 from common.regularization import (
+    PLAIN,
     Regularization,
     divergence,
     random_states,
     sum_over_replicas,
 )
 from common.run_folder import Position
-
-PLAIN = Regularization()
 
 
 @keras.saving.register_keras_serializable("common")
@@ -81,8 +80,29 @@ class TrainingModel(keras.Model):
         self.loss_means = [MeanLoss("loss")] + [
             MeanLoss(name) for name in self.output_names if len(self.output_names) > 1
         ]
-        self.batch_gradients = tf.function(
-            self.sum_micro_batches if accumulation > 1 else self.gradients,
+        self.answers = answers_of(regularization)
+        names = ["loss", *self.output_names]
+        self.batch_gradients = self.whole(self.gradients, names, compile_gradients)
+        self.batch_change_gradients = self.whole(
+            self.change_gradients, ["change"], compile_gradients
+        )
+
+    def whole(self, function: Callable, names: list[str], compile_gradients: bool) -> Callable:
+        """Return the graph of a function of a batch, computed in micro-batches where asked.
+
+        Args:
+            function: from a batch to gradients, and to arrays `[batch]` by name.
+            names: of these arrays.
+            compile_gradients: with XLA.
+        """
+
+        def sum_micro_batches(batch: dict, shift=None, direction=None) -> tuple[list, dict]:
+            tensors = {"shift": shift, "direction": direction}
+            given = {name: tensor for name, tensor in tensors.items() if tensor is not None}
+            return self.sum_micro_batches(function, names, batch, **given)
+
+        return tf.function(
+            sum_micro_batches if self.accumulation > 1 else function,
             jit_compile=compile_gradients or None,
             reduce_retracing=not compile_gradients,
             autograph=False,
@@ -118,14 +138,44 @@ class TrainingModel(keras.Model):
                 )
                 penalty = tf.reduce_sum(tf.stop_gradient(direction) * slope)
                 loss += self.regularization.gradient_penalty * penalty
+        return self.gradients_of(loss, tape), {"loss": total, **losses}
+
+    def gradients_of(self, loss: tf.Tensor, tape: tf.GradientTape) -> list[tf.Tensor]:
+        """Return the gradient by each variable that is trained."""
         gradients = tape.gradient(
             loss,
             [variable.value for variable in self.trainable_variables],
             unconnected_gradients=tf.UnconnectedGradients.ZERO,  # BERT's pooler, for one
         )
         # Dense: a token that occurs twice is two slices, which a norm would count apart.
-        gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
-        return gradients, {"loss": total, **losses}
+        return [tf.convert_to_tensor(gradient) for gradient in gradients]
+
+    def change_gradients(self, batch: dict, shift: tf.Tensor) -> tuple[list, dict]:
+        """Return the gradient of how far a shift moves the answers, and that itself `[batch]`.
+
+        Args:
+            batch: inputs, labels or none, and `loss_weight`.
+            shift: added to the embedding table, while the answers without it stand still.
+        """
+        states = random_states(self)
+        before = [tf.identity(state.value) for state in states]
+        here = self.answers(batch)
+        # The same dropout once more: the shift alone is what moves the answers.
+        for state, value in zip(states, before, strict=True):
+            state.assign(value)
+        with tf.GradientTape() as tape:
+            there = self.with_shift(lambda: self.answers(batch), shift)
+            change = tf.add_n(
+                [
+                    divergence(tf.stop_gradient(one), other, scores.kind, scores.used(batch))
+                    for scores, one, other in zip(
+                        self.regularization.scores, here, there, strict=True
+                    )
+                ]
+            )
+            loss = tf.reduce_sum(change * batch["loss_weight"])
+            loss *= self.regularization.virtual_adversary.weight
+        return self.gradients_of(loss, tape), {"change": change}
 
     def losses(self, inputs: dict, shift: tf.Tensor | None) -> tuple[tf.Tensor, dict]:
         """Return the loss of each example `[batch]`, and its parts by name."""
@@ -137,8 +187,7 @@ class TrainingModel(keras.Model):
             losses = {name: 0.5 * (loss + again[name]) for name, loss in losses.items()}
             total = tf.add_n([tf.cast(loss, tf.float32) for loss in losses.values()])
             for kept, one, other in zip(regularization.scores, scores, other_scores, strict=True):
-                used = inputs[kept.labels] >= 0 if kept.labels else None
-                distance = divergence(one, other, kept.kind, used)
+                distance = divergence(one, other, kept.kind, kept.used(inputs))
                 total += 0.25 * regularization.r_drop * distance
         return total, losses
 
@@ -146,22 +195,30 @@ class TrainingModel(keras.Model):
         """Return losses and scores with a shifted embedding table; None: as it is."""
         if shift is None:
             return self.scored(inputs)
+        return self.with_shift(lambda: self.scored(inputs), shift)
+
+    def with_shift(self, compute: Callable, shift: tf.Tensor) -> tuple | list:
+        """Return what a function computes while the embedding table is shifted."""
         table = self.regularization.embeddings
         # No assignment: a replica can't assign by itself, nor give the table back to the last bit.
         with keras.StatelessScope(state_mapping=[(table, table.value + shift)]) as scope:
-            results = self.scored(inputs)
+            results = compute()
         for state in random_states(self):
             if (value := scope.get_current_value(state)) is not None:
                 state.assign(value)
         return results
 
     def sum_micro_batches(
-        self,
-        batch: dict,
-        shift: tf.Tensor | None = None,
-        direction: tf.Tensor | None = None,
+        self, function: Callable, names: list[str], batch: dict, **tensors
     ) -> tuple[list, dict]:
-        """Return what `gradients` returns, holding the activations of one micro-batch at a time."""
+        """Return what a function returns, holding the activations of one micro-batch at a time.
+
+        Args:
+            function: from a batch to gradients, and to arrays `[batch]` by name.
+            names: of these arrays.
+            batch: of all examples.
+            **tensors: the function's others.
+        """
         micro_batches = {
             name: tf.reshape(
                 array, tf.concat([[self.accumulation, -1], tf.shape(array)[1:]], axis=0)
@@ -169,16 +226,13 @@ class TrainingModel(keras.Model):
             for name, array in batch.items()
         }
         sums = [tf.zeros(variable.shape, tf.float32) for variable in self.trainable_variables]
-        losses = {
-            name: tf.TensorArray(tf.float32, size=self.accumulation)
-            for name in ["loss", *self.output_names]
-        }
+        losses = {name: tf.TensorArray(tf.float32, size=self.accumulation) for name in names}
 
         def add(index, sums, losses):
             micro_batch = {name: array[index] for name, array in micro_batches.items()}
             for name, array in batch.items():
                 micro_batch[name] = tf.ensure_shape(micro_batch[name], [None, *array.shape[1:]])
-            gradients, micro_losses = self.gradients(micro_batch, shift, direction)
+            gradients, micro_losses = function(micro_batch, **tensors)
             sums = [total + gradient for total, gradient in zip(sums, gradients, strict=True)]
             losses = {
                 name: array.write(index, micro_losses[name]) for name, array in losses.items()
@@ -208,9 +262,7 @@ class TrainingModel(keras.Model):
         gradients, losses = self.batch_gradients(batch)
         if not adversary and not self.regularization.gradient_penalty:
             return gradients, losses
-        place = [id(variable) for variable in self.trainable_variables].index(
-            id(self.regularization.embeddings)
-        )
+        place = self.place_of_embeddings()
         slope = sum_over_replicas(gradients[place])
         if self.regularization.gradient_penalty:
             # The same dropout once more: the length of one gradient is meant, not of two.
@@ -227,14 +279,60 @@ class TrainingModel(keras.Model):
             gradients = [0.5 * (one + other) for one, other in pairs]
         return gradients, losses
 
+    def place_of_embeddings(self) -> int:
+        """Return which of the variables that are trained is the table that is shifted."""
+        variables = [id(variable) for variable in self.trainable_variables]
+        return variables.index(id(self.regularization.embeddings))
+
+    def virtual_gradients(self, batch: dict) -> list[tf.Tensor]:
+        """Return the gradient of the largest change of answers that a shift can make, or nearly."""
+        adversary = self.regularization.virtual_adversary
+        states = random_states(self)
+        before = [tf.identity(state.value) for state in states]
+        shape = self.regularization.embeddings.shape
+        shift = adversary.first_shift(shape, self.optimizer.iterations.value)
+        gradients, _ = self.batch_change_gradients(batch, shift=shift)
+        slope = sum_over_replicas(gradients[self.place_of_embeddings()])
+        for state, value in zip(states, before, strict=True):
+            state.assign(value)
+        gradients, _ = self.batch_change_gradients(batch, shift=adversary.reach(slope))
+        return gradients
+
     def train_step(self, batch: dict) -> dict:
         """Update the weights by one batch; called by `fit` in each replica."""
+        batch, unlabelled = split_unlabelled(batch)
         gradients, losses = self.regularized_gradients(batch)
+        if self.regularization.virtual_adversary:
+            others = self.virtual_gradients(unlabelled or batch)
+            gradients = [one + other for one, other in zip(gradients, others, strict=True)]
         self.optimizer.apply(gradients, self.trainable_variables)
         for mean in self.loss_means:
             mean.update_state(losses[mean.name], batch["loss_weight"])
         # `[1]`: over several workers Keras averages the replicas' logs along their first axis.
         return {mean.name: mean.result()[None] for mean in self.loss_means}
+
+
+def split_unlabelled(batch: dict) -> tuple[dict, dict]:
+    """Return the examples with labels, and those without, each by the names of the inputs."""
+    others = {name for name in batch if name.startswith(UNLABELLED)}
+    return (
+        {name: array for name, array in batch.items() if name not in others},
+        {name.removeprefix(UNLABELLED): batch[name] for name in others},
+    )
+
+
+def answers_of(regularization: Regularization) -> Callable[[dict], list]:
+    """Return a function from inputs to the scores to be compared; it needs no labels."""
+    if not regularization.virtual_adversary:
+        return lambda inputs: []
+    logits = [scores.logits for scores in regularization.scores]
+    inputs = {
+        tensor.name: tensor for logit in logits for tensor in keras.utils.get_source_inputs(logit)
+    }
+    model = keras.Model(inputs, logits)
+    return lambda batch: tf.nest.flatten(
+        model({name: batch[name] for name in inputs}, training=True)
+    )
 
 
 def score_with(

@@ -48,7 +48,15 @@ class MarginalSpanLoss(keras.layers.Layer):
     The softmax runs over start * length + end. With one gold pair this is the cross-entropy, with
     several the model may choose which of them it prefers.
     Source: Clark and Gardner 2018, https://arxiv.org/abs/1710.10723.
+
+    Args:
+        smoothing: share of the loss that is the mean of -log p over all possible pairs.
+            Source: Szegedy et al. 2016, https://arxiv.org/abs/1512.00567.
     """
+
+    def __init__(self, smoothing: float = 0.0, **kwargs):
+        super().__init__(**kwargs)
+        self.smoothing = smoothing
 
     def call(self, scores, answers):
         """Return the loss of each window.
@@ -61,18 +69,27 @@ class MarginalSpanLoss(keras.layers.Layer):
         scores = ops.cast(scores, "float32")
         length = ops.shape(scores)[-1]
         scores = ops.reshape(scores, (-1, length * length))
+        possible = ops.cast(scores > MASKED / 2, "float32")
         # What is common to all scores would only cost digits.
         scores -= ops.stop_gradient(ops.max(scores, axis=1, keepdims=True))
         used = answers[..., 0] >= 0
         index = ops.where(used, answers[..., 0] * length + answers[..., 1], 0)
         gold = ops.where(used, ops.take_along_axis(scores, index, axis=1), MASKED)
-        return ops.logsumexp(scores, axis=1) - ops.logsumexp(gold, axis=1)
+        total = ops.logsumexp(scores, axis=1)
+        loss = total - ops.logsumexp(gold, axis=1)
+        if self.smoothing:
+            mean = ops.sum(scores * possible, axis=1) / ops.sum(possible, axis=1)
+            loss = (1 - self.smoothing) * loss + self.smoothing * (total - mean)
+        return loss
 
     def compute_output_shape(self, scores_shape, answers_shape=None):
         return (scores_shape[0],)
 
     def compute_output_spec(self, scores, answers):
         return keras.KerasTensor((scores.shape[0],), dtype="float32")
+
+    def get_config(self):
+        return {**super().get_config(), "smoothing": self.smoothing}
 
 
 def build_models(encoder: keras.Model, settings: Settings) -> tuple[TrainingModel, keras.Model]:
@@ -82,7 +99,7 @@ def build_models(encoder: keras.Model, settings: Settings) -> tuple[TrainingMode
 
     Args:
         encoder: token ids -> hidden states `[batch, length, width]`.
-        settings: `pointer`, `pointer_size`.
+        settings: `pointer`, `pointer_size`, `label_smoothing`.
     """
     pointer = {"efficient": EfficientGlobalPointer, "plain": GlobalPointer}[settings.pointer]
     inputs = {
@@ -98,7 +115,7 @@ def build_models(encoder: keras.Model, settings: Settings) -> tuple[TrainingMode
     inference = keras.Model(inputs, {"scores": scores}, name="inference")
 
     answers = keras.Input((None, 2), dtype="int32", name="answers")
-    loss = MarginalSpanLoss(name="span_loss")(scores, answers)
+    loss = MarginalSpanLoss(settings.label_smoothing, name="span_loss")(scores, answers)
     training = TrainingModel({**inputs, "answers": answers}, {"span_loss": loss}, name="training")
     return training, inference
 

@@ -14,6 +14,7 @@ class Settings(WindowSettings):
         "efficient", description="efficient: adds a score of the start and one of the end"
     )
     pointer_size: int = Field(64, ge=2, multiple_of=2, description="query and key of the pointer")
+    label_smoothing: float = Field(0.0, ge=0, lt=1, description="share of the loss on all answers")
     answers: Literal["marginal", "sample"] = Field(
         "marginal", description="all gold answers at once, or one drawn for each epoch"
     )

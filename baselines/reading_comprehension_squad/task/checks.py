@@ -15,17 +15,18 @@ from common.data_checks import (
     length_histogram,
     lines_by_text,
 )
-from common.encoder import load_encoder
+from common.encoder import freeze_layers, load_encoder
 from common.layers import MASKED
 from common.optimizers import make_optimizer
 from common.records import Span
+from common.regularization import make_regularization
 from common.settings import project_path
 from common.tokens import is_aligned
 from common.training import TrainingModel
 from task.data import Example, QuestionWindow, gold_pairs, read_examples, split_into_windows
 from task.decode import decode_batch
 from task.metrics import score
-from task.model import build_models
+from task.model import build_models, compared_scores
 from task.settings import Settings
 
 # Gold that the best possible model could not find: below this the data is at fault.
@@ -255,7 +256,11 @@ def find_reach_faults(name: str, reach: Reach) -> list[Finding]:
 def build_compiled(tokenizer: Tokenizer, settings: Settings) -> TrainingModel:
     """Return the training model, compiled with an optimizer whose first step is of full size."""
     encoder = load_encoder(settings, tokenizer)
-    model, _ = build_models(encoder, settings)
+    model, inference = build_models(encoder, settings)
     settings = settings.model_copy(update={"schedule": "constant", "warm_up": 0.0})
-    model.compile(optimizer=make_optimizer(settings, model, encoder, steps=1))
+    freeze_layers(encoder, settings.frozen_layers)
+    model.compile(
+        make_optimizer(settings, model, encoder, steps=1),
+        regularization=make_regularization(settings, encoder, compared_scores(inference)),
+    )
     return model

@@ -6,15 +6,17 @@ import keras
 import tensorflow as tf
 
 from common.callbacks import Checkpoint, Evaluation, Evaluator, PositionCounter
-from common.encoder import load_encoder, load_tokenizer, save_encoder
+from common.encoder import freeze_layers, load_encoder, load_tokenizer, save_encoder
 from common.files import write_json
+from common.generator import WithUnlabelled
 from common.loops import run_loop
 from common.optimizers import make_optimizer
 from common.prediction import Predictor
 from common.regularization import make_regularization
 from common.run_folder import Run, circumstances
+from common.settings import project_path
 from common.strategy import scale_to_replicas
-from task.data import Example, collect_predicates, make_generator
+from task.data import Example, collect_predicates, make_generator, read_examples
 from task.decode import predict_triples
 from task.evaluation import evaluate
 from task.model import build_models, compared_scores
@@ -56,9 +58,16 @@ def train(
         dev_examples, *encoding, batch_size=settings.prediction_batch_size, labels=False
     )
     train.check_keys(training_model)
+    if settings.unlabelled_file:
+        others = read_examples(project_path(settings.unlabelled_file), False)
+        unlabelled = make_generator(
+            others, *encoding, batch_size=batch_size, seed=settings.seed, labels=False
+        )
+        train = WithUnlabelled(train, unlabelled)
 
     with strategy.scope():
         steps = settings.epochs * len(train)
+        freeze_layers(encoder, settings.frozen_layers)
         optimizer = make_optimizer(settings, training_model, encoder, steps, rate_factor)
         scores = compared_scores(inference_model)
         training_model.compile(

@@ -131,6 +131,36 @@ def load_encoder(settings: CommonSettings, tokenizer: Tokenizer) -> keras.Model:
     return encoder
 
 
+def freeze_layers(encoder: keras.Model, count: int) -> None:
+    """Let the lowest layers stay as they are: they get no gradient, no decay and no moments.
+
+    Call it before the model is compiled. `layer.trainable = True` gives a layer back.
+
+    Args:
+        encoder: from `load_encoder`.
+        count: 0: none; 1: the embeddings; 2: and the first Transformer layer above them, and so on.
+
+    Raises:
+        InputError: the encoder has fewer layers, or they are not known.
+    """
+    if not count:
+        return
+    layers = getattr(encoder, "transformer_layers", [])
+    if count > 1 + len(layers) or not layers:
+        has = f"has {1 + len(layers)} with its embeddings" if layers else "doesn't tell its layers"
+        raise InputError(
+            f"frozen_layers = {count}, but the encoder ({type(encoder).__name__}) {has}: set "
+            f"frozen_layers to {1 + len(layers) if layers else 0} at the most."
+        )
+    embeddings = [
+        layer
+        for layer in encoder.layers
+        if any("embedding" in variable.path for variable in layer.variables)
+    ]
+    for layer in [*embeddings, *layers[: count - 1]]:
+        layer.trainable = False
+
+
 def uses_exact_gelu(folder: Path) -> bool:
     """Tell which GELU a model in Hugging Face format was trained with.
 

@@ -69,6 +69,7 @@ class CommonSettings(BaseSettings):
     max_length: int = Field(128, ge=8, description="tokens read at once, special ones included")
     dropout: float = Field(0.1, ge=0, lt=1, description="dropout of hidden states in the encoder")
     attention_dropout: float = Field(0.0, ge=0, lt=1, description="dropout of attention weights")
+    frozen_layers: int = Field(0, ge=0, description="layers that stay as they are; 1: embeddings")
 
     # training
     epochs: int = Field(20, ge=1, description="passes over the training file")
@@ -115,6 +116,10 @@ class CommonSettings(BaseSettings):
     adversary_size: float = Field(1.0, gt=0, description="length of that shift at the most")
     gradient_penalty: float = Field(0.0, ge=0, description="weight of the embeddings' gradient")
     r_drop: float = Field(0.0, ge=0, description="weight of how far two dropout passes differ")
+    virtual_adversary: float = Field(
+        0.0, ge=0, description="weight of how far a shift of the embeddings moves answers"
+    )
+    unlabelled_file: str = Field("", description="records for virtual_adversary; empty: train_file")
 
     # evaluation
     evaluate_steps: int = Field(0, ge=0, description="score dev every so many steps too; 0: never")
@@ -169,6 +174,11 @@ class CommonSettings(BaseSettings):
             raise ValueError(
                 f"lazy_embeddings with optimizer = {self.optimizer}, whose steps depend on the "
                 "whole table: set lazy_embeddings = false, or optimizer = adamw"
+            )
+        if self.unlabelled_file and not self.virtual_adversary:
+            raise ValueError(
+                f"unlabelled_file = {self.unlabelled_file!r} with virtual_adversary = 0, which "
+                "alone reads it: set both, or neither"
             )
         if self.gradient_penalty and self.recompute:
             raise ValueError(

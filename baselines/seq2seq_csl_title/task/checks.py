@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from tokenizers import Tokenizer
 
 from common.data_checks import Finding, Texts, find_duplicates, find_leaks, length_histogram
+from common.encoder import freeze_layers
 from common.optimizers import make_optimizer
+from common.regularization import make_regularization
 from common.settings import project_path
 from common.training import TrainingModel
 from task.data import Example, encode, read_examples
 from task.metrics import normal_form, score, score_records
-from task.model import build_models
+from task.model import build_models, compared_scores
 from task.settings import Settings
 from task.tokens import decode_texts
 from task.training import load_tokenizer_and_encoder
@@ -161,7 +163,11 @@ def find_reach_faults(name: str, reach: Reach, settings: Settings) -> list[Findi
 def build_compiled(examples: list[Example], settings: Settings) -> TrainingModel:
     """Return the training model, compiled with an optimizer whose first step is of full size."""
     _, encoder = load_tokenizer_and_encoder(settings, examples)
-    model, _ = build_models(encoder, settings)
+    model, inference = build_models(encoder, settings)
     settings = settings.model_copy(update={"schedule": "constant", "warm_up": 0.0})
-    model.compile(optimizer=make_optimizer(settings, model, encoder, steps=1))
+    freeze_layers(encoder, settings.frozen_layers)
+    model.compile(
+        make_optimizer(settings, model, encoder, steps=1),
+        regularization=make_regularization(settings, encoder, compared_scores(inference)),
+    )
     return model

@@ -3,7 +3,7 @@
 import argparse
 from typing import Literal, get_args
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from common.settings import CommonSettings
 
@@ -58,6 +58,16 @@ class Settings(CommonSettings):
         "13a", description="of sacrebleu; zh for Chinese"
     )
     lowercase_scores: bool = Field(False, description="score without regard to case")
+
+    @model_validator(mode="after")
+    def check_unlabelled(self):
+        """Refuse sources without a target: each token is written after those before it."""
+        if self.unlabelled_file:
+            raise ValueError(
+                f"unlabelled_file = {self.unlabelled_file!r}, but a target is scored after its own "
+                "beginning: leave it empty, and virtual_adversary takes the training file"
+            )
+        return self
 
 
 def add_generation_flags(parser: argparse.ArgumentParser) -> None:

@@ -9,7 +9,7 @@ import tensorflow as tf
 from tokenizers import Tokenizer
 
 from common.callbacks import Checkpoint, Evaluation, Evaluator, PositionCounter
-from common.encoder import save_encoder
+from common.encoder import freeze_layers, save_encoder
 from common.files import write_json
 from common.loops import run_loop
 from common.optimizers import make_optimizer
@@ -88,6 +88,7 @@ def train(
 
     with strategy.scope():
         steps = settings.epochs * len(train)
+        freeze_layers(encoder, settings.frozen_layers)
         optimizer = make_optimizer(settings, training_model, encoder, steps, rate_factor)
         scores = compared_scores(inference_model)
         training_model.compile(

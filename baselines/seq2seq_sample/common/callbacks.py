@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from common.averaging import Soup, averaged_weights
@@ -113,7 +114,7 @@ class Evaluator(keras.callbacks.Callback):
         row = {
             "epoch": round(position.epoch + position.step / len(self.generator), 4),
             "step": position.updates,
-            **{name: float(value) for name, value in (logs or {}).items()},
+            **{name: np.asarray(value).item() for name, value in (logs or {}).items()},
             "learning_rate": float(self.model.optimizer.learning_rate),
             "examples_per_second": steps * self.generator.batch_size / seconds,
             **{f"dev_{name}": value for name, value in numbers.items()},

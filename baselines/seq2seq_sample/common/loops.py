@@ -2,6 +2,7 @@
 
 import keras
 
+from common.averaging import warn_of_long_average
 from common.callbacks import Evaluator
 from common.generator import Generator
 from common.parameter_server import fit_with_servers
@@ -20,13 +21,14 @@ def run_loop(
     """Train from the run's position on to the last epoch.
 
     Args:
-        settings: `loop`, `strategy`, `epochs`.
+        settings: `loop`, `strategy`, `epochs`, `steps`, `ema`.
         model: compiled.
         generator: of the training examples.
         run: where to begin; the callbacks move it on.
         callbacks: as in `keras.Model.fit`; Orbit counts and saves by itself, and takes the
             `Evaluator` alone.
     """
+    warn_of_long_average(settings.ema, settings.steps or settings.epochs * len(generator))
     evaluator = next(callback for callback in callbacks if isinstance(callback, Evaluator))
     if settings.strategy == "parameter_server":
         fit_with_servers(settings, model, generator, run, callbacks)

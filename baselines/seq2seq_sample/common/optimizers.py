@@ -1,4 +1,4 @@
-"""Optimizers as encoders are fine-tuned: rates by group, decay by name, one norm of all replicas."""
+"""Optimizers as encoders are fine-tuned: rates by group, decay by name, one norm for replicas."""
 
 import math
 import re
@@ -114,6 +114,9 @@ class FineTuning:
         after = origin + self.lookahead_share * (variable - origin)
         slow.assign(tf.where(due, after, origin))
         variable.assign(tf.where(due, after, variable))
+
+    def finalize_variable_values(self, var_list):
+        """Leave the weights: Keras gives the model its averages whenever `fit` ends."""
 
     def get_config(self):
         return {

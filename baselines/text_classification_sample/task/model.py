@@ -4,6 +4,10 @@ The vector of a pair that is compared holds both texts' means u, v as in Sentenc
 [u; v; |u - v|; u v], beside the mean of all tokens: each token has read both texts already, so the
 two means are those of a cross-encoder. Source: Reimers and Gurevych 2019,
 https://arxiv.org/abs/1908.10084.
+
+A training can drop out parts of the vector in several ways at once, and learn from the mean of the
+losses: the encoder, which is nearly all of the time, runs once. Source: Inoue 2019,
+https://arxiv.org/abs/1905.09788.
 """
 
 import keras
@@ -127,7 +131,7 @@ def build_models(
     Args:
         encoder: token ids -> hidden states `[batch, length, width]`.
         labels: from `collect_labels`.
-        settings: `pooling`, `dropout`, `class_weights`, `label_smoothing`.
+        settings: `pooling`, `dropout`, `dropout_samples`, `class_weights`, `label_smoothing`.
     """
     inputs = {
         tensor.name: keras.Input((None,), dtype="int32", name=tensor.name)
@@ -140,24 +144,25 @@ def build_models(
         pooling = "compare" if labels.pairs else "mean"
     if pooling == "compare":
         inputs["text_numbers"] = keras.Input((None,), dtype="int32", name="text_numbers")
-    pooled = keras.layers.Dropout(settings.dropout, name="pooled_dropout")(
-        pool(hidden, inputs, pooling)
-    )
+    pooled = pool(hidden, inputs, pooling)
+    dropout = keras.layers.Dropout(settings.dropout, name="pooled_dropout")
     # In float32: under mixed precision small differences of large logits would be lost.
-    logits = keras.layers.Dense(len(labels.names), dtype="float32", name="logits")(pooled)
+    score = keras.layers.Dense(len(labels.names), dtype="float32", name="logits")
+    # Each call draws another mask; without dropout, in the inference model, all are the same.
+    samples = [score(dropout(pooled)) for _ in range(settings.dropout_samples)]
     activation = "sigmoid" if labels.several else "softmax"
     probabilities = keras.layers.Activation(activation, dtype="float32", name="probabilities")
-    inference = keras.Model(inputs, {"probabilities": probabilities(logits)}, name="inference")
+    inference = keras.Model(inputs, {"probabilities": probabilities(samples[0])}, name="inference")
 
     targets = keras.Input((len(labels.names),), name="targets")
     loss = (SigmoidLoss if labels.several else SoftmaxLoss)(
         balanced_weights(labels) if settings.class_weights == "balanced" else None,
         settings.label_smoothing,
-        name="label_loss",
+        name="label_loss" if len(samples) == 1 else "sample_loss",
     )
-    training = TrainingModel(
-        {**inputs, "targets": targets}, {"label_loss": loss(logits, targets)}, name="training"
-    )
+    losses = [loss(logits, targets) for logits in samples]
+    mean = keras.layers.Average(name="label_loss")(losses) if len(losses) > 1 else losses[0]
+    training = TrainingModel({**inputs, "targets": targets}, {"label_loss": mean}, name="training")
     return training, inference
 
 
@@ -190,4 +195,4 @@ def balanced_weights(labels: Labels) -> list:
 def compared_scores(inference: keras.Model, labels: Labels) -> list[Scores]:
     """Return what two passes with other dropout are compared by."""
     kind = "sigmoid" if labels.several else "softmax"
-    return [Scores(inference.get_layer("logits").output, kind)]
+    return [Scores(inference.get_layer("probabilities").input, kind)]

@@ -17,8 +17,9 @@ from common.data_checks import (
     length_histogram,
     normalise,
 )
-from common.encoder import load_encoder
+from common.encoder import freeze_layers, load_encoder
 from common.optimizers import make_optimizer
+from common.regularization import make_regularization
 from common.settings import project_path
 from common.training import TrainingModel
 from task.data import (
@@ -31,7 +32,7 @@ from task.data import (
     read_examples,
 )
 from task.decode import choose_labels
-from task.model import build_models
+from task.model import build_models, compared_scores
 from task.settings import Settings
 
 # The most frequent label stands so many times for each record of the rarest one.
@@ -215,7 +216,11 @@ def describe_file(
 def build_compiled(tokenizer: Tokenizer, labels: Labels, settings: Settings) -> TrainingModel:
     """Return the training model, compiled with an optimizer whose first step is of full size."""
     encoder = load_encoder(settings, tokenizer)
-    model, _ = build_models(encoder, labels, settings)
+    model, inference = build_models(encoder, labels, settings)
     settings = settings.model_copy(update={"schedule": "constant", "warm_up": 0.0})
-    model.compile(optimizer=make_optimizer(settings, model, encoder, steps=1))
+    freeze_layers(encoder, settings.frozen_layers)
+    model.compile(
+        make_optimizer(settings, model, encoder, steps=1),
+        regularization=make_regularization(settings, encoder, compared_scores(inference, labels)),
+    )
     return model

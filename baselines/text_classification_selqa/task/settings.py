@@ -15,6 +15,7 @@ class Settings(CommonSettings):
     pooling: Literal["auto", "cls", "mean", "compare"] = Field(
         "auto", description="auto: compare, the means of both texts, for pairs, else mean"
     )
+    dropout_samples: int = Field(1, ge=1, description="dropout masks before the logits in a step")
     class_weights: Literal["none", "balanced"] = Field(
         "none", description="balanced: all labels weigh the same in the loss, however rare"
     )

@@ -216,6 +216,8 @@ def open_run(settings: CommonSettings) -> Run:
     asked = {**settings.model_dump(), "train_hash": data_hash(settings.train_file)}
     if not settings.folds:
         asked["dev_hash"] = data_hash(settings.dev_file)
+    if settings.unlabelled_file:
+        asked["unlabelled_hash"] = data_hash(settings.unlabelled_file)
     if (folder / "config.json").is_file() and not settings.overwrite:
         if "finished" in read_scores(folder):
             raise InputError(
@@ -242,7 +244,8 @@ def data_hash(path: str) -> str:
     """
     if not project_path(path).is_file():
         raise InputError(
-            f"{path} is not a file of the project: check train_file and dev_file in config.toml."
+            f"{path} is not a file of the project: check train_file, dev_file and unlabelled_file "
+            "in config.toml."
         )
     return file_hash(project_path(path))
 

@@ -38,8 +38,37 @@ class Adversary:
 
 
 @dataclass(frozen=True)
+class VirtualAdversary:
+    """Looks for the shift of the embedding table that changes the answers most: it needs no labels.
+
+    The first step is along noise that depends on seed and update alone, the second along the
+    gradient of the change there; the change after that is made smaller by the training.
+    Sources: Miyato et al. 2018, https://arxiv.org/abs/1704.03976; symmetric, as in Jiang et al.
+    2020, https://arxiv.org/abs/1911.03437.
+
+    Attributes:
+        weight: of that change.
+        size: length of the shift.
+        seed: of the noise.
+    """
+
+    weight: float
+    size: float
+    seed: int
+
+    def first_shift(self, shape: tuple[int, ...], update: tf.Tensor) -> tf.Tensor:
+        """Return noise of a tenth of the size: small, for there the change is a parabola."""
+        seed = tf.stack([self.seed, tf.cast(update, tf.int32)])
+        return 0.1 * self.reach(tf.random.stateless_normal(shape, seed))
+
+    def reach(self, direction: tf.Tensor) -> tf.Tensor:
+        """Return the shift of full size in a direction."""
+        return self.size * tf.math.divide_no_nan(direction, tf.norm(direction))
+
+
+@dataclass(frozen=True)
 class Scores:
-    """Logits that R-Drop compares.
+    """Logits that R-Drop and the virtual adversary compare.
 
     Attributes:
         logits: a tensor of the model `[batch, ...]`.
@@ -50,6 +79,10 @@ class Scores:
     logits: keras.KerasTensor
     kind: str
     labels: str = ""
+
+    def used(self, batch: dict) -> tf.Tensor | None:
+        """Return `[batch, positions]`, false where nothing is predicted; None: everywhere."""
+        return batch[self.labels] >= 0 if self.labels else None
 
 
 @dataclass(frozen=True)
@@ -63,14 +96,19 @@ class Regularization:
             Source: Su 2020, https://kexue.fm/archives/7234.
         r_drop: weight of how far two passes with other dropout are from each other.
             Source: Liang et al. 2021, https://arxiv.org/abs/2106.14448.
-        scores: what these two passes are compared by.
+        virtual_adversary: the same for unlabelled examples without and with a shift.
+        scores: what two passes are compared by.
     """
 
     embeddings: keras.Variable | None = None
     adversary: Adversary | None = None
     gradient_penalty: float = 0.0
     r_drop: float = 0.0
+    virtual_adversary: VirtualAdversary | None = None
     scores: tuple[Scores, ...] = ()
+
+
+PLAIN = Regularization()
 
 
 def make_regularization(
@@ -79,24 +117,32 @@ def make_regularization(
     """Return what the settings say.
 
     Args:
-        settings: `adversary`, `adversary_size`, `gradient_penalty`, `r_drop`.
+        settings: `adversary`, `adversary_size`, `gradient_penalty`, `r_drop`,
+            `virtual_adversary`, `seed`.
         encoder: whose embeddings of tokens are shifted.
         scores: of the task.
 
     Raises:
-        InputError: the embeddings of the encoder are not known.
+        InputError: the embeddings of the encoder are not known, or frozen.
     """
     embeddings = getattr(encoder, "token_embedding", None)
-    if embeddings is None and (settings.adversary != "none" or settings.gradient_penalty):
-        raise InputError(
-            "adversary and gradient_penalty need an encoder with a token_embedding, which "
-            f"{type(encoder).__name__} has not: set adversary = none and gradient_penalty = 0."
-        )
+    if settings.adversary != "none" or settings.gradient_penalty or settings.virtual_adversary:
+        if embeddings is None or not embeddings.trainable:
+            raise InputError(
+                "adversary, virtual_adversary and gradient_penalty need an encoder with a "
+                f"token_embedding that is trained, which {type(encoder).__name__} has not: set "
+                "adversary = none and the others to 0, or frozen_layers = 0."
+            )
     return Regularization(
         embeddings=None if embeddings is None else embeddings.embeddings,
         adversary=make_adversary(settings.adversary, settings.adversary_size),
         gradient_penalty=settings.gradient_penalty,
         r_drop=settings.r_drop,
+        virtual_adversary=VirtualAdversary(
+            settings.virtual_adversary, settings.adversary_size, settings.seed % 2**31
+        )
+        if settings.virtual_adversary
+        else None,
         scores=tuple(scores),
     )
 
