@@ -73,7 +73,7 @@ def found_gradients(regularization, accumulation=1, dropout=0.0) -> tuple[list, 
             scores=(Scores(logits, "softmax"),),
         ),
     )
-    gradients, losses = model.regularized_gradients(make_batch())
+    gradients, losses = model.batch_gradients(make_batch())
     return [gradient.numpy() for gradient in gradients], losses
 
 
@@ -220,7 +220,7 @@ def test_virtual_adversary_agrees_with_an_eager_reference(dropout, accumulation)
     )
     model.optimizer.iterations.assign(4)
     batch = {name: array for name, array in make_batch().items() if name != "labels"}
-    found = [gradient.numpy() for gradient in model.virtual_gradients(batch)]
+    found = [gradient.numpy() for gradient in model.batch_gradients.without_labels(batch)]
 
     model, encoder, logits = make_model(dropout)
     table = encoder.token_embedding.embeddings
