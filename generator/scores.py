@@ -14,7 +14,7 @@ SCORE_HEADER = (
     "| baseline | encoder | score | dev | test | seeds | minutes a seed | code |",
     "|---|---|---|---|---|---|---|---|",
 )
-ABBREVIATIONS = {"bleu": "BLEU", "f1": "F1", "map": "MAP", "mrr": "MRR"}
+ABBREVIATIONS = {"bleu": "BLEU", "f1": "F1", "l": "L", "map": "MAP", "mrr": "MRR", "rouge": "ROUGE"}
 # These are made to run from 0 to 100; all other scores are shares.
 PERCENT = {"bleu", "chrf"}
 FIGURE_HEADER = ("| measured | figure |", "|---|---|")

@@ -21,22 +21,21 @@ def code_hash(project: str | Path) -> str:
     """
     project = Path(project)
     digest = hashlib.sha256()
-    for path in sorted(imported_files(project), key=lambda path: path.as_posix()):
-        tree = ast.parse((project / path).read_bytes())
+    modules = imported_modules(project)
+    for path, tree in sorted(modules.items(), key=lambda module: module[0].as_posix()):
         digest.update(f"{path.as_posix()}\n{outline(tree)}\n".encode())
     return f"sha256:{digest.hexdigest()}"
 
 
-def imported_files(project: Path) -> set[Path]:
-    """Return the files of the project, relative to it, that the scripts import in the end."""
-    found: set[Path] = set()
+def imported_modules(project: Path) -> dict[Path, ast.AST]:
+    """Return what the scripts import in the end: files, relative to the project, and their code."""
+    found: dict[Path, ast.AST] = {}
     waiting = [Path(script) for script in SCRIPTS if (project / script).is_file()]
     while waiting:
         path = waiting.pop()
         if path not in found:
-            found.add(path)
-            tree = ast.parse((project / path).read_bytes())
-            for name in imported_names(tree, path):
+            found[path] = ast.parse((project / path).read_bytes())
+            for name in imported_names(found[path], path):
                 waiting.extend(module_files(project, name))
     return found
 

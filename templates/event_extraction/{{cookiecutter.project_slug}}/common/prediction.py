@@ -38,7 +38,7 @@ class Predictor:
         shape = tuple(array.shape for array in batch.values())
         if shape not in self.graphs:
             # As a partial, for TensorFlow warns of a function that it traces again and again.
-            self.graphs[shape] = tf.function(functools.partial(self.run_replicas))
+            self.graphs[shape] = tf.function(functools.partial(self.run_replicas), autograph=False)
         return self.graphs[shape](self.distribute(batch))
 
     def run_replicas(self, batch: dict) -> dict:
