@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from common.cluster import gather, is_chief, workers
@@ -108,7 +109,8 @@ class Evaluator(keras.callbacks.Callback):
         row = {
             "epoch": round(position.epoch + position.step / len(self.generator), 4),
             "step": position.updates,
-            **{name: float(value) for name, value in (logs or {}).items()},
+            # Arrays `[1]` within an epoch, and numbers at its end.
+            **{name: np.asarray(value).item() for name, value in (logs or {}).items()},
             "learning_rate": float(self.model.optimizer.learning_rate),
             "examples_per_second": steps * self.generator.batch_size / seconds,
             **{f"dev_{name}": value for name, value in numbers.items()},
