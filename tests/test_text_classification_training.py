@@ -9,7 +9,8 @@ from project_process import ProjectProcess
 from projects import bake_project, flags
 
 WORDS = "amber basil cedar delta ember fjord grove heath".split()
-SETTINGS = {"epochs": 2, "batch_size": 8, "seed": 3, "warm_up": 0.0}
+# 8 steps an epoch.
+SETTINGS = {"epochs": 2, "batch_size": 8, "seed": 3, "warm_up": 0.0, "evaluate_steps": 6}
 
 
 def make_pair(number, random):
@@ -72,6 +73,8 @@ def test_a_kind_of_data_from_training_to_submission(kind, process, tmp_path):
     told = run(process, "train.py", *flags(project, **settings))
     scores = json.loads((project / "runs" / kind / "scores.json").read_text("utf-8"))
     assert scores["monitor"] == metric and 0 <= scores["dev"][metric] <= 1
+    rows = read(project / "runs" / kind / "metrics.jsonl")
+    assert [row["step"] for row in rows] == [6, 8, 12, 16]
     # Told beside the floor's score, which is kept in the form of a run.
     floor = json.loads((project / "runs/floor/scores.json").read_text("utf-8"))
     assert f"the floor's {floor['dev'][metric]:.4f}" in told
