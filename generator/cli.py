@@ -34,9 +34,11 @@ def main() -> None:
         if not error.filename:
             raise
         sys.exit(f"error: {error.filename}: {error.strerror}: check the path and the disk.")
-    except KeyboardInterrupt:
-        print("\ninterrupted: run the same command again to go on.", file=sys.stderr)
-        sys.exit(130)
+    except SystemExit as ending:
+        # Typer makes this of Ctrl-C, without a word.
+        if ending.code == 130:
+            print("\ninterrupted: run the same command again to go on.", file=sys.stderr)
+        raise
 
 
 @data_app.command("list")
@@ -128,6 +130,31 @@ def confirm(
     from generator.paths import require_clone
 
     confirm_baseline(require_clone(), name, from_, encoder)
+
+
+@app.command()
+def ablate(
+    studies: Annotated[
+        list[str] | None, typer.Argument(help="Studies of ablations.toml; all by default.")
+    ] = None,
+    from_: LocalCopy = None,
+    encoder: Annotated[
+        Path | None, typer.Option(help="A local folder that holds the baseline's encoder.")
+    ] = None,
+    seeds: Annotated[
+        str | None, typer.Option(help="Seeds, as 1,2,3; by default those of each study.")
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="This variant alone; may be given several times.")
+    ] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the folders of the runs.")] = False,
+) -> None:
+    """Train a baseline with one setting after the other changed: what does each gain and cost?"""
+    from generator.ablate import ablate as train_variants
+    from generator.paths import require_clone
+    from generator.reproduce import parse_seeds
+
+    train_variants(require_clone(), studies, from_, encoder, parse_seeds(seeds), only, keep)
 
 
 @app.command()

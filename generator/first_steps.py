@@ -7,7 +7,7 @@ from pathlib import Path
 
 from generator.errors import InputError
 from generator.run_project import read_json_lines, run_folder, run_script
-from generator.scores import PERCENT
+from generator.score_names import PERCENT
 
 STEPS = 20
 RUN_NAME = "first_steps"

@@ -54,12 +54,11 @@ def run_scripts(project: Path, commands: list[list[str]]) -> None:
 
 def run_python(project: Path, arguments: list[str], what: str, quiet: bool = False) -> None:
     """Run Python in a project's folder; one sentence says what failed."""
-    environment = {"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     # With -c Python looks for modules in the current folder, with a script in the script's own.
     result = subprocess.run(
         [sys.executable, *arguments],
         cwd=project,
-        env=environment,
+        env=project_environment(),
         stdout=subprocess.PIPE if quiet else None,
         stderr=subprocess.STDOUT if quiet else None,
         text=True,
@@ -73,6 +72,11 @@ def run_python(project: Path, arguments: list[str], what: str, quiet: bool = Fal
             f"`python {what}` in {project.name} ended with exit code {result.returncode}: see its"
             " output above."
         )
+
+
+def project_environment() -> dict[str, str]:
+    """Return the environment that a project's scripts run in."""
+    return {"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def run_folder(project: Path, name: str) -> Path:

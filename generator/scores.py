@@ -4,19 +4,18 @@ import json
 import statistics
 from pathlib import Path
 
+from generator.ablation_table import ablation_summary
 from generator.baselines import Baseline, find_baselines
 from generator.errors import InputError
 from generator.files import write_text
 from generator.run_project import project_code_hash
+from generator.score_names import in_percent, score_name
 
 READMES = ("README.md", "README_zh.md")
 SCORE_HEADER = (
     "| baseline | encoder | score | dev | test | seeds | minutes a seed | code |",
     "|---|---|---|---|---|---|---|---|",
 )
-ABBREVIATIONS = {"bleu": "BLEU", "f1": "F1", "l": "L", "map": "MAP", "mrr": "MRR", "rouge": "ROUGE"}
-# These are made to run from 0 to 100; all other scores are shares.
-PERCENT = {"bleu", "chrf"}
 FIGURE_HEADER = ("| measured | figure |", "|---|---|")
 # File in benchmarks/results, keys of the figure in it, what it says.
 FIGURES = (
@@ -192,9 +191,9 @@ def score_row(root: Path, baseline: Baseline) -> str:
     cells = (
         baseline.name,
         scores["encoder"],
-        " ".join(ABBREVIATIONS.get(word, word) for word in monitor.split("_")),
+        score_name(monitor),
         *(
-            mean_and_deviation([seed[split][monitor] for seed in seeds], monitor in PERCENT)
+            mean_and_deviation([in_percent(seed[split][monitor], monitor) for seed in seeds])
             for split in ("dev", "test")
         ),
         str(len(seeds)),
@@ -213,18 +212,17 @@ def describe_code(scores: dict, code: str) -> str:
     return "scores are for older code"
 
 
-def mean_and_deviation(values: list[float], percent: bool = False) -> str:
-    """Return a mean in percent, with its standard deviation where there are several values.
-
-    Args:
-        values: one for each seed.
-        percent: they are in percent already.
-    """
-    shown = [value if percent else 100 * value for value in values]
-    if len(shown) == 1:
-        return f"{shown[0]:.1f}"
-    return f"{statistics.fmean(shown):.1f} ± {statistics.stdev(shown):.1f}"
+def mean_and_deviation(values: list[float]) -> str:
+    """Return the mean of percentages, with its standard deviation where there are several."""
+    if len(values) == 1:
+        return f"{values[0]:.1f}"
+    return f"{statistics.fmean(values):.1f} ± {statistics.stdev(values):.1f}"
 
 
 # What stands between the marks `name: begin` and `name: end` of a README.
-TABLES = {"scores": score_table, "benchmarks": figure_table, "scaling": scaling_table}
+TABLES = {
+    "scores": score_table,
+    "benchmarks": figure_table,
+    "scaling": scaling_table,
+    "ablation": ablation_summary,
+}

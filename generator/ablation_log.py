@@ -1,0 +1,97 @@
+"""The log of the ablation: one line for each training, appended by one process or several."""
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from generator.errors import InputError
+from generator.files import json_lines
+
+RESULTS = Path("benchmarks") / "results"
+# What two trainings must share besides their settings for their scores to be compared.
+CONDITIONS = ("code_hash", "data", "encoder", "encoder_weights")
+
+
+def log_path(root: Path) -> Path:
+    """Return the log of a repository."""
+    return root / RESULTS / "ablation.jsonl"
+
+
+def read_rows(root: Path) -> list[dict]:
+    """Return the lines of the log, the oldest first.
+
+    Raises:
+        InputError: a line is no JSON.
+    """
+    path = log_path(root)
+    if not path.is_file():
+        return []
+    rows = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+        if line:
+            try:
+                rows.append(json.loads(line))
+            except json.JSONDecodeError as error:
+                raise InputError(
+                    f"{path}, line {number} is no JSON ({error}): mend or remove that line."
+                ) from error
+    return rows
+
+
+def append_row(root: Path, row: dict) -> None:
+    """Add a line, whole: another process may be doing the same."""
+    with locked_log(root) as descriptor:
+        os.write(descriptor, json_lines([row]))
+        os.fsync(descriptor)
+
+
+@contextlib.contextmanager
+def locked_log(root: Path) -> Iterator[int]:
+    """Keep other processes from the log, and from what is written from it."""
+    path = log_path(root)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+    try:
+        lock(descriptor)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def lock(descriptor: int, wait: bool = True) -> bool:
+    """Lock an open file until it is closed, here and in the processes that inherit it.
+
+    Args:
+        descriptor: of the file.
+        wait: until others release it; otherwise say whether it was free.
+
+    Raises:
+        InputError: this system has no such locks.
+    """
+    try:
+        import fcntl
+    except ImportError as error:
+        raise InputError("`baselines ablate` locks its files: run it on Linux or macOS.") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    return True
+
+
+def conditions(row: dict) -> str:
+    """Return what rows must have in common to be compared."""
+    return json.dumps([row.get(name) for name in CONDITIONS], sort_keys=True)
+
+
+def training_key(row: dict) -> tuple:
+    """Return what tells one training from all others."""
+    settings = json.dumps(row["settings"], sort_keys=True)
+    return row["study"], row["variant"], row["seed"], settings, conditions(row)
+
+
+def is_final(row: dict) -> bool:
+    """Tell whether a training need not be tried again: scored, or diverged, as it always would."""
+    return not row["failure"] or row["diverged"]

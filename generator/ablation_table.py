@@ -1,0 +1,270 @@
+"""The tables of the ablation: means over seeds, differences seed by seed, their intervals."""
+
+import statistics
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+from generator.ablation_log import RESULTS, conditions, read_rows
+from generator.ablations import Study, read_studies
+from generator.score_names import in_percent, score_name
+
+CONFIDENCE = 0.95
+SPLITS = ("dev", "test")
+PLOT = RESULTS / "ablation.svg"
+EXPLANATION = """\
+What each setting gains and costs, alone, on top of the baseline. Scores in percent, mean ± half of
+the 95 % interval over the seeds (Student's t). A difference is that to the first line, taken seed
+by seed; it is bold where its interval leaves out 0, which one of twenty does by chance. Dev chooses
+the best epoch and the threshold, and the defaults; nobody tunes on test. The time of a step, from
+the batch to the new weights, is the median of a training's steps, then of the seeds; beside it how
+many times that of the first line, again seed by seed. Peak memory is what the process has held at
+the end of its first epoch, before dev is scored then. Each line of `ablation.jsonl` is a training.
+"""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean and half of its interval of 95 %; None with one value alone."""
+
+    mean: float
+    half: float | None
+
+    @property
+    def leaves_out_zero(self) -> bool:
+        """Tell whether 0 is outside of it."""
+        return self.half is not None and abs(self.mean) > self.half
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What the trainings of one variant have shown.
+
+    Attributes:
+        variant: its name.
+        settings: those that differ.
+        seeds: that were scored.
+        scores: by split, in percent; empty if no training came to an end.
+        differences: to the reference, by split, over the seeds that both have.
+        seconds: of a step.
+        times: that of a step of the reference.
+        peak_mib: of memory.
+        failures: by seed.
+    """
+
+    variant: str
+    settings: dict[str, object]
+    seeds: list[int]
+    scores: dict[str, Interval]
+    differences: dict[str, Interval]
+    seconds: float | None
+    times: float | None
+    peak_mib: float | None
+    failures: dict[int, str]
+
+
+def interval(values: list[float]) -> Interval:
+    """Return the mean of independent values and its interval: t s / sqrt(n), n - 1 degrees."""
+    mean = statistics.fmean(values)
+    if len(values) == 1:
+        return Interval(mean, None)
+    from scipy.stats import t
+
+    quantile = float(t.ppf(0.5 + CONFIDENCE / 2, len(values) - 1))
+    return Interval(mean, quantile * statistics.stdev(values) / len(values) ** 0.5)
+
+
+def select_rows(study: Study, rows: list[dict]) -> dict[tuple[str, int], dict]:
+    """Return the rows of a study that may be compared, by variant and seed.
+
+    They have the settings of today and one code, data and encoder: of all that the log has those
+    with the most scores, and of equally many the newest. Of one training the newest row counts.
+    """
+    groups: dict[str, dict[tuple[str, int], dict]] = defaultdict(dict)
+    for row in rows:
+        known = row["study"] == study.name and row["variant"] in study.variants
+        if known and row["settings"] == study.settings_of(row["variant"]):
+            group = groups[conditions(row)]
+            group.pop((row["variant"], row["seed"]), None)  # the newest comes last
+            group[row["variant"], row["seed"]] = row
+    order = {id(row): place for place, row in enumerate(rows)}
+
+    def rank(group: dict) -> tuple[int, int]:
+        scored = sum(not row["failure"] for row in group.values())
+        return scored, max(order[id(row)] for row in group.values())
+
+    return max(groups.values(), key=rank, default={})
+
+
+def summarize(study: Study, rows: list[dict]) -> list[Summary]:
+    """Return what a study has shown so far, in its order of variants.
+
+    Args:
+        study: its variants.
+        rows: of the whole log.
+    """
+    selected = select_rows(study, rows)
+    of_variant = {
+        variant: {seed: row for (other, seed), row in sorted(selected.items()) if other == variant}
+        for variant in study.variants
+    }
+    reference = scored(of_variant[study.reference])
+    return [
+        summarize_variant(study, variant, every, reference)
+        for variant, every in of_variant.items()
+        if every
+    ]
+
+
+def scored(rows: dict[int, dict]) -> dict[int, dict]:
+    """Leave out the trainings that failed."""
+    return {seed: row for seed, row in rows.items() if not row["failure"]}
+
+
+def summarize_variant(
+    study: Study, variant: str, every: dict[int, dict], reference: dict[int, dict]
+) -> Summary:
+    """Return what the trainings of one variant have shown, beside those of the reference."""
+    rows = scored(every)
+    shared = [seed for seed in rows if seed in reference and variant != study.reference]
+    times = [
+        rows[seed]["seconds_per_step"] / reference[seed]["seconds_per_step"]
+        for seed in shared
+        if rows[seed]["seconds_per_step"] and reference[seed]["seconds_per_step"]
+    ]
+    return Summary(
+        variant=variant,
+        settings=study.variants[variant],
+        seeds=list(rows),
+        scores={s: interval([score(row, s) for row in rows.values()]) for s in SPLITS if rows},
+        differences={
+            split: interval([score(rows[s], split) - score(reference[s], split) for s in shared])
+            for split in SPLITS
+            if shared
+        },
+        seconds=middle([row["seconds_per_step"] for row in rows.values()]),
+        times=middle(times),
+        peak_mib=middle([row["peak_mib"] for row in rows.values()]),
+        failures={seed: row["failure"] for seed, row in every.items() if row["failure"]},
+    )
+
+
+def score(row: dict, split: str) -> float:
+    """Return the score that decides, in percent."""
+    return in_percent(row[split][row["monitor"]], row["monitor"])
+
+
+def middle(values: list[float | None]) -> float | None:
+    """Return the median of the values that are known."""
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
+
+
+def ablation_text(root: Path) -> str:
+    """Return the whole of benchmarks/results/ablation.md."""
+    rows = read_rows(root)
+    studies = [(study, summarize(study, rows)) for study in read_studies(root).values()]
+    parts = [study_text(study, found, rows) for study, found in studies if found]
+    plot = [f"![Differences and time of a step]({PLOT.name})\n"] if (root / PLOT).is_file() else []
+    return "\n".join(["# Ablation\n", EXPLANATION, *plot, *parts])
+
+
+def study_text(study: Study, summaries: list[Summary], rows: list[dict]) -> str:
+    """Return one study's circumstances and table."""
+    # A training that failed may not know all of them.
+    row = max(select_rows(study, rows).values(), key=lambda row: not row["failure"])
+    shared = settings_text(study.settings)
+    lines = [
+        f"## {study.name}\n",
+        f"`baselines/{study.baseline}`{f' with {shared}' if shared else ''}; "
+        f"{score_name(row.get('monitor', 'score'))}; encoder {row['encoder']}; code "
+        f"`{row['code_hash'][:19]}`; {row.get('hardware', 'hardware unknown')}; "
+        + ", ".join(f"{name} {version}" for name, version in row.get("versions", {}).items())
+        + ".\n",
+        "| variant | settings | seeds | dev | difference | test | difference | seconds a step |"
+        " times | peak MiB |",
+        "|" + "---|" * 10,
+        *(summary_line(summary) for summary in summaries),
+        *(
+            f"\n{summary.variant}, seed {seed}: {failure}."
+            for summary in summaries
+            for seed, failure in summary.failures.items()
+        ),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def settings_text(settings: dict[str, object]) -> str:
+    """Return settings as config.toml has them."""
+    return ", ".join(
+        f"{name} = {str(value).lower() if isinstance(value, bool) else value}"
+        for name, value in settings.items()
+    )
+
+
+def summary_line(summary: Summary) -> str:
+    """Return a variant's line of its study's table."""
+    cells = [
+        summary.variant,
+        settings_text(summary.settings),
+        ", ".join(map(str, summary.seeds)) or "all failed",
+        *(show(summary, kind, split) for split in SPLITS for kind in ("scores", "differences")),
+        show_number(summary.seconds, ".3f"),
+        show_number(summary.times, ".2f"),
+        show_number(summary.peak_mib, ",.0f"),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def show(summary: Summary, kind: str, split: str) -> str:
+    """Return a score or a difference; empty: there is none."""
+    found = getattr(summary, kind).get(split)
+    if found is None:
+        return ""
+    sign = "+" if kind == "differences" else ""
+    text = f"{found.mean:{sign}.2f}" + ("" if found.half is None else f" ± {found.half:.2f}")
+    return f"**{text}**" if sign and found.leaves_out_zero else text
+
+
+def show_number(value: float | None, form: str) -> str:
+    """Return a number; empty: nobody measured it."""
+    return "" if value is None else format(value, form)
+
+
+def ablation_summary(root: Path) -> str:
+    """Return what the READMEs show: all studies side by side, and the plot."""
+    rows = read_rows(root)
+    every = {name: summarize(study, rows) for name, study in read_studies(root).items()}
+    studies = {
+        name: {summary.variant: summary for summary in found} for name, found in every.items()
+    }
+    studies = {name: found for name, found in studies.items() if found}
+    if not studies:
+        return "Not run yet."
+    titles = ("dev", "test", "step", "MiB")
+    header = [f"{name}: {title}" for name in studies for title in titles]
+    variants = dict.fromkeys(variant for found in studies.values() for variant in found)
+    lines = [
+        f"| variant | {' | '.join(header)} |",
+        "|" + "---|" * (1 + len(header)),
+        *(
+            f"| {variant} | "
+            + " | ".join(cell for found in studies.values() for cell in cells(found.get(variant)))
+            + " |"
+            for variant in variants
+        ),
+    ]
+    plot = f"\n![Differences and time of a step]({PLOT.as_posix()})"
+    return "\n".join([*lines, *([plot] if (root / PLOT).is_file() else [])])
+
+
+def cells(summary: Summary | None) -> list[str]:
+    """Return a variant's cells of one study: its differences, the reference's scores."""
+    if summary is None:
+        return [""] * 4
+    kind = "differences" if summary.differences else "scores"
+    return [
+        *(show(summary, kind, split) or "failed" for split in SPLITS),
+        "1" if kind == "scores" and summary.seconds else show_number(summary.times, ".2f"),
+        show_number(summary.peak_mib, ",.0f"),
+    ]

@@ -1,0 +1,96 @@
+"""The list of studies, from ablations.toml: one baseline, and settings that differ one by one."""
+
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from generator.baselines import Baseline, find_baselines
+from generator.errors import InputError
+
+# A study gives these to every training itself.
+OWN_SETTINGS = {"seed", "run_name", "overwrite", "folds"}
+
+
+@dataclass(frozen=True)
+class Study:
+    """One baseline trained with one setting after the other changed.
+
+    Attributes:
+        name: of the study.
+        baseline: name of the baseline that it starts from.
+        variants: the settings of each that differ, by name; the first has none: it is the
+            reference.
+        settings: those of all trainings.
+        seeds: every variant is trained with each.
+    """
+
+    name: str
+    baseline: str
+    variants: dict[str, dict[str, object]]
+    settings: dict[str, object] = field(default_factory=dict)
+    seeds: tuple[int, ...] = (1, 2, 3)
+
+    @property
+    def reference(self) -> str:
+        """The variant that the others are compared with."""
+        return next(iter(self.variants))
+
+    def settings_of(self, variant: str) -> dict[str, object]:
+        """Return what a variant is trained with, besides the baseline's own settings."""
+        return {**self.settings, **self.variants[variant]}
+
+    def find_baseline(self, root: Path) -> Baseline:
+        """Return the baseline itself."""
+        [baseline] = find_baselines(root, [self.baseline])
+        return baseline
+
+
+def read_studies(root: Path) -> dict[str, Study]:
+    """Read generator/ablations.toml of a repository; empty where there is none.
+
+    Raises:
+        InputError: the file is broken, or a study can't compare anything.
+    """
+    path = root / "generator" / "ablations.toml"
+    if not path.is_file():
+        return {}
+    try:
+        entries = tomllib.loads(path.read_text(encoding="utf-8"))
+        studies = {
+            name: Study(name=name, **{**entry, "seeds": tuple(entry.get("seeds", (1, 2, 3)))})
+            for name, entry in entries.items()
+        }
+    except (tomllib.TOMLDecodeError, TypeError) as error:
+        raise InputError(f"{path} is broken ({error}): mend that entry.") from error
+    for study in studies.values():
+        check_study(path, study)
+    return studies
+
+
+def check_study(path: Path, study: Study) -> None:
+    """Refuse a study without a reference, or with settings that are the study's own."""
+    if not study.variants or study.variants[study.reference]:
+        raise InputError(
+            f"{path}, {study.name}: the first variant is what the others are compared with: put "
+            "one without settings there, such as adamw = {}."
+        )
+    for variant in study.variants:
+        taken = OWN_SETTINGS & study.settings_of(variant).keys()
+        if taken:
+            raise InputError(
+                f"{path}, {study.name}: {variant} sets {taken.pop()}, which each training gets "
+                "from the study: remove it."
+            )
+
+
+def find_studies(root: Path, names: list[str] | None = None) -> list[Study]:
+    """Return the named studies, or all.
+
+    Raises:
+        InputError: there is no study of that name.
+    """
+    known = read_studies(root)
+    for name in names or []:
+        if name not in known:
+            raise InputError(f"there is no study {name!r}: the names are {', '.join(known)}.")
+    return [known[name] for name in names or known]

@@ -1,0 +1,15 @@
+"""What scores are called in the tables, and which of them are percentages already."""
+
+ABBREVIATIONS = {"bleu": "BLEU", "f1": "F1", "l": "L", "map": "MAP", "mrr": "MRR", "rouge": "ROUGE"}
+# These are made to run from 0 to 100; all other scores are shares.
+PERCENT = {"bleu", "chrf"}
+
+
+def score_name(monitor: str) -> str:
+    """Return a score's name as a reader writes it."""
+    return " ".join(ABBREVIATIONS.get(word, word) for word in monitor.split("_"))
+
+
+def in_percent(value: float, monitor: str) -> float:
+    """Return a score in percent."""
+    return value if monitor in PERCENT else 100 * value
