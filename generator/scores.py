@@ -195,6 +195,8 @@ def score_row(root: Path, baseline: Baseline) -> str:
         " ".join(ABBREVIATIONS.get(word, word) for word in monitor.split("_")),
         *(
             mean_and_deviation([seed[split][monitor] for seed in seeds], monitor in PERCENT)
+            if split in seeds[0]
+            else ""
             for split in ("dev", "test")
         ),
         str(len(seeds)),

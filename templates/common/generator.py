@@ -42,9 +42,14 @@ class Generator:
         """
         raise NotImplementedError
 
+    @property
+    def size(self) -> int:
+        """Examples of an epoch."""
+        return len(self.lengths)
+
     def __len__(self) -> int:
         """Return the number of batches in an epoch."""
-        return -(-len(self.lengths) // self.batch_size)
+        return -(-self.size // self.batch_size)
 
     def plan(self, epoch: int | None) -> list[tuple[np.ndarray, int]]:
         """Return the examples and the padded length of each batch of an epoch.
