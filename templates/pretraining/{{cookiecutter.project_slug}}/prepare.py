@@ -6,7 +6,7 @@ python prepare.py --overwrite true         prepares anew what other settings or 
 The same command again goes on where it was interrupted.
 """
 
-from task.preparation import describe, finish, make_plans, open_folder, prepare_block
+from task.preparation import describe, find_texts, finish, make_plan, open_folder, prepare_block
 from task.processes import available_cores, end_when_told, go_on, run_in_processes
 from task.settings import Settings
 from task.shards import read_manifest
@@ -22,8 +22,9 @@ def main() -> None:
     """Plan, prepare the blocks, write the manifests."""
     settings = read_settings(Settings)
     end_when_told()
+    texts = find_texts(settings)
     tokenizer = find_tokenizer(settings)
-    plans = make_plans(settings, tokenizer)
+    plans = [make_plan(settings, tokenizer, *text) for text in texts.items()]
     for plan in plans:
         open_folder(plan, tokenizer)
     jobs = [

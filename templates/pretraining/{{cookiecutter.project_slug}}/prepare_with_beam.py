@@ -8,9 +8,18 @@ of prepare.py, byte for byte, and the same command again goes on.
 """
 
 import importlib.util
+import re
 import sys
 
-from task.preparation import Plan, describe, finish, make_plans, open_folder, prepare_block
+from task.preparation import (
+    Plan,
+    describe,
+    find_texts,
+    finish,
+    make_plan,
+    open_folder,
+    prepare_block,
+)
 from task.settings import Settings
 from task.shards import read_manifest
 from task.vocabulary import find_tokenizer
@@ -26,11 +35,19 @@ def main() -> None:
     settings = read_settings(Settings, flags)
     if importlib.util.find_spec("apache_beam") is None:
         raise InputError("Apache Beam is absent: pip install -r requirements-beam.txt.")
+    texts = find_texts(settings)
     tokenizer = find_tokenizer(settings)
-    plans = make_plans(settings, tokenizer)
+    plans = [make_plan(settings, tokenizer, *text) for text in texts.items()]
     for plan in plans:
         open_folder(plan, tokenizer)
-    run_pipeline(plans, beam_flags)
+    try:
+        run_pipeline(plans, beam_flags)
+    except Exception as error:  # a runner's own, or the worker's with the runner's words behind
+        text = f"{type(error).__name__}: {error}"
+        sentence = re.search(r"InputError: (.+?)(?: \[while running|\n|\Z)", text)
+        if sentence is None:
+            raise
+        raise InputError(sentence[1]) from error
     for plan in plans:
         print(describe(read_manifest(plan.recipe.folder)))
 

@@ -39,6 +39,7 @@ from task.shards import (
     find_shard,
     read_manifest_file,
     shard_content,
+    shard_folder,
     shard_name,
     shard_path,
     write_json,
@@ -78,31 +79,46 @@ class Plan:
     blocks: tuple[Block, ...]
 
 
-def make_plans(settings: PreparationSettings, tokenizer: Tokenizer) -> list[Plan]:
-    """Return the plan of train, and that of dev where there is text for it.
+def find_texts(settings: PreparationSettings) -> dict[str, list[TextFile]]:
+    """Return the files of `train`, and of `dev` where there are any.
 
     Raises:
-        InputError: the text can't be found or used.
+        InputError: they can't be found or used.
     """
     texts = {"train": settings.train_text, "dev": settings.dev_text}
-    return [
-        make_plan(settings, tokenizer, split, text) for split, text in texts.items() if text.strip()
-    ]
+    files = {
+        split: find_files(text, f"{split}_text") for split, text in texts.items() if text.strip()
+    }
+    for found in files.values():
+        check_first_records(found, settings.text_field, settings.longest_line)
+    return files
 
 
-def make_plan(settings: PreparationSettings, tokenizer: Tokenizer, split: str, text: str) -> Plan:
-    """Return the plan of one of them."""
-    files = find_files(text, f"{split}_text")
-    check_first_records(files, settings.text_field, settings.longest_line)
+def make_plan(
+    settings: PreparationSettings, tokenizer: Tokenizer, split: str, files: list[TextFile]
+) -> Plan:
+    """Return the plan of train or of dev.
+
+    Args:
+        settings: those of `DECISIVE`, `shards`, `overwrite`.
+        tokenizer: that cuts the text.
+        split: `train` or `dev`.
+        files: of it.
+    """
     recipe = Recipe(
-        f"{storage.place(settings.shards)}/{split}",
+        shard_folder(settings, split),
         {name: getattr(settings, name) for name in DECISIVE},
-        {package: version(package) for package in PACKAGES},
+        package_versions(),
         content_hash(tokenizer_content(tokenizer)),
         settings.overwrite,
     )
     size = max(1, round(settings.block_megabytes * 1e6))
     return Plan(recipe, tuple(files), tuple(cut_into_blocks(files, size)))
+
+
+def package_versions() -> dict[str, str]:
+    """Return the versions of the packages that decide the bytes of a shard."""
+    return {package: version(package) for package in PACKAGES}
 
 
 def tokenizer_content(tokenizer: Tokenizer) -> bytes:
@@ -183,6 +199,7 @@ def prepare_block(
     shard = find_finished(recipe, number, block, go_on)
     if shard is not None:
         return shard
+    check_versions(recipe)
     reading = Reading()
     tokenizer = read_folder_tokenizer(recipe.folder, recipe.tokenizer_hash)
     texts = watch(read_block(recipe, block, reading), go_on)
@@ -203,6 +220,20 @@ def prepare_block(
     )
     write_shard(recipe.folder, shard, content)
     return shard
+
+
+def check_versions(recipe: Recipe) -> None:
+    """Refuse to work on a machine that would make other shards than the rest.
+
+    Raises:
+        InputError: its packages differ from those where the preparation was started.
+    """
+    for package, here in package_versions().items():
+        if here != recipe.versions[package]:
+            raise InputError(
+                f"{package} is {recipe.versions[package]} where the preparation was started and "
+                f"{here} on a worker: install the same on both."
+            )
 
 
 def count_tokens(examples: list[Example], unknown: int) -> dict:
@@ -351,11 +382,11 @@ def describe_skipped(skipped: dict[str, dict]) -> str:
 
 def describe(manifest: Manifest) -> str:
     """Return a summary of a folder of shards."""
-    mean = manifest.tokens / manifest.examples
+    mean, longest = manifest.tokens / manifest.examples, int(np.flatnonzero(manifest.lengths)[-1])
     lines = [
         f"{manifest.folder}: {manifest.examples:,} examples, {manifest.tokens:,} tokens, shards: "
-        f"{len(manifest.shards):,}; an example has {mean:.0f} tokens on average, "
-        f"{len(manifest.lengths) - 1} at the most; {manifest.unknown / manifest.tokens:.2%} are [UNK]"
+        f"{len(manifest.shards):,}; an example has {mean:.0f} tokens on average, {longest} at the "
+        f"most; {manifest.unknown / manifest.tokens:.2%} are [UNK]"
     ]
     if manifest.skipped:
         count = sum(about["lines"] for about in manifest.skipped.values())

@@ -16,6 +16,7 @@ import numpy as np
 from common.errors import InputError
 from task import storage
 from task.encode import Example
+from task.preparation_settings import PreparationSettings
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -167,6 +168,11 @@ def varints(numbers: np.ndarray) -> bytes:
 def content_hash(content: bytes) -> str:
     """Return `sha256:<hex>`, as `common.files.file_hash` does of a file."""
     return "sha256:" + hashlib.sha256(content).hexdigest()
+
+
+def shard_folder(settings: PreparationSettings, split: str) -> str:
+    """Return the folder of the shards of `train` or `dev`."""
+    return f"{storage.place(settings.shards).rstrip('/')}/{split}"
 
 
 def shard_path(folder: str, name: str) -> str:
