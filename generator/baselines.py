@@ -37,10 +37,7 @@ def read_baselines(root: Path) -> dict[str, Baseline]:
     path = root / "generator" / "baselines.toml"
     try:
         entries = tomllib.loads(path.read_text(encoding="utf-8"))
-        return {
-            name: Baseline(name=name, **as_tuples(entry))
-            for name, entry in entries.items()
-        }
+        return {name: Baseline(name=name, **as_tuples(entry)) for name, entry in entries.items()}
     except (tomllib.TOMLDecodeError, TypeError) as error:
         raise InputError(f"{path} is broken ({error}): mend that entry.") from error
 

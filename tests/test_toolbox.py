@@ -1,4 +1,4 @@
-"""Every optimizer and regularisation: one device, two replicas and two processes, the same weights."""
+"""Every optimizer and regularisation: one device, two replicas, two processes: the same weights."""
 
 import numpy as np
 import pytest

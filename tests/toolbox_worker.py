@@ -1,4 +1,4 @@
-"""Train a small model with every optimizer and regularisation: python toolbox_worker.py RECORD FLAGS
+"""Train a model with every optimizer and regularisation: python toolbox_worker.py RECORD FLAGS
 
 RECORD is a .npz file that receives the weights, and their averages, after some steps of each.
 FLAGS say which devices train, as those of a project do.

@@ -168,7 +168,10 @@ def say_chinese_animal(random: Random) -> str:
         random.choice(CHINESE_ANIMALS),
     )
     goods = random.choice(CHINESE_GOODS)
-    return f"{name}的{animal}住在{home}，爱吃{food}。{name}买{goods}的时候，{pronoun}给{animal}带{food}。"
+    return (
+        f"{name}的{animal}住在{home}，爱吃{food}。"
+        f"{name}买{goods}的时候，{pronoun}给{animal}带{food}。"
+    )
 
 
 def say_chinese_days(random: Random) -> str:
@@ -179,7 +182,10 @@ def say_chinese_days(random: Random) -> str:
         draw_chinese_person(random),
     )
     goods, others = random.sample(CHINESE_GOODS, 2)
-    return f"{name}{CHINESE_DAYS[first]}卖{goods}。第二天是{after}，{after}{pronoun}卖{others}，不卖{goods}。"
+    return (
+        f"{name}{CHINESE_DAYS[first]}卖{goods}。"
+        f"第二天是{after}，{after}{pronoun}卖{others}，不卖{goods}。"
+    )
 
 
 def say_chinese_season(random: Random) -> str:

@@ -1,4 +1,4 @@
-"""Batches of texts with something to predict: from shards on disk, or from a few texts in memory."""
+"""Batches of texts with something to predict: from shards on disk, or from texts in memory."""
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property

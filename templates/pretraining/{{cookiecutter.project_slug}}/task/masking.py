@@ -156,9 +156,7 @@ def replace_tokens(
     return np.where(masked, special.mask, np.where(changed, others, token_ids)).astype(np.int32)
 
 
-def collect(
-    token_ids: np.ndarray, hidden: np.ndarray, slots: int
-) -> tuple[np.ndarray, np.ndarray]:
+def collect(token_ids: np.ndarray, hidden: np.ndarray, slots: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the positions of the hidden tokens and what they were, both `[examples, slots]`."""
     positions = np.argsort(~hidden, axis=1, kind="stable")[:, :slots].astype(np.int32)
     used = np.take_along_axis(hidden, positions, axis=1)

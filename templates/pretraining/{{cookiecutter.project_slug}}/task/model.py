@@ -53,8 +53,8 @@ def load_backbone(settings: Settings, tokenizer: Tokenizer) -> BertEncoder:
         )
     if load_tokenizer(settings, []).get_vocab() != tokenizer.get_vocab():
         raise InputError(
-            f"the shards were prepared with other tokens than {settings.encoder} has: set tokenizer "
-            "to its tokenizer.json, and prepare them anew with python prepare.py --overwrite true."
+            f"the shards were prepared with other tokens than {settings.encoder} has: set "
+            "tokenizer to its tokenizer.json, and run python prepare.py --overwrite true."
         )
     return encoder
 

@@ -6,7 +6,6 @@ from pydantic import Field, model_validator
 
 from task.preparation_settings import PreparationSettings
 
-
 METRIC = "accuracy"  # chooses the best epoch
 
 
