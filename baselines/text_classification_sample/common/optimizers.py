@@ -1,4 +1,4 @@
-"""Optimizers as encoders are fine-tuned: rates by group, decay by name, one norm of all replicas."""
+"""Optimizers as encoders are fine-tuned: rates by group, decay by name, one norm for replicas."""
 
 import math
 import re

@@ -73,6 +73,9 @@ class Regularization:
     scores: tuple[Scores, ...] = ()
 
 
+PLAIN = Regularization()
+
+
 def make_regularization(
     settings: CommonSettings, encoder: keras.Model, scores: list[Scores]
 ) -> Regularization:

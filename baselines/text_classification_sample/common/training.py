@@ -10,14 +10,13 @@ from common.cluster import is_chief
 from common.generator import Generator
 from common.recompute import recompute_layers
 from common.regularization import (
+    PLAIN,
     Regularization,
     divergence,
     random_states,
     sum_over_replicas,
 )
 from common.run_folder import Position
-
-PLAIN = Regularization()
 
 
 @keras.saving.register_keras_serializable("common")
