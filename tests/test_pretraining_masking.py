@@ -318,7 +318,8 @@ def test_signature_is_that_of_the_batches(generator):
             for batch in [*made.batches(0), *made.batches_of_each_shape()]:
                 assert batch.keys() == specs.keys()
                 for name, array in batch.items():
-                    assert specs[name].is_compatible_with(array), name
+                    assert specs[name].shape.is_compatible_with(array.shape), name
+                    assert specs[name].dtype == array.dtype
             assert (specs["token_ids"].shape[1] is None) == (buckets > 1)
             shapes = {batch["token_ids"].shape for batch in made.batches_of_each_shape()}
             assert len(shapes) == len(made.boundaries)

@@ -14,6 +14,7 @@ from test_encoder import needs_peer, run_peer, settings_for
 
 PROJECT = use_template("pretraining")
 
+from task import export  # noqa: E402
 from task.evaluation import join_pieces  # noqa: E402
 from task.export import check_preset, export_hugging_face, export_preset  # noqa: E402
 from task.hugging_face import load_head, name_weights  # noqa: E402
@@ -127,7 +128,8 @@ def test_causal_sees_nothing_that_comes_later(tokenizer):
 def test_unilm_sees_the_first_part_and_what_comes_before(tokenizer):
     _, training, _ = build(tokenizer, objective="unilm")
     batch = make_batch("unilm", rows=12)
-    first = (batch["segment_ids"] == 0).sum(axis=1) - 1  # last token of the first part
+    # The last token of the first part.
+    first = ((batch["segment_ids"] == 0) & (batch["padding_mask"] > 0)).sum(axis=1) - 1
     place = 4
     changed = changed_predictions(training, batch, place)
     inside = first >= place
@@ -321,7 +323,7 @@ def test_export_is_whole_or_not_there(exported, tokenizer, tmp_path, monkeypatch
     def fail(*arguments, **kwargs):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("task.export.save_file", fail)
+    monkeypatch.setattr(export, "save_file", fail)
     with pytest.raises(OSError):
         export_hugging_face(tmp_path / "encoder", models["masked"], tokenizer)
     assert os.listdir(tmp_path) == []
