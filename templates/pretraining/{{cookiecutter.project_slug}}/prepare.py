@@ -6,15 +6,17 @@ python prepare.py --overwrite true         prepares anew what other settings or 
 The same command again goes on where it was interrupted.
 """
 
+from contextlib import closing
+
+from common.errors import command
+from common.settings import read_settings
+from tqdm import tqdm
+
 from task.preparation import describe, find_texts, finish, make_plan, open_folder, prepare_block
 from task.processes import available_cores, end_when_told, go_on, run_in_processes
 from task.settings import Settings
 from task.shards import read_manifest
 from task.vocabulary import find_tokenizer
-from tqdm import tqdm
-
-from common.errors import command
-from common.settings import read_settings
 
 
 @command
@@ -36,9 +38,11 @@ def main() -> None:
     shards = {plan.recipe.folder: [] for plan in plans}
     total = sum(block.end - block.start for _, _, block, _ in jobs)
     with tqdm(total=total, desc="prepare", unit="B", unit_scale=True, disable=None) as bar:
-        for (recipe, _, block, _), shard in run_in_processes(prepare_block, jobs, processes):
-            shards[recipe.folder].append(shard)
-            bar.update(block.end - block.start)
+        # Closed, and with it all processes, whatever ends this loop.
+        with closing(run_in_processes(prepare_block, jobs, processes)) as results:
+            for (recipe, _, block, _), shard in results:
+                shards[recipe.folder].append(shard)
+                bar.update(block.end - block.start)
     for plan in plans:
         finish(plan, shards[plan.recipe.folder])
         print(describe(read_manifest(plan.recipe.folder)))

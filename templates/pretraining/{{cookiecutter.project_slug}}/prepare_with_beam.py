@@ -11,6 +11,9 @@ import importlib.util
 import re
 import sys
 
+from common.errors import InputError, command
+from common.settings import read_settings
+
 from task.preparation import (
     Plan,
     describe,
@@ -23,9 +26,6 @@ from task.preparation import (
 from task.settings import Settings
 from task.shards import read_manifest
 from task.vocabulary import find_tokenizer
-
-from common.errors import InputError, command
-from common.settings import read_settings
 
 
 @command

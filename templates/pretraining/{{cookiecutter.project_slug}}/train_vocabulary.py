@@ -4,13 +4,13 @@ python train_vocabulary.py [--KEY VALUE ...]        every key of config.toml is 
 python train_vocabulary.py --overwrite true         replaces the one that is there
 """
 
+from common.errors import InputError, command
+from common.settings import read_settings
+
 from task import storage
 from task.processes import end_when_told
 from task.settings import Settings
 from task.vocabulary import keep_vocabulary, train_vocabulary
-
-from common.errors import InputError, command
-from common.settings import read_settings
 
 
 @command

@@ -2,9 +2,8 @@
 
 from typing import Literal
 
-from pydantic import Field
-
 from common.settings import CommonSettings
+from pydantic import Field
 
 
 class PreparationSettings(CommonSettings):
