@@ -8,10 +8,10 @@ The same command again goes on where it was interrupted.
 
 from contextlib import closing
 
-from common.errors import command
-from common.settings import read_settings
 from tqdm import tqdm
 
+from common.errors import command
+from common.settings import read_settings
 from task.preparation import describe, find_texts, finish, make_plan, open_folder, prepare_block
 from task.processes import available_cores, end_when_told, go_on, run_in_processes
 from task.settings import Settings

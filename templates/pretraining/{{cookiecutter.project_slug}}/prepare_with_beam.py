@@ -13,7 +13,6 @@ import sys
 
 from common.errors import InputError, command
 from common.settings import read_settings
-
 from task.preparation import (
     Plan,
     describe,

@@ -6,7 +6,6 @@ python train_vocabulary.py --overwrite true         replaces the one that is the
 
 from common.errors import InputError, command
 from common.settings import read_settings
-
 from task import storage
 from task.processes import end_when_told
 from task.settings import Settings

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from common.errors import InputError
-
 from task import storage
 
 JSON_ENDINGS = (".jsonl", ".json")

@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 
 import numpy as np
-from common.errors import InputError
 from tokenizers import Tokenizer
 
+from common.errors import InputError
 from task import storage
 from task.corpus import (
     REASONS,

@@ -2,8 +2,9 @@
 
 from typing import Literal
 
-from common.settings import CommonSettings
 from pydantic import Field
+
+from common.settings import CommonSettings
 
 
 class PreparationSettings(CommonSettings):

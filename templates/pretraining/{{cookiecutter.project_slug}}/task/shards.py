@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass, fields
 
 import google_crc32c
 import numpy as np
-from common.errors import InputError
 
+from common.errors import InputError
 from task import storage
 from task.encode import Example
 from task.preparation_settings import PreparationSettings

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import fsspec
+
 from common.errors import InputError
 from common.files import delete, write_whole
 from common.settings import project_path

@@ -5,11 +5,11 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from common.errors import InputError
-from common.tokens import SPECIAL_TOKENS
 from tokenizers import BertWordPieceTokenizer, Tokenizer, trainers
 from tqdm import tqdm
 
+from common.errors import InputError
+from common.tokens import SPECIAL_TOKENS
 from task import storage
 from task.corpus import Block, Reading, cut_into_blocks, find_files, read_texts
 from task.preparation_settings import PreparationSettings
