@@ -15,7 +15,6 @@ from common.model_checks import check_model, set_random_seed, use_processor
 from common.settings import read_settings
 from task.checks import build_compiled, describe_part, find_shard_faults, read_part
 from task.data import ShardGenerator, read_tokenizer, shard_folder
-from task.model import build_models, load_backbone
 from task.settings import Settings
 from task.tokens import find_special_tokens
 
@@ -47,8 +46,7 @@ def main() -> None:
     findings = find_shard_faults(train, dev)
     stop_at_errors(findings)
 
-    model, _ = build_models(load_backbone(settings, tokenizer), settings)
-    faults = check_model(model, generator, build)
+    faults = check_model(build(), generator, build)
     if not faults:
         faults = check_compilation(build, generator, settings, options.tpu)
     conclude([*findings, *faults])

@@ -6,6 +6,8 @@ python prepare.py --overwrite true         prepares anew what other settings or 
 The same command again goes on where it was interrupted.
 """
 
+from contextlib import closing
+
 from tqdm import tqdm
 
 from common.errors import command
@@ -36,9 +38,11 @@ def main() -> None:
     shards = {plan.recipe.folder: [] for plan in plans}
     total = sum(block.end - block.start for _, _, block, _ in jobs)
     with tqdm(total=total, desc="prepare", unit="B", unit_scale=True, disable=None) as bar:
-        for (recipe, _, block, _), shard in run_in_processes(prepare_block, jobs, processes):
-            shards[recipe.folder].append(shard)
-            bar.update(block.end - block.start)
+        # Closed, and with it all processes, whatever ends this loop.
+        with closing(run_in_processes(prepare_block, jobs, processes)) as results:
+            for (recipe, _, block, _), shard in results:
+                shards[recipe.folder].append(shard)
+                bar.update(block.end - block.start)
     for plan in plans:
         finish(plan, shards[plan.recipe.folder])
         print(describe(read_manifest(plan.recipe.folder)))

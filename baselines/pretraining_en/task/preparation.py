@@ -50,6 +50,8 @@ from task.shards import (
 DECISIVE = ("max_length", "words", "packing", "longest_line", "text_field", "block_megabytes")
 # The packages that do.
 PACKAGES = ("tokenizers", "rjieba")
+# Of the tokens; a vocabulary that was trained on such text leaves a tenth of that.
+UNKNOWN_SHARE = 0.01
 SHARD_FILE = re.compile(r"shard-\d{5,}\.(tfrecord|json)")
 
 
@@ -136,22 +138,23 @@ def open_folder(plan: Plan, tokenizer: Tokenizer) -> None:
         InputError: it holds shards of another recipe, or of other files, and `overwrite` is false.
     """
     folder, manifest = plan.recipe.folder, describe_plan(plan)
-    if not plan.recipe.overwrite:
-        known = read_manifest_file(folder)
-        if known is not None and {name: known.get(name) for name in manifest} == manifest:
-            return
-        if known is not None:
-            raise InputError(
-                f"{folder} holds shards {explain_difference(known, manifest)}: name another folder "
-                "with --shards, or prepare them anew with --overwrite true."
-            )
-        if any(map(SHARD_FILE.fullmatch, storage.list_folder(folder))):
+    known = None if plan.recipe.overwrite else read_manifest_file(folder)
+    if known is None:
+        files = storage.list_folder(folder)
+        if not plan.recipe.overwrite and any(map(SHARD_FILE.fullmatch, files)):
             raise InputError(
                 f"{folder} holds shards and no {MANIFEST}: name another folder with --shards, or "
                 "prepare them anew with --overwrite true."
             )
-    storage.write_bytes(f"{folder}/{TOKENIZER}", tokenizer_content(tokenizer))
-    write_json(f"{folder}/{MANIFEST}", {**manifest, "finished": False})
+        write_json(f"{folder}/{MANIFEST}", {**manifest, "finished": False})
+    elif {name: known.get(name) for name in manifest} != manifest:
+        raise InputError(
+            f"{folder} holds shards {explain_difference(known, manifest)}: name another folder "
+            "with --shards, or prepare them anew with --overwrite true."
+        )
+    content = tokenizer_content(tokenizer)
+    if storage.read_bytes(f"{folder}/{TOKENIZER}") != content:
+        storage.write_bytes(f"{folder}/{TOKENIZER}", content)
 
 
 def describe_plan(plan: Plan) -> dict:
@@ -388,6 +391,11 @@ def describe(manifest: Manifest) -> str:
         f"{len(manifest.shards):,}; an example has {mean:.0f} tokens on average, {longest} at the "
         f"most; {manifest.unknown / manifest.tokens:.2%} are [UNK]"
     ]
+    if manifest.unknown > UNKNOWN_SHARE * manifest.tokens:
+        lines.append(
+            f"{manifest.folder}: the tokenizer doesn't know much of this text: train it on more of "
+            "it, or with a larger vocabulary_size"
+        )
     if manifest.skipped:
         count = sum(about["lines"] for about in manifest.skipped.values())
         lines.append(

@@ -6,10 +6,11 @@ from tqdm import tqdm
 
 from common.data_checks import Finding, length_histogram
 from common.optimizers import make_optimizer
+from common.regularization import make_regularization
 from common.training import TrainingModel
 from task.data import read_tokenizer, shard_folder
 from task.encode import SPECIAL_TOKENS_AROUND
-from task.model import build_models, load_backbone
+from task.model import build_models, compared_scores, load_backbone
 from task.settings import Settings
 from task.shards import read_manifest, read_shard
 
@@ -86,5 +87,8 @@ def build_compiled(settings: Settings) -> TrainingModel:
     encoder = load_backbone(settings, read_tokenizer(settings))
     model, _ = build_models(encoder, settings)
     settings = settings.model_copy(update={"schedule": "constant", "warm_up": 0.0})
-    model.compile(optimizer=make_optimizer(settings, model, encoder, steps=1))
+    model.compile(
+        make_optimizer(settings, model, encoder, steps=1),
+        regularization=make_regularization(settings, encoder, compared_scores(model)),
+    )
     return model

@@ -20,7 +20,7 @@ SAMPLED_BYTES = 1_000_000
 MIN_FREQUENCY = 2
 # The settings that must not differ from those that a vocabulary was trained with; more text may
 # have come since.
-DECISIVE = ("vocabulary_size", "lowercase")
+RECORDED = ("vocabulary_size", "lowercase")
 
 
 def train_vocabulary(settings: PreparationSettings) -> tuple[Tokenizer, dict]:
@@ -55,7 +55,7 @@ def train_vocabulary(settings: PreparationSettings) -> tuple[Tokenizer, dict]:
     trained = train_pieces(tokenizer, texts("pieces"), characters, inner, settings.vocabulary_size)
     covered = sum(counts[character] for character in characters) / counts.total()
     return bert_tokenizer(trained.get_vocab(), settings), {
-        "settings": {name: getattr(settings, name) for name in DECISIVE},
+        "settings": {name: getattr(settings, name) for name in RECORDED},
         "tokens": trained.get_vocab_size(),
         "megabytes": sum(block.end - block.start for block in blocks) / 1e6,
         "characters": len(characters),
