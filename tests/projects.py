@@ -57,7 +57,7 @@ def prepare(project: Path, *arguments: str) -> None:
     """Do what comes before a training, where there is something."""
     script = getattr(CASES[template_of(project)], "PREPARATION", None)
     if script:
-        run(script, *arguments, cwd=project)
+        run(project / script, *arguments, cwd=project)
 
 
 def template_of(project: Path) -> str:

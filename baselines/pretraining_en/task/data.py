@@ -246,10 +246,10 @@ def name_shards(settings: Settings, part: str) -> dict[str, str]:
     Raises:
         InputError: there are no shards, or they are not finished.
     """
-    folder = shard_folder(settings, part)
-    read_manifest(folder)
-    content = storage.read_bytes(f"{folder}/{MANIFEST}")
-    return {"file": f"shards/{part}/{MANIFEST}", "data_hash": content_hash(content)}
+    manifest = read_manifest(shard_folder(settings, part))
+    # Not of the manifest, which also says what versions and files the shards were made with.
+    hashes = "\n".join(shard.hash for shard in manifest.shards)
+    return {"file": f"shards/{part}/{MANIFEST}", "data_hash": content_hash(hashes.encode())}
 
 
 def read_tokenizer(settings: Settings) -> Tokenizer:
