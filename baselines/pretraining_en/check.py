@@ -15,6 +15,7 @@ from common.model_checks import check_model, set_random_seed, use_processor
 from common.settings import read_settings
 from task.checks import build_compiled, describe_part, find_shard_faults, read_part
 from task.data import ShardGenerator, read_tokenizer, shard_folder
+from task.model import build_models, load_backbone
 from task.settings import Settings
 from task.tokens import find_special_tokens
 
@@ -46,7 +47,8 @@ def main() -> None:
     findings = find_shard_faults(train, dev)
     stop_at_errors(findings)
 
-    faults = check_model(build(), generator, build)
+    model, _ = build_models(load_backbone(settings, tokenizer), settings)
+    faults = check_model(model, generator, build)
     if not faults:
         faults = check_compilation(build, generator, settings, options.tpu)
     conclude([*findings, *faults])
