@@ -26,8 +26,8 @@ RECORDED = ("vocabulary_size", "lowercase")
 def train_vocabulary(settings: PreparationSettings) -> tuple[Tokenizer, dict]:
     """Return a tokenizer whose vocabulary is trained on `train_text`, and what it covers.
 
-    It is that of BERT to the letter: from its vocabulary alone, vocab.txt, transformers and
-    KerasHub make the same.
+    It is that of BERT to the letter: from its vocabulary alone, vocab.txt, Transformers makes the
+    same.
 
     Args:
         settings: `train_text`, `vocabulary_size`, `vocabulary_megabytes`, `lowercase`, `seed`.
