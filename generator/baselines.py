@@ -9,13 +9,18 @@ from generator.errors import InputError
 
 @dataclass(frozen=True)
 class Baseline:
-    """One baseline: a template, the answers and settings that differ, its data and seeds."""
+    """One baseline: a template, the answers and settings that differ, its data and seeds.
+
+    `local_files` are those of data that no data set of this repository is: whoever reproduces the
+    baseline names a folder that holds them.
+    """
 
     name: str
     template: str
     answers: dict[str, str] = field(default_factory=dict)
     settings: dict[str, object] = field(default_factory=dict)
     data_set: str | None = None
+    local_files: tuple[str, ...] = ()
     seeds: tuple[int, ...] = (1,)
 
     def folder(self, root: Path) -> Path:
@@ -32,12 +37,16 @@ def read_baselines(root: Path) -> dict[str, Baseline]:
     path = root / "generator" / "baselines.toml"
     try:
         entries = tomllib.loads(path.read_text(encoding="utf-8"))
-        return {
-            name: Baseline(name=name, **{**entry, "seeds": tuple(entry.get("seeds", [1]))})
-            for name, entry in entries.items()
-        }
+        return {name: Baseline(name=name, **as_tuples(entry)) for name, entry in entries.items()}
     except (tomllib.TOMLDecodeError, TypeError) as error:
         raise InputError(f"{path} is broken ({error}): mend that entry.") from error
+
+
+def as_tuples(entry: dict) -> dict:
+    """Return an entry whose lists can't change."""
+    return {
+        name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()
+    }
 
 
 def find_baselines(root: Path, names: list[str] | None = None) -> list[Baseline]:

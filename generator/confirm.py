@@ -11,7 +11,7 @@ from generator.errors import InputError
 from generator.files import write_json
 from generator.first_steps import compare_steps, train_first_steps
 from generator.reproduce import describe_encoder, prepare_data
-from generator.run_project import project_code_hash, read_scores
+from generator.run_project import PREPARATION, project_code_hash, read_scores, run_script
 from generator.scores import update_readmes
 
 
@@ -46,6 +46,8 @@ def confirm_baseline(
             f"baselines/{name} was scored with other weights of its encoder: check --encoder."
         )
     prepare_data(baseline, project, local)
+    if (project / PREPARATION).is_file():
+        run_script(project, PREPARATION)
     steps = train_first_steps(project, scores["seed"], scores["monitor"], encoder)
     if code == scores["code_hash"]:
         scores |= {"first_steps": steps, "confirmed_code": []}

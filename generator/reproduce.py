@@ -9,6 +9,7 @@ from generator.errors import InputError
 from generator.files import json_lines, sha256, write_bytes, write_json
 from generator.first_steps import train_first_steps
 from generator.run_project import (
+    PREPARATION,
     project_code_hash,
     read_json_lines,
     read_scores,
@@ -66,9 +67,12 @@ def reproduce_baseline(
     data = prepare_data(baseline, project, local)
     seeds = seeds or list(baseline.seeds)
     code = project_code_hash(project)
+    if (project / PREPARATION).is_file():
+        run_script(project, PREPARATION)
     for seed in seeds:
         train_seed(project, seed, encoder, code)
-        evaluate_seed(project, seed, f"{data}/test.jsonl")
+        for file in sorted((project / data).glob("test.*")):
+            evaluate_seed(project, seed, f"{data}/{file.name}")
     before = read_scores(project)
     write_json(project / "scores.json", collect(project, seeds, weights))
     record_first_steps(project, before, encoder)
@@ -88,6 +92,8 @@ def describe_encoder(baseline: Baseline, folder: Path | None) -> dict:
 
 def prepare_data(baseline: Baseline, project: Path, local: Path | None) -> str:
     """Fetch a baseline's data unless it is there; return its folder inside of the project."""
+    if baseline.local_files:
+        return copy_local(baseline, project / "data", local)
     if not baseline.data_set:
         return "sample"
     folder = project / "data" / baseline.data_set
@@ -99,6 +105,28 @@ def prepare_data(baseline: Baseline, project: Path, local: Path | None) -> str:
     ):
         get_data_set(baseline.data_set, folder, local)
     return f"data/{baseline.data_set}"
+
+
+def copy_local(baseline: Baseline, folder: Path, local: Path | None) -> str:
+    """Copy data that only its users have, a test file too if there is one; return its folder.
+
+    Raises:
+        InputError: they have not said where, or it is not there.
+    """
+    if local:
+        missing = [name for name in baseline.local_files if not (local / name).is_file()]
+        if missing:
+            raise InputError(f"{local} holds no {' and no '.join(missing)}: check --from.")
+        for path in sorted(local.iterdir()):
+            if path.name in baseline.local_files or path.stem == "test":
+                write_bytes(folder / path.name, path.read_bytes())
+    missing = [name for name in baseline.local_files if not (folder / name).is_file()]
+    if missing:
+        raise InputError(
+            f"{baseline.name} is trained on data that can't be fetched: name a folder that holds "
+            f"{' and '.join(baseline.local_files)} with --from."
+        )
+    return folder.name
 
 
 def train_seed(project: Path, seed: int, encoder: Path | None, code: str) -> None:
@@ -132,12 +160,13 @@ def evaluate_seed(project: Path, seed: int, test_file: str) -> None:
 def collect(project: Path, seeds: list[int], weights: dict) -> dict:
     """Write the predictions of the first seed; return its scores, and a line for each seed."""
     every = {seed: read_scores(seed_folder(project, seed)) for seed in seeds}
-    for split in SCORED_SPLITS:
+    splits = [split for split in SCORED_SPLITS if split in every[seeds[0]]]
+    for split in splits:
         source = seed_folder(project, seeds[0]) / "predictions" / f"{split}.jsonl"
         records = [strip_texts(record) for record in read_json_lines(source)]
         write_bytes(project / "predictions" / f"{split}.jsonl", json_lines(records))
     first = dict(every[seeds[0]])
-    for split in SCORED_SPLITS:
+    for split in splits:
         # Scoring notes its circumstances too, the path of a local encoder among them.
         first[split] = {key: value for key, value in first[split].items() if key not in first}
     return first | {
@@ -147,7 +176,7 @@ def collect(project: Path, seeds: list[int], weights: dict) -> dict:
         "seeds": [
             {
                 "seed": seed,
-                **{split: numbers(scores[split]) for split in SCORED_SPLITS},
+                **{split: numbers(scores[split]) for split in splits},
                 "minutes": scores["minutes"],
             }
             for seed, scores in every.items()

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from generator.errors import InputError
 
+# What a project of some tasks does before it can train; it goes on with what is there already.
+PREPARATION = "prepare.py"
 # Runs each command as `python script arguments` would, and says which of them failed.
 RUN_ALL = """
 import json, runpy, sys

@@ -194,6 +194,8 @@ def score_row(root: Path, baseline: Baseline) -> str:
         score_name(monitor),
         *(
             mean_and_deviation([in_percent(seed[split][monitor], monitor) for seed in seeds])
+            if split in seeds[0]
+            else ""
             for split in ("dev", "test")
         ),
         str(len(seeds)),

@@ -10,7 +10,7 @@ from tqdm import tqdm
 from generator.bake import LEFTOVERS
 from generator.baselines import Baseline, find_baselines
 from generator.errors import InputError
-from generator.run_project import run_scripts
+from generator.run_project import PREPARATION, run_scripts
 
 RECORDS = 8
 
@@ -38,27 +38,40 @@ def smoke_baseline(root: Path, baseline: Baseline, project: Path) -> None:
     if not (source / "train.py").is_file():
         raise InputError(f"baselines/{baseline.name} has no train.py: run `baselines build`.")
     shutil.copytree(source, project, ignore=shutil.ignore_patterns(*LEFTOVERS, "data"))
-    data = source / "data" / str(baseline.data_set)
-    files = shorten_data(data if data.is_dir() else source / "sample", project / "smoke")
+    data = source / "data" / (baseline.data_set or "")
+    held = baseline.data_set or baseline.local_files
+    files = shorten_data(data if held and data.is_dir() else source / "sample", project / "smoke")
     # Two steps are an epoch, with one scoring; each bucket would be a graph of its own to trace.
     small = ["--steps", "2", "--encoder", "tiny", "--buckets", "1"]
     # Batches are filled up, and what fills them is computed too.
     small += ["--batch_size", "4", "--prediction_batch_size", str(RECORDS)]
-    commands = [
-        ["train.py", *small, "--run_name", "smoke", *files],
-        ["predict.py", "runs/smoke", "smoke/test.jsonl", "smoke/predictions.jsonl"],
-        ["evaluate.py", "runs/smoke", "smoke/test.jsonl"],
-    ]
+    train = ["train.py", *small, "--run_name", "smoke", *files]
+    if (project / PREPARATION).is_file():
+        commands = [
+            [PREPARATION, *files, "--packing", "false", "--processes", "1"],
+            [*train, "--packing", "false"],
+            ["evaluate.py", "runs/smoke", "smoke/train.txt"],
+            ["export.py", "runs/smoke", "smoke/encoder"],
+        ]
+    else:
+        commands = [
+            train,
+            ["predict.py", "runs/smoke", "smoke/test.jsonl", "smoke/predictions.jsonl"],
+            ["evaluate.py", "runs/smoke", "smoke/test.jsonl"],
+        ]
     run_scripts(project, commands)
 
 
 def shorten_data(source: Path, target: Path) -> list[str]:
-    """Copy the first records of each split and return the flags that name the copies."""
+    """Copy the first lines of each split and return the flags that name the copies."""
     target.mkdir()
     flags = []
     for split in ("train", "dev", "test"):
-        with open(source / f"{split}.jsonl", encoding="utf-8") as file:
-            lines = itertools.islice(file, RECORDS)
-            (target / f"{split}.jsonl").write_text("".join(lines), encoding="utf-8")
-        flags += [f"--{split}_file", f"smoke/{split}.jsonl"]
+        for path in source.glob(f"{split}.*"):
+            with open(path, encoding="utf-8") as file:
+                lines = itertools.islice(file, RECORDS)
+                (target / path.name).write_text("".join(lines), encoding="utf-8")
+            kind = "file" if path.suffix == ".jsonl" else "text"
+            if (split, kind) != ("test", "text"):
+                flags += [f"--{split}_{kind}", f"smoke/{path.name}"]
     return flags

@@ -18,6 +18,8 @@ from generator.bake import LEFTOVERS, bake
 TEMPLATES = sorted(path.parent.name for path in ROOT.glob("templates/*/cookiecutter.json"))
 # What each task brings to the tests of all: its records, its settings, what can be wrong with both.
 CASES = {name: importlib.import_module(f"cases.{name}") for name in TEMPLATES}
+# Those that learn from records, and predict them.
+TASKS = [name for name in TEMPLATES if hasattr(CASES[name], "RECORD")]
 
 HAS_ORBIT = importlib.util.find_spec("orbit") is not None
 NO_ORBIT = "Orbit is absent: pip install --no-deps -r requirements-orbit.txt of a template"
@@ -43,11 +45,19 @@ def bake_project(template: str, parent: Path) -> Path:
 
 
 def shorten(project: Path, records: dict[str, int]) -> None:
-    """Keep the first records of the sample's files, by the stem of their names."""
+    """Keep the first lines of the sample's files, by the stem of their names; prepare them."""
     for stem, count in records.items():
-        path = project / "sample" / f"{stem}.jsonl"
+        [path] = (project / "sample").glob(f"{stem}.*")
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
         path.write_text("".join(lines[:count]), encoding="utf-8", newline="\n")
+    prepare(project, *flags(project))
+
+
+def prepare(project: Path, *arguments: str) -> None:
+    """Do what comes before a training, where there is something."""
+    script = getattr(CASES[template_of(project)], "PREPARATION", None)
+    if script:
+        run(project / script, *arguments, cwd=project)
 
 
 def template_of(project: Path) -> str:
@@ -56,11 +66,15 @@ def template_of(project: Path) -> str:
 
 
 def flags(project: Path, **settings) -> list[str]:
-    """Return settings as flags of a command line, those of a small model where none is given."""
+    """Return settings as flags of a command line, those of a small model where none is given.
+
+    None leaves a setting as it is.
+    """
     small = {**SMALL, **CASES[template_of(project)].SMALL}
     return [
         part
         for name, value in {**small, **settings}.items()
+        if value is not None
         for part in (f"--{name}", str(value).lower() if isinstance(value, bool) else str(value))
     ]
 

@@ -84,8 +84,8 @@ class Probe:
             with tf.control_dependencies([tf.numpy_function(note, watched, tf.int32)]):
                 return train_step(batch)
 
-        def observed_batch(examples, length):
-            arrays = make_batch(examples, length)
+        def observed_batch(*arguments):
+            arrays = make_batch(*arguments)
             self.fed += [(array, array.copy()) for array in arrays.values()]
             return arrays
 
@@ -183,7 +183,7 @@ def observe(settings, model, generator, run, callbacks) -> None:
         fed=len(probe.fed),
         workers=cluster.workers(),
         each_once=[once[epoch] for epoch in range(epochs)],
-        examples=len(generator.lengths),
+        examples=generator.size,
         steps=position.updates,
         replicas=tf.distribute.get_strategy().num_replicas_in_sync
         if not model.distribute_strategy

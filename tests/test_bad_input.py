@@ -10,7 +10,7 @@ import subprocess
 import numpy as np
 import pytest
 from project_process import ProjectProcess
-from projects import CASES, TEMPLATES, bake_project, run, shorten, template_of
+from projects import CASES, TASKS, bake_project, run, shorten, template_of
 
 # What stands in the training file after a good line, and the words of the sentence.
 BROKEN_FILES = {
@@ -137,7 +137,7 @@ def contents(folder) -> dict[str, str]:
     }
 
 
-@pytest.fixture(scope="module", params=TEMPLATES)
+@pytest.fixture(scope="module", params=TASKS)
 def project(request, tmp_path_factory):
     """A project with a short sample and runs in every state of disrepair."""
     project = bake_project(request.param, tmp_path_factory.mktemp("bad"))

@@ -18,4 +18,4 @@ def test_baseline_trains_predicts_and_evaluates(name, tmp_path, monkeypatch):
     monkeypatch.setattr(smoke, "run_scripts", run_scripts)
     [baseline] = find_baselines(ROOT, [name])
     smoke.smoke_baseline(ROOT, baseline, tmp_path / name)
-    assert len(ran) == 3
+    assert len(ran) >= 3

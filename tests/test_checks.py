@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 from conftest import use_template
 from keras import ops
-from projects import TEMPLATES, bake_project, flags, run, shorten
+from projects import TASKS, TEMPLATES, bake_project, flags, prepare, run, shorten, template_of
 
 use_template("relation_extraction")
 
@@ -445,6 +445,7 @@ def run_check(project, *flags):
 
 def test_the_shipped_project_is_sound(project):
     files = sorted(project.rglob("*.jsonl"))
+    prepare(project)
     done = run_check(project)
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr and "UserWarning" not in done.stderr
@@ -453,6 +454,8 @@ def test_the_shipped_project_is_sound(project):
 
 
 def test_a_leak_is_an_error(project):
+    if template_of(project) not in TASKS:
+        pytest.skip("without records there are none that could leak")
     first = (project / "sample/dev.jsonl").read_text(encoding="utf-8").splitlines()[0]
     shorten(project, {"train": 24, "dev": 24, "test": 24})
     with open(project / "sample/train.jsonl", "a", encoding="utf-8") as file:

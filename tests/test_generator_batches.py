@@ -141,6 +141,16 @@ def test_boundaries_waste_the_fewest_tokens(trial):
     assert padded(boundaries) == best
 
 
+def test_boundaries_of_a_histogram_are_those_of_its_examples():
+    random = np.random.default_rng(5)
+    lengths = np.clip(random.lognormal(3.3, 0.5, 3000).astype(int), 4, 128)
+    unique, counts = np.unique(lengths, return_counts=True)
+    for buckets in (1, 5, 300):
+        expected = bucket_boundaries(lengths, buckets)
+        np.testing.assert_array_equal(bucket_boundaries(unique, buckets, counts), expected)
+    assert len(expected) == len(unique)
+
+
 def test_buckets_save_padding():
     random = np.random.default_rng(2)
     lengths = np.clip(random.lognormal(3.3, 0.5, 3000).astype(int), 4, 128)

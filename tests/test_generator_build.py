@@ -327,6 +327,28 @@ def test_confirm_needs_scores_and_the_same_encoder(repository: Path, tmp_path: P
         confirm_baseline(repository, "toy_other")
 
 
+def test_reproduce_from_files_that_only_its_users_have(repository: Path, tmp_path: Path) -> None:
+    """They are copied, prepared, and scored on dev alone where there is no test file."""
+    path, folder = repository / "generator/baselines.toml", repository / "baselines/toy_own"
+    entry = '\n[toy_own]\ntemplate = "toy"\nlocal_files = ["train.txt", "dev.txt"]\n'
+    path.write_text(path.read_text() + entry)
+    prepare = 'open("prepared.log", "a").write(open("data/train.txt").read())\n'
+    write_files(repository, {f"templates/toy/{PROJECT_FOLDER}/prepare.py": prepare})
+    build_repository(repository, progress=False)
+    with pytest.raises(InputError, match="name a folder that holds train.txt and dev.txt"):
+        reproduce_baseline(repository, "toy_own")
+    write_files(tmp_path / "own", {"train.txt": "mine\n"})
+    with pytest.raises(InputError, match="holds no dev.txt: check --from"):
+        reproduce_baseline(repository, "toy_own", local=tmp_path / "own")
+    write_files(tmp_path / "own", {"dev.txt": "d\n", "SOURCE.json": "{}"})
+    reproduce_baseline(repository, "toy_own", local=tmp_path / "own")
+    assert sorted(file.name for file in (folder / "data").iterdir()) == ["dev.txt", "train.txt"]
+    assert (folder / "prepared.log").read_text() == "mine\n"
+    scores = json.loads((folder / "scores.json").read_text())
+    assert "dev" in scores["seeds"][0] and "test" not in scores["seeds"][0]
+    assert "| toy_own | tiny | F1 | 51.0 |  | 1 |" in (repository / "README.md").read_text()
+
+
 def test_figures_of_the_benchmarks_reach_the_readme(repository: Path) -> None:
     figures = {
         "generator_to_training": 2016.9,

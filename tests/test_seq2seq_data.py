@@ -16,13 +16,7 @@ from scipy import special
 PROJECT = use_template("seq2seq")
 
 from task.data import NO_TOKEN, Example, PairGenerator, SourceGenerator, encode  # noqa: E402
-from task.model import (  # noqa: E402
-    TokenLoss,
-    build_models,
-    find_positions,
-    keep_rows,
-    prefix_mask,
-)
+from task.model import build_models, find_positions, keep_rows  # noqa: E402
 from task.settings import Settings  # noqa: E402
 from task.tokens import (  # noqa: E402
     close_gaps,
@@ -33,6 +27,7 @@ from task.tokens import (  # noqa: E402
 )
 
 from common.encoder import BertEncoder, word_piece  # noqa: E402
+from common.language_model import TokenLoss, prefix_mask  # noqa: E402
 
 INPUTS = ("token_ids", "segment_ids", "padding_mask")
 WORDS = [

@@ -5,11 +5,11 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
-SCRIPTS = ("train.py", "evaluate.py")
+SCRIPTS = ("prepare.py", "train.py", "evaluate.py")
 
 
 def code_hash(project: str | Path) -> str:
-    """Hash the scripts that train and evaluate, and every module of the project they import.
+    """Hash the scripts that prepare, train and evaluate, and all modules of the project they use.
 
     Comments, docstrings and formatting do not count, nor does the version of Python.
 

@@ -70,7 +70,7 @@ def check_model(
 
 def ragged_batch(generator: Generator) -> Batch:
     """Return a small real batch whose last examples only fill it up, as at an epoch's end."""
-    examples, length = generator.plan(0)[0]
+    examples, length = generator.first_batch(0)
     real = BATCH_SIZE - REPLICAS - 1
     weight = np.zeros(BATCH_SIZE, np.float32)
     weight[:real] = 1 / real

@@ -87,7 +87,7 @@ class Scores:
 
 @dataclass(frozen=True)
 class Regularization:
-    """What a step does besides the gradient of the loss.
+    """What the gradient of a step is besides that of the loss.
 
     Attributes:
         embeddings: the table that is shifted.
@@ -108,13 +108,10 @@ class Regularization:
     scores: tuple[Scores, ...] = ()
 
 
-PLAIN = Regularization()
-
-
 def make_regularization(
     settings: CommonSettings, encoder: keras.Model, scores: list[Scores]
-) -> Regularization:
-    """Return what the settings say.
+) -> Regularization | None:
+    """Return what the settings say; None: nothing.
 
     Args:
         settings: `adversary`, `adversary_size`, `gradient_penalty`, `r_drop`,
@@ -125,8 +122,11 @@ def make_regularization(
     Raises:
         InputError: the embeddings of the encoder are not known, or frozen.
     """
+    shifts = settings.adversary != "none" or settings.gradient_penalty or settings.virtual_adversary
+    if not shifts and not settings.r_drop:
+        return None
     embeddings = getattr(encoder, "token_embedding", None)
-    if settings.adversary != "none" or settings.gradient_penalty or settings.virtual_adversary:
+    if shifts:
         if embeddings is None or not embeddings.trainable:
             raise InputError(
                 "adversary, virtual_adversary and gradient_penalty need an encoder with a "
@@ -179,17 +179,3 @@ def divergence(
     if used is not None:
         product *= tf.cast(used, tf.float32)[..., None]
     return tf.reduce_sum(product, axis=list(range(1, len(product.shape))))
-
-
-def sum_over_replicas(tensor: tf.Tensor) -> tf.Tensor:
-    """Return the sum of a tensor over all replicas."""
-    context = tf.distribute.get_replica_context()
-    if context is None or context.num_replicas_in_sync == 1:
-        return tensor
-    return context.all_reduce(tf.distribute.ReduceOp.SUM, tensor)
-
-
-def random_states(model: keras.Model) -> list[keras.Variable]:
-    """Return the states of the random generators of a model, which Keras calls no weights."""
-    weights = {id(weight) for weight in model.weights}
-    return [variable for variable in model.variables if id(variable) not in weights]

@@ -1,6 +1,7 @@
 """Encoders: tiny from scratch, a KerasHub preset, or a folder in Hugging Face format."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import keras
@@ -9,8 +10,8 @@ from tokenizers import BertWordPieceTokenizer, ByteLevelBPETokenizer, Tokenizer,
 
 from common.errors import InputError
 from common.files import read_json, write_json
-from common.fused_layers import exact_gelu_function, fuse_layer
-from common.settings import CommonSettings, project_path
+from common.fused_layers import exact_gelu_function, fuse_layer, tanh_gelu_function
+from common.settings import CommonSettings, RecordSettings, project_path
 from common.tokens import load_tokenizer_file, train_tokenizer
 
 # The names of the approximation by tanh in the config.json of Hugging Face.
@@ -36,13 +37,17 @@ class BertEncoder(keras_hub.models.BertBackbone):
         self.attention_dropout = attention_dropout
         for layer in self.transformer_layers:
             fuse_layer(layer)
-            if exact_gelu:
-                # Both: the layer's own is what a clone is made from.
-                layer.activation = exact_gelu_function
-                layer._feedforward_intermediate_dense.activation = exact_gelu_function
+            # Both: the layer's own is what a clone is made from.
+            layer.activation = self.gelu
+            layer._feedforward_intermediate_dense.activation = self.gelu
             if attention_dropout is not None:
                 attention = layer._self_attention_layer
                 attention._dropout = attention._dropout_layer.rate = attention_dropout
+
+    @property
+    def gelu(self) -> Callable:
+        """The activation of its layers."""
+        return exact_gelu_function if self.exact_gelu else tanh_gelu_function
 
     def get_config(self):
         return {
@@ -52,7 +57,7 @@ class BertEncoder(keras_hub.models.BertBackbone):
         }
 
 
-def load_tokenizer(settings: CommonSettings, texts: list[str]) -> Tokenizer:
+def load_tokenizer(settings: RecordSettings, texts: list[str]) -> Tokenizer:
     """Return the tokenizer that belongs to the encoder.
 
     Args:

@@ -27,12 +27,9 @@ SOURCE = re.compile(r'source_file="([^"]*)" source_line=(\d+)')
 
 
 def batches_to_compile(generator: Generator) -> list[Batch]:
-    """Return a batch of each shape that an epoch has, the longest first: each is compiled once."""
-    shapes = {}
-    for batch in generator.batches(0):
-        shape = tuple((name, array.shape) for name, array in batch.items())
-        shapes.setdefault(shape, batch)
-    return sorted(shapes.values(), key=lambda batch: -sum(a.size for a in batch.values()))
+    """Return a batch of each shape that an epoch has, the longest first."""
+    batches = generator.batches_of_each_shape()
+    return sorted(batches, key=lambda batch: -sum(array.size for array in batch.values()))
 
 
 def check_compilation(

@@ -4,7 +4,8 @@ import errno
 import functools
 import sys
 from collections.abc import Callable
-from types import TracebackType
+from types import ModuleType, TracebackType
+from typing import NoReturn
 
 
 class InputError(Exception):
@@ -29,26 +30,48 @@ def command(main: Callable[[], None]) -> Callable[[], None]:
     def run() -> None:
         sys.excepthook = say_nothing_of_full_disk
         sys.unraisablehook = lambda args: say_nothing_of_full_disk(*args[:3])
-        from common.cluster import explain_lost_worker, leave, part
-
         try:
             main()
-            part()
+            end_with_cluster()
         except InputError as error:
             leave(f"error: {error}")
         except EndedWell as end:
-            part()
+            end_with_cluster()
             print(end)
         except KeyboardInterrupt:
             print("\ninterrupted: run the same command again to go on.", file=sys.stderr)
             sys.exit(130)
         except Exception as error:
-            sentence = explain_file_error(error) or explain_lost_worker(error)
+            sentence = explain_file_error(error) or explain_cluster_error(error)
             if sentence is None:
                 raise
             leave(f"error: {sentence}")
 
     return run
+
+
+def cluster_module() -> ModuleType | None:
+    """Return common.cluster if it was imported: who has not is no worker, nor needs TensorFlow."""
+    return sys.modules.get("common.cluster")
+
+
+def end_with_cluster() -> None:
+    """Wait for the other workers, if this process is one."""
+    if cluster := cluster_module():
+        cluster.part()
+
+
+def explain_cluster_error(error: Exception) -> str | None:
+    """Return what to do about a worker that is gone; None: the error is about something else."""
+    cluster = cluster_module()
+    return cluster and cluster.explain_lost_worker(error)
+
+
+def leave(sentence: str) -> NoReturn:
+    """End this process with a sentence and exit code 1."""
+    if cluster := cluster_module():
+        cluster.leave(sentence)
+    sys.exit(sentence)
 
 
 def explain_file_error(error: Exception) -> str | None:

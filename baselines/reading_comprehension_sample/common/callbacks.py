@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from common.averaging import Soup, averaged_weights
 from common.cluster import gather, is_chief, workers
 from common.errors import EndedWell
 from common.files import append_json_line, write_json, write_json_lines, write_whole
@@ -60,7 +61,7 @@ class Evaluator(keras.callbacks.Callback):
         monitor: the score that decides.
         facts: what a score must be read with; from `circumstances`.
         generator: of the training examples.
-        settings: `evaluate_steps`, `patience`.
+        settings: `evaluate_steps`, `patience`, `soup`.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class Evaluator(keras.callbacks.Callback):
         self.facts = facts
         self.evaluate_steps = settings.evaluate_steps
         self.patience = settings.patience
+        self.soup = Soup(run.soup, settings.soup)
         self.generator = generator
         self.writer = (
             tf.summary.create_file_writer(str(run.folder / "tensorboard"))
@@ -104,7 +106,10 @@ class Evaluator(keras.callbacks.Callback):
         """Score dev, write the row of metrics.jsonl, and keep the weights if they are the best."""
         position = self.run.position
         seconds, steps = time.perf_counter() - self.since[0], position.updates - self.since[1]
-        evaluation = self.evaluate()
+        with averaged_weights(self.model):
+            evaluation = self.evaluate()
+            self.keep_if_best(evaluation)
+            self.soup.add(self.inference_model, position.updates, evaluation.scores[self.monitor])
         numbers = {k: v for k, v in evaluation.scores.items() if isinstance(v, int | float)}
         row = {
             "epoch": round(position.epoch + position.step / len(self.generator), 4),
@@ -123,15 +128,28 @@ class Evaluator(keras.callbacks.Callback):
             for name, value in row.items():
                 tf.summary.scalar(name, value)
         self.writer.flush()
-        self.keep_if_best(evaluation)
         if logs is not None:
             logs[f"dev_{self.monitor}"] = evaluation.scores[self.monitor]
         for text in evaluation.shown:
             print(f"\n{text}", end="")
         self.since = (time.perf_counter(), position.updates)
 
-    def keep_if_best(self, evaluation: Evaluation) -> None:
-        """Keep weights, predictions and scores of the best scoring so far."""
+    def try_soup(self) -> None:
+        """Score the average of the best weights; keep it if it is better than each of them."""
+        if self.soup.size:
+            steps = self.soup.average(self.inference_model)
+            evaluation = self.evaluate()
+            self.keep_if_best(evaluation, averaged_steps=steps)
+            score = evaluation.scores[self.monitor]
+            print(f"average of the weights after {steps} steps: {self.monitor} {score:.4f}")
+
+    def keep_if_best(self, evaluation: Evaluation, **facts) -> None:
+        """Keep weights, predictions and scores of the best scoring so far.
+
+        Args:
+            evaluation: with the present weights.
+            **facts: what else is to be said of these weights.
+        """
         position = self.run.position
         if evaluation.scores[self.monitor] > position.best:
             position.best, position.waited = evaluation.scores[self.monitor], 0
@@ -141,7 +159,7 @@ class Evaluator(keras.callbacks.Callback):
             # Scores of other files go: they were those of weights that are no more.
             write_json(
                 folder / "scores.json",
-                {**self.facts, "monitor": self.monitor, "dev": evaluation.scores},
+                {**self.facts, "monitor": self.monitor, **facts, "dev": evaluation.scores},
             )
         else:
             position.waited += 1

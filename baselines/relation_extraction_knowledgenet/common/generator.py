@@ -44,9 +44,14 @@ class Generator:
         """
         raise NotImplementedError
 
+    @property
+    def size(self) -> int:
+        """Examples of an epoch."""
+        return len(self.lengths)
+
     def __len__(self) -> int:
         """Return the number of batches in an epoch."""
-        return -(-len(self.lengths) // self.batch_size)
+        return -(-self.size // self.batch_size)
 
     def plan(self, epoch: int | None) -> list[tuple[np.ndarray, int]]:
         """Return the examples and the padded length of each batch of an epoch.
@@ -57,26 +62,17 @@ class Generator:
         Args:
             epoch: shuffled by (seed, epoch); None: shortest first, for prediction.
         """
-        shuffled = np.arange(len(self.lengths))
         if epoch is None:
-            shuffled = np.argsort(self.lengths, kind="stable")
+            order, random = np.argsort(self.lengths, kind="stable"), None
         else:
-            random = np.random.default_rng([self.seed, epoch])
-            random.shuffle(shuffled)
-        batches, left_over = [], shuffled[:0]
-        for bucket, length in enumerate(self.boundaries):
-            members = np.concatenate([left_over, shuffled[self.bucket_of[shuffled] == bucket]])
-            full = len(members) - len(members) % self.batch_size
-            batches += [
-                (members[start : start + self.batch_size], int(length))
-                for start in range(0, full, self.batch_size)
-            ]
-            left_over = members[full:]
-        if epoch is not None:
-            batches = [batches[position] for position in random.permutation(len(batches))]
-        if len(left_over):
-            batches.append((left_over, int(self.boundaries[self.bucket_of[left_over].max()])))
-        return batches
+            order, random = np.arange(len(self.lengths)), np.random.default_rng([self.seed, epoch])
+            random.shuffle(order)
+        lengths = self.boundaries[self.bucket_of[order]]
+        return cut_batches(order, lengths, self.boundaries, self.batch_size, random)
+
+    def first_batch(self, epoch: int | None) -> tuple[np.ndarray, int]:
+        """Return the examples and the padded length of the first batch of an epoch."""
+        return self.plan(epoch)[0]
 
     def batches(self, epoch: int | None, skip: int = 0) -> Iterator[Batch]:
         """Yield the batches of an epoch, without the first `skip`.
@@ -152,7 +148,7 @@ class Generator:
 
     def signature(self, rows: int) -> dict[str, tf.TensorSpec]:
         """Return the shapes and types of a batch of so many rows, by name."""
-        first, length = self.plan(None)[0]
+        first, length = self.first_batch(None)
         example = self.make_batch(np.resize(first, rows), length)
         longer = self.make_batch(np.resize(first, rows), length + 1)
         static = len(self.boundaries) == 1
@@ -168,6 +164,13 @@ class Generator:
         }
         return {**specs, "loss_weight": tf.TensorSpec([rows], np.float32)}
 
+    def batches_of_each_shape(self) -> list[Batch]:
+        """Return a batch of each shape that an epoch has: each is compiled once."""
+        shapes = {}
+        for batch in self.batches(0):
+            shapes.setdefault(tuple(array.shape for array in batch.values()), batch)
+        return list(shapes.values())
+
     def padding_waste(self) -> float:
         """Return padded tokens / real tokens of an epoch."""
         padded = sum(len(examples) * length for examples, length in self.plan(0))
@@ -179,7 +182,7 @@ class Generator:
         Raises:
             InputError: names the keys that are missing and those that nothing reads.
         """
-        examples, length = self.plan(None)[0]
+        examples, length = self.first_batch(None)
         keys = set(self.make_batch(np.resize(examples, self.batch_size), length))
         wanted = {tensor.name for tensor in model.inputs}
         if keys != wanted:
@@ -222,13 +225,57 @@ class WithUnlabelled(Generator):
         }
 
 
-def bucket_boundaries(lengths: np.ndarray, buckets: int) -> np.ndarray:
+def cut_batches(
+    order: np.ndarray,
+    lengths: np.ndarray,
+    boundaries: np.ndarray,
+    batch_size: int,
+    random: np.random.Generator | None,
+) -> list[tuple[np.ndarray, int]]:
+    """Cut examples into batches of one bucket each; what a bucket leaves over joins the next.
+
+    Args:
+        order: the examples in the order in which they are dealt out.
+        lengths: the bucket boundary of each of them.
+        boundaries: all of them, rising.
+        batch_size: examples in a batch; one batch at the most, the last, has fewer.
+        random: shuffles the full batches; None: shortest first.
+
+    Returns:
+        The examples and the padded length of each batch.
+    """
+    batches, left_over = [], order[:0]
+    for length in boundaries:
+        members = np.concatenate([left_over, order[lengths == length]])
+        full = len(members) - len(members) % batch_size
+        batches += [
+            (members[start : start + batch_size], int(length))
+            for start in range(0, full, batch_size)
+        ]
+        left_over = members[full:]
+    if random is not None:
+        batches = [batches[position] for position in random.permutation(len(batches))]
+    if len(left_over):
+        batches.append((left_over, int(lengths[np.isin(order, left_over)].max())))
+    return batches
+
+
+def bucket_boundaries(
+    lengths: np.ndarray, buckets: int, counts: np.ndarray | None = None
+) -> np.ndarray:
     """Return the padded lengths, `buckets` at the most, that waste the fewest tokens.
 
     Exact, by dynamic programming: cheapest(b, j) = min over i < j of cheapest(b - 1, i) + the
     examples of the lengths i+1..j, padded to length j.
+
+    Args:
+        lengths: of the examples.
+        buckets: how many.
+        counts: examples of each of the lengths, which rise; None: each is that of one example.
     """
-    unique, counts = np.unique(lengths, return_counts=True)
+    unique = np.asarray(lengths)
+    if counts is None:
+        unique, counts = np.unique(lengths, return_counts=True)
     total = np.concatenate([[0], np.cumsum(counts)])
     cost = np.where(
         np.tri(len(unique) + 1, len(unique), -1).astype(bool),

@@ -5,7 +5,7 @@ from typing import Literal, get_args
 
 from pydantic import Field, model_validator
 
-from common.settings import CommonSettings
+from common.settings import RecordSettings
 
 # What shapes generation alone: a trained run may be asked to generate otherwise.
 GENERATION_SETTINGS = (
@@ -22,7 +22,7 @@ GENERATION_SETTINGS = (
 )
 
 
-class Settings(CommonSettings):
+class Settings(RecordSettings):
     """The common settings and those of models and generation."""
 
     # model

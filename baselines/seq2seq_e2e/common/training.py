@@ -7,15 +7,10 @@ import keras
 import tensorflow as tf
 
 from common.cluster import is_chief
-from common.generator import UNLABELLED, Generator
+from common.generator import Generator
 from common.recompute import recompute_layers
-from common.regularization import (
-    PLAIN,
-    Regularization,
-    divergence,
-    random_states,
-    sum_over_replicas,
-)
+from common.regularization import Regularization
+from common.regularized_gradients import RegularizedGradients
 from common.run_folder import Position
 
 
@@ -49,13 +44,20 @@ class TrainingModel(keras.Model):
     micro-batches, are therefore those of the whole batch, full or ragged.
     """
 
+    # Of a model that is not compiled, whose gradients are checked.
+    regularization = PLAIN
+
+    def scored(self, inputs: dict) -> tuple[dict, list]:
+        """Return the losses, and no scores to be compared; `compile` puts another in its place."""
+        return self(inputs, training=True), []
+
     def compile(
         self,
         optimizer: keras.optimizers.Optimizer,
         accumulation: int = 1,
         compile_gradients: bool = False,
         recompute: bool = False,
-        regularization: Regularization = PLAIN,
+        regularization: Regularization | None = None,
         **kwargs,
     ):
         """Configure the step.
@@ -65,7 +67,7 @@ class TrainingModel(keras.Model):
             accumulation: micro-batches in one step: memory of one, gradient of all.
             compile_gradients: compile the gradient with XLA, once for each shape of a batch.
             recompute: compute Transformer layers a second time instead of keeping their insides.
-            regularization: what a step does besides.
+            regularization: what the gradient is besides that of the loss; None: nothing.
             **kwargs: as in `keras.Model.compile`.
         """
         # Only the gradient: XLA can't compile the sum over replicas on a CPU.
@@ -74,37 +76,35 @@ class TrainingModel(keras.Model):
         if recompute:
             recompute_layers(self)
         self.accumulation = accumulation
+        self.compile_gradients = compile_gradients
         self.regularization = regularization
-        # A function: a model within this one would have each of its layers twice.
-        self.scored = score_with(self, regularization)
         self.loss_means = [MeanLoss("loss")] + [
             MeanLoss(name) for name in self.output_names if len(self.output_names) > 1
         ]
-        self.answers = answers_of(regularization)
-        names = ["loss", *self.output_names]
-        self.batch_gradients = self.whole(self.gradients, names, compile_gradients)
-        self.batch_change_gradients = self.whole(
-            self.change_gradients, ["change"], compile_gradients
-        )
+        if regularization is None:
+            self.batch_gradients = self.graph_of(self.gradients, ["loss", *self.output_names])
+        else:
+            self.batch_gradients = RegularizedGradients(self, regularization)
 
-    def whole(self, function: Callable, names: list[str], compile_gradients: bool) -> Callable:
+    def graph_of(self, function: Callable, names: list[str]) -> Callable:
         """Return the graph of a function of a batch, computed in micro-batches where asked.
 
         Args:
-            function: from a batch to gradients, and to arrays `[batch]` by name.
+            function: from a batch, and what else it takes, to the gradient by each variable and to
+                arrays `[batch]` by name.
             names: of these arrays.
-            compile_gradients: with XLA.
         """
 
-        def sum_micro_batches(batch: dict, shift=None, direction=None) -> tuple[list, dict]:
-            tensors = {"shift": shift, "direction": direction}
-            given = {name: tensor for name, tensor in tensors.items() if tensor is not None}
-            return self.sum_micro_batches(function, names, batch, **given)
+        # TensorFlow's own functions take no `**`.
+        def batch_gradients(batch: dict, others: dict | None = None) -> tuple[list, dict]:
+            if self.accumulation == 1:
+                return function(batch, **(others or {}))
+            return self.sum_micro_batches(function, names, batch, others or {})
 
         return tf.function(
-            sum_micro_batches if self.accumulation > 1 else function,
-            jit_compile=compile_gradients or None,
-            reduce_retracing=not compile_gradients,
+            batch_gradients,
+            jit_compile=self.compile_gradients or None,
+            reduce_retracing=not self.compile_gradients,
             autograph=False,
         )
 
@@ -112,36 +112,17 @@ class TrainingModel(keras.Model):
     def metrics(self):
         return getattr(self, "loss_means", [])
 
-    def gradients(
-        self,
-        batch: dict,
-        shift: tf.Tensor | None = None,
-        direction: tf.Tensor | None = None,
-    ) -> tuple[list, dict]:
-        """Return the gradient of the weighted loss, and the losses `[batch]` by name.
-
-        Args:
-            batch: by the names of the inputs, and `loss_weight`.
-            shift: added to the embedding table.
-            direction: the gradient by the embedding table; the penalty goes along it.
-        """
+    def gradients(self, batch: dict) -> tuple[list, dict]:
+        """Return the gradient of the weighted loss, and the losses `[batch]` by name."""
         inputs = {name: array for name, array in batch.items() if name != "loss_weight"}
         with tf.GradientTape() as tape:
-            with tf.GradientTape() as inner:
-                total, losses = self.losses(inputs, shift)
-                loss = tf.reduce_sum(total * batch["loss_weight"])
-            if direction is not None:
-                # Half the square of g has the derivative g g'. The first g is summed over replicas
-                # and micro-batches already: so is then the whole.
-                slope = tf.convert_to_tensor(
-                    inner.gradient(loss, self.regularization.embeddings.value)
-                )
-                penalty = tf.reduce_sum(tf.stop_gradient(direction) * slope)
-                loss += self.regularization.gradient_penalty * penalty
-        return self.gradients_of(loss, tape), {"loss": total, **losses}
+            losses = self(inputs, training=True)
+            total = tf.add_n([tf.cast(loss, tf.float32) for loss in losses.values()])
+            loss = tf.reduce_sum(total * batch["loss_weight"])
+        return self.by_variables(loss, tape), {"loss": total, **losses}
 
-    def gradients_of(self, loss: tf.Tensor, tape: tf.GradientTape) -> list[tf.Tensor]:
-        """Return the gradient by each variable that is trained."""
+    def by_variables(self, loss: tf.Tensor, tape: tf.GradientTape) -> list[tf.Tensor]:
+        """Return the gradient of a loss by each variable that is trained."""
         gradients = tape.gradient(
             loss,
             [variable.value for variable in self.trainable_variables],
@@ -150,74 +131,16 @@ class TrainingModel(keras.Model):
         # Dense: a token that occurs twice is two slices, which a norm would count apart.
         return [tf.convert_to_tensor(gradient) for gradient in gradients]
 
-    def change_gradients(self, batch: dict, shift: tf.Tensor) -> tuple[list, dict]:
-        """Return the gradient of how far a shift moves the answers, and that itself `[batch]`.
-
-        Args:
-            batch: inputs, labels or none, and `loss_weight`.
-            shift: added to the embedding table, while the answers without it stand still.
-        """
-        states = random_states(self)
-        before = [tf.identity(state.value) for state in states]
-        here = self.answers(batch)
-        # The same dropout once more: the shift alone is what moves the answers.
-        for state, value in zip(states, before, strict=True):
-            state.assign(value)
-        with tf.GradientTape() as tape:
-            there = self.with_shift(lambda: self.answers(batch), shift)
-            change = tf.add_n(
-                [
-                    divergence(tf.stop_gradient(one), other, scores.kind, scores.used(batch))
-                    for scores, one, other in zip(
-                        self.regularization.scores, here, there, strict=True
-                    )
-                ]
-            )
-            loss = tf.reduce_sum(change * batch["loss_weight"])
-            loss *= self.regularization.virtual_adversary.weight
-        return self.gradients_of(loss, tape), {"change": change}
-
-    def losses(self, inputs: dict, shift: tf.Tensor | None) -> tuple[tf.Tensor, dict]:
-        """Return the loss of each example `[batch]`, and its parts by name."""
-        regularization = self.regularization
-        losses, scores = self.scored_with(inputs, shift)
-        total = tf.add_n([tf.cast(loss, tf.float32) for loss in losses.values()])
-        if regularization.r_drop:
-            again, other_scores = self.scored_with(inputs, shift)
-            losses = {name: 0.5 * (loss + again[name]) for name, loss in losses.items()}
-            total = tf.add_n([tf.cast(loss, tf.float32) for loss in losses.values()])
-            for kept, one, other in zip(regularization.scores, scores, other_scores, strict=True):
-                distance = divergence(one, other, kept.kind, kept.used(inputs))
-                total += 0.25 * regularization.r_drop * distance
-        return total, losses
-
-    def scored_with(self, inputs: dict, shift: tf.Tensor | None) -> tuple[dict, list]:
-        """Return losses and scores with a shifted embedding table; None: as it is."""
-        if shift is None:
-            return self.scored(inputs)
-        return self.with_shift(lambda: self.scored(inputs), shift)
-
-    def with_shift(self, compute: Callable, shift: tf.Tensor) -> tuple | list:
-        """Return what a function computes while the embedding table is shifted."""
-        table = self.regularization.embeddings
-        # No assignment: a replica can't assign by itself, nor give the table back to the last bit.
-        with keras.StatelessScope(state_mapping=[(table, table.value + shift)]) as scope:
-            results = compute()
-        for state in random_states(self):
-            if (value := scope.get_current_value(state)) is not None:
-                state.assign(value)
-        return results
-
     def sum_micro_batches(
-        self, function: Callable, names: list[str], batch: dict, **tensors
+        self, function: Callable, names: list[str], batch: dict, others: dict
     ) -> tuple[list, dict]:
         """Return what a function returns, holding the activations of one micro-batch at a time.
 
         Args:
-            function: from a batch to gradients, and to arrays `[batch]` by name.
-            names: of these arrays.
+            function: as in `graph_of`; `names` too.
+            names: of the arrays.
             batch: of all examples.
-            **tensors: the function's others.
+            others: what else the function takes, the same for all micro-batches.
         """
         micro_batches = {
             name: tf.reshape(
@@ -232,7 +155,7 @@ class TrainingModel(keras.Model):
             micro_batch = {name: array[index] for name, array in micro_batches.items()}
             for name, array in batch.items():
                 micro_batch[name] = tf.ensure_shape(micro_batch[name], [None, *array.shape[1:]])
-            gradients, micro_losses = function(micro_batch, **tensors)
+            gradients, micro_losses = function(micro_batch, **others)
             sums = [total + gradient for total, gradient in zip(sums, gradients, strict=True)]
             losses = {
                 name: array.write(index, micro_losses[name]) for name, array in losses.items()
@@ -254,96 +177,14 @@ class TrainingModel(keras.Model):
         It takes the whole batch, `loss_weight` too, for the inputs of the model.
         """
 
-    def regularized_gradients(self, batch: dict) -> tuple[list, dict]:
-        """Return the gradient with penalty and adversary, and the losses `[batch]` by name."""
-        adversary = self.regularization.adversary
-        states = random_states(self)
-        before = [tf.identity(state.value) for state in states]
-        gradients, losses = self.batch_gradients(batch)
-        if not adversary and not self.regularization.gradient_penalty:
-            return gradients, losses
-        place = self.place_of_embeddings()
-        slope = sum_over_replicas(gradients[place])
-        if self.regularization.gradient_penalty:
-            # The same dropout once more: the length of one gradient is meant, not of two.
-            for state, value in zip(states, before, strict=True):
-                state.assign(value)
-            gradients, losses = self.batch_gradients(batch, direction=slope)
-        if adversary:
-            shift = tf.zeros_like(slope)
-            for _ in range(adversary.steps):
-                shift = adversary.move(shift, slope)
-                shifted, _ = self.batch_gradients(batch, shift=shift)
-                slope = sum_over_replicas(shifted[place])
-            pairs = zip(gradients, shifted, strict=True)
-            gradients = [0.5 * (one + other) for one, other in pairs]
-        return gradients, losses
-
-    def place_of_embeddings(self) -> int:
-        """Return which of the variables that are trained is the table that is shifted."""
-        variables = [id(variable) for variable in self.trainable_variables]
-        return variables.index(id(self.regularization.embeddings))
-
-    def virtual_gradients(self, batch: dict) -> list[tf.Tensor]:
-        """Return the gradient of the largest change of answers that a shift can make, or nearly."""
-        adversary = self.regularization.virtual_adversary
-        states = random_states(self)
-        before = [tf.identity(state.value) for state in states]
-        shape = self.regularization.embeddings.shape
-        shift = adversary.first_shift(shape, self.optimizer.iterations.value)
-        gradients, _ = self.batch_change_gradients(batch, shift=shift)
-        slope = sum_over_replicas(gradients[self.place_of_embeddings()])
-        for state, value in zip(states, before, strict=True):
-            state.assign(value)
-        gradients, _ = self.batch_change_gradients(batch, shift=adversary.reach(slope))
-        return gradients
-
     def train_step(self, batch: dict) -> dict:
         """Update the weights by one batch; called by `fit` in each replica."""
-        batch, unlabelled = split_unlabelled(batch)
-        gradients, losses = self.regularized_gradients(batch)
-        if self.regularization.virtual_adversary:
-            others = self.virtual_gradients(unlabelled or batch)
-            gradients = [one + other for one, other in zip(gradients, others, strict=True)]
+        gradients, losses = self.batch_gradients(batch)
         self.optimizer.apply(gradients, self.trainable_variables)
         for mean in self.loss_means:
             mean.update_state(losses[mean.name], batch["loss_weight"])
         # `[1]`: over several workers Keras averages the replicas' logs along their first axis.
         return {mean.name: mean.result()[None] for mean in self.loss_means}
-
-
-def split_unlabelled(batch: dict) -> tuple[dict, dict]:
-    """Return the examples with labels, and those without, each by the names of the inputs."""
-    others = {name for name in batch if name.startswith(UNLABELLED)}
-    return (
-        {name: array for name, array in batch.items() if name not in others},
-        {name.removeprefix(UNLABELLED): batch[name] for name in others},
-    )
-
-
-def answers_of(regularization: Regularization) -> Callable[[dict], list]:
-    """Return a function from inputs to the scores to be compared; it needs no labels."""
-    if not regularization.virtual_adversary:
-        return lambda inputs: []
-    logits = [scores.logits for scores in regularization.scores]
-    inputs = {
-        tensor.name: tensor for logit in logits for tensor in keras.utils.get_source_inputs(logit)
-    }
-    model = keras.Model(inputs, logits)
-    return lambda batch: tf.nest.flatten(
-        model({name: batch[name] for name in inputs}, training=True)
-    )
-
-
-def score_with(
-    model: TrainingModel, regularization: Regularization
-) -> Callable[[dict], tuple[dict, list]]:
-    """Return a function from inputs to the losses of a model, and to the scores to be compared."""
-    if not regularization.r_drop:
-        return lambda inputs: (model(inputs, training=True), [])
-    logits = [scores.logits for scores in regularization.scores]
-    both = keras.Model(model.input, [model.output, logits])
-    return lambda inputs: both(inputs, training=True)
 
 
 def fit(

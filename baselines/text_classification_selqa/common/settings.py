@@ -52,20 +52,14 @@ Points = Annotated[str, AfterValidator(check_points)]
 
 
 class CommonSettings(BaseSettings):
-    """What every task needs; a task adds its own."""
+    """What every training needs, whatever it learns from; a task adds its own."""
 
     model_config = SettingsConfigDict(extra="forbid", toml_file=PROJECT / "config.toml")
-
-    # data
-    train_file: str = Field("sample/train.jsonl", description="examples to learn from")
-    dev_file: str = Field("sample/dev.jsonl", description="examples to choose the best epoch by")
-    test_file: str = Field("sample/test.jsonl", description="examples nobody tunes on")
 
     # encoder
     encoder: str = Field("tiny", description="tiny, a KerasHub preset, hf://..., or a folder")
     tiny_layers: int = Field(2, ge=1, description="layers of the tiny encoder")
     tiny_width: int = Field(192, ge=16, description="width of the tiny encoder")
-    tiny_vocabulary: int = Field(6000, ge=100, description="tokens of the tiny encoder")
     max_length: int = Field(128, ge=8, description="tokens read at once, special ones included")
     dropout: float = Field(0.1, ge=0, lt=1, description="dropout of hidden states in the encoder")
     attention_dropout: float = Field(0.0, ge=0, lt=1, description="dropout of attention weights")
@@ -82,7 +76,6 @@ class CommonSettings(BaseSettings):
     recompute: bool = Field(False, description="compute layers twice instead of keeping them")
     buckets: int = Field(12, ge=1, description="padded lengths; 1: one static shape, as on TPU")
     seed: int = Field(1, ge=0, description="initial weights, order of examples, dropout")
-    folds: int = Field(0, ge=0, description="cross-validate: so many trainings; 0: train once")
 
     # optimizer
     optimizer: Literal["adamw", "lamb", "adafactor", "lion", "muon"] = Field(
@@ -119,7 +112,6 @@ class CommonSettings(BaseSettings):
     virtual_adversary: float = Field(
         0.0, ge=0, description="weight of how far a shift of the embeddings moves answers"
     )
-    unlabelled_file: str = Field("", description="records for virtual_adversary; empty: train_file")
 
     # evaluation
     evaluate_steps: int = Field(0, ge=0, description="score dev every so many steps too; 0: never")
@@ -161,10 +153,6 @@ class CommonSettings(BaseSettings):
     @model_validator(mode="after")
     def check_together(self):
         """Refuse settings that are valid alone and not together."""
-        if self.folds == 1:
-            raise ValueError(
-                "folds = 1 leaves nothing to train on: set folds to 2 or more, or to 0"
-            )
         if (self.schedule == "piecewise") != bool(self.schedule_points.strip()):
             raise ValueError(
                 f"schedule = {self.schedule} with schedule_points = {self.schedule_points!r}: set "
@@ -174,11 +162,6 @@ class CommonSettings(BaseSettings):
             raise ValueError(
                 f"lazy_embeddings with optimizer = {self.optimizer}, whose steps depend on the "
                 "whole table: set lazy_embeddings = false, or optimizer = adamw"
-            )
-        if self.unlabelled_file and not self.virtual_adversary:
-            raise ValueError(
-                f"unlabelled_file = {self.unlabelled_file!r} with virtual_adversary = 0, which "
-                "alone reads it: set both, or neither"
             )
         if self.gradient_penalty and self.recompute:
             raise ValueError(
@@ -190,12 +173,12 @@ class CommonSettings(BaseSettings):
                 "loop = orbit needs Orbit: pip install --no-deps -r requirements-orbit.txt, or set "
                 "loop = fit"
             )
-        if self.strategy == "parameter_server" and (self.loop == "orbit" or self.folds):
+        if self.strategy == "parameter_server" and (self.loop == "orbit" or self.trainings > 1):
             raise ValueError(
                 "strategy = parameter_server has a loop of its own, for one training: set loop = "
                 "fit and folds = 0"
             )
-        if self.orbit_job != "train_and_evaluate" and (self.loop == "fit" or self.folds):
+        if self.orbit_job != "train_and_evaluate" and (self.loop == "fit" or self.trainings > 1):
             raise ValueError(
                 f"orbit_job = {self.orbit_job} is one of two processes of an Orbit training: set "
                 "loop = orbit, and folds = 0"
@@ -206,6 +189,11 @@ class CommonSettings(BaseSettings):
                 "buckets = 1 with strategy = tpu"
             )
         return self
+
+    @property
+    def trainings(self) -> int:
+        """How many models one command trains, one after the other."""
+        return 1
 
     def describe(self) -> str:
         """Return all settings, those that differ from the defaults marked with a star."""
@@ -221,7 +209,37 @@ class CommonSettings(BaseSettings):
         return init_settings, TomlConfigSettingsSource(settings_cls)
 
 
-class WindowSettings(CommonSettings):
+class RecordSettings(CommonSettings):
+    """What a task needs that learns from records."""
+
+    train_file: str = Field("sample/train.jsonl", description="examples to learn from")
+    dev_file: str = Field("sample/dev.jsonl", description="examples to choose the best epoch by")
+    test_file: str = Field("sample/test.jsonl", description="examples nobody tunes on")
+    tiny_vocabulary: int = Field(6000, ge=100, description="tokens of the tiny encoder")
+    folds: int = Field(0, ge=0, description="cross-validate: so many trainings; 0: train once")
+    unlabelled_file: str = Field("", description="records for virtual_adversary; empty: train_file")
+
+    @model_validator(mode="after")
+    def check_files(self):
+        """Refuse a file that nobody reads, and a cross-validation without training examples."""
+        if self.unlabelled_file and not self.virtual_adversary:
+            raise ValueError(
+                f"unlabelled_file = {self.unlabelled_file!r} with virtual_adversary = 0, which "
+                "alone reads it: set both, or neither"
+            )
+        if self.folds == 1:
+            raise ValueError(
+                "folds = 1 leaves nothing to train on: set folds to 2 or more, or to 0"
+            )
+        return self
+
+    @property
+    def trainings(self) -> int:
+        """How many models one command trains: one for each fold."""
+        return self.folds or 1
+
+
+class WindowSettings(RecordSettings):
     """What a task needs that splits long texts into windows."""
 
     window_overlap: int = Field(32, ge=0, description="tokens that neighbouring windows share")

@@ -47,9 +47,9 @@ def make_strategy(settings: CommonSettings) -> tf.distribute.Strategy:
             "strategy = multi_worker, but neither TF_CONFIG nor SLURM nor Kubernetes names several "
             "workers: start with launch.py, or as the files in launch/ do."
         )
-    if cluster is not None and settings.folds:
+    if cluster is not None and settings.trainings > 1:
         raise InputError(
-            f"folds = {settings.folds} trains one fold after another on one machine: leave the "
+            f"folds = {settings.trainings} trains one fold after another on one machine: leave the "
             "cluster, or train each worker's own runs with strategy = single."
         )
     choose_gpus(settings.gpus)

@@ -114,10 +114,7 @@ class Evaluator(keras.callbacks.Callback):
         row = {
             "epoch": round(position.epoch + position.step / len(self.generator), 4),
             "step": position.updates,
-<<<<<<< HEAD
-=======
             # Arrays `[1]` within an epoch, and numbers at its end.
->>>>>>> a4cf930550cf03cd1b49208e065275be3a1d5cfa
             **{name: np.asarray(value).item() for name, value in (logs or {}).items()},
             "learning_rate": float(self.model.optimizer.learning_rate),
             "examples_per_second": steps * self.generator.batch_size / seconds,

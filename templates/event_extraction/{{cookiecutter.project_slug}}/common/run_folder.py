@@ -28,11 +28,11 @@ from common.files import (
     write_json_lines,
     write_whole,
 )
-from common.settings import PROJECT, CommonSettings, project_path
+from common.settings import PROJECT, CommonSettings, RecordSettings, project_path
 
 # Settings that may change between an interruption and its resumption: none changes a weight.
 FREE_SETTINGS = {
-    *("overwrite", "shown_examples", "run_name", "test_file"),
+    *("overwrite", "shown_examples", "run_name", "test_file", "processes"),
     *("checkpoint_steps", "kept_checkpoints", "orbit_job", "steps_per_loop"),
 }
 
@@ -206,18 +206,18 @@ def checkpoint_variables(model: keras.Model) -> list[keras.Variable]:
     return [*model.variables, *model.optimizer.variables, *metrics]
 
 
-def open_run(settings: CommonSettings) -> Run:
+def open_run(settings: CommonSettings, hashes: dict[str, str] | None = None) -> Run:
     """Return a new run, or an unfinished one of the same settings and data; write nothing yet.
+
+    Args:
+        settings: of the project.
+        hashes: of the data, by name; None: of the files that `RecordSettings` name.
 
     Raises:
         InputError: the run is finished, or was begun with other settings or data.
     """
     folder = PROJECT / "runs" / settings.run_name
-    asked = {**settings.model_dump(), "train_hash": data_hash(settings.train_file)}
-    if not settings.folds:
-        asked["dev_hash"] = data_hash(settings.dev_file)
-    if settings.unlabelled_file:
-        asked["unlabelled_hash"] = data_hash(settings.unlabelled_file)
+    asked = {**settings.model_dump(), **(hashes or record_hashes(settings))}
     if (folder / "config.json").is_file() and not settings.overwrite:
         if "finished" in read_scores(folder):
             raise InputError(
@@ -234,6 +234,16 @@ def open_run(settings: CommonSettings) -> Run:
                 )
         return Run(folder)
     return Run(folder, new_config=asked)
+
+
+def record_hashes(settings: RecordSettings) -> dict[str, str]:
+    """Return the hashes of the files that a run learns from and is scored on."""
+    hashes = {"train_hash": data_hash(settings.train_file)}
+    if not settings.folds:
+        hashes["dev_hash"] = data_hash(settings.dev_file)
+    if settings.unlabelled_file:
+        hashes["unlabelled_hash"] = data_hash(settings.unlabelled_file)
+    return hashes
 
 
 def data_hash(path: str) -> str:

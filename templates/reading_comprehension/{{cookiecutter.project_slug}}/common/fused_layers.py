@@ -124,3 +124,25 @@ def exact_gelu_function(inputs):
         return inputs * below, backward
 
     return forward(tf.convert_to_tensor(inputs))
+
+
+@keras.saving.register_keras_serializable("common")
+def tanh_gelu_function(inputs):
+    """Return x (1 + tanh u) / 2 with u = sqrt(2 / pi) (x + 0.044715 x^3), near x Phi(x).
+
+    Source: Hendrycks and Gimpel 2016, https://arxiv.org/abs/1606.08415.
+    """
+    scale, cubic = math.sqrt(2 / math.pi), 0.044715
+
+    @tf.custom_gradient
+    def forward(inputs):
+        square = tf.square(inputs)
+        bent = tf.tanh(scale * inputs * (1 + cubic * square))
+
+        def backward(upstream):
+            slope = scale * (1 + 3 * cubic * square) * (1 - tf.square(bent))
+            return upstream * 0.5 * (1 + bent + inputs * slope)
+
+        return 0.5 * inputs * (1 + bent), backward
+
+    return forward(tf.convert_to_tensor(inputs))

@@ -4,12 +4,12 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from common.settings import CommonSettings
+from common.settings import RecordSettings
 
 FLOOR = "floor"
 
 
-class Settings(CommonSettings):
+class Settings(RecordSettings):
     """The common settings and those of the classifier."""
 
     pooling: Literal["auto", "cls", "mean", "compare"] = Field(

@@ -1,0 +1,37 @@
+"""Write the encoder of a run into a folder that any project takes as encoder = "FOLDER".
+
+python export.py RUN FOLDER                        in the format of Hugging Face
+python export.py RUN FOLDER --preset OTHER_FOLDER  as a preset of KerasHub, too
+"""
+
+import argparse
+from pathlib import Path
+
+from common.errors import command
+from task.export import check_free, check_preset, export_hugging_face, export_preset
+from task.loading import load_run
+
+
+@command
+def main() -> None:
+    """Load, write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("run", help="folder of a run, or its name in runs/")
+    parser.add_argument("folder", type=Path, help="that is made, in the format of Hugging Face")
+    parser.add_argument("--preset", type=Path, help="that is made too, a preset of KerasHub")
+    arguments = parser.parse_args()
+
+    for folder in filter(None, (arguments.folder, arguments.preset)):
+        check_free(folder)
+    trained = load_run(arguments.run)
+    if arguments.preset:
+        check_preset(trained.language_model.encoder)
+    export_hugging_face(arguments.folder, trained.language_model, trained.tokenizer)
+    print(f'{arguments.folder}: set encoder = "{arguments.folder.absolute()}" in a project')
+    if arguments.preset:
+        export_preset(arguments.preset, trained.language_model.encoder, trained.tokenizer)
+        print(f"{arguments.preset}: keras_hub.models.BertBackbone.from_preset reads it")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,211 @@
+"""A BERT that predicts tokens: the encoder, its head, and the sums that its scores are made of.
+
+The head is that of BERT: Dense, GELU and LayerNormalization, then the token embedding of the
+encoder and a bias score the vocabulary. Source: Devlin et al. 2019,
+https://arxiv.org/abs/1810.04805.
+"""
+
+import keras
+from keras import ops
+from tokenizers import Tokenizer
+
+from common.encoder import BertEncoder, load_encoder, load_tokenizer
+from common.errors import InputError
+from common.language_model import TokenLoss, head_layers, prefix_mask
+from common.regularization import Scores
+from common.training import TrainingModel
+from task.settings import Settings
+
+BEST_TOKENS = 3  # of each prediction, for the report
+HEAD_SIZE = 64  # of attention, as in BERT
+
+
+def load_backbone(settings: Settings, tokenizer: Tokenizer) -> BertEncoder:
+    """Return the encoder that is trained: a new one, or one to go on from.
+
+    Args:
+        settings: `encoder`, `tiny_layers`, `tiny_width`, `max_length`, `dropout`,
+            `attention_dropout`.
+        tokenizer: that the shards were written with.
+
+    Raises:
+        InputError: the encoder is no BERT, or has other tokens than the tokenizer.
+    """
+    if settings.encoder == "tiny":
+        return BertEncoder(
+            vocabulary_size=tokenizer.get_vocab_size(),
+            num_layers=settings.tiny_layers,
+            num_heads=max(1, settings.tiny_width // HEAD_SIZE),
+            hidden_dim=settings.tiny_width,
+            intermediate_dim=4 * settings.tiny_width,
+            max_sequence_length=settings.max_length,
+            dropout=settings.dropout,
+            attention_dropout=settings.attention_dropout,
+            # KerasHub knows no other GELU: its own BertBackbone computes what is exported.
+            exact_gelu=False,
+            name="encoder",
+        )
+    encoder = load_encoder(settings, tokenizer)
+    if not isinstance(encoder, BertEncoder):
+        raise InputError(
+            f"{settings.encoder} is a {type(encoder).__name__}, and only a BERT can be trained on "
+            "plain text here: choose a BERT, or set encoder = tiny."
+        )
+    if load_tokenizer(settings, []).get_vocab() != tokenizer.get_vocab():
+        raise InputError(
+            f"the shards were prepared with other tokens than {settings.encoder} has: set "
+            "tokenizer to its tokenizer.json, and run python prepare.py --overwrite true."
+        )
+    return encoder
+
+
+@keras.saving.register_keras_serializable("task")
+class LanguageModel(keras.layers.Layer):
+    """The layers of a BERT under the attention mask of an objective, and its head.
+
+    Args:
+        encoder: the BERT; its token embedding scores the vocabulary, too.
+        objective: `masked`: tokens see all others; `causal`: those before them; `unilm`: the first
+            part of the text, and those before them.
+    """
+
+    def __init__(self, encoder: BertEncoder, objective: str = "masked", **kwargs):
+        super().__init__(**kwargs)
+        self.encoder = encoder
+        self.objective = objective
+        width = encoder.hidden_dim
+        self.head_dense, self.head_norm = head_layers(width, encoder.gelu, dtype=self.dtype_policy)
+        for layer in (self.head_dense, self.head_norm):
+            layer.build((None, None, width))
+        self.bias = self.add_weight(
+            (encoder.vocabulary_size,), initializer="zeros", name="vocabulary_bias"
+        )
+        self.built = True
+
+    def call(self, token_ids, segment_ids, padding_mask, masked_positions, training=None):
+        """Return the logits `[batch, slots, vocabulary]` of what is to be predicted.
+
+        Args:
+            token_ids: what is read `[batch, length]`; `segment_ids` and `padding_mask` alike.
+            segment_ids: 1 in the second part of `unilm`, else 0.
+            padding_mask: 0 where the text has ended.
+            masked_positions: where something is predicted from `[batch, slots]`.
+            training: whether dropout is on.
+        """
+        hidden = self.read(token_ids, segment_ids, padding_mask, training)
+        # A product instead of a look-up: its gradient is one too, and no scattered sum.
+        places = ops.one_hot(masked_positions, ops.shape(token_ids)[1], dtype=hidden.dtype)
+        hidden = self.head_norm(self.head_dense(ops.matmul(places, hidden)))
+        logits = self.encoder.token_embedding(hidden, reverse=True)
+        return logits + ops.cast(self.bias, logits.dtype)
+
+    def read(self, token_ids, segment_ids, padding_mask, training=None):
+        """Return the hidden states `[batch, length, width]`."""
+        encoder = self.encoder
+        tokens = encoder.token_embedding(token_ids)
+        places = encoder.position_embedding(tokens)
+        hidden = encoder.embeddings_add((tokens, places, encoder.segment_embedding(segment_ids)))
+        hidden = encoder.embeddings_layer_norm(hidden)
+        hidden = encoder.embeddings_dropout(hidden, training=training)
+        visible = self.visible(segment_ids, padding_mask)
+        for layer in encoder.transformer_layers:
+            hidden = layer(hidden, attention_mask=visible, training=training)
+        return hidden
+
+    def visible(self, segment_ids, padding_mask):
+        """Return who sees whom, `[batch, query or 1, key]`."""
+        if self.objective == "masked":
+            return ops.cast(padding_mask, "bool")[:, None, :]
+        # The prefix mask of a text without a first part lets each token see those before it.
+        parts = ops.ones_like(segment_ids) if self.objective == "causal" else segment_ids
+        return prefix_mask(parts, padding_mask)
+
+    def compute_output_spec(
+        self, token_ids, segment_ids, padding_mask, masked_positions, training=None
+    ):
+        shape = (*masked_positions.shape, self.encoder.vocabulary_size)
+        return keras.KerasTensor(shape, dtype=self.compute_dtype)
+
+    def get_config(self):
+        encoder = keras.saving.serialize_keras_object(self.encoder)
+        return {**super().get_config(), "encoder": encoder, "objective": self.objective}
+
+    @classmethod
+    def from_config(cls, config):
+        encoder = keras.saving.deserialize_keras_object(config["encoder"])
+        return cls(**{**config, "encoder": encoder})
+
+
+@keras.saving.register_keras_serializable("task")
+class TokenScores(keras.layers.Layer):
+    """What the scores of a text are made of: sums over its predicted tokens, and the best tokens.
+
+    Args:
+        best: how many tokens are kept of each prediction.
+    """
+
+    def __init__(self, best: int = BEST_TOKENS, **kwargs):
+        super().__init__(**kwargs)
+        self.best = best
+
+    def call(self, logits, labels):
+        """Return `surprise` and `correct` `[batch]`, and the likeliest `tokens`.
+
+        Args:
+            logits: `[batch, slots, vocabulary]`.
+            labels: `[batch, slots]`; below 0 where there is nothing to predict.
+
+        Returns:
+            The sum of -log p of the labels, how many of them are the likeliest token, and the
+            tokens `[batch, slots, best]`, the likeliest first.
+        """
+        logits = ops.cast(logits, "float32")
+        used = ops.cast(labels >= 0, "float32")
+        losses = ops.sparse_categorical_crossentropy(
+            ops.maximum(labels, 0), logits, from_logits=True
+        )
+        tokens = ops.top_k(logits, self.best)[1]
+        right = ops.cast(ops.equal(tokens[..., 0], ops.cast(labels, tokens.dtype)), "float32")
+        return {
+            "surprise": ops.sum(losses * used, axis=1),
+            "correct": ops.sum(right * used, axis=1),
+            "tokens": tokens,
+        }
+
+    def compute_output_spec(self, logits, labels):
+        batch, slots = labels.shape
+        return {
+            "surprise": keras.KerasTensor((batch,), dtype="float32"),
+            "correct": keras.KerasTensor((batch,), dtype="float32"),
+            "tokens": keras.KerasTensor((batch, slots, self.best), dtype="int32"),
+        }
+
+    def get_config(self):
+        return {**super().get_config(), "best": self.best}
+
+
+def build_models(encoder: BertEncoder, settings: Settings) -> tuple[TrainingModel, keras.Model]:
+    """Return the training model (output: the loss) and the inference model (output: sums).
+
+    Both share every layer and read the same inputs.
+
+    Args:
+        encoder: from `load_backbone`.
+        settings: `objective`.
+    """
+    names = ("token_ids", "segment_ids", "padding_mask", "masked_positions")
+    inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in names}
+    labels = keras.Input((None,), dtype="int32", name="masked_labels")
+    every = {**inputs, "masked_labels": labels}
+
+    logits = LanguageModel(encoder, settings.objective, name="language_model")(**inputs)
+    loss = TokenLoss(name="token_loss")(logits, labels)
+    scores = TokenScores(name="token_scores")(logits, labels)
+    training = TrainingModel(every, {"token_loss": loss}, name="training")
+    return training, keras.Model(every, scores, name="inference")
+
+
+def compared_scores(training: TrainingModel) -> list[Scores]:
+    """Return what two passes with other dropout are compared by."""
+    logits = training.get_layer("language_model").output
+    return [Scores(logits, "softmax", labels="masked_labels")]

@@ -1,0 +1,34 @@
+"""The settings of pre-training."""
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from task.preparation_settings import PreparationSettings
+
+METRIC = "accuracy"  # chooses the best epoch
+
+
+class Settings(PreparationSettings):
+    """The settings of the corpus, and those of the objective."""
+
+    # objective
+    objective: Literal["masked", "causal", "unilm"] = Field(
+        "masked", description="hidden words; each token from those before; the rest of a text"
+    )
+    mask_rate: float = Field(0.15, gt=0, lt=1, description="share of the tokens that are predicted")
+    mask_share: float = Field(0.8, ge=0, le=1, description="share of these that become [MASK]")
+    random_share: float = Field(0.1, ge=0, le=1, description="share of these that become another")
+    pool_examples: int = Field(
+        100_000, ge=1, description="examples in memory at once, which are shuffled together"
+    )
+
+    @model_validator(mode="after")
+    def check_shares(self):
+        """Refuse shares of hidden tokens that are more than all."""
+        if self.mask_share + self.random_share > 1:
+            raise ValueError(
+                f"mask_share + random_share = {self.mask_share + self.random_share:g} is more than "
+                "all hidden tokens: lower one of them"
+            )
+        return self

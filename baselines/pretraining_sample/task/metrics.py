@@ -1,0 +1,31 @@
+"""Masked accuracy and perplexity, from sums over predicted tokens."""
+
+import numpy as np
+
+
+def accuracy(
+    correct: np.ndarray, predicted: np.ndarray, surprise: np.ndarray, axis=-1
+) -> np.ndarray:
+    """Return the share of the predicted tokens that are the likeliest of all; 0 without any."""
+    return correct.sum(axis) / np.maximum(predicted.sum(axis), 1)
+
+
+def perplexity(
+    correct: np.ndarray, predicted: np.ndarray, surprise: np.ndarray, axis=-1
+) -> np.ndarray:
+    """Return exp of the mean of -log p: among how many tokens the model hesitates, as it were."""
+    return np.exp(surprise.sum(axis) / np.maximum(predicted.sum(axis), 1))
+
+
+def score(columns: np.ndarray) -> dict[str, float | int]:
+    """Return all scores.
+
+    Args:
+        columns: `[texts, 3]`: correct and predicted tokens, the sum of -log p.
+    """
+    correct, predicted, surprise = columns.T
+    return {
+        "predicted_tokens": int(predicted.sum()),
+        "accuracy": float(accuracy(correct, predicted, surprise)),
+        "perplexity": float(perplexity(correct, predicted, surprise)),
+    }

@@ -1,0 +1,88 @@
+"""Do what prepare.py does on many machines, as a pipeline of Apache Beam.
+
+python prepare_with_beam.py [--KEY VALUE ...] [-- BEAM OPTIONS]
+
+What follows `--` is for Beam: `-- --runner=DataflowRunner --region=...`. Text and shards must lie
+where all machines see them: a shared disk, or URLs such as gs://bucket/shards. The shards are those
+of prepare.py, byte for byte, and the same command again goes on.
+"""
+
+import importlib.util
+import re
+import sys
+
+from common.errors import InputError, command
+from common.settings import read_settings
+from task.preparation import (
+    Plan,
+    describe,
+    find_texts,
+    finish,
+    make_plan,
+    open_folder,
+    prepare_block,
+)
+from task.settings import Settings
+from task.shards import read_manifest
+from task.vocabulary import find_tokenizer
+
+
+@command
+def main() -> None:
+    """Plan here, prepare the blocks and write the manifests there."""
+    flags, beam_flags = split_at("--", sys.argv[1:])
+    settings = read_settings(Settings, flags)
+    if importlib.util.find_spec("apache_beam") is None:
+        raise InputError("Apache Beam is absent: pip install -r requirements-beam.txt.")
+    texts = find_texts(settings)
+    tokenizer = find_tokenizer(settings)
+    plans = [make_plan(settings, tokenizer, *text) for text in texts.items()]
+    for plan in plans:
+        open_folder(plan, tokenizer)
+    try:
+        run_pipeline(plans, beam_flags)
+    except Exception as error:  # a runner's own, or the worker's with the runner's words behind
+        text = f"{type(error).__name__}: {error}"
+        sentence = re.search(r"InputError: (.+?)(?: \[while running|\n|\Z)", text)
+        if sentence is None:
+            raise
+        raise InputError(sentence[1]) from error
+    for plan in plans:
+        print(describe(read_manifest(plan.recipe.folder)))
+
+
+def split_at(word: str, words: list[str]) -> tuple[list[str], list[str]]:
+    """Return what stands before a word, and what stands after it."""
+    place = words.index(word) if word in words else len(words)
+    return words[:place], words[place + 1 :]
+
+
+def run_pipeline(plans: list[Plan], beam_flags: list[str]) -> None:
+    """Prepare all blocks, and then finish each folder.
+
+    Args:
+        plans: of the folders.
+        beam_flags: options of Beam and its runner.
+    """
+    import apache_beam as beam
+
+    with beam.Pipeline(argv=beam_flags) as pipeline:
+        for plan in plans:
+            folder, recipe = plan.recipe.folder, plan.recipe
+            jobs = [(recipe, number, block) for number, block in enumerate(plan.blocks)]
+            shards = (
+                pipeline
+                | f"blocks of {folder}" >> beam.Create(jobs)
+                # Otherwise a runner may keep all blocks on the one machine that listed them.
+                | f"share out {folder}" >> beam.Reshuffle()
+                | f"prepare {folder}" >> beam.MapTuple(prepare_block)
+            )
+            (
+                pipeline
+                | f"plan of {folder}" >> beam.Create([plan])
+                | f"finish {folder}" >> beam.Map(finish, beam.pvalue.AsIter(shards))
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Pre-training: an encoder learns a language from plain text."""

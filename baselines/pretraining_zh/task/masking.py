@@ -1,0 +1,173 @@
+"""What is hidden from the model, and what it is to predict: three objectives.
+
+`masked`: whole words are drawn until a share of the tokens is covered; most of these become [MASK],
+some another token, some stay. Sources: Devlin et al. 2019, https://arxiv.org/abs/1810.04805, and
+its whole word masking.
+
+`causal`: each token from those before it.
+
+`unilm`: the text is split at random; each token of the second part from the first part and those
+before it. Source: Dong et al. 2019, https://arxiv.org/abs/1905.03197.
+
+All of it is drawn for a block of examples at once, by the random generator that it is given.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from common.generator import Batch
+from task.settings import Settings
+from task.texts import Block
+from task.tokens import SpecialTokens
+
+NO_TOKEN = -1  # where there is nothing to predict
+
+
+@dataclass(frozen=True)
+class Masking:
+    """How much is hidden, and by what.
+
+    Attributes:
+        rate: share of the tokens that are predicted.
+        mask_share: share of these that become [MASK].
+        random_share: share of these that become another token; the rest stay.
+    """
+
+    rate: float = 0.15
+    mask_share: float = 0.8
+    random_share: float = 0.1
+
+
+def make_masking(settings: Settings) -> Masking:
+    """Return what the settings say."""
+    return Masking(settings.mask_rate, settings.mask_share, settings.random_share)
+
+
+def count_slots(objective: str, rate: float, length: int) -> int:
+    """Return for how many tokens a padded example of `length` tokens has room to be predicted.
+
+    The head scores the whole vocabulary, so it reads these places alone.
+    """
+    return math.ceil(rate * length) if objective == "masked" else length - 1
+
+
+def lay_out(
+    block: Block,
+    objective: str,
+    masking: Masking,
+    special: SpecialTokens,
+    random: np.random.Generator,
+) -> Batch:
+    """Return the inputs of the model for a block of examples.
+
+    Args:
+        block: token ids and beginnings of words `[examples, length]`.
+        objective: `masked`, `causal` or `unilm`.
+        masking: of the objective `masked`.
+        special: tokens that are never hidden, nor put in place of others.
+        random: draws words, tokens or splits.
+    """
+    rows, length = block.token_ids.shape
+    token_ids, segment_ids = block.token_ids, np.zeros((rows, length), np.int32)
+    slots = count_slots(objective, masking.rate, length)
+    if objective == "masked":
+        hidden = draw_words(block, special, masking.rate, random)
+        token_ids = replace_tokens(token_ids, hidden, masking, special, random)
+        positions, labels = collect(block.token_ids, hidden, slots)
+    else:
+        # The first token, [CLS], is given; each of the others is a label where it is predicted.
+        first = np.zeros((rows, 1), int)
+        if objective == "unilm":
+            first = draw_splits(block.padding_mask, random)[:, None]
+            after = np.arange(length) > first
+            segment_ids = (after & (block.padding_mask > 0)).astype(np.int32)
+        positions = np.broadcast_to(np.arange(slots, dtype=np.int32), (rows, slots))
+        predicted = (positions >= first) & (block.padding_mask[:, 1:] > 0)
+        labels = np.where(predicted, token_ids[:, 1:], NO_TOKEN).astype(np.int32)
+    return {
+        "token_ids": token_ids,
+        "segment_ids": segment_ids,
+        "padding_mask": block.padding_mask,
+        "masked_positions": positions,
+        "masked_labels": labels,
+    }
+
+
+def shorten(batch: Batch, objective: str, rate: float, length: int) -> Batch:
+    """Return the layout of a block as if it had been padded to fewer tokens.
+
+    Args:
+        batch: from `lay_out`.
+        objective: the same.
+        rate: of `Masking`.
+        length: no example has more tokens.
+    """
+    slots = count_slots(objective, rate, length)
+    return {
+        name: array[:, : slots if name.startswith("masked") else length]
+        for name, array in batch.items()
+    }
+
+
+def draw_words(
+    block: Block, special: SpecialTokens, rate: float, random: np.random.Generator
+) -> np.ndarray:
+    """Return which tokens are hidden, bool `[examples, length]`: whole words alone.
+
+    Words come in random order; each is taken that fits into what is left of the budget: `rate` of
+    the tokens that may be hidden. A budget of 2.7 tokens is 3 in seven of ten cases and else 2, so
+    that short texts lose as much as long ones.
+    """
+    rows, length = block.token_ids.shape
+    may_hide = (block.padding_mask > 0) & ~special.is_special[block.token_ids]
+    share = rate * may_hide.sum(axis=1)
+    budget = np.floor(share + random.random(rows)).astype(int)
+
+    word = np.maximum(np.cumsum(block.word_starts, axis=1) - 1, 0)
+    flat = word + length * np.arange(rows)[:, None]
+    sizes = np.bincount(flat[may_hide], minlength=rows * length).reshape(rows, length)
+    order = np.argsort(np.where(sizes > 0, random.random((rows, length)), 2.0), axis=1)
+    ordered = np.take_along_axis(sizes, order, axis=1)
+    taken, left = np.zeros((rows, length), bool), budget
+    for rank in range(length):
+        size = ordered[:, rank]
+        if not (left * size).any():
+            break
+        take = (size > 0) & (size <= left)
+        left = left - take * size
+        taken[np.arange(rows), order[:, rank]] = take
+    return np.take_along_axis(taken, word, axis=1) & may_hide
+
+
+def replace_tokens(
+    token_ids: np.ndarray,
+    hidden: np.ndarray,
+    masking: Masking,
+    special: SpecialTokens,
+    random: np.random.Generator,
+) -> np.ndarray:
+    """Return what the model reads instead of the hidden tokens `[examples, length]`."""
+    draw = random.random(token_ids.shape)
+    others = random.choice(special.ordinary, token_ids.shape)
+    masked = hidden & (draw < masking.mask_share)
+    changed = hidden & ~masked & (draw < masking.mask_share + masking.random_share)
+    return np.where(masked, special.mask, np.where(changed, others, token_ids)).astype(np.int32)
+
+
+def collect(token_ids: np.ndarray, hidden: np.ndarray, slots: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the positions of the hidden tokens and what they were, both `[examples, slots]`."""
+    positions = np.argsort(~hidden, axis=1, kind="stable")[:, :slots].astype(np.int32)
+    used = np.take_along_axis(hidden, positions, axis=1)
+    labels = np.where(used, np.take_along_axis(token_ids, positions, axis=1), NO_TOKEN)
+    return np.where(used, positions, 0), labels.astype(np.int32)
+
+
+def draw_splits(padding_mask: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """Return the last token `[examples]` of the part that is read both ways.
+
+    At the least that is [CLS], and at the most all but the last token.
+    """
+    lengths = padding_mask.sum(axis=1)
+    return np.floor(random.random(len(lengths)) * np.maximum(lengths - 1, 1)).astype(int)

@@ -1,0 +1,31 @@
+"""Pre-train an encoder on the shards that prepare.py wrote; keep the best in runs/<run_name>.
+
+python train.py [--KEY VALUE ...]        every key of config.toml is a flag
+"""
+
+from common.errors import command
+from common.report import write_report
+from common.run_folder import finish_run, open_run
+from common.settings import read_settings
+from common.strategy import make_strategy
+from task.data import hash_shards
+from task.evaluation import find_errors
+from task.settings import METRIC, Settings
+from task.training import train
+
+
+@command
+def main() -> None:
+    """Train once, report."""
+    settings = read_settings(Settings)
+    run = open_run(settings, hash_shards(settings))
+    print(settings.describe())
+    train(settings, make_strategy(settings), run)
+    predictions = finish_run(run)
+    write_report(run.folder, "Pre-training", find_errors(predictions))
+    print(f"best dev {METRIC} {run.best_score():.4f}; see {run.name}/report.html")
+    print(f"for other projects: python export.py {settings.run_name} FOLDER")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,169 @@
+"""Score a model on held-out texts, and say in words what it predicts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from common.callbacks import Evaluation
+from common.prediction import Predictor
+from common.report import ErrorExample, ErrorItem
+from task.data import HeldOutGenerator
+from task.masking import NO_TOKEN
+from task.metrics import score
+
+SHOWN_IN_REPORT = 200  # texts whose predictions are kept in words
+HIDDEN = "[…]"
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What was predicted of one text.
+
+    `statistics` are its correct and predicted tokens and the sum of -log p; `tokens` the likeliest
+    at each of its places `[slots, best]`.
+    """
+
+    statistics: tuple[float, float, float]
+    tokens: np.ndarray
+
+
+def predict(
+    predictor: Predictor, generator: HeldOutGenerator, progress: str = ""
+) -> list[Prediction]:
+    """Return what is predicted of each text, in their order.
+
+    Args:
+        predictor: of the inference model.
+        generator: of the texts.
+        progress: title of the progress bar; empty: none.
+    """
+    labels = generator.layout["masked_labels"]
+
+    def decode(positions: np.ndarray, outputs: dict[str, np.ndarray]) -> list[Prediction]:
+        counts = (labels[positions] != NO_TOKEN).sum(axis=1)
+        rows = zip(outputs["correct"], counts, outputs["surprise"], outputs["tokens"], strict=True)
+        return [Prediction(tuple(map(float, sums)), tokens) for *sums, tokens in rows]
+
+    found = dict(predictor.decode(generator, decode, progress))
+    return [found[position] for position in range(len(found))]
+
+
+def evaluate(
+    generator: HeldOutGenerator,
+    predictions: Sequence[Prediction],
+    tokenizer: Tokenizer,
+    named: dict[str, str],
+    shown: int = 0,
+) -> Evaluation:
+    """Score what was predicted of the texts of a file.
+
+    Args:
+        generator: of the texts.
+        predictions: of each of them.
+        tokenizer: of the texts.
+        named: `file` and `data_hash` of the texts.
+        shown: texts to put into words.
+    """
+    columns = np.array([prediction.statistics for prediction in predictions])
+    records = [
+        {"id": str(number), "statistics": [round(value, 4) for value in prediction.statistics]}
+        for number, prediction in enumerate(predictions)
+    ]
+    for number, record in enumerate(records[:SHOWN_IN_REPORT]):
+        record |= in_words(generator, number, predictions[number], tokenizer)
+    return Evaluation(
+        scores={**named, "records": len(records), **score(columns)},
+        predictions=records,
+        shown=[describe(record) for record in records[:shown]],
+    )
+
+
+def in_words(
+    generator: HeldOutGenerator, number: int, prediction: Prediction, tokenizer: Tokenizer
+) -> dict:
+    """Return a text with what was hidden of it: places in the text, and the likeliest tokens.
+
+    Args:
+        generator: of the texts.
+        number: of the text.
+        prediction: of the text.
+        tokenizer: of the texts.
+    """
+    row = {name: array[number] for name, array in generator.layout.items()}
+    used = row["masked_labels"] != NO_TOKEN
+    token_ids = row["token_ids"].copy()
+    # Other objectives predict the token after the place that they predict from.
+    ahead = int(generator.objective != "masked")
+    places = row["masked_positions"][used] + ahead
+    token_ids[places] = row["masked_labels"][used]
+    pieces = [tokenizer.id_to_token(int(i)) for i in token_ids[: row["padding_mask"].sum()]]
+    text, spans = join_pieces(pieces)
+    best = prediction.tokens[: len(used)][used[: len(prediction.tokens)]]
+    return {
+        "text": text,
+        "hidden": [
+            {"span": spans[place], "predicted": [tokenizer.id_to_token(int(i)) for i in tokens]}
+            for place, tokens in zip(places, best, strict=True)
+        ],
+    }
+
+
+def join_pieces(pieces: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
+    """Return a text of WordPiece tokens, and the characters `[start, end)` of each.
+
+    No space stands beside ideographs, each of which is a token.
+    """
+    text, spans = "", []
+    for piece in pieces:
+        inner = piece.startswith("##") and len(piece) > 2
+        piece = piece[2:] if inner else piece
+        apart = text and not inner and not (is_ideograph(text[-1]) or is_ideograph(piece[0]))
+        text += " " if apart else ""
+        spans.append((len(text), len(text) + len(piece)))
+        text += piece
+    return text, spans
+
+
+def is_ideograph(character: str) -> bool:
+    """Tell whether a character is Chinese, its punctuation included."""
+    return "\u3000" <= character <= "\u9fff" or "\uff00" <= character <= "\uffef"
+
+
+def describe(record: dict) -> str:
+    """Return a text with gaps, and what was found for each."""
+    pieces, end, rows = [], 0, []
+    for hidden in sorted(record["hidden"], key=lambda hidden: hidden["span"]):
+        start, stop = hidden["span"]
+        pieces += [record["text"][end:start], HIDDEN]
+        end = stop
+        rows.append(f"  {record['text'][start:stop]}: {', '.join(hidden['predicted'])}")
+    return "\n".join(["".join([*pieces, record["text"][end:]]), *rows, ""])
+
+
+def find_errors(predictions: Sequence[dict]) -> list[ErrorExample]:
+    """Return the texts that are kept in words, with what was predicted right and wrong.
+
+    Args:
+        predictions: records of the predictions file.
+    """
+    return [
+        ErrorExample(
+            record["id"],
+            record["text"],
+            [describe_hidden(record["text"], hidden) for hidden in record["hidden"]],
+        )
+        for record in predictions
+        if "hidden" in record
+    ]
+
+
+def describe_hidden(text: str, hidden: dict) -> ErrorItem:
+    """Return one hidden token, and the likeliest ones."""
+    start, end = hidden["span"]
+    first, *_ = hidden["predicted"]
+    right = first.removeprefix("##") == text[start:end]
+    return ErrorItem(
+        "correct" if right else "missed", ", ".join(hidden["predicted"]) + " ←", [(start, end, "")]
+    )

@@ -1,0 +1,12 @@
+"""What the tests of all tasks need to know of pre-training."""
+
+# Words of the sample are tokens, so that a line fits into an example.
+SMALL = {
+    "tiny_vocabulary": None,
+    "vocabulary_size": 1000,
+    "packing": False,
+    "words": "spaces",
+    "processes": 1,
+}
+DEV_SCORE = "accuracy"
+PREPARATION = "prepare.py"
