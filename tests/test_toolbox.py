@@ -1,8 +1,4 @@
-<<<<<<< HEAD
 """Every optimizer and regularisation: the same weights from one device, replicas and processes."""
-=======
-"""Every optimizer and regularisation: one device, two replicas, two processes: the same weights."""
->>>>>>> a5f98792354b587ed0719a8923aa5ffe58698e79
 
 import numpy as np
 import pytest

@@ -1,8 +1,4 @@
-<<<<<<< HEAD
 """Train a small model with every optimizer: python toolbox_worker.py RECORD FLAGS
-=======
-"""Train a model with every optimizer and regularisation: python toolbox_worker.py RECORD FLAGS
->>>>>>> a5f98792354b587ed0719a8923aa5ffe58698e79
 
 RECORD is a .npz file that receives the weights, and their averages, after some steps of each.
 FLAGS say which devices train, as those of a project do.

@@ -44,13 +44,6 @@ class TrainingModel(keras.Model):
     micro-batches, are therefore those of the whole batch, full or ragged.
     """
 
-    # Of a model that is not compiled, whose gradients are checked.
-    regularization = PLAIN
-
-    def scored(self, inputs: dict) -> tuple[dict, list]:
-        """Return the losses, and no scores to be compared; `compile` puts another in its place."""
-        return self(inputs, training=True), []
-
     def compile(
         self,
         optimizer: keras.optimizers.Optimizer,
