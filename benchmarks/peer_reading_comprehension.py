@@ -399,7 +399,7 @@ def time_ours(arguments: argparse.Namespace) -> dict:
     generator = make_generator(
         examples, settings, tokenizer, inputs, batch_size=settings.batch_size, seed=settings.seed
     )
-    model.compile(make_optimizer(settings, encoder, settings.epochs * len(generator)))
+    model.compile(make_optimizer(settings, model, encoder, settings.epochs * len(generator)))
     whole = generator.plan(0)
     chosen = np.linspace(0, len(whole) - 1, arguments.steps).astype(int)
     # One batch of each length first: each is compiled once.

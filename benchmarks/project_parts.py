@@ -63,7 +63,7 @@ def load_parts(arguments: Namespace) -> SimpleNamespace:
         encoder_inputs=[tensor.name for tensor in encoder.inputs],
     )
     train = make(train_examples, batch_size=settings.batch_size, seed=settings.seed)
-    optimizer = make_optimizer(settings, encoder, settings.epochs * len(train))
+    optimizer = make_optimizer(settings, training_model, encoder, settings.epochs * len(train))
     training_model.compile(optimizer)
     return SimpleNamespace(
         settings=settings,

@@ -114,7 +114,7 @@ def measure_worker(arguments: argparse.Namespace) -> None:
         keras.utils.set_random_seed(settings.seed)
         encoder = load_encoder(settings, tokenizer)
         model, _ = build_models(encoder, len(predicates), settings)
-        model.compile(make_optimizer(settings, encoder, 100))
+        model.compile(make_optimizer(settings, model, encoder, 100))
     inputs = [tensor.name for tensor in encoder.inputs]
     generator = make_generator(
         examples, settings, tokenizer, predicates, inputs, batch_size=batch_size

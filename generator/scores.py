@@ -55,6 +55,21 @@ FIGURES = (
         "SelQA test MAP of a PyTorch peer, same encoder and epochs, one seed",
     ),
     (
+        "peer_pretraining.json",
+        ("packed", "ours_to_peer_packed", "median"),
+        "pre-training: tokens a second without padding, ours / transformers' recipe, both packed",
+    ),
+    (
+        "peer_pretraining.json",
+        ("bucketed", "ours_to_peer_padded", "median"),
+        "the same, a line each: ours in buckets / the peer padded to the maximum length",
+    ),
+    (
+        "peer_pretraining.json",
+        ("bucketed", "ours_to_peer_dynamic", "median"),
+        "the same, the peer padded to the longest of a batch",
+    ),
+    (
         "recompute_memory.json",
         ("memory_percent",),
         "peak memory of a training step with `recompute`, in percent of without, 12 layers",
