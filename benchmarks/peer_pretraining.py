@@ -5,12 +5,13 @@ The peer is what the example script `run_mlm.py` of transformers does, written a
 BertForMaskedLM, lines cut off at the maximum length and padded to it (`padded`) or to the longest
 of a batch (`dynamic`), or, as it does unless told otherwise, all lines joined and cut into pieces
 of that length (`packed`); its own collator, which hides 15 % of the tokens; the AdamW of its
-trainer with linear decay. Nothing of this repository is imported for the peer. Ours keeps lines
-whole in buckets of length (`bucketed`), or puts several into an example (`packed`).
+trainer with linear decay. Nothing of this repository is imported for the peer. Ours cuts long lines
+into several examples in buckets of length (`bucketed`), or also puts short ones together
+(`packed`), and scores the vocabulary at the hidden tokens alone.
 
-Departures, all kinder to the peer: attention dropout 0, which is cheaper; rows in memory; tokens
-are hidden one by one, where ours hides whole words: those of transformers 5 can't be padded to the
-longest of a batch.
+Departures, all kinder to the peer: attention dropout 0, which is cheaper; rows in memory, and
+nothing of its trainer around a step; tokens are hidden one by one, where ours hides whole words:
+those of transformers 5 can't be padded to the longest of a batch.
 
 Before anything is timed, our encoder is trained for some steps, exported, and read by both, and
 both must agree in the loss of the same hidden tokens. Counted are the tokens that are no padding,

@@ -18,6 +18,7 @@ def process(tmp_path_factory):
     assert refused.code == 1 and "holds no shards: run python prepare.py first" in refused.err
     assert not (project / "runs").exists()
     shorten(project, {"train": 40, "dev": 8, "test": 8})
+    (project / "blank.txt").write_text("\n\n \n", encoding="utf-8")
     for command in (
         ["train.py", *flags(project, epochs=1, shown_examples=1)],
         ["evaluate.py", "default", str(project / "sample/test.txt")],
@@ -70,6 +71,12 @@ BAD_COMMANDS = {
     "no run": (("export.py", "none", "out"), ("none is not a run: runs/ has default",)),
     "folder is there": (("export.py", "default", "sample"), ("sample exists already",)),
     "folder in a file": (("export.py", "default", "config.toml/x"), ("can't be made in",)),
+    "two in one folder": (
+        ("export.py", "default", "one", "--preset", "one"),
+        ("--preset one would hold one, too: name two folders",),
+    ),
+    "no text": (("evaluate.py", "default", "blank.txt"), ("of 3 lines 3 empty (the first: blank",)),
+    "only a folder": (("evaluate.py", "default", "task"), ("names no file: name its files, ",)),
     "other texts": (("compare.py", "default"), ("which differ in texts or vocabulary",)),
     "other tokens": (
         ("train.py", {"encoder": "strange", "run_name": "new"}),

@@ -8,7 +8,13 @@ import argparse
 from pathlib import Path
 
 from common.errors import command
-from task.export import check_free, check_preset, export_hugging_face, export_preset
+from task.export import (
+    check_apart,
+    check_free,
+    check_preset,
+    export_hugging_face,
+    export_preset,
+)
 from task.loading import load_run
 
 
@@ -23,6 +29,8 @@ def main() -> None:
 
     for folder in filter(None, (arguments.folder, arguments.preset)):
         check_free(folder)
+    if arguments.preset:
+        check_apart(arguments.folder, arguments.preset)
     trained = load_run(arguments.run)
     if arguments.preset:
         check_preset(trained.language_model.encoder)

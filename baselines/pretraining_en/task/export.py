@@ -30,6 +30,16 @@ def check_free(folder: Path) -> None:
         raise InputError(f"{folder} can't be made in {parent}: name another place.")
 
 
+def check_apart(folder: Path, preset: Path) -> None:
+    """Refuse a preset in the place of the folder in Hugging Face format, or around it.
+
+    Raises:
+        InputError: it would be.
+    """
+    if preset.resolve() in (folder.resolve(), *folder.resolve().parents):
+        raise InputError(f"--preset {preset} would hold {folder}, too: name two folders.")
+
+
 def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
     """Let `write` fill a temporary folder beside `folder`, then move it into place."""
     folder = folder.absolute()

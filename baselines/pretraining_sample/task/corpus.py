@@ -8,7 +8,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
@@ -92,7 +92,9 @@ def find_files(patterns: str, setting: str) -> list[TextFile]:
     for pattern in filter(None, map(str.strip, patterns.split(","))):
         found = storage.find(storage.place(pattern))
         if not found:
-            raise InputError(f"{setting} = {pattern!r} names no file: check the path.")
+            is_folder = bool(storage.list_folder(storage.place(pattern)))
+            wanted = f"name its files, {pattern}/*.txt" if is_folder else "check the path"
+            raise InputError(f"{setting} = {pattern!r} names no file: {wanted}.")
         paths += found
     for path in paths:
         if path.lower().endswith(COMPRESSED_ENDINGS):
@@ -247,3 +249,46 @@ def check_first_records(files: list[TextFile], text_field: str, longest_line: in
                     f"{file.path}, line 1: no JSON object, as the name of the file promises: write "
                     "one record on each line, or call plain text .txt."
                 ) from None
+
+
+# --- afterwards ---
+
+
+def find_skipped(blocks: Sequence[Block], readings: Sequence) -> dict[str, dict]:
+    """Return how many lines were skipped, by reason, and where the first one stands.
+
+    Args:
+        blocks: of all files, in order.
+        readings: of these blocks; what has the `lines`, `skipped` and `first_skipped` of `Reading`.
+    """
+    skipped, lines_before = {}, Counter()
+    for block, reading in zip(blocks, readings, strict=True):
+        for reason, count in reading.skipped.items():
+            line = lines_before[block.file] + reading.first_skipped[reason]
+            first = {"lines": 0, "file": block.file.name, "line": line}
+            skipped.setdefault(reason, first)["lines"] += count
+        lines_before[block.file] += reading.lines
+    return skipped
+
+
+def describe_skipped(lines: int, skipped: dict[str, dict]) -> str:
+    """Say how many of so many lines were skipped."""
+    count = sum(about["lines"] for about in skipped.values())
+    return f"skipped {count:,} of {lines:,} lines: {list_reasons(skipped)}"
+
+
+def explain_no_text(lines: int, skipped: dict[str, dict]) -> str:
+    """Say why nothing is left of so many lines, and what to do about it."""
+    reasons = list_reasons(skipped) or "none holds a token"
+    return (
+        f"of {lines:,} lines {reasons}: look at that line, at the name of its file (.jsonl for "
+        "records) and at text_field."
+    )
+
+
+def list_reasons(skipped: dict[str, dict]) -> str:
+    """Return `2 empty (the first: train.txt, line 3)` and so on."""
+    return ", ".join(
+        f"{about['lines']:,} {REASONS[reason]} (the first: {about['file']}, line {about['line']})"
+        for reason, about in skipped.items()
+    )

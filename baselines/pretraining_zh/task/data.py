@@ -12,7 +12,16 @@ from tqdm import tqdm
 from common.errors import InputError
 from common.generator import Batch, Generator, bucket_boundaries, cut_batches
 from task import storage
-from task.corpus import Reading, cut_into_blocks, find_files, read_texts
+from task.corpus import (
+    Reading,
+    check_first_records,
+    cut_into_blocks,
+    describe_skipped,
+    explain_no_text,
+    find_files,
+    find_skipped,
+    read_texts,
+)
 from task.encode import SPECIAL_TOKENS_AROUND, encode_lines, make_examples
 from task.masking import NO_TOKEN, count_slots, lay_out, make_masking, shorten
 from task.settings import Settings
@@ -300,14 +309,23 @@ def encode_file(path: Path, tokenizer: Tokenizer, settings: Settings) -> Texts:
         InputError: there is no such file, or no text in it.
     """
     files = find_files(str(path.absolute()), "FILE")
+    check_first_records(files, settings.text_field, settings.longest_line)
+    blocks = cut_into_blocks(files, max(file.size for file in files))
+    readings = [Reading() for _ in blocks]
     lines = encode_lines(
         (
             text
-            for block in cut_into_blocks(files, max(file.size for file in files))
-            for text in read_texts(block, settings.text_field, settings.longest_line, Reading())
+            for block, reading in zip(blocks, readings, strict=True)
+            for text in read_texts(block, settings.text_field, settings.longest_line, reading)
         ),
         tokenizer,
         settings.words,
     )
     separator = tokenizer.token_to_id("[SEP]") if settings.packing else None
-    return from_examples(make_examples(lines, settings.max_length, separator))
+    examples = list(make_examples(lines, settings.max_length, separator))
+    count, skipped = sum(reading.lines for reading in readings), find_skipped(blocks, readings)
+    if not examples:
+        raise InputError(f"no text in {path}: {explain_no_text(count, skipped)}")
+    if skipped:
+        print(describe_skipped(count, skipped))
+    return from_examples(examples)

@@ -8,7 +8,7 @@ import functools
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 
@@ -18,13 +18,15 @@ from tokenizers import Tokenizer
 from common.errors import InputError
 from task import storage
 from task.corpus import (
-    REASONS,
     Block,
     Reading,
     TextFile,
     check_first_records,
     cut_into_blocks,
+    describe_skipped,
+    explain_no_text,
     find_files,
+    find_skipped,
     read_texts,
 )
 from task.encode import Example, encode_lines, make_examples
@@ -339,10 +341,7 @@ def finish(plan: Plan, shards: Iterable[Shard]) -> None:
     }
     skipped = find_skipped(plan.blocks, shards)
     if not totals["examples"]:
-        raise InputError(
-            f"no text for {folder}: of {totals['lines']:,} lines {describe_skipped(skipped)}: look "
-            "at that line, at the name of its file (.jsonl for records) and at text_field."
-        )
+        raise InputError(f"no text for {folder}: {explain_no_text(totals['lines'], skipped)}")
     for name in storage.list_folder(folder):
         if SHARD_FILE.fullmatch(name) and name.partition(".")[0] not in by_name:
             storage.remove(f"{folder}/{name}")  # of an earlier preparation, with more blocks
@@ -355,31 +354,6 @@ def finish(plan: Plan, shards: Iterable[Shard]) -> None:
             "skipped": skipped,
             "shards": [asdict(shard) for shard in shards],
         },
-    )
-
-
-def find_skipped(blocks: Sequence[Block], shards: Sequence[Shard]) -> dict[str, dict]:
-    """Return how many lines were skipped, by reason, and where the first one stands.
-
-    Args:
-        blocks: of all files, in order.
-        shards: of these blocks.
-    """
-    skipped, lines_before = {}, Counter()
-    for block, shard in zip(blocks, shards, strict=True):
-        for reason, count in shard.skipped.items():
-            line = lines_before[block.file] + shard.first_skipped[reason]
-            first = {"lines": 0, "file": block.file.name, "line": line}
-            skipped.setdefault(reason, first)["lines"] += count
-        lines_before[block.file] += shard.lines
-    return skipped
-
-
-def describe_skipped(skipped: dict[str, dict]) -> str:
-    """Return `2 are empty (the first: train.txt, line 3)` and so on."""
-    return ", ".join(
-        f"{about['lines']:,} {REASONS[reason]} (the first: {about['file']}, line {about['line']})"
-        for reason, about in skipped.items()
     )
 
 
@@ -397,8 +371,5 @@ def describe(manifest: Manifest) -> str:
             "it, or with a larger vocabulary_size"
         )
     if manifest.skipped:
-        count = sum(about["lines"] for about in manifest.skipped.values())
-        lines.append(
-            f"skipped {count:,} of {manifest.lines:,} lines: {describe_skipped(manifest.skipped)}"
-        )
+        lines.append(describe_skipped(manifest.lines, manifest.skipped))
     return "\n".join(lines)

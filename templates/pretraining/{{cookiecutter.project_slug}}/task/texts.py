@@ -1,11 +1,10 @@
 """Many encoded texts in a few arrays, and blocks of some of them."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from common.errors import InputError
 from task.encode import SPECIAL_TOKENS_AROUND, Example
 from task.shards import ShardExamples
 from task.tokens import SpecialTokens
@@ -72,15 +71,8 @@ def from_shard(shard: ShardExamples, first: int = 0, last: int | None = None) ->
     return Texts(shard.token_ids[tokens], begins[tokens], offsets - offsets[0])
 
 
-def from_examples(examples: Iterable[Example]) -> Texts:
-    """Return texts that were just encoded.
-
-    Raises:
-        InputError: there is none.
-    """
-    examples = list(examples)
-    if not examples:
-        raise InputError("there is no text to score: put one line or more into the file.")
+def from_examples(examples: Sequence[Example]) -> Texts:
+    """Return texts that were just encoded; one at the least."""
     sizes = [len(example.token_ids) for example in examples]
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     begins = np.zeros(offsets[-1], bool)
