@@ -22,6 +22,7 @@ def process(tmp_path_factory):
     for command in (
         ["train.py", *flags(project, epochs=1, shown_examples=1)],
         ["evaluate.py", "default", str(project / "sample/test.txt")],
+        ["evaluate.py", "default", str(project / "sample/dev.txt")],
         ["export.py", "default", str(project / "encoder"), "--preset", str(project / "preset")],
         ["compare.py", "default", "default"],
     ):
@@ -37,6 +38,9 @@ def test_scores_and_report(process):
     for part, texts in (("dev", 8), ("test", 8)):
         assert scores[part]["records"] == texts and scores[part]["perplexity"] > 1
     assert scores["dev"]["data_hash"].startswith("sha256:")
+    # The same texts from their file, beside those of the shards.
+    assert scores["dev"]["file"] == "shards/dev/manifest.json"
+    assert scores["dev.txt"]["perplexity"] == pytest.approx(scores["dev"]["perplexity"], rel=1e-5)
     lines = (folder / "predictions/dev.jsonl").read_text("utf-8").splitlines()
     rows = [json.loads(line) for line in lines]
     predicted = sum(row["statistics"][1] for row in rows)

@@ -33,7 +33,9 @@ def main() -> None:
     )
     predictions = predict(trained.predictor, generator, "predict")
     evaluation = evaluate(generator, predictions, tokenizer, name_file(arguments.file))
-    keep_scores(arguments.run, arguments.file.stem, evaluation, circumstances(settings))
+    # Not in the place of the scores on the shards of dev, which runs are compared by.
+    name = arguments.file.name if arguments.file.stem == "dev" else arguments.file.stem
+    keep_scores(arguments.run, name, evaluation, circumstances(settings))
     for name, value in evaluation.scores.items():
         if isinstance(value, float):
             print(f"{name_score(name):<14}{value:>10.4f}")
