@@ -8,8 +8,10 @@ imported for the peer, and its scores are a computation of their own. Departures
 peer: warm-up, attention dropout 0, `--padding grouped`.
 
 Each round times the peer as its stock recipe pads (to the maximum length), ours, and the peer with
-batches grouped by length, one after the other, each for the same number of steps spread over an
-epoch. Only the ratios of one round are compared: the speed of a machine drifts.
+batches grouped by length, one after the other, each for the same number of steps. The timed
+batches are spread evenly over the lengths of an epoch: by chance they would be up to a tenth longer
+than its mean. The results name the tokens of the epoch, and those that the timed batches stand for.
+Only the ratios of one round are compared: the speed of a machine drifts.
 
 The two trainings take long and the seconds of a step want an idle machine: `--measure` chooses
 what is measured, and what the output file holds already of the same settings is kept.
@@ -119,11 +121,11 @@ def time_rounds(arguments: argparse.Namespace) -> dict:
             "ours": run_part(arguments, "our_steps"),
             "peer_grouped": run_part(arguments, "peer_steps", padding="grouped"),
         }
-        rounds.append({name: part["seconds_per_epoch"] for name, part in row.items()})
+        rounds.append({name: part.pop("seconds_per_epoch") for name, part in row.items()})
         print(f"round {number + 1}:", rounds[-1], flush=True)
     return {
         "steps_timed": arguments.steps,
-        "windows": {name: part["windows"] for name, part in row.items()},
+        "epoch": row,
         "seconds_per_epoch": rounds,
         "ours_to_stock": ratios(rounds, "peer_stock"),
         "ours_to_grouped": ratios(rounds, "peer_grouped"),
@@ -259,18 +261,44 @@ def prepare_peer(arguments: argparse.Namespace):
 
 
 def time_peer(arguments: argparse.Namespace) -> dict:
-    """Time steps that are spread over an epoch."""
+    """Time steps."""
     _, windows, model, step = prepare_peer(arguments)
     batches = plan_epoch(windows, arguments, 1)
-    chosen = [batches[i] for i in np.linspace(0, len(batches) - 1, arguments.steps).astype(int)]
+    tokens = [padded_tokens(batch, windows, arguments) for batch in batches]
+    spread = spread_over(tokens, arguments.steps)
+    chosen = [batches[index] for index in spread]
     model.train()
     for batch in batches[:: max(1, len(batches) // WARM_UP_STEPS)][:WARM_UP_STEPS]:
         step(batch)
     began = time.perf_counter()
     for batch in chosen:
         step(batch)
-    seconds = (time.perf_counter() - began) / len(chosen) * len(batches)
-    return {"seconds_per_epoch": round(seconds, 2), "windows": len(windows)}
+    return describe_epoch(time.perf_counter() - began, tokens, spread, len(windows))
+
+
+def padded_tokens(batch: list[int], windows: list[dict], arguments: argparse.Namespace) -> int:
+    """Return rows x length of a batch."""
+    if arguments.padding == "max_length":
+        return len(batch) * arguments.max_length
+    return len(batch) * max(len(windows[position]["inputs"]["input_ids"]) for position in batch)
+
+
+def spread_over(tokens: list[int], count: int) -> list[int]:
+    """Return, in order, the batches in the middles of as many equal parts of the sorted epoch."""
+    by_tokens = np.argsort(tokens, kind="stable")
+    middles = (np.arange(count) + 0.5) * len(tokens) / count
+    return sorted(by_tokens[middles.astype(int)].tolist())
+
+
+def describe_epoch(seconds: float, tokens: list[int], timed: list[int], windows: int) -> dict:
+    """Return what the timed batches tell of the whole epoch."""
+    per_batch = len(tokens) / len(timed)
+    return {
+        "seconds_per_epoch": round(seconds * per_batch, 2),
+        "windows": windows,
+        "padded_tokens": int(sum(tokens)),
+        "padded_tokens_by_timed_batches": round(sum(tokens[i] for i in timed) * per_batch),
+    }
 
 
 def train_peer(arguments: argparse.Namespace) -> dict:
@@ -375,7 +403,7 @@ PARTS = ("train", "dev", "test")
 
 
 def time_ours(arguments: argparse.Namespace) -> dict:
-    """Time steps that are spread over an epoch, generator and dataset included."""
+    """Time steps, generator and dataset included."""
     sys.path.insert(0, str(arguments.project.resolve()))
     importlib.import_module("common")  # it sets TensorFlow up, which must come after it
     import keras
@@ -401,7 +429,8 @@ def time_ours(arguments: argparse.Namespace) -> dict:
     )
     model.compile(make_optimizer(settings, model, encoder, settings.epochs * len(generator)))
     whole = generator.plan(0)
-    chosen = np.linspace(0, len(whole) - 1, arguments.steps).astype(int)
+    tokens = [len(batch) * length for batch, length in whole]
+    chosen = spread_over(tokens, arguments.steps)
     # One batch of each length first: each is compiled once.
     warm_up = list({length: (batch, length) for batch, length in whole}.values())
     generator.plan = lambda epoch: warm_up + [whole[index] for index in chosen]
@@ -413,8 +442,8 @@ def time_ours(arguments: argparse.Namespace) -> dict:
     for _ in chosen:
         logs = step(iterator)
     logs["loss"].numpy()
-    seconds = (time.perf_counter() - began) / len(chosen) * len(whole)
-    return {"seconds_per_epoch": round(seconds, 2), "windows": len(generator.windows)}
+    seconds = time.perf_counter() - began
+    return describe_epoch(seconds, tokens, chosen, len(generator.windows))
 
 
 def train_ours(arguments: argparse.Namespace) -> dict:
