@@ -78,6 +78,12 @@ def test_folders_are_found_by_path_and_by_name(project):
         assert comparison.shared_gold_file(scored, scored) == project / "sample/dev.jsonl"
 
 
+def test_a_data_folder_may_have_the_name_of_a_run(project, monkeypatch):
+    (project / "good").mkdir()
+    monkeypatch.chdir(project)
+    assert comparison.find_scored("good").folder == project / "runs/good"
+
+
 def test_dev_file_outside_the_project(project, tmp_path):
     elsewhere = tmp_path / "elsewhere.jsonl"
     (project / "sample/dev.jsonl").rename(elsewhere)
