@@ -31,13 +31,16 @@ def find_scored(name: str) -> Scored:
         InputError: there is none, or it has not been scored yet.
     """
     places = [Path(name), PROJECT / "runs" / name, PROJECT / name]
-    folder = next((place for place in places if place.is_dir()), None)
-    if folder is None:
+    folders = [place for place in places if place.is_dir()]
+    # A folder of data may have the name of a run.
+    scored = [folder for folder in folders if (folder / "scores.json").is_file()]
+    if not folders:
         runs = sorted(entry.parent.name for entry in PROJECT.glob("runs/*/scores.json"))
         known = f"runs/ has {', '.join(runs)}" if runs else "train one with: python train.py"
         raise InputError(f"{name} is not the folder of a run: {known}.")
-    if not (folder / "scores.json").is_file():
-        raise InputError(f"{folder} has no scores.json: let train.py finish one epoch first.")
+    if not scored:
+        raise InputError(f"{folders[0]} has no scores.json: let train.py finish one epoch first.")
+    folder = scored[0]
     dev = read_json(folder / "scores.json").get("dev")
     if not isinstance(dev, dict) or not {"file", "data_hash"} <= dev.keys():
         raise InputError(
