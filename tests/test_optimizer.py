@@ -23,7 +23,7 @@ from common.optimizers import (
     most_square,
 )
 from common.schedules import WarmUpThenDecay
-from common.settings import CommonSettings, read_points
+from common.settings import CommonSettings, RecordSettings, read_points
 
 # A table, a projection of attention, matrices both high and wide, and what has one axis.
 SHAPES = {
@@ -442,4 +442,4 @@ def test_layer_decay_wants_known_layers():
 )
 def test_settings_that_contradict_each_other(settings, message):
     with pytest.raises(ValidationError, match=message):
-        CommonSettings(**settings)
+        RecordSettings(**settings)

@@ -22,7 +22,7 @@ class RegularizedGradients:
         self.regularization = regularization
         logits = [scores.logits for scores in regularization.scores]
         # Other models over the same layers, kept here: the training model has each layer once.
-        self.scored = keras.Model(model.input, [model.output, *logits])
+        self.scored = keras.Model(model.input, {"losses": model.output, "scores": logits})
         self.inputs = {
             tensor.name: tensor
             for logit in logits
@@ -107,15 +107,16 @@ class RegularizedGradients:
         """Return the loss of each example `[batch]`, and its parts by name."""
         inputs = {name: array for name, array in batch.items() if name != "loss_weight"}
 
-        def read() -> list:
+        def read() -> dict:
             return self.scored(inputs, training=True)
 
-        losses, *scores = self.shifted(read, shift)
+        first = self.shifted(read, shift)
+        losses = first["losses"]
         if not self.regularization.r_drop:
             return add_up(losses), losses
-        again, *other_scores = self.shifted(read, shift)
-        losses = {name: 0.5 * (loss + again[name]) for name, loss in losses.items()}
-        distance = self.distance(scores, other_scores, inputs)
+        again = self.shifted(read, shift)
+        losses = {name: 0.5 * (loss + again["losses"][name]) for name, loss in losses.items()}
+        distance = self.distance(first["scores"], again["scores"], inputs)
         return add_up(losses) + 0.25 * self.regularization.r_drop * distance, losses
 
     def gradients_of_change(self, batch: dict, shift: tf.Tensor) -> tuple[list, dict]:
@@ -147,7 +148,7 @@ class RegularizedGradients:
             [divergence(a, b, scores.kind, scores.used(batch)) for scores, a, b in triples]
         )
 
-    def shifted(self, read: Callable, shift: tf.Tensor | None) -> list:
+    def shifted(self, read: Callable, shift: tf.Tensor | None) -> list | dict:
         """Return what a function reads while the embedding table is shifted; None: as it is."""
         if shift is None:
             return read()
