@@ -24,7 +24,13 @@ from generator.ablations import Study, find_studies
 from generator.data_sets.registry import SPLITS
 from generator.errors import InputError
 from generator.files import sha256
-from generator.reproduce import SCORED_SPLITS, describe_encoder, numbers, prepare_data
+from generator.reproduce import (
+    SCORED_SPLITS,
+    describe_encoder,
+    numbers,
+    own_encoder,
+    prepare_data,
+)
 from generator.run_project import (
     project_code_hash,
     project_environment,
@@ -151,6 +157,7 @@ def prepare(root: Path, study: Study, local: Path | None, encoder: Path | None) 
     project = baseline.folder(root)
     if not (project / "train.py").is_file():
         raise InputError(f"baselines/{baseline.name} has no train.py: run `baselines build` first.")
+    encoder = encoder or own_encoder(baseline, root)
     weights = describe_encoder(baseline, encoder)
     data = prepare_data(baseline, project, local)
     hashes = {split: sha256((project / data / f"{split}.jsonl").read_bytes()) for split in SPLITS}

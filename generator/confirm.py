@@ -10,7 +10,7 @@ from generator.baselines import find_baselines
 from generator.errors import InputError
 from generator.files import write_json
 from generator.first_steps import compare_steps, train_first_steps
-from generator.reproduce import describe_encoder, prepare_data
+from generator.reproduce import describe_encoder, own_encoder, prepare_data
 from generator.run_project import PREPARATION, project_code_hash, read_scores, run_script
 from generator.scores import update_readmes
 
@@ -40,6 +40,7 @@ def confirm_baseline(
             f"baselines/{name}/scores.json is for older code and holds no first steps: run "
             f"`baselines reproduce {name}`."
         )
+    encoder = encoder or own_encoder(baseline, root)
     weights = describe_encoder(baseline, encoder).get("encoder_weights")
     if weights != scores.get("encoder_weights"):
         raise InputError(

@@ -1,5 +1,6 @@
 """Reproduce a baseline: fetch its data, train and score every seed, record the scores."""
 
+import shutil
 from pathlib import Path
 
 from generator.baselines import Baseline, find_baselines
@@ -25,6 +26,8 @@ SHIPPED_KEYS = {
     *("answer", "events", "type", "trigger", "arguments", "role", "span"),
     *("label", "labels", "probabilities", "group", "exact_match", "statistics"),
 }
+# Of a project that makes an encoder: the script, and the folder that other baselines read.
+EXPORT, ENCODER = "export.py", "encoder"
 WEIGHT_FILES = ("model.safetensors", "pytorch_model.bin", "model.weights.h5")
 
 
@@ -63,6 +66,7 @@ def reproduce_baseline(
     project = baseline.folder(root)
     if not (project / "train.py").is_file():
         raise InputError(f"baselines/{name} has no train.py: run `baselines build` first.")
+    encoder = encoder or own_encoder(baseline, root)
     weights = describe_encoder(baseline, encoder)
     data = prepare_data(baseline, project, local)
     seeds = seeds or list(baseline.seeds)
@@ -77,11 +81,37 @@ def reproduce_baseline(
     write_json(project / "scores.json", collect(project, seeds, weights))
     record_first_steps(project, before, encoder)
     update_readmes(root)
+    if (project / EXPORT).is_file():
+        shutil.rmtree(project / ENCODER, ignore_errors=True)
+        run_script(project, EXPORT, f"runs/seed_{seeds[0]}", ENCODER)
+
+
+def own_encoder(baseline: Baseline, root: Path) -> Path | None:
+    """Return the folder of an encoder that another baseline makes; None: it needs none.
+
+    Raises:
+        InputError: that has not been reproduced yet.
+    """
+    name = encoder_name(baseline)
+    if not name.startswith("../"):
+        return None
+    folder = root / "baselines" / name.removeprefix("../")
+    if not folder.is_dir():
+        raise InputError(
+            f"{baseline.name} learns on the encoder of {folder.parent.name}: run "
+            f"`baselines reproduce {folder.parent.name}` first."
+        )
+    return folder
+
+
+def encoder_name(baseline: Baseline) -> str:
+    """Return what a baseline's project calls its encoder."""
+    return baseline.settings.get("encoder", baseline.answers.get("encoder", "tiny"))
 
 
 def describe_encoder(baseline: Baseline, folder: Path | None) -> dict:
     """Return the encoder's public name and, for local weights, their hash."""
-    name = baseline.settings.get("encoder", baseline.answers.get("encoder", "tiny"))
+    name = encoder_name(baseline)
     if folder is None:
         return {"encoder": name}
     found = [folder / file for file in WEIGHT_FILES if (folder / file).is_file()]
