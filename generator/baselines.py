@@ -9,7 +9,10 @@ from generator.errors import InputError
 
 @dataclass(frozen=True)
 class Baseline:
-    """One baseline: a template, the answers and settings that differ, its data and seeds."""
+    """One baseline: a template, the answers and settings that differ, its data and seeds.
+
+    `published` are scores that others report on its data set.
+    """
 
     name: str
     template: str
@@ -17,6 +20,7 @@ class Baseline:
     settings: dict[str, object] = field(default_factory=dict)
     data_set: str | None = None
     seeds: tuple[int, ...] = (1,)
+    published: tuple[dict, ...] = ()
 
     def folder(self, root: Path) -> Path:
         """Return the baseline's folder in a repository."""

@@ -14,6 +14,10 @@ SCORE_HEADER = (
     "| baseline | encoder | score | dev | test | seeds | minutes a seed | code |",
     "|---|---|---|---|---|---|---|---|",
 )
+PUBLISHED_HEADER = (
+    "| baseline | score | split | here | published | source |",
+    "|---|---|---|---|---|---|",
+)
 ABBREVIATIONS = {"bleu": "BLEU", "f1": "F1", "l": "L", "map": "MAP", "mrr": "MRR", "rouge": "ROUGE"}
 # These are made to run from 0 to 100; all other scores are shares.
 PERCENT = {"bleu", "chrf"}
@@ -192,7 +196,7 @@ def score_row(root: Path, baseline: Baseline) -> str:
     cells = (
         baseline.name,
         scores["encoder"],
-        " ".join(ABBREVIATIONS.get(word, word) for word in monitor.split("_")),
+        spell(monitor),
         *(
             mean_and_deviation([seed[split][monitor] for seed in seeds], monitor in PERCENT)
             for split in ("dev", "test")
@@ -202,6 +206,31 @@ def score_row(root: Path, baseline: Baseline) -> str:
         describe_code(scores, project_code_hash(folder)),
     )
     return f"| {' | '.join(cells)} |"
+
+
+def published_table(root: Path) -> str:
+    """Return the table of what others report on the data sets of the baselines."""
+    rows = [
+        published_row(root, baseline, entry)
+        for baseline in find_baselines(root)
+        for entry in baseline.published
+    ]
+    return "\n".join([*PUBLISHED_HEADER, *rows])
+
+
+def published_row(root: Path, baseline: Baseline, entry: dict) -> str:
+    """Return the line of one published score, with ours if there is one."""
+    path = baseline.folder(root) / "scores.json"
+    seeds = json.loads(path.read_text(encoding="utf-8"))["seeds"] if path.is_file() else []
+    score, split = entry["score"], entry["split"]
+    here = mean_and_deviation([seed[split][score] for seed in seeds], score in PERCENT)
+    cells = (baseline.name, spell(score), split, here, f"{entry['value']:.1f}", entry["source"])
+    return f"| {' | '.join(cells)} |"
+
+
+def spell(score: str) -> str:
+    """Return a score's name as it is written."""
+    return " ".join(ABBREVIATIONS.get(word, word) for word in score.split("_"))
 
 
 def describe_code(scores: dict, code: str) -> str:
@@ -217,14 +246,19 @@ def mean_and_deviation(values: list[float], percent: bool = False) -> str:
     """Return a mean in percent, with its standard deviation where there are several values.
 
     Args:
-        values: one for each seed.
+        values: one for each seed; none: there is nothing to say.
         percent: they are in percent already.
     """
     shown = [value if percent else 100 * value for value in values]
-    if len(shown) == 1:
-        return f"{shown[0]:.1f}"
+    if len(shown) < 2:
+        return "".join(f"{value:.1f}" for value in shown)
     return f"{statistics.fmean(shown):.1f} ± {statistics.stdev(shown):.1f}"
 
 
 # What stands between the marks `name: begin` and `name: end` of a README.
-TABLES = {"scores": score_table, "benchmarks": figure_table, "scaling": scaling_table}
+TABLES = {
+    "scores": score_table,
+    "published": published_table,
+    "benchmarks": figure_table,
+    "scaling": scaling_table,
+}
