@@ -7,7 +7,15 @@ from pathlib import Path
 from generator.errors import InputError
 
 # What running a project or a template in place leaves behind: it is never part of a project.
-LEFTOVERS = ("__pycache__", ".pytest_cache", ".ruff_cache", "runs", "shards", "vocabulary", "encoder")
+LEFTOVERS = (
+    "__pycache__",
+    ".pytest_cache",
+    ".ruff_cache",
+    "runs",
+    "shards",
+    "vocabulary",
+    "encoder",
+)
 
 
 def bake(template: Path, parent: Path, answers: dict[str, str] | None = None) -> Path:

@@ -13,6 +13,7 @@ class Baseline:
 
     `local_files` are those of data that no data set of this repository is: whoever reproduces the
     baseline names a folder that holds them.
+    `published` are scores that others report on its data set.
     """
 
     name: str
@@ -22,6 +23,7 @@ class Baseline:
     data_set: str | None = None
     local_files: tuple[str, ...] = ()
     seeds: tuple[int, ...] = (1,)
+    published: tuple[dict, ...] = ()
 
     def folder(self, root: Path) -> Path:
         """Return the baseline's folder in a repository."""

@@ -16,6 +16,10 @@ SCORE_HEADER = (
     "| baseline | encoder | score | dev | test | seeds | minutes a seed | code |",
     "|---|---|---|---|---|---|---|---|",
 )
+PUBLISHED_HEADER = (
+    "| baseline | score | split | here | published | source |",
+    "|---|---|---|---|---|---|",
+)
 FIGURE_HEADER = ("| measured | figure |", "|---|---|")
 # File in benchmarks/results, keys of the figure in it, what it says.
 FIGURES = (
@@ -220,6 +224,33 @@ def score_row(root: Path, baseline: Baseline) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+def published_table(root: Path) -> str:
+    """Return the table of what others report on the data sets of the baselines."""
+    rows = [
+        published_row(root, baseline, entry)
+        for baseline in find_baselines(root)
+        for entry in baseline.published
+    ]
+    return "\n".join([*PUBLISHED_HEADER, *rows])
+
+
+def published_row(root: Path, baseline: Baseline, entry: dict) -> str:
+    """Return the line of one published score, with ours if there is one."""
+    path = baseline.folder(root) / "scores.json"
+    seeds = json.loads(path.read_text(encoding="utf-8"))["seeds"] if path.is_file() else []
+    score, split = entry["score"], entry["split"]
+    here = mean_and_deviation([in_percent(seed[split][score], score) for seed in seeds])
+    cells = (
+        baseline.name,
+        score_name(score),
+        split,
+        here,
+        f"{entry['value']:.1f}",
+        entry["source"],
+    )
+    return f"| {' | '.join(cells)} |"
+
+
 def describe_code(scores: dict, code: str) -> str:
     """Say how the code of today stands to the code that was scored."""
     if code == scores["code_hash"]:
@@ -231,14 +262,15 @@ def describe_code(scores: dict, code: str) -> str:
 
 def mean_and_deviation(values: list[float]) -> str:
     """Return the mean of percentages, with its standard deviation where there are several."""
-    if len(values) == 1:
-        return f"{values[0]:.1f}"
+    if len(values) < 2:
+        return "".join(f"{value:.1f}" for value in values)
     return f"{statistics.fmean(values):.1f} ± {statistics.stdev(values):.1f}"
 
 
 # What stands between the marks `name: begin` and `name: end` of a README.
 TABLES = {
     "scores": score_table,
+    "published": published_table,
     "benchmarks": figure_table,
     "scaling": scaling_table,
     "ablation": ablation_summary,

@@ -24,6 +24,8 @@ from generator.smoke import smoke_baselines
 ROOT = Path(__file__).resolve().parent.parent
 MARKS = """<!-- scores: begin -->
 <!-- scores: end -->
+<!-- published: begin -->
+<!-- published: end -->
 <!-- benchmarks: begin -->
 <!-- benchmarks: end -->"""
 
@@ -34,6 +36,7 @@ template = "toy"
 [toy_other]
 template = "toy"
 seeds = [3, 4]
+published = [{ score = "f1", split = "test", value = 60.3, source = "https://example.org/toy" }]
 
 [toy_other.answers]
 encoder = "hf://owner/model"
@@ -285,6 +288,13 @@ def test_scores_reach_the_reference_and_the_readme(repository: Path) -> None:
     assert "| 51.0 | 41.0 | 1 | 0.5 | scores are for older code |" in read(repository)
     with pytest.raises(InputError, match="seed_1 was trained by older code: delete"):
         reproduce_baseline(repository, "toy_sample")
+
+
+def test_published_scores_stand_beside_ours(repository: Path) -> None:
+    row = "| toy_other | F1 | test | {} | 60.3 | https://example.org/toy |"
+    assert row.format("") in read(repository)
+    reproduce_baseline(repository, "toy_other")
+    assert row.format("43.5 ± 0.7") in read(repository)
 
 
 def change_value(repository: Path, value: str) -> None:

@@ -1,0 +1,1 @@
+"""Event extraction: what happened, which words say so, and who took which part in it."""

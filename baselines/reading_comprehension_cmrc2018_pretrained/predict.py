@@ -1,0 +1,43 @@
+"""Write the answers that one run, or several together, give to a file: the submission.
+
+python predict.py RUN [RUN ...] FILE OUT        several runs: their scores are averaged
+"""
+
+import argparse
+from pathlib import Path
+
+from common.errors import command
+from common.files import check_destination, write_json, write_json_lines
+from common.run_folder import tuned_threshold
+from task.data import read_examples
+from task.decode import prediction_records
+from task.loading import load_runs
+
+
+@command
+def main() -> None:
+    """Read, predict, write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="folder of a run, or name in runs/")
+    parser.add_argument("file", type=Path, help="JSON Lines file; answers are not needed")
+    parser.add_argument(
+        "out", type=Path, help="OUT.json: {id: answer} as SQuAD and CMRC2018 want it; else n-best"
+    )
+    arguments = parser.parse_args()
+
+    check_destination(arguments.out)
+    examples = read_examples(arguments.file, require_answers=False)
+    model = load_runs(arguments.runs)
+    threshold = tuned_threshold(model.folders)
+    candidates = model.predict(examples)
+    records = prediction_records(examples, candidates, threshold, model.settings.n_best)
+    if arguments.out.suffix == ".json":
+        write_json(arguments.out, {record["id"]: record["text"] for record in records})
+    else:
+        write_json_lines(arguments.out, records)
+    answers = sum(record["answer"] is not None for record in records)
+    print(f"{arguments.out}: {len(records)} questions, {answers} answers")
+
+
+if __name__ == "__main__":
+    main()

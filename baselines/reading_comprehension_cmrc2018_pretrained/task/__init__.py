@@ -1,0 +1,1 @@
+"""Reading comprehension: the answer to a question, as a span of a passage."""

@@ -1,0 +1,173 @@
+"""From scores of token pairs to answers: the best spans of all windows of a question."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from common.layers import MASKED
+from common.prediction import Predictor
+from common.records import Span
+from task.data import AnswerGenerator, Example, QuestionWindow
+from task.settings import Settings
+
+# Spans of a question that are kept: the n-best list, with room for the same text elsewhere.
+MOST_SPANS = 20
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A span that may be the answer; `odds`: log of its odds against "not in this window"."""
+
+    span: Span
+    odds: float
+
+    @property
+    def score(self) -> float:
+        """The odds as a number from 0 to 1, which the threshold is compared with."""
+        return float(1 / (1 + np.exp(-min(max(self.odds, -700.0), 700.0))))
+
+
+def decode_batch(
+    scores: np.ndarray,
+    windows: Sequence[QuestionWindow],
+    answer_length: int,
+    length_scores: np.ndarray | None = None,
+    most: int = MOST_SPANS,
+) -> list[dict[Span, float]]:
+    """Return the best spans of each window with their log-odds against its pair (0, 0).
+
+    Args:
+        scores: `[windows, length, length]`; impossible pairs are `MASKED`.
+        windows: that the scores are of.
+        answer_length: tokens of the longest span.
+        length_scores: added to the score of a span of 1, 2, ... tokens `[answer_length]`.
+        most: spans of a window.
+    """
+    length = scores.shape[-1]
+    # Only the band of pairs that are near enough: length x answer_length of them.
+    reach = min(answer_length, length)
+    starts = np.repeat(np.arange(length), reach)
+    widths = np.tile(np.arange(reach), length)
+    inside = starts + widths < length
+    starts, widths = starts[inside], widths[inside]
+    values = scores.reshape(len(scores), -1)[:, starts * length + starts + widths]
+    odds = values.astype(np.float64) - scores[:, :1, 0]
+    odds[:, starts == 0] = -np.inf
+    odds[values <= MASKED / 2] = -np.inf
+    if length_scores is not None:
+        odds += np.asarray(length_scores)[widths]
+    most = min(most, odds.shape[1])
+    best = np.argpartition(-odds, most - 1, axis=1)[:, :most]
+    found = []
+    for window, row, positions in zip(windows, odds, best, strict=True):
+        spans: dict[Span, float] = {}
+        for position in positions[np.isfinite(row[positions])]:
+            start = starts[position]
+            span = (int(window.starts[start]), int(window.ends[start + widths[position]]))
+            # Tokens of one character, as bytes are, can make the same span twice.
+            value = float(row[position])
+            if span[0] < span[1]:
+                spans[span] = max(value, spans.get(span, value))
+        found.append(spans)
+    return found
+
+
+def predict_answers(
+    predictor: Predictor,
+    generator: AnswerGenerator,
+    settings: Settings,
+    lengths: Sequence[float] | None = None,
+    progress: str = "",
+) -> dict[str, list[Candidate]]:
+    """Return the candidates of every question, best first.
+
+    Windows of one question are merged: a span found in several has its highest odds, and the
+    window that is surest of an answer decides.
+
+    Args:
+        predictor: of the inference model.
+        generator: of the examples, `labels=False`.
+        settings: `answer_length`, `length_prior`.
+        lengths: log-probabilities of answers of 1, 2, ... tokens; needed for a `length_prior`.
+        progress: title of the progress bar; empty: none.
+    """
+    length_scores = settings.length_prior * np.array(lengths) if settings.length_prior else None
+
+    def decode(positions: np.ndarray, outputs: dict[str, np.ndarray]) -> list[dict]:
+        windows = [generator.windows[position] for position in positions]
+        return decode_batch(outputs["scores"], windows, settings.answer_length, length_scores)
+
+    found = {example.id: {} for example in generator.examples}
+    for position, spans in predictor.decode(generator, decode, progress):
+        merged = found[generator.examples[generator.example_of[position]].id]
+        for span, odds in spans.items():
+            merged[span] = max(odds, merged.get(span, odds))
+    return {
+        name: [
+            Candidate(span, odds)
+            for span, odds in sorted(spans.items(), key=lambda item: (-item[1], item[0]))
+        ][:MOST_SPANS]
+        for name, spans in found.items()
+    }
+
+
+def rank_texts(
+    context: str, candidates: Sequence[Candidate], n_best: int
+) -> list[tuple[Candidate, str, float]]:
+    """Return the best candidates of distinct texts, with their texts and probabilities.
+
+    The probabilities are a softmax over all candidates and "no answer".
+
+    Args:
+        context: that the spans are of.
+        candidates: best first.
+        n_best: texts at the most.
+    """
+    odds = np.array([0.0, *(candidate.odds for candidate in candidates)])
+    weights = np.exp(odds - odds.max())
+    probabilities = weights[1:] / weights.sum()
+    ranked, texts = [], set()
+    for candidate, probability in zip(candidates, probabilities, strict=True):
+        text = context[slice(*candidate.span)]
+        if text not in texts:
+            texts.add(text)
+            ranked.append((candidate, text, float(probability)))
+    return ranked[:n_best]
+
+
+def prediction_records(
+    examples: Sequence[Example],
+    candidates: dict[str, list[Candidate]],
+    threshold: float,
+    n_best: int,
+) -> list[dict]:
+    """Return the records of the predictions file.
+
+    Args:
+        examples: any.
+        candidates: from `predict_answers`.
+        threshold: an answer whose score is lower is not given.
+        n_best: answers of each question.
+    """
+    records = []
+    for example in examples:
+        ranked = rank_texts(example.context, candidates[example.id], n_best)
+        given = ranked[:1] if ranked and ranked[0][0].score >= threshold else []
+        records.append(
+            {
+                "id": example.id,
+                "answer": list(given[0][0].span) if given else None,
+                "text": given[0][1] if given else "",
+                "score": round(ranked[0][0].score, 4) if ranked else 0.0,
+                "n_best": [
+                    {
+                        "answer": list(candidate.span),
+                        "text": text,
+                        "probability": round(probability, 4),
+                    }
+                    for candidate, text, probability in ranked
+                ],
+            }
+        )
+    return records

@@ -1,0 +1,91 @@
+"""Score what was predicted, and say it in words."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from common.callbacks import Evaluation
+from common.records import name_file
+from common.report import ErrorExample, ErrorItem
+from task.data import Example
+from task.decode import Candidate, prediction_records, rank_texts
+from task.metrics import best_threshold, choose_scorer, score
+from task.settings import Settings
+
+
+def evaluate(
+    examples: Sequence[Example],
+    candidates: dict[str, list[Candidate]],
+    path: Path,
+    settings: Settings,
+    threshold: float | None = None,
+    shown: int = 0,
+) -> Evaluation:
+    """Score the candidates that were predicted for the examples of a file.
+
+    Args:
+        examples: gold.
+        candidates: from `predict_answers`.
+        path: where the examples were read from.
+        settings: `metric`, `n_best`.
+        threshold: an answer that scores lower is not given; None: take the threshold that scores
+            best on these examples.
+        shown: examples to put into words.
+    """
+    if threshold is None:
+        best = {
+            example.id: (text, candidate.score)
+            for example in examples
+            for candidate, text, _ in rank_texts(example.context, candidates[example.id], 1)
+        }
+        threshold = best_threshold(examples, best, settings.metric)
+    records = prediction_records(examples, candidates, threshold, settings.n_best)
+    texts = {record["id"]: record["text"] for record in records}
+    return Evaluation(
+        scores={
+            **name_file(path),
+            "records": len(examples),
+            "threshold": threshold,
+            **score(examples, texts, settings.metric),
+        },
+        predictions=records,
+        shown=[describe(example, texts[example.id]) for example in examples[:shown]],
+    )
+
+
+def describe(example: Example, predicted: str) -> str:
+    """Return a question with its gold answers beside the predicted one."""
+    gold = " | ".join(dict.fromkeys(example.gold_texts)) or "(no answer)"
+    return f"{example.question}\n  gold:      {gold}\n  predicted: {predicted or '(no answer)'}\n"
+
+
+def find_errors(
+    examples: Sequence[Example], predictions: Sequence[dict], metric: str
+) -> list[ErrorExample]:
+    """Return every question whose answer is not exactly right, for the report.
+
+    Args:
+        examples: gold.
+        predictions: records of the predictions file.
+        metric: of the settings.
+    """
+    _, scorer = choose_scorer(metric, examples)
+    records = {record["id"]: record for record in predictions}
+    reports = []
+    for example in examples:
+        record = records[example.id]
+        text = example.context[slice(*record["answer"])] if record["answer"] else ""
+        exact, _ = scorer(example.gold_texts, text)
+        if exact:
+            continue
+        items = []
+        if example.gold_texts:
+            spans = [(*span, "") for span in dict.fromkeys(example.answers)]
+            label = example.question
+            if not spans:  # what the passage does not hold word for word
+                label = f"{example.question} {' | '.join(dict.fromkeys(example.gold_texts))}"
+            items.append(ErrorItem("missed", label, spans))
+        if record["answer"]:
+            span = (*record["answer"], "")
+            items.append(ErrorItem("invented", example.question, [span], record["score"]))
+        reports.append(ErrorExample(example.id, example.context, items))
+    return reports

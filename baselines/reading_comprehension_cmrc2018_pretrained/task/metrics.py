@@ -1,0 +1,225 @@
+"""Exact match and F1 as the scripts of SQuAD 1.1, SQuAD 2.0 and CMRC2018 define them."""
+
+import re
+import string
+from collections import Counter
+from collections.abc import Callable, Sequence
+from difflib import SequenceMatcher
+
+import numpy as np
+
+from task.data import Example
+
+# What CMRC2018 takes for punctuation; the other marks count as words.
+CMRC_PUNCTUATION = frozenset("-:_*^/\\~`+=，。：？！“”；’《》·、「」（）－～『』")
+# From a Latin stretch of text to words, as the Penn Treebank separates them: CMRC2018 has NLTK do
+# it. The order counts.
+TREEBANK_STEPS = tuple(
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        (r"(?<=\w{4})\.(?=\s)", " ."),  # a sentence ends; shorter words are abbreviations
+        (r"([«‘„])", r" \1 "),
+        (r'^"', " `` "),
+        (r"([ (\[{<])(\"|'')", r"\1 `` "),
+        (r"(?<!\w)'(?!(?:re|ve|ll|m|t|s|d|n)\b)(?=\w)", "' "),
+        (r"([^.])\.([\])}>\"' »]*)\s*$", r"\1 . \2 "),
+        (r",(\D)", r" , \1"),
+        (r",$", " , "),
+        (r"\.{2,}", r" \g<0> "),
+        (r"[;@#$%&?!\u2012-\u2015\[\](){}<>»]", r" \g<0> "),
+        (r"([^'])'(?= )", r"\1 '"),
+        (r"''|\"", " '' "),
+        (r"\s+", " "),
+        (r"(?<=[^' ])('(?:s|m|d|ll|re|ve|)|n't)(?= |$)", r" \1"),
+        (r"\b(can)(not)\b", r"\1 \2"),
+        (r"\b(gim|lem)(me)\b", r"\1 \2"),
+        (r"\b(gon)(na)\b|\b(got)(ta)\b", r"\1\3 \2\4"),
+        (r"\b(d)('ye)\b|\b(more)('n)\b", r"\1\3 \2\4"),
+        (r"\b(wan)(na)(?= )", r"\1 \2"),
+        (r"(?<= )('t)(is|was)\b", r"\1 \2"),
+    )
+)
+
+Scorer = Callable[[Sequence[str], str], tuple[float, float]]
+
+
+def normalise(text: str) -> str:
+    """Return a text as SQuAD compares it: lower case, no punctuation, no articles."""
+    text = "".join(character for character in text.lower() if character not in string.punctuation)
+    return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
+
+
+def score_squad1(golds: Sequence[str], text: str) -> tuple[float, float]:
+    """Return exact match and F1 of an answer as SQuAD 1.1 defines them: the best of all golds."""
+    predicted = normalise(text)
+    exact = f1 = 0.0
+    for gold in map(normalise, golds):
+        shared = sum((Counter(gold.split()) & Counter(predicted.split())).values())
+        exact = max(exact, float(gold == predicted))
+        if shared:
+            f1 = max(f1, 2 * shared / (len(gold.split()) + len(predicted.split())))
+    return exact, f1
+
+
+def score_squad2(golds: Sequence[str], text: str) -> tuple[float, float]:
+    """Return exact match and F1 of an answer as SQuAD 2.0 defines them.
+
+    A question without answers has the gold "", and nothing is like "" but what normalises to it.
+    """
+    golds = [gold for gold in golds if normalise(gold)] or [""]
+    if normalise(text) and golds != [""]:
+        return score_squad1(golds, text)
+    agree = float(not normalise(text) and golds == [""])
+    return agree, agree
+
+
+def score_cmrc(golds: Sequence[str], text: str) -> tuple[float, float]:
+    """Return exact match and F1 of an answer as CMRC2018 defines them.
+
+    F1 is that of the longest common run of segments: Chinese characters, and words of other
+    scripts. A question without answers, which CMRC2018 lacks, wants "".
+    """
+    if not golds:
+        return float(not text), float(not text)
+    predicted = segment(text)
+    exact = max(float(without_punctuation(gold) == without_punctuation(text)) for gold in golds)
+    f1 = 0.0
+    for gold in map(segment, golds):
+        matcher = SequenceMatcher(None, gold, predicted, autojunk=False)
+        common = matcher.find_longest_match(0, len(gold), 0, len(predicted)).size
+        if common:
+            f1 = max(f1, 2 * common / (len(gold) + len(predicted)))
+    return exact, f1
+
+
+def without_punctuation(text: str) -> str:
+    """Return a text as CMRC2018 compares it: lower case, without its punctuation."""
+    return "".join(c for c in text.lower().strip() if c not in CMRC_PUNCTUATION)
+
+
+def segment(text: str) -> list[str]:
+    """Return the Chinese characters of a text, and the words between them."""
+    segments = []
+    for part in re.split(r"([\u4e00-\u9fa5])", without_punctuation(text)):
+        if re.fullmatch(r"[\u4e00-\u9fa5]", part):
+            segments.append(part)
+        else:
+            segments += split_words(part)
+    return segments
+
+
+def split_words(text: str) -> list[str]:
+    """Return the words of a lower-cased text without hyphens and colons, clitics by themselves."""
+    for pattern, replacement in TREEBANK_STEPS:
+        text = pattern.sub(replacement, text)
+    return text.split()
+
+
+def choose_scorer(metric: str, examples: Sequence[Example]) -> tuple[str, Scorer]:
+    """Return the name and the function of the score that fits a file.
+
+    SQuAD 2.0 and 1.1 differ for golds such as "the", of which nothing is left to compare: a file
+    with unanswerable questions is scored by the former, any other by the latter.
+
+    Args:
+        metric: of the settings.
+        examples: all questions of the file.
+    """
+    if metric == "cmrc2018":
+        return "CMRC2018", score_cmrc
+    if all(example.gold_texts for example in examples):
+        return "SQuAD 1.1", score_squad1
+    return "SQuAD 2.0", score_squad2
+
+
+def score_records(examples: Sequence[Example], texts: dict[str, str], metric: str) -> np.ndarray:
+    """Return exact match and F1 of each question `[questions, 2]`, from 0 to 1.
+
+    Args:
+        examples: gold.
+        texts: id -> answer; "": none; an absent question has no answer.
+        metric: of the settings.
+    """
+    _, scorer = choose_scorer(metric, examples)
+    return np.array([scorer(gold.gold_texts, texts.get(gold.id, "")) for gold in examples])
+
+
+def score(examples: Sequence[Example], texts: dict[str, str], metric: str) -> dict:
+    """Return the mean exact match and F1, and the same for each kind of question.
+
+    Args:
+        examples: gold.
+        texts: id -> answer; "": none.
+        metric: of the settings.
+    """
+    records = score_records(examples, texts, metric)
+    kinds: dict[str, list[int]] = {}
+    for row, example in enumerate(examples):
+        kinds.setdefault(question_kind(example), []).append(row)
+    return {
+        "metric": metric,
+        "definition": choose_scorer(metric, examples)[0],
+        **means(records),
+        "answered": sum(bool(texts.get(example.id)) for example in examples),
+        "unanswerable": sum(not example.gold_texts for example in examples),
+        "per_answer": {kind: means(records[kinds[kind]]) for kind in ANSWER_KINDS if kind in kinds},
+    }
+
+
+# Kinds of questions, by the length of the shortest gold answer in characters.
+ANSWER_KINDS = ("none", "1 to 5 characters", "6 to 15 characters", "16 to 40 characters", "longer")
+
+
+def question_kind(example: Example) -> str:
+    """Return the class of a question: no answer, or how long the shortest one is."""
+    if not example.gold_texts:
+        return ANSWER_KINDS[0]
+    length = min(map(len, example.gold_texts))
+    return ANSWER_KINDS[1 + sum(length > longest for longest in (5, 15, 40))]
+
+
+def means(records: np.ndarray) -> dict[str, float | int]:
+    """Return the means of exact match and F1 `[questions, 2]`, and the number of questions."""
+    exact, f1 = records.mean(axis=0)
+    return {"exact_match": float(exact), "f1": float(f1), "gold": len(records)}
+
+
+def best_threshold(
+    examples: Sequence[Example], answers: dict[str, tuple[str, float]], metric: str
+) -> float:
+    """Return the threshold with the best F1 when answers that score at least as much are given.
+
+    0, which gives every answer, where no question is unanswerable. Of several that are equally
+    good the one nearest to 0.5 is taken.
+
+    Args:
+        examples: gold.
+        answers: id -> the best answer and its score from 0 to 1; absent where there is none.
+        metric: of the settings.
+    """
+    _, scorer = choose_scorer(metric, examples)
+    if all(example.gold_texts for example in examples):
+        return 0.0
+    scores, gains, base = [], [], 0.0
+    for example in examples:
+        nothing = scorer(example.gold_texts, "")[1]
+        base += nothing
+        if example.id in answers:
+            text, value = answers[example.id]
+            scores.append(value)
+            gains.append(scorer(example.gold_texts, text)[1] - nothing)
+    if not scores:
+        return 0.5
+    order = np.argsort(scores)[::-1]
+    values, total = np.array(scores)[order], base + np.cumsum(np.array(gains)[order])
+    # Equal scores stand or fall together: only the last of each group is a place to cut.
+    cuts = np.flatnonzero(np.append(values[1:] < values[:-1], True))
+    lower = np.append(values, 0.0)[cuts + 1]
+    thresholds = np.append(lower + (values[cuts] - lower) / 2, (1.0 + values[0]) / 2)
+    # Halfway between neighbouring floats may round down to the lower one, which must be left out.
+    thresholds[:-1] = np.where(thresholds[:-1] > lower, thresholds[:-1], values[cuts])
+    if values[0] == 1.0:
+        thresholds[-1] = np.nextafter(1.0, 2.0)
+    reached = np.append(total[cuts], base)
+    equally_good = thresholds[reached >= reached.max() - 1e-9]
+    return float(equally_good[np.argmin(np.abs(equally_good - 0.5))])

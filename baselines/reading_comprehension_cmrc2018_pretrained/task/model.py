@@ -1,0 +1,125 @@
+"""A pointer over question and passage: every pair of passage tokens is an answer, (0, 0) is none.
+
+The score of a span (i, j) is q_i k_j + a(i) + b(j): the two last terms alone are the usual
+classifier of starts and ends, the first lets a start know its end. One softmax over all pairs of a
+window normalises them together. Source of the pointer: Su 2022, https://kexue.fm/archives/8877.
+"""
+
+import keras
+from keras import ops
+
+from common.layers import MASKED, EfficientGlobalPointer, GlobalPointer
+from common.regularization import Scores
+from common.training import TrainingModel
+from task.settings import Settings
+
+
+@keras.saving.register_keras_serializable("task")
+class AnswerPairs(keras.layers.Layer):
+    """Leave the pairs that can be an answer: both tokens of the passage, or both the first one."""
+
+    def call(self, scores, context_mask):
+        """Mask scores.
+
+        Args:
+            scores: `[batch, 1, length, length]` of a pointer over spans.
+            context_mask: `[batch, length]`, 1 for tokens of the passage.
+
+        Returns:
+            `[batch, length, length]`; impossible pairs are `MASKED`.
+        """
+        context = ops.cast(context_mask, "bool")
+        first = ops.arange(ops.shape(scores)[-1]) == 0
+        answer = ops.logical_and(context[:, :, None], context[:, None, :])
+        null = ops.logical_and(first[:, None], first[None, :])
+        return ops.where(ops.logical_or(answer, null), scores[:, 0], MASKED)
+
+    def compute_output_shape(self, scores_shape, context_mask_shape=None):
+        return (scores_shape[0], *scores_shape[2:])
+
+    def compute_output_spec(self, scores, context_mask):
+        return keras.KerasTensor(self.compute_output_shape(scores.shape), dtype="float32")
+
+
+@keras.saving.register_keras_serializable("task")
+class MarginalSpanLoss(keras.layers.Layer):
+    """-log of the probability of all gold pairs together; its output is the loss `[batch]`.
+
+    The softmax runs over start * length + end. With one gold pair this is the cross-entropy, with
+    several the model may choose which of them it prefers.
+    Source: Clark and Gardner 2018, https://arxiv.org/abs/1710.10723.
+
+    Args:
+        smoothing: share of the loss that is the mean of -log p over all possible pairs.
+            Source: Szegedy et al. 2016, https://arxiv.org/abs/1512.00567.
+    """
+
+    def __init__(self, smoothing: float = 0.0, **kwargs):
+        super().__init__(**kwargs)
+        self.smoothing = smoothing
+
+    def call(self, scores, answers):
+        """Return the loss of each window.
+
+        Args:
+            scores: `[batch, length, length]`, impossible pairs far below all others.
+            answers: `[batch, pairs, 2]` integers (first token, last token), each pair once; -1
+                fills the unused ones. One pair at least is used.
+        """
+        scores = ops.cast(scores, "float32")
+        length = ops.shape(scores)[-1]
+        scores = ops.reshape(scores, (-1, length * length))
+        possible = ops.cast(scores > MASKED / 2, "float32")
+        # What is common to all scores would only cost digits.
+        scores -= ops.stop_gradient(ops.max(scores, axis=1, keepdims=True))
+        used = answers[..., 0] >= 0
+        index = ops.where(used, answers[..., 0] * length + answers[..., 1], 0)
+        gold = ops.where(used, ops.take_along_axis(scores, index, axis=1), MASKED)
+        total = ops.logsumexp(scores, axis=1)
+        loss = total - ops.logsumexp(gold, axis=1)
+        if self.smoothing:
+            mean = ops.sum(scores * possible, axis=1) / ops.sum(possible, axis=1)
+            loss = (1 - self.smoothing) * loss + self.smoothing * (total - mean)
+        return loss
+
+    def compute_output_shape(self, scores_shape, answers_shape=None):
+        return (scores_shape[0],)
+
+    def compute_output_spec(self, scores, answers):
+        return keras.KerasTensor((scores.shape[0],), dtype="float32")
+
+    def get_config(self):
+        return {**super().get_config(), "smoothing": self.smoothing}
+
+
+def build_models(encoder: keras.Model, settings: Settings) -> tuple[TrainingModel, keras.Model]:
+    """Return the training model (output: the loss) and the inference model (output: scores).
+
+    Both share every layer: training the first trains the second.
+
+    Args:
+        encoder: token ids -> hidden states `[batch, length, width]`.
+        settings: `pointer`, `pointer_size`, `label_smoothing`.
+    """
+    pointer = {"efficient": EfficientGlobalPointer, "plain": GlobalPointer}[settings.pointer]
+    inputs = {
+        tensor.name: keras.Input((None,), dtype="int32", name=tensor.name)
+        for tensor in encoder.inputs
+    }
+    context_mask = keras.Input((None,), dtype="int32", name="context_mask")
+    hidden = encoder(inputs)
+    hidden = hidden["sequence_output"] if isinstance(hidden, dict) else hidden
+    scores = pointer(1, settings.pointer_size, name="pointer")(hidden, inputs["padding_mask"])
+    scores = AnswerPairs(name="answer_pairs")(scores, context_mask)
+    inputs["context_mask"] = context_mask
+    inference = keras.Model(inputs, {"scores": scores}, name="inference")
+
+    answers = keras.Input((None, 2), dtype="int32", name="answers")
+    loss = MarginalSpanLoss(settings.label_smoothing, name="span_loss")(scores, answers)
+    training = TrainingModel({**inputs, "answers": answers}, {"span_loss": loss}, name="training")
+    return training, inference
+
+
+def compared_scores(inference: keras.Model) -> list[Scores]:
+    """Return what two passes with other dropout are compared by."""
+    return [Scores(inference.output["scores"], "softmax_of_all")]

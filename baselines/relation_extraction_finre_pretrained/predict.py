@@ -1,0 +1,37 @@
+"""Write the triples that one run, or several together, find in a file: the submission.
+
+python predict.py RUN [RUN ...] FILE OUT        several runs: their scores are averaged
+"""
+
+import argparse
+from pathlib import Path
+
+from common.errors import command
+from common.files import check_destination, write_json_lines
+from common.run_folder import tuned_threshold
+from task.data import read_examples
+from task.decode import above, prediction_records
+from task.loading import load_runs
+
+
+@command
+def main() -> None:
+    """Read, predict, write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="folder of a run, or name in runs/")
+    parser.add_argument("file", type=Path, help="JSON Lines file; triples are not needed")
+    parser.add_argument("out", type=Path, help="file to write, JSON Lines")
+    arguments = parser.parse_args()
+
+    check_destination(arguments.out)
+    examples = read_examples(arguments.file, require_triples=False)
+    model = load_runs(arguments.runs)
+    candidates = model.predict(examples, "predict")
+    records = prediction_records(examples, above(candidates, tuned_threshold(model.folders)))
+    write_json_lines(arguments.out, records)
+    triples = sum(len(record["triples"]) for record in records)
+    print(f"{arguments.out}: {len(records)} records, {triples} triples")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Relation extraction: who stands in which relation to whom, as spans of a text."""

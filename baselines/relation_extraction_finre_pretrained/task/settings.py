@@ -1,0 +1,19 @@
+"""The settings of relation extraction."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from common.settings import WindowSettings
+
+
+class Settings(WindowSettings):
+    """The common settings and those of windows and pointers."""
+
+    pointer: Literal["efficient", "plain"] = Field(
+        "efficient", description="efficient: few weights a head; plain: its own query and key"
+    )
+    pointer_size: int = Field(64, ge=2, multiple_of=2, description="query and key of a pointer")
+    entity_heads: Literal["shared", "per_predicate"] = Field(
+        "shared", description="per_predicate where records are annotated for some predicates only"
+    )

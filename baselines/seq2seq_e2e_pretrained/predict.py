@@ -1,0 +1,43 @@
+"""Write the texts that one run, or several together, make of a file: the submission.
+
+python predict.py RUN [RUN ...] FILE OUT [--beams 8 ...]        several runs: an ensemble
+
+OUT.jsonl holds records with id, prediction and score; OUT.txt one prediction a line.
+"""
+
+import argparse
+from pathlib import Path
+
+from common.errors import command
+from common.files import check_destination, write_json_lines, write_text
+from task.data import read_examples
+from task.decode import prediction_records
+from task.loading import load_runs
+from task.settings import add_generation_flags, generation_changes
+
+
+@command
+def main() -> None:
+    """Read, generate, write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="folder of a run, or name in runs/")
+    parser.add_argument("file", type=Path, help="JSON Lines file; targets are not needed")
+    parser.add_argument("out", type=Path, help="file to write, .jsonl or .txt")
+    add_generation_flags(parser)
+    arguments = parser.parse_args()
+
+    check_destination(arguments.out)
+    examples = read_examples(arguments.file, require_targets=False)
+    model = load_runs(arguments.runs, changes=generation_changes(arguments))
+    records = prediction_records(examples, model.predict(examples))
+    if arguments.out.suffix == ".txt":
+        # A line is a record: a line break within a text would be two.
+        lines = [" ".join(record["prediction"].split()) for record in records]
+        write_text(arguments.out, "".join(f"{line}\n" for line in lines))
+    else:
+        write_json_lines(arguments.out, records)
+    print(f"{arguments.out}: {len(records)} texts")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,255 @@
+"""Read and check examples; lay out sources and targets in blocks of static shape."""
+
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from tokenizers import Tokenizer
+from tqdm import tqdm
+
+from common.errors import InputError
+from common.generator import Batch, Generator, pad
+from common.records import read_field, read_id, read_records
+from task.settings import Settings
+from task.tokens import TargetTokens
+
+NO_TOKEN = -1  # where a target has ended there is nothing to predict
+
+
+@dataclass(frozen=True)
+class Example:
+    """One record of a file; its targets are equally good."""
+
+    id: str
+    source: str
+    targets: tuple[str, ...]
+    line: int
+
+
+def read_examples(path: str | Path, require_targets: bool = True) -> list[Example]:
+    """Read a JSON Lines file and check every field.
+
+    Args:
+        path: records `{"id", "source", "targets"}`.
+        require_targets: False for files to predict, whose targets nobody knows.
+
+    Raises:
+        InputError: names file, line and what is wrong with the record.
+    """
+    return read_records(path, lambda record, line: read_example(record, line, require_targets))
+
+
+def read_example(record: dict, line: int, require_targets: bool) -> Example:
+    """Check one record."""
+    source, targets = read_field(record, "source", str), []
+    if not source.strip():
+        raise InputError('"source" is empty: write the text to start from, or drop the record.')
+    if require_targets or "targets" in record:
+        targets = read_field(record, "targets", list)
+        for target in targets:
+            if not isinstance(target, str):
+                raise InputError(f'"targets" must be a list of strings, but holds {target!r}.')
+            if not target.strip():
+                raise InputError('"targets" holds an empty text: drop it, or drop the record.')
+        if not targets and require_targets:
+            raise InputError('"targets" is empty: give at least one text, or drop the record.')
+    return Example(read_id(record), source, tuple(dict.fromkeys(targets)), line)
+
+
+def all_texts(examples: Sequence[Example]) -> list[str]:
+    """Return sources and targets: what a tokenizer learns from."""
+    return [text for example in examples for text in (example.source, *example.targets)]
+
+
+def encode_sources(
+    tokenizer: Tokenizer, texts: Sequence[str], max_length: int, progress: str = ""
+) -> list[np.ndarray]:
+    """Return the tokens of each source with those around it; long ones lose their end.
+
+    Args:
+        tokenizer: of the encoder.
+        texts: sources.
+        max_length: the most tokens.
+        progress: title of the progress bar; empty: none.
+    """
+    frame = tokenizer.encode("").ids
+    before, after = frame[: len(frame) // 2], frame[len(frame) // 2 :]
+    room = max_length - len(frame)
+    return [
+        np.array([*before, *ids[:room], *after], np.int32)
+        for ids in encode(tokenizer, texts, progress)
+    ]
+
+
+def encode_targets(
+    tokenizer: Tokenizer,
+    texts: Sequence[str],
+    tokens: TargetTokens,
+    target_length: int,
+    progress: str = "",
+) -> list[np.ndarray]:
+    """Return the tokens of each target with its end; what is too long is cut and has none.
+
+    Args:
+        tokenizer: of the encoder.
+        texts: targets.
+        tokens: the one that ends a target.
+        target_length: the most tokens.
+        progress: title of the progress bar; empty: none.
+    """
+    return [
+        np.array([*ids, tokens.end][:target_length], np.int32)
+        for ids in encode(tokenizer, texts, progress)
+    ]
+
+
+def encode(tokenizer: Tokenizer, texts: Sequence[str], progress: str = "") -> Iterator[list[int]]:
+    """Yield the tokens of each text, none around it and none cut off."""
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    chunks = range(0, len(texts), 1024)
+    for chunk in tqdm(chunks, desc=progress, disable=None if progress else True, leave=False):
+        batch = list(texts[chunk : chunk + 1024])
+        for encoding in tokenizer.encode_batch(batch, add_special_tokens=False):
+            yield encoding.ids
+
+
+class SourceGenerator(Generator):
+    """Batches of sources, whose targets are to be written.
+
+    Args:
+        examples: from `read_examples`.
+        tokenizer: of the encoder.
+        encoder_inputs: names of the inputs of the encoder.
+        settings: `max_length`, `target_length`, `buckets`, `seed`.
+        **kwargs: as in `Generator`.
+    """
+
+    def __init__(
+        self,
+        examples: Sequence[Example],
+        tokenizer: Tokenizer,
+        encoder_inputs: Sequence[str],
+        settings: Settings,
+        **kwargs,
+    ):
+        self.examples = list(examples)
+        self.encoder_inputs = list(encoder_inputs)
+        self.target_length = settings.target_length
+        self.draw_seed = settings.seed
+        sources = [example.source for example in self.examples]
+        self.sources = encode_sources(tokenizer, sources, settings.max_length, "encode")
+        super().__init__([len(ids) for ids in self.sources], buckets=settings.buckets, **kwargs)
+
+    def make_batch(self, examples: np.ndarray, length: int) -> Batch:
+        batch = source_block([self.sources[index] for index in examples], length)
+        draws = [self.draw_numbers(self.examples[index].id) for index in examples]
+        return {
+            **{name: batch[name] for name in self.encoder_inputs},
+            "draws": np.stack(draws),
+        }
+
+    def draw_numbers(self, identity: str) -> np.ndarray:
+        """Return the random numbers `[target_length]` in [0, 1) that sampling takes for a record.
+
+        They are its own: what it gets depends on no other record.
+        """
+        random = np.random.default_rng([self.draw_seed, zlib.crc32(identity.encode())])
+        return random.random(self.target_length, np.float32)
+
+
+class PairGenerator(Generator):
+    """Batches of sources with a target each: every target of a record is an example.
+
+    Source and target are padded apart, so that the head, which scores the whole vocabulary, reads
+    the block of targets alone. Buckets are chosen by the tokens of both.
+
+    Args:
+        examples: from `read_examples`.
+        tokenizer: of the encoder.
+        encoder_inputs: names of the inputs of the encoder.
+        tokens: those that begin and end a target.
+        settings: `max_length`, `target_length`, `buckets`.
+        **kwargs: as in `Generator`.
+    """
+
+    def __init__(
+        self,
+        examples: Sequence[Example],
+        tokenizer: Tokenizer,
+        encoder_inputs: Sequence[str],
+        tokens: TargetTokens,
+        settings: Settings,
+        **kwargs,
+    ):
+        self.encoder_inputs = list(encoder_inputs)
+        self.begin = tokens.begin
+        sources = [example.source for example in examples]
+        targets = [target for example in examples for target in example.targets]
+        self.sources = encode_sources(tokenizer, sources, settings.max_length, "encode sources")
+        self.targets = encode_targets(
+            tokenizer, targets, tokens, settings.target_length, "encode targets"
+        )
+        self.source_of = np.repeat(
+            np.arange(len(self.sources)), [len(example.targets) for example in examples]
+        )
+        source_lengths = np.array([len(self.sources[index]) for index in self.source_of])
+        target_lengths = np.array([len(target) for target in self.targets])
+        super().__init__(source_lengths + target_lengths, buckets=settings.buckets, **kwargs)
+        # A length that is no boundary has a shape of its own: see `block_lengths`.
+        apart = ~np.isin(self.boundaries + 1, self.boundaries)
+        self.boundaries = self.boundaries[apart]
+        self.bucket_of = np.searchsorted(self.boundaries, self.lengths)
+        longest = np.array(
+            [
+                [
+                    lengths[self.bucket_of == bucket].max()
+                    for lengths in (source_lengths, target_lengths)
+                ]
+                for bucket in range(len(self.boundaries))
+            ]
+        )
+        # What a bucket leaves over joins the next one, which must have room for it.
+        self.shapes = np.maximum.accumulate(longest)
+
+    def block_lengths(self, length: int) -> tuple[int, int]:
+        """Return the padded lengths of sources and targets in the bucket of a boundary."""
+        bucket = np.searchsorted(self.boundaries, length, side="right") - 1
+        beyond = length - self.boundaries[bucket]
+        source, target = self.shapes[bucket] + beyond
+        return int(source), int(target)
+
+    def make_batch(self, examples: np.ndarray, length: int) -> Batch:
+        source_length, target_length = self.block_lengths(length)
+        sources = [self.sources[index] for index in self.source_of[examples]]
+        batch = source_block(sources, source_length)
+        targets = [self.targets[index] for index in examples]
+        labels = pad(targets, target_length, NO_TOKEN)
+        before = np.full((len(targets), 1), self.begin, np.int32)
+        return {
+            **{name: batch[name] for name in self.encoder_inputs},
+            "target_ids": np.concatenate([before, np.maximum(labels[:, :-1], 0)], axis=1),
+            "target_labels": labels,
+        }
+
+    def batches(self, epoch: int | None, skip: int = 0) -> Iterator[Batch]:
+        """Yield the batches of an epoch, without the first `skip`.
+
+        Each has `loss_weight` `[batch_size]`: 1 / target tokens of the whole batch, so that the
+        weighted sum of the examples' losses is the mean over tokens; 0 for those that fill up.
+        """
+        for batch in super().batches(epoch, skip):
+            real = batch["loss_weight"] > 0
+            tokens = np.sum(batch["target_labels"][real] != NO_TOKEN)
+            yield {**batch, "loss_weight": (real / tokens).astype(np.float32)}
+
+
+def source_block(sources: Sequence[np.ndarray], length: int) -> Batch:
+    """Return the arrays `[examples, length]` that encoders read, by name."""
+    return {
+        "token_ids": pad(sources, length),
+        "segment_ids": np.zeros((len(sources), length), np.int32),
+        "padding_mask": pad([np.ones(len(ids), np.int32) for ids in sources], length),
+    }

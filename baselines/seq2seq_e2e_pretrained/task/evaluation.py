@@ -1,0 +1,71 @@
+"""Score what was written, and say it in words."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from common.callbacks import Evaluation
+from common.records import name_file
+from common.report import ErrorExample, ErrorItem
+from task.data import Example
+from task.decode import prediction_records
+from task.metrics import score, score_records
+from task.settings import Settings
+
+
+def evaluate(
+    examples: Sequence[Example],
+    predictions: dict[str, tuple[str, float]],
+    path: Path,
+    settings: Settings,
+    shown: int = 0,
+) -> Evaluation:
+    """Score the texts that were written for the examples of a file.
+
+    Args:
+        examples: gold.
+        predictions: from `predict_texts`.
+        path: where the examples were read from.
+        settings: `bleu_tokenizer`, `lowercase_scores`.
+        shown: examples to put into words.
+    """
+    texts = {name: text for name, (text, _) in predictions.items()}
+    records = score_records(examples, texts, settings)
+    return Evaluation(
+        scores={
+            **name_file(path),
+            "records": len(examples),
+            **score(examples, texts, records, settings),
+        },
+        predictions=prediction_records(examples, predictions, records),
+        shown=[describe(example, texts[example.id]) for example in examples[:shown]],
+    )
+
+
+def describe(example: Example, predicted: str, most: int = 3) -> str:
+    """Return a source with its targets, `most` of them, beside the prediction."""
+    lines = [example.source]
+    lines += [f"  gold:      {target}" for target in example.targets[:most]]
+    return "\n".join([*lines, f"  predicted: {predicted}\n"])
+
+
+def find_errors(examples: Sequence[Example], predictions: Sequence[dict]) -> list[ErrorExample]:
+    """Return every example whose prediction is none of its targets, the least similar first.
+
+    Args:
+        examples: gold.
+        predictions: records of the predictions file.
+    """
+    records = {record["id"]: record for record in predictions}
+    wrong = [example for example in examples if not records[example.id]["exact_match"]]
+    wrong.sort(key=lambda example: records[example.id]["rouge_l"])
+    return [
+        ErrorExample(
+            example.id,
+            example.source,
+            [
+                ErrorItem("invented", records[example.id]["prediction"] or "(nothing)"),
+                *(ErrorItem("missed", target) for target in example.targets),
+            ],
+        )
+        for example in wrong
+    ]

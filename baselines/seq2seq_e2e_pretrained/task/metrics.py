@@ -1,0 +1,134 @@
+"""BLEU, chrF, ROUGE-L and exact match, against all targets of a record at once.
+
+BLEU and chrF are sacrebleu's, from 0 to 100, the numbers that its command line prints. ROUGE-L and
+exact match are means over records, from 0 to 1.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from rouge_score.rouge_scorer import RougeScorer
+from sacrebleu.metrics import BLEU, CHRF
+
+from task.data import Example
+from task.settings import Settings
+
+ORDERS = 4  # n-grams that BLEU counts
+NO_CLIPPING = 1e-300  # the logarithm of an impossible precision, so low that the score is 0
+
+
+@dataclass(frozen=True)
+class RecordScore:
+    """What the scores of a file are computed from.
+
+    `statistics` are BLEU's: length of the prediction, length of the nearest target, and matches
+    and totals of 1-grams to 4-grams. Their sums over records give the BLEU of these records.
+    """
+
+    exact_match: int
+    rouge_l: float
+    statistics: tuple[int, ...]
+
+
+class WordsAndIdeographs:
+    """Tokens of ROUGE: runs of letters and digits, and each ideograph by itself."""
+
+    PATTERN = re.compile(
+        r"(?=\w)[\u2e80-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]|[^\W\u2e80-\u9fff_]+"
+    )
+
+    def tokenize(self, text: str) -> list[str]:
+        return self.PATTERN.findall(text.lower())
+
+
+def score_records(
+    examples: Sequence[Example], predictions: dict[str, str], settings: Settings
+) -> list[RecordScore]:
+    """Score each record.
+
+    ROUGE-L is the F1 of the longest common subsequence with the most similar target. A prediction
+    matches exactly if it is one of the targets, white space aside.
+
+    Args:
+        examples: gold.
+        predictions: record id -> text.
+        settings: `bleu_tokenizer`, `lowercase_scores`.
+    """
+    bleu = BLEU(tokenize=settings.bleu_tokenizer, lowercase=settings.lowercase_scores)
+    rouge = RougeScorer(["rougeL"], tokenizer=WordsAndIdeographs())
+    scores = []
+    for example in examples:
+        text = predictions[example.id]
+        counts = bleu.corpus_score([text], [[target] for target in example.targets])
+        matches = normal_form(text, settings) in {
+            normal_form(target, settings) for target in example.targets
+        }
+        similar = max(rouge.score(target, text)["rougeL"].fmeasure for target in example.targets)
+        scores.append(
+            RecordScore(
+                int(matches),
+                round(similar, 6),
+                (counts.sys_len, counts.ref_len, *counts.counts, *counts.totals),
+            )
+        )
+    return scores
+
+
+def normal_form(text: str, settings: Settings) -> str:
+    """Return a text with single spaces, and without case where case does not count."""
+    text = " ".join(text.split())
+    return text.lower() if settings.lowercase_scores else text
+
+
+def score(
+    examples: Sequence[Example],
+    predictions: dict[str, str],
+    records: Sequence[RecordScore],
+    settings: Settings,
+) -> dict[str, float]:
+    """Return the scores of a file.
+
+    Args:
+        examples: gold.
+        predictions: record id -> text.
+        records: from `score_records`.
+        settings: `lowercase_scores`.
+    """
+    most = max(len(example.targets) for example in examples)
+    streams = [
+        [example.targets[n] if n < len(example.targets) else None for example in examples]
+        for n in range(most)
+    ]
+    chrf = CHRF(lowercase=settings.lowercase_scores)
+    texts = [predictions[example.id] for example in examples]
+    statistics = np.array([record.statistics for record in records])
+    return {
+        "bleu": float(bleu_score(*statistics.T)),
+        "chrf": chrf.corpus_score(texts, streams).score,
+        "rouge_l": float(np.mean([record.rouge_l for record in records])),
+        "exact_match": float(np.mean([record.exact_match for record in records])),
+    }
+
+
+def bleu_score(*statistics: np.ndarray, axis: int = -1) -> np.ndarray:
+    """Return the BLEU of the sums over `axis`, as sacrebleu computes it, many at a time.
+
+    bp (p1 p2 p3 p4)^(1/4); the k-th precision without a match counts as 1 / (2^k total).
+    Source: Papineni et al. 2002, https://aclanthology.org/P02-1040; smoothing as in mteval-v13a.
+
+    Args:
+        *statistics: the ten columns of `RecordScore.statistics`, records along `axis`.
+        axis: of the records.
+    """
+    sums = [np.asarray(column).sum(axis).astype(float) for column in statistics]
+    length, target_length = sums[:2]
+    correct, total = np.stack(sums[2 : 2 + ORDERS]), np.stack(sums[2 + ORDERS :])
+    missing = np.cumsum(correct == 0, axis=0)
+    smoothed = np.where(correct == 0, 0.5**missing, correct)
+    precisions = np.where(total == 0, NO_CLIPPING, smoothed / np.maximum(total, 1))
+    ratio = target_length / np.maximum(length, 1)
+    brevity = np.where(length > 0, np.exp(np.minimum(1 - ratio, 0)), 0.0)
+    found = correct.any(axis=0) & (total > 0).all(axis=0)
+    return 100 * np.where(found, brevity * np.exp(np.log(precisions).mean(axis=0)), 0.0)

@@ -1,0 +1,238 @@
+"""Two models that write: a prefix language model, and an encoder with a decoder.
+
+`unilm`: source and target are one sequence, which the layers of a BERT read under a mask: source
+tokens see each other, a target token sees the source and the target up to itself. All weights,
+the head's embedding too, are those of the encoder. Source: Dong et al. 2019,
+https://arxiv.org/abs/1905.03197.
+
+`encoder_decoder`: any encoder, and a Transformer decoder that starts from nothing. Source: Vaswani
+et al. 2017, https://arxiv.org/abs/1706.03762.
+"""
+
+import keras
+import keras_hub
+import numpy as np
+from keras import ops
+from tokenizers import Tokenizer
+
+from common.encoder import BertEncoder, load_encoder
+from common.errors import InputError
+from common.fused_layers import exact_gelu_function
+from common.language_model import INITIAL_DEVIATION, TokenLoss, head_layers, prefix_mask
+from common.regularization import Scores
+from common.training import TrainingModel
+from task.settings import Settings
+
+HEAD_SIZE = 64  # of the attention of the decoder, as in BERT
+
+
+def load_backbone(settings: Settings, tokenizer: Tokenizer, kept: np.ndarray | None) -> keras.Model:
+    """Return the encoder, with room for the target where the encoder writes it.
+
+    Args:
+        settings: `encoder`, `model`, `max_length`, `target_length`, `tiny_*`.
+        tokenizer: of the encoder.
+        kept: rows of the token embedding to keep, from `keep_used_tokens`; None: all.
+
+    Raises:
+        InputError: the encoder can't write, or reads too few tokens.
+    """
+    if settings.model != "unilm":
+        return keep_rows(load_encoder(settings, tokenizer), kept)
+    both = settings.max_length + settings.target_length
+    if settings.encoder == "tiny":
+        encoder = load_encoder(settings.model_copy(update={"max_length": both}), tokenizer)
+        begin_with_waves(encoder.position_embedding.position_embeddings)
+        return encoder
+    encoder = load_encoder(settings, tokenizer)
+    if not isinstance(encoder, BertEncoder):
+        raise InputError(
+            f'model = "unilm" needs a BERT, and {settings.encoder} is a {type(encoder).__name__}: '
+            'set model = "encoder_decoder", or choose a BERT.'
+        )
+    if both > encoder.max_sequence_length:
+        raise InputError(
+            f"max_length + target_length = {both}, but {settings.encoder} has "
+            f"{encoder.max_sequence_length} positions for source and target together: lower one."
+        )
+    return keep_rows(encoder, kept)
+
+
+def begin_with_waves(positions: keras.Variable) -> None:
+    """Let the position embedding `[length, width]` of a new encoder begin as sinusoids.
+
+    Vectors of neighbours are alike then, so "the token after this one", which copying needs, is
+    learned for all positions at once. Source: Vaswani et al. 2017, section 3.5.
+    """
+    length, width = positions.shape
+    angles = np.arange(length)[:, None] / 10000 ** (np.arange(0, width, 2) / width)
+    waves = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)[:, :width]
+    positions.assign(INITIAL_DEVIATION * np.sqrt(2) * waves)
+
+
+def keep_rows(encoder: keras.Model, kept: np.ndarray | None) -> keras.Model:
+    """Return an encoder whose token embedding has some rows only."""
+    if kept is None:
+        return encoder
+    config = {**encoder.get_config(), "vocabulary_size": len(kept)}
+    smaller = type(encoder).from_config(config)
+    rows = encoder.token_embedding.embeddings.path
+    smaller.set_weights(
+        [
+            value[kept] if variable.path == rows else value
+            for variable, value in zip(encoder.weights, encoder.get_weights(), strict=True)
+        ]
+    )
+    return smaller
+
+
+def find_positions(padding_mask):
+    """Return the position of each token `[batch, length]`: a target goes on where its source ends.
+
+    Args:
+        padding_mask: `[batch, length]`; padding is not counted.
+    """
+    return ops.maximum(ops.cumsum(ops.cast(padding_mask, "int32"), axis=1) - 1, 0)
+
+
+@keras.saving.register_keras_serializable("task")
+class PrefixLanguageModel(keras.layers.Layer):
+    """The layers of a BERT, which read a source and write a target under the prefix mask.
+
+    Args:
+        encoder: the BERT; its token embedding scores the next token, too.
+    """
+
+    def __init__(self, encoder: BertEncoder, **kwargs):
+        super().__init__(**kwargs)
+        self.encoder = encoder
+        width = encoder.hidden_dim
+        # BERT's head: the embedding scores what these make of the hidden state.
+        self.head_dense, self.head_norm = head_layers(width, dtype=self.dtype_policy)
+        for layer in (self.head_dense, self.head_norm):
+            layer.build((None, None, width))
+        self.built = True
+
+    def call(self, token_ids, segment_ids, padding_mask, target_ids, training=None):
+        """Return the logits `[batch, target, vocabulary]` of the token after each of the target.
+
+        Args:
+            token_ids: of the source `[batch, source]`; `segment_ids`, `padding_mask` alike.
+            segment_ids: 0.
+            padding_mask: 0 where the source has ended.
+            target_ids: `[batch, target]`, what each token is predicted from.
+            training: whether dropout is on.
+        """
+        ones = ops.ones_like(target_ids)
+        mask = ops.concatenate([padding_mask, ones], axis=1)
+        segments = ops.concatenate([segment_ids, ones], axis=1)
+        hidden = self.embed(
+            ops.concatenate([token_ids, target_ids], axis=1), segments, find_positions(mask)
+        )
+        hidden = self.encoder.embeddings_dropout(hidden, training=training)
+        visible = prefix_mask(segments, mask)
+        for layer in self.encoder.transformer_layers:
+            hidden = layer(hidden, attention_mask=visible, training=training)
+        return self.score(hidden[:, ops.shape(token_ids)[1] :])
+
+    def embed(self, token_ids, segment_ids, positions):
+        """Return the sum of the three embeddings, normalised."""
+        encoder = self.encoder
+        tokens = encoder.token_embedding(token_ids)
+        places = encoder.position_embedding(tokens, positions=positions)
+        summed = encoder.embeddings_add((tokens, places, encoder.segment_embedding(segment_ids)))
+        return encoder.embeddings_layer_norm(summed)
+
+    def score(self, hidden):
+        """Return the logits of hidden states `[..., width]`."""
+        return self.encoder.token_embedding(self.head_norm(self.head_dense(hidden)), reverse=True)
+
+    def compute_output_spec(self, token_ids, segment_ids, padding_mask, target_ids, training=None):
+        shape = (*target_ids.shape, self.encoder.vocabulary_size)
+        return keras.KerasTensor(shape, dtype=self.compute_dtype)
+
+    def get_config(self):
+        encoder = keras.saving.serialize_keras_object(self.encoder)
+        return {**super().get_config(), "encoder": encoder}
+
+    @classmethod
+    def from_config(cls, config):
+        encoder = keras.saving.deserialize_keras_object(config["encoder"])
+        return cls(**{**config, "encoder": encoder})
+
+
+def build_models(encoder: keras.Model, settings: Settings) -> tuple[TrainingModel, keras.Model]:
+    """Return the training model (output: the loss) and the inference model (output: logits).
+
+    Both share every layer: training the first trains the second. Generation reads the layers of
+    the second by name.
+
+    Args:
+        encoder: token ids -> hidden states `[batch, length, width]`.
+        settings: `model`, `target_length`, `decoder_layers`, `dropout`, `label_smoothing`.
+    """
+    inputs = {
+        name: keras.Input((None,), dtype="int32", name=name)
+        for name in [*(tensor.name for tensor in encoder.inputs), "target_ids"]
+    }
+    if settings.model == "unilm":
+        logits = PrefixLanguageModel(encoder, name="unilm")(**inputs)
+    else:
+        logits = decoder_logits(encoder, inputs, settings)
+    inference = keras.Model(inputs, {"logits": logits}, name="inference")
+
+    labels = keras.Input((None,), dtype="int32", name="target_labels")
+    loss = TokenLoss(settings.label_smoothing, name="token_loss")(logits, labels)
+    training = TrainingModel(
+        {**inputs, "target_labels": labels}, {"token_loss": loss}, name="training"
+    )
+    return training, inference
+
+
+def decoder_logits(encoder: keras.Model, inputs: dict, settings: Settings) -> keras.KerasTensor:
+    """Return the logits of the target, from a decoder that looks at the encoder's output.
+
+    Args:
+        encoder: any that has a `token_embedding`.
+        inputs: by name: those of the encoder, and `target_ids`.
+        settings: `target_length`, `decoder_layers`, `dropout`.
+    """
+    read = encoder({tensor.name: inputs[tensor.name] for tensor in encoder.inputs})
+    read = read["sequence_output"] if isinstance(read, dict) else read
+    width = read.shape[-1]
+    normal = {"kernel_initializer": keras.initializers.TruncatedNormal(stddev=INITIAL_DEVIATION)}
+    embedding = keras_hub.layers.ReversibleEmbedding(
+        encoder.token_embedding.input_dim,
+        width,
+        embeddings_initializer=keras.initializers.TruncatedNormal(stddev=INITIAL_DEVIATION),
+        name="target_embedding",
+    )
+    tokens = embedding(inputs["target_ids"])
+    if encoder.token_embedding.output_dim == width:
+        embedding.embeddings.assign(encoder.token_embedding.embeddings)
+    places = keras_hub.layers.PositionEmbedding(
+        settings.target_length,
+        initializer=keras.initializers.TruncatedNormal(stddev=INITIAL_DEVIATION),
+        name="target_positions",
+    )(tokens)
+    hidden = keras.layers.Add(name="target_add")((tokens, places))
+    hidden = keras.layers.LayerNormalization(epsilon=1e-12, name="target_norm")(hidden)
+    hidden = keras.layers.Dropout(settings.dropout, name="target_dropout")(hidden)
+    for number in range(settings.decoder_layers):
+        hidden = keras_hub.layers.TransformerDecoder(
+            4 * width,
+            num_heads=max(1, width // HEAD_SIZE),
+            dropout=settings.dropout,
+            activation=exact_gelu_function,
+            layer_norm_epsilon=1e-12,
+            name=f"decoder_layer_{number}",
+            **normal,
+        )(hidden, read, encoder_padding_mask=inputs["padding_mask"])
+    for layer in head_layers(width):
+        hidden = layer(hidden)
+    return embedding(hidden, reverse=True)
+
+
+def compared_scores(inference: keras.Model) -> list[Scores]:
+    """Return what two passes with other dropout are compared by."""
+    return [Scores(inference.output["logits"], "softmax", labels="target_labels")]

@@ -1,0 +1,216 @@
+"""Tokenizers for texts that are written, not only read: what is decoded is what was encoded."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tokenizers import (
+    Regex,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
+
+from common.encoder import load_tokenizer
+from common.errors import InputError
+from common.tokens import SPECIAL_TOKENS
+from task.settings import Settings
+
+SPACE = "\u2581"  # a lower block, as SentencePiece writes a space
+# Rarer words are left in pieces: so the pieces are learned that unseen names are made of.
+FEWEST = 5
+BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
+# Scripts without spaces: each character is a token, as in BERT.
+IDEOGRAPH = r"[\p{Han}\p{Hiragana}\p{Katakana}]"
+SPACELESS = re.compile(r"[\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
+
+
+@dataclass(frozen=True)
+class TargetTokens:
+    """The tokens that frame a target.
+
+    `begin` is what the first token is predicted from, `end` the last one to be written, `never`
+    are those that no text holds.
+    """
+
+    begin: int
+    end: int
+    never: tuple[int, ...]
+
+
+def load_text_tokenizer(settings: Settings, texts: Sequence[str]) -> Tokenizer:
+    """Return the tokenizer of the encoder, for `tiny` one that keeps case and spaces.
+
+    Args:
+        settings: `encoder`, `tiny_vocabulary`.
+        texts: sources and targets of the training file.
+    """
+    if settings.encoder == "tiny":
+        return train_text_tokenizer(texts, settings.tiny_vocabulary)
+    return load_tokenizer(settings, list(texts))
+
+
+def train_text_tokenizer(texts: Sequence[str], vocabulary_size: int) -> Tokenizer:
+    """Train byte-pair encoding that gives every text back as it was.
+
+    Words are pieces of characters with case; a space belongs to the word after it. Ideographs and
+    punctuation marks stand alone, so that a name has the same tokens wherever it is copied to. What
+    the texts show once or never is spelled in the bytes of UTF-8.
+
+    Args:
+        texts: sources and targets of the training file.
+        vocabulary_size: the most tokens, unless there are more characters.
+    """
+    counts = Counter(character for text in texts for character in text)
+    # A character that occurs once would get an embedding that is never used again.
+    rare = {ord(character): " " for character, count in counts.items() if count < 2}
+    tokenizer = text_tokenizer(models.BPE())
+    tokenizer.train_from_iterator(
+        [text.translate(rare) for text in texts],
+        trainers.BpeTrainer(
+            vocab_size=vocabulary_size,
+            min_frequency=FEWEST,
+            special_tokens=SPECIAL_TOKENS + BYTES,
+            show_progress=False,
+        ),
+    )
+    trained = json.loads(tokenizer.to_str())["model"]
+    merges = [tuple(merge) for merge in trained["merges"]]
+    # A new one, for which bytes are no special tokens.
+    model = models.BPE(trained["vocab"], merges, byte_fallback=True, unk_token="[UNK]")
+    tokenizer = text_tokenizer(model)
+    # They are not registered as special tokens: a text may well hold the characters "[SEP]".
+    frame = [(token, trained["vocab"][token]) for token in ("[CLS]", "[SEP]")]
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=frame
+    )
+    return tokenizer
+
+
+def text_tokenizer(model: models.Model) -> Tokenizer:
+    """Return a tokenizer that turns spaces into a visible mark, and back."""
+    tokenizer = Tokenizer(model)
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.Prepend(SPACE), normalizers.Replace(" ", SPACE)]
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(SPACE, "merged_with_next"),
+            pre_tokenizers.Split(Regex(IDEOGRAPH), "isolated"),
+            pre_tokenizers.Punctuation("isolated"),
+        ]
+    )
+    tokenizer.decoder = decoders.Sequence(
+        [
+            decoders.Replace(SPACE, " "),
+            decoders.ByteFallback(),
+            decoders.Fuse(),
+            decoders.Strip(" ", 1, 0),
+        ]
+    )
+    return tokenizer
+
+
+def find_target_tokens(tokenizer: Tokenizer, vocabulary_size: int) -> TargetTokens:
+    """Return the tokens that begin and end a text of this tokenizer, whatever the model.
+
+    Args:
+        tokenizer: of the encoder.
+        vocabulary_size: rows of the embedding; those beyond the tokenizer are no tokens.
+    """
+    frame = tokenizer.encode("").ids
+    if len(frame) < 2:
+        raise InputError(
+            "the tokenizer of this encoder puts no tokens around a text, so nothing tells where a "
+            "target ends: choose an encoder with begin and end tokens, as BERT has."
+        )
+    special = {
+        number for number, token in tokenizer.get_added_tokens_decoder().items() if token.special
+    }
+    names = map(tokenizer.token_to_id, SPECIAL_TOKENS)
+    special |= {number for number in names if number is not None}
+    special |= set(range(tokenizer.get_vocab_size(), vocabulary_size))
+    return TargetTokens(frame[0], frame[-1], tuple(sorted(special - {frame[-1]})))
+
+
+def keep_used_tokens(tokenizer: Tokenizer, texts: Sequence[str]) -> tuple[Tokenizer, np.ndarray]:
+    """Return a tokenizer of the tokens that the texts use, and the old number `[kept]` of each.
+
+    WordPiece takes the longest piece that fits, so the texts have the same tokens as before. The
+    letters of ASCII stay as well: unseen words can be spelled.
+
+    Args:
+        tokenizer: WordPiece.
+        texts: sources and targets of the training file.
+
+    Raises:
+        InputError: the tokenizer is of another kind.
+    """
+    description = json.loads(tokenizer.to_str())
+    if description["model"]["type"] != "WordPiece":
+        raise InputError(
+            'keep_tokens = "used" needs an encoder with a WordPiece vocabulary, as BERT has: set '
+            'keep_tokens = "all".'
+        )
+    used = {number for encoding in tokenizer.encode_batch(list(texts)) for number in encoding.ids}
+    used |= set(tokenizer.get_added_tokens_decoder())
+    vocabulary = description["model"]["vocab"]
+    prefix = description["model"]["continuing_subword_prefix"]
+    for token, number in vocabulary.items():
+        piece = token.removeprefix(prefix)
+        if len(piece) == 1 and piece.isascii() or token in SPECIAL_TOKENS:
+            used.add(number)
+    kept = np.array(sorted(used))
+    number_of = {int(old): new for new, old in enumerate(kept)}
+    description["model"]["vocab"] = {
+        token: number_of[number] for token, number in vocabulary.items() if number in number_of
+    }
+    for token in description["added_tokens"]:
+        token["id"] = number_of[token["id"]]
+    renumber_frame(description["post_processor"], number_of)
+    return Tokenizer.from_str(json.dumps(description)), kept
+
+
+def renumber_frame(processor: dict | None, number_of: dict[int, int]) -> None:
+    """Give the tokens that a tokenizer puts around a text their new numbers."""
+    if processor is None:
+        return
+    for name in ("sep", "cls"):
+        if name in processor:
+            processor[name][1] = number_of[processor[name][1]]
+    for token in processor.get("special_tokens", {}).values():
+        token["ids"] = [number_of[number] for number in token["ids"]]
+
+
+def decode_texts(tokenizer: Tokenizer, ids: Sequence[Sequence[int]]) -> list[str]:
+    """Return the texts that tokens stand for.
+
+    WordPiece has lost spaces (and case, where it is lower-cased): they are put where written
+    English and Chinese have them.
+
+    Args:
+        tokenizer: of the encoder.
+        ids: tokens of each text, without begin and end.
+    """
+    texts = tokenizer.decode_batch([list(map(int, row)) for row in ids], skip_special_tokens=True)
+    if type(tokenizer.model).__name__ == "WordPiece":
+        return [close_gaps(text) for text in texts]
+    return texts
+
+
+def close_gaps(text: str) -> str:
+    """Take away the spaces that separate tokens where writing has none."""
+    text = re.sub(r"\s+([,.;:!?%)\]}\u2019])", r"\1", text)
+    text = re.sub(r"([(\[{£$€#])\s+", r"\1", text)
+    # a - b, it ' s and 1 . 5 are single words far more often than not.
+    text = re.sub(r"(?<=\w)\s*([-'/])\s*(?=\w)", r"\1", text)
+    text = re.sub(r"(?<=\d)([.,:])\s+(?=\d)", r"\1", text)
+    wide = SPACELESS.pattern
+    return re.sub(rf"(?<={wide})\s+|\s+(?={wide})", "", text).strip()
