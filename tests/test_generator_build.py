@@ -253,6 +253,33 @@ def test_reproduce_records_every_seed_once(repository: Path, tmp_path: Path) -> 
         }
 
 
+def test_a_baseline_learns_on_the_encoder_of_another(repository: Path) -> None:
+    """It is exported when the other one has been reproduced, and known by its weights."""
+    export = """
+import sys
+from pathlib import Path
+
+run, folder = Path(sys.argv[1]), Path(sys.argv[2])
+assert (run / "scores.json").is_file()
+folder.mkdir()
+(folder / "model.safetensors").write_text(run.name)
+"""
+    write_files(repository, {f"templates/toy/{PROJECT_FOLDER}/export.py": export})
+    entry = '\n[toy_on_it]\ntemplate = "toy"\nanswers.encoder = "../toy_sample/encoder"\n'
+    with open(repository / "generator/baselines.toml", "a", encoding="utf-8") as file:
+        file.write(entry)
+    build_repository(repository, progress=False)
+    with pytest.raises(InputError, match="toy_on_it learns on .*`baselines reproduce toy_sample`"):
+        reproduce_baseline(repository, "toy_on_it")
+    for _ in range(2):
+        reproduce_baseline(repository, "toy_sample")
+    reproduce_baseline(repository, "toy_on_it")
+    scores = json.loads((repository / "baselines/toy_on_it/scores.json").read_text())
+    assert scores["encoder"] == "../toy_sample/encoder"
+    assert scores["encoder_weights"] == sha256(b"seed_1")
+    assert not [line for line in differences(repository) if "model.safetensors" in line]
+
+
 def test_an_interrupted_reproduction_goes_on(repository: Path) -> None:
     folder = repository / "baselines/toy_other"
     reproduce_baseline(repository, "toy_other", seeds=[3])
