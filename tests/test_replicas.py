@@ -41,7 +41,7 @@ CLUSTERS = {
 # Orbit's loop on one device and on several, in loops of another length than an epoch.
 ORBIT = {
     f"{name}_orbit": {**{**VARIANTS, **CLUSTERS}[name], "loop": "orbit", "steps_per_loop": 3}
-    for name in ("one_replica", "two_replicas", "two_workers", "two_workers_of_two")
+    for name in ("one_replica", "two_workers_of_two")
 }
 # All tasks share the code of clusters and of Orbit. One task shows all of it, and the one that
 # predicts in the most other way that two workers predict what one does.
