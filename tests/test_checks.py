@@ -446,7 +446,7 @@ def run_check(project, *flags):
 def test_the_shipped_project_is_sound(project):
     files = sorted(project.rglob("*.jsonl"))
     prepare(project)
-    # The model of its own size in one task, and a smaller one in the others, which share the checks.
+    # The model has its own size in one task; it is smaller in the others, which share the checks.
     small = ["--tiny_layers", "1", "--tiny_width", "32", "--buckets", "2"]
     done = run_check(project, *([] if template_of(project) == "relation_extraction" else small))
     assert done.returncode == 0, done.stderr
