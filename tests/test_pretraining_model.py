@@ -22,6 +22,7 @@ from task.masking import NO_TOKEN, Masking, lay_out  # noqa: E402
 from task.metrics import score  # noqa: E402
 from task.model import TokenScores, build_models, load_backbone  # noqa: E402
 from task.settings import Settings  # noqa: E402
+from task.texts import Block  # noqa: E402
 from task.tokens import find_special_tokens  # noqa: E402
 
 from common.encoder import load_encoder, load_tokenizer, word_piece  # noqa: E402
@@ -68,8 +69,6 @@ def make_batch(objective="masked", rows=6, seed=2) -> dict[str, np.ndarray]:
     ids = np.where(mask, random.integers(5, len(VOCABULARY), (rows, LENGTH)), 0).astype(np.int32)
     ids[:, 0] = 2
     ids[places == sizes - 1] = 3
-    from task.texts import Block
-
     block = Block(ids, np.ones_like(ids), mask)
     words = word_piece({token: number for number, token in enumerate(VOCABULARY)}, True)
     return lay_out(block, objective, Masking(), find_special_tokens(words), random)
