@@ -1,10 +1,10 @@
 """Building, checking, smoking and reproducing, on a small repository with a toy template."""
 
 import json
+import resource
 import shutil
 import subprocess
 import sys
-import time
 import types
 from pathlib import Path
 
@@ -470,11 +470,13 @@ def run_baselines(*arguments: str) -> subprocess.CompletedProcess:
 
 
 def test_help_answers_at_once() -> None:
+    # Seconds of the processor: those on the wall depend on what else runs.
     seconds = []
     for _ in range(3):
-        start = time.perf_counter()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         result = run_baselines("--help")
-        seconds.append(time.perf_counter() - start)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     assert result.returncode == 0
     for name in ("build", "check", "smoke", "reproduce", "scores", "data"):
         assert name in result.stdout
