@@ -481,7 +481,7 @@ def test_a_missing_input_is_an_error(tmp_path):
 
 
 def test_predicted_compilations_are_those_of_a_training(tmp_path):
-    project = bake_project("relation_extraction", tmp_path)
+    project = bake_project("text_classification", tmp_path)
     shorten(project, {"train": 40, "dev": 8, "test": 8})
     asked = flags(project, xla=True, epochs=1, batch_size=8, buckets=2)
     done = run_check(project, *asked)
