@@ -35,8 +35,8 @@ $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --no-compile --editable ".[dev]" $(if $(TENSORFLOW),"$(TENSORFLOW)")
 	$(BIN)/python -m pip install --no-compile --no-deps -r $(ORBIT)
-	@# pip would compile one file after another. Some packages hold files for other Pythons.
-	-$(BIN)/python -m compileall -qq -j 0 $(VENV)
+	@# pip would compile one file after another, and what is never imported. Some are for other Pythons.
+	-$(BIN)/python -m compileall -qq -j 0 -x '/(tests|official|networkx|nltk|pip|tf_keras)/' $(VENV)
 	touch $@
 
 clean:

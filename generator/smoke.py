@@ -42,7 +42,7 @@ def smoke_baseline(root: Path, baseline: Baseline, project: Path) -> None:
     held = baseline.data_set or baseline.local_files
     files = shorten_data(data if held and data.is_dir() else source / "sample", project / "smoke")
     # Two steps are an epoch, with one scoring; each bucket would be a graph of its own to trace.
-    small = ["--steps", "2", "--encoder", "tiny", "--buckets", "1"]
+    small = ["--steps", "2", "--encoder", "tiny", "--tiny_layers", "1", "--buckets", "1"]
     # Batches are filled up, and what fills them is computed too.
     small += ["--batch_size", "4", "--prediction_batch_size", str(RECORDS)]
     train = ["train.py", *small, "--run_name", "smoke", *files]

@@ -101,7 +101,8 @@ def test_a_kind_of_data_from_training_to_submission(kind, process, tmp_path):
     run(process, "predict.py", kind, data / "test.jsonl", tmp_path / "out.csv")
     header, *rows = (tmp_path / "out.csv").read_text("utf-8").splitlines()
     assert header == ("id,label,score" if kind == "ranking" else "id,label") and len(rows) == 32
-    assert "oracle (gold labels" in process.run("check.py", *flags(project, **settings)).out
+    if kind == "several":  # what check.py says of the model is alike for all
+        assert "oracle (gold labels" in run(process, "check.py", *flags(project, **settings))
 
 
 def test_runs_predict_together(process, tmp_path):
