@@ -20,7 +20,7 @@ PROJECT = use_template("pretraining")
 
 from task import corpus, shards, vocabulary  # noqa: E402
 from task.corpus import Block, Reading, TextFile, cut_into_blocks, find_files, read_texts  # noqa: E402
-from task.encode import Example, encode_lines, make_examples  # noqa: E402
+from task.encode import Example, Lengths, encode_lines, make_examples  # noqa: E402
 from task.preparation import find_texts, finish, make_plan, open_folder, prepare_block  # noqa: E402
 from task.preparation_settings import PreparationSettings  # noqa: E402
 from task.shards import read_manifest  # noqa: E402
@@ -367,7 +367,7 @@ def test_shards_are_tfrecords_of_examples(text, tmp_path):
         source = {name: shard.source[name] for name in ("start", "end")}
         block = Block(TextFile(str(text), "train.txt", text.stat().st_size), **source)
         texts = read_texts(block, "text", 1000, Reading())
-        expected = list(make_examples(encode_lines(texts, tokenizer, "auto"), 32, 3))
+        expected = list(make_examples(encode_lines(texts, tokenizer, "auto"), Lengths(32, 8, 0.0), 3))
         path = tmp_path / f"train/{shard.name}.tfrecord"
         found = [
             tf.io.parse_single_example(record, dict.fromkeys(("token_ids", "word_starts"), feature))

@@ -7,7 +7,7 @@ from tokenizers import BertWordPieceTokenizer
 
 use_template("pretraining")
 
-from task.encode import Line, encode_lines, make_examples  # noqa: E402
+from task.encode import Lengths, Line, encode_lines, make_examples  # noqa: E402
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 LATIN = "abcdefghijklmnopqrstuvwxyz0123456789"
@@ -63,6 +63,8 @@ def test_characters_outside_the_vocabulary_keep_the_words_around_them():
 
 # --- examples ---
 
+TEN = Lengths(longest=10, short=10, share=0.0)
+
 
 def random_lines(seed: int) -> list[Line]:
     random = np.random.default_rng(seed)
@@ -78,7 +80,7 @@ def random_lines(seed: int) -> list[Line]:
 @pytest.mark.parametrize("max_length", [8, 12, 33, 64])
 def test_examples_hold_all_tokens_in_order_and_whole_words(separator, max_length):
     lines, room = random_lines(max_length), max_length - 2
-    examples = list(make_examples(lines, max_length, separator))
+    examples = list(make_examples(lines, Lengths(max_length, 8, 0.0), separator))
     assert max(len(example.token_ids) for example in examples) <= room
     assert all(
         example.token_ids.dtype == example.word_starts.dtype == np.int32 for example in examples
@@ -103,7 +105,7 @@ def test_examples_hold_all_tokens_in_order_and_whole_words(separator, max_length
 
 def test_lines_that_fit_are_never_cut_and_share_examples():
     lines = [Line(np.full(n, n + 10, np.int32), np.ones(n, bool)) for n in (3, 2, 6, 1, 4, 9)]
-    packed = [example.token_ids.tolist() for example in make_examples(lines, 10, SEP)]
+    packed = [example.token_ids.tolist() for example in make_examples(lines, TEN, SEP)]
     assert packed == [
         [13, 13, 13, SEP, 12, 12],
         [16, 16, 16, 16, 16, 16, SEP, 11],
@@ -111,5 +113,25 @@ def test_lines_that_fit_are_never_cut_and_share_examples():
         [19] * 8,
         [19],
     ]
-    alone = [example.token_ids.tolist() for example in make_examples(lines, 10, None)]
+    alone = [example.token_ids.tolist() for example in make_examples(lines, TEN, None)]
     assert [len(ids) for ids in alone] == [3, 2, 6, 1, 4, 8, 1]
+
+
+@pytest.mark.parametrize("separator", [None, SEP])
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.9, 1.0])
+def test_a_share_of_the_lines_is_cut_shorter(share, separator):
+    """Each token of a line is its number, so that its examples can be told."""
+    lines = [Line(np.full(40, 100 + n, np.int32), np.ones(40, bool)) for n in range(200)]
+    examples = list(make_examples(lines, Lengths(32, 12, share), separator))
+    longest = np.zeros(200, int)
+    for example in examples:
+        numbers, counts = np.unique(example.token_ids[example.token_ids != SEP], return_counts=True)
+        np.maximum.at(longest, numbers - 100, counts)
+    assert set(longest) == ({30, 10} if 0 < share < 1 else {10 if share else 30})
+    short = longest == 10
+    assert abs(short.sum() - 200 * share) <= 2
+    # Evenly: in whatever part of the text.
+    assert all(abs(part.sum() - 20 * share) <= 2 for part in np.split(short, 10))
+    assert sum((example.token_ids != SEP).sum() for example in examples) == 200 * 40
+    for example in examples:
+        assert len(example.token_ids) <= 10 or not short[example.token_ids[0] - 100]

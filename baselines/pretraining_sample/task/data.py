@@ -22,7 +22,7 @@ from task.corpus import (
     find_skipped,
     read_texts,
 )
-from task.encode import SPECIAL_TOKENS_AROUND, encode_lines, make_examples
+from task.encode import SPECIAL_TOKENS_AROUND, encode_lines, make_examples, make_lengths
 from task.masking import NO_TOKEN, count_slots, lay_out, make_masking, shorten
 from task.settings import Settings
 from task.shards import MANIFEST, TOKENIZER, content_hash, read_manifest, read_shard
@@ -303,7 +303,8 @@ def encode_file(path: Path, tokenizer: Tokenizer, settings: Settings) -> Texts:
     Args:
         path: plain text, or JSON records.
         tokenizer: of the run.
-        settings: `text_field`, `longest_line`, `words`, `packing`, `max_length`.
+        settings: `text_field`, `longest_line`, `words`, `packing`, `max_length`, `short_length`,
+            `short_share`.
 
     Raises:
         InputError: there is no such file, or no text in it.
@@ -322,7 +323,7 @@ def encode_file(path: Path, tokenizer: Tokenizer, settings: Settings) -> Texts:
         settings.words,
     )
     separator = tokenizer.token_to_id("[SEP]") if settings.packing else None
-    examples = list(make_examples(lines, settings.max_length, separator))
+    examples = list(make_examples(lines, make_lengths(settings.model_dump()), separator))
     count, skipped = sum(reading.lines for reading in readings), find_skipped(blocks, readings)
     if not examples:
         raise InputError(f"no text in {path}: {explain_no_text(count, skipped)}")

@@ -1,5 +1,6 @@
 """From lines of text to examples: token ids, and where words begin among them."""
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from task.words import find_word_starts
 
 CHARACTERS_AT_ONCE = 1_000_000
 SPECIAL_TOKENS_AROUND = 2  # [CLS] and [SEP], which training adds
+GOLDEN_RATIO = (1 + math.sqrt(5)) / 2
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,34 @@ class Line:
 
     def __len__(self) -> int:
         return len(self.token_ids)
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """How long examples are.
+
+    Attributes:
+        longest: tokens of an example at the most, [CLS] and [SEP] included.
+        short: the same for the lines that are cut shorter.
+        share: of the lines that are.
+    """
+
+    longest: int
+    short: int
+    share: float
+
+    def room(self, number: int) -> int:
+        """Return the tokens of an example of the line with this number in its block.
+
+        Multiples of the golden ratio are spread evenly, whatever order the lines have.
+        """
+        is_short = number * GOLDEN_RATIO % 1 < self.share
+        return (min(self.short, self.longest) if is_short else self.longest) - SPECIAL_TOKENS_AROUND
+
+
+def make_lengths(settings: dict) -> Lengths:
+    """Return what settings say, by name: `max_length`, `short_length`, `short_share`."""
+    return Lengths(*(settings[name] for name in ("max_length", "short_length", "short_share")))
 
 
 @dataclass(frozen=True)
@@ -70,7 +100,7 @@ def batches(texts: Iterable[str]) -> Iterator[list[str]]:
 
 
 def make_examples(
-    lines: Iterable[Line], max_length: int, separator: int | None
+    lines: Iterable[Line], lengths: Lengths, separator: int | None
 ) -> Iterator[Example]:
     """Cut lines that are too long at the borders of words, and put short ones together.
 
@@ -79,20 +109,22 @@ def make_examples(
 
     Args:
         lines: in the order of the text.
-        max_length: tokens of an example, [CLS] and [SEP] included.
+        lengths: of examples.
         separator: id of [SEP], which goes between lines; None: each line has examples of its own.
     """
-    room = max_length - SPECIAL_TOKENS_AROUND
-    held, size = [], 0
-    for line in lines:
+    held: dict[int, list[Line]] = {}  # by the room of their example
+    for number, line in enumerate(lines):
+        room = lengths.room(number)
         for part in cut_line(line, room):
-            if held and (separator is None or size + 1 + len(part) > room):
-                yield join(held, separator)
-                held, size = [], 0
-            size += len(part) + bool(held)
-            held.append(part)
-    if held:
-        yield join(held, separator)
+            parts = held.setdefault(room, [])
+            size = sum(map(len, parts)) + len(parts)  # with a separator after each
+            if parts and (separator is None or size + len(part) > room):
+                yield join(parts, separator)
+                parts.clear()
+            parts.append(part)
+    for parts in held.values():
+        if parts:
+            yield join(parts, separator)
 
 
 def cut_line(line: Line, room: int) -> Iterator[Line]:

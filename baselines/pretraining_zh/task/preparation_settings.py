@@ -34,6 +34,10 @@ class PreparationSettings(CommonSettings):
         "auto", description="masked as a whole: auto knows the words of Chinese as well"
     )
     packing: bool = Field(True, description="fill an example with several lines, [SEP] between")
+    short_share: float = Field(
+        0, ge=0, le=1, description="of the lines that are cut to short_length tokens"
+    )
+    short_length: int = Field(64, ge=8, description="tokens of an example of these lines")
     shards: str = Field("shards", description="folder, or URL, of the shards of train and dev")
     block_megabytes: float = Field(16, gt=0, description="of text in one shard")
     processes: int = Field(0, ge=0, description="that prepare shards; 0: as many as cores")

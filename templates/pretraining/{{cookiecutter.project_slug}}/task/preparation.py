@@ -29,7 +29,7 @@ from task.corpus import (
     find_skipped,
     read_texts,
 )
-from task.encode import Example, encode_lines, make_examples
+from task.encode import Example, encode_lines, make_examples, make_lengths
 from task.preparation_settings import PreparationSettings
 from task.shards import (
     FORMAT,
@@ -49,7 +49,10 @@ from task.shards import (
 )
 
 # The settings that decide the bytes of a shard, beside its text and the tokenizer.
-DECISIVE = ("max_length", "words", "packing", "longest_line", "text_field", "block_megabytes")
+DECISIVE = (
+    *("max_length", "short_length", "short_share", "words", "packing"),
+    *("longest_line", "text_field", "block_megabytes"),
+)
 # The packages that do.
 PACKAGES = ("tokenizers", "rjieba")
 # Of the tokens; a vocabulary that was trained on such text leaves a tenth of that.
@@ -210,7 +213,7 @@ def prepare_block(
     texts = watch(read_block(recipe, block, reading), go_on)
     lines = encode_lines(texts, tokenizer, recipe.settings["words"])
     separator = tokenizer.token_to_id("[SEP]") if recipe.settings["packing"] else None
-    examples = list(make_examples(lines, recipe.settings["max_length"], separator))
+    examples = list(make_examples(lines, make_lengths(recipe.settings), separator))
     content = shard_content(watch(examples, go_on))
     shard = Shard(
         name=shard_name(number),
