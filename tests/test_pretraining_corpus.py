@@ -367,7 +367,8 @@ def test_shards_are_tfrecords_of_examples(text, tmp_path):
         source = {name: shard.source[name] for name in ("start", "end")}
         block = Block(TextFile(str(text), "train.txt", text.stat().st_size), **source)
         texts = read_texts(block, "text", 1000, Reading())
-        expected = list(make_examples(encode_lines(texts, tokenizer, "auto"), Lengths(32, 8, 0.0), 3))
+        lines = encode_lines(texts, tokenizer, "auto")
+        expected = list(make_examples(lines, Lengths(32, 8, 0.0), 3))
         path = tmp_path / f"train/{shard.name}.tfrecord"
         found = [
             tf.io.parse_single_example(record, dict.fromkeys(("token_ids", "word_starts"), feature))
