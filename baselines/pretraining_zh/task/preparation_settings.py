@@ -35,7 +35,7 @@ class PreparationSettings(CommonSettings):
     )
     packing: bool = Field(True, description="fill an example with several lines, [SEP] between")
     short_share: float = Field(
-        0, ge=0, le=1, description="of the lines that are cut to short_length tokens"
+        0, ge=0, le=1, description="share of the lines that are cut to short_length tokens"
     )
     short_length: int = Field(64, ge=8, description="tokens of an example of these lines")
     shards: str = Field("shards", description="folder, or URL, of the shards of train and dev")
