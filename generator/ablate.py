@@ -22,15 +22,10 @@ from generator.ablation_log import append_row, is_final, lock, read_rows, traini
 from generator.ablation_report import write_report
 from generator.ablations import Study, find_studies
 from generator.data_sets.registry import SPLITS
+from generator.encoders import describe_encoder, own_encoder
 from generator.errors import InputError
 from generator.files import sha256
-from generator.reproduce import (
-    SCORED_SPLITS,
-    describe_encoder,
-    numbers,
-    own_encoder,
-    prepare_data,
-)
+from generator.reproduce import SCORED_SPLITS, numbers, prepare_data
 from generator.run_project import (
     project_code_hash,
     project_environment,

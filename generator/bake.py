@@ -14,7 +14,6 @@ LEFTOVERS = (
     "runs",
     "shards",
     "vocabulary",
-    "encoder",
 )
 
 

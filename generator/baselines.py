@@ -13,6 +13,7 @@ class Baseline:
 
     `local_files` are those of data that no data set of this repository is: whoever reproduces the
     baseline names a folder that holds them.
+    `from_scratch` is the baseline of the same data whose encoder was not pre-trained.
     `published` are scores that others report on its data set.
     """
 
@@ -23,6 +24,7 @@ class Baseline:
     data_set: str | None = None
     local_files: tuple[str, ...] = ()
     seeds: tuple[int, ...] = (1,)
+    from_scratch: str | None = None
     published: tuple[dict, ...] = ()
 
     def folder(self, root: Path) -> Path:

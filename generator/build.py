@@ -11,6 +11,7 @@ from tqdm import tqdm
 
 from generator.bake import LEFTOVERS, bake
 from generator.baselines import Baseline, read_baselines
+from generator.encoders import ENCODER
 from generator.errors import InputError
 from generator.files import write_text
 from generator.paths import template_project
@@ -22,7 +23,7 @@ ANSWERS = "project_answers.py"
 LAUNCHER = "launch.py"
 REFERENCE = ("scores.json", "predictions/dev.jsonl")
 # What `reproduce` makes in a baseline's folder: building leaves it alone.
-MADE_BY_RUNS = ("scores.json", "predictions", "data")
+MADE_BY_RUNS = ("scores.json", "predictions", "data", ENCODER)
 
 
 def build_repository(root: Path, progress: bool = True) -> None:

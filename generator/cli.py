@@ -104,7 +104,8 @@ def reproduce(
     name: Annotated[str, typer.Argument(help="Name of the baseline.")],
     from_: LocalCopy = None,
     seeds: Annotated[
-        str | None, typer.Option(help="Seeds, as 1,2,3; by default those of the baseline.")
+        str | None,
+        typer.Option(help="1,2,3: these join the scored ones; by default the baseline's, anew."),
     ] = None,
     encoder: Annotated[
         Path | None, typer.Option(help="A local folder that holds the baseline's encoder.")

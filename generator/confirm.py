@@ -7,10 +7,11 @@ first steps run through all of it: data, batches, model, gradients, optimizer, s
 from pathlib import Path
 
 from generator.baselines import find_baselines
+from generator.encoders import describe_encoder, own_encoder
 from generator.errors import InputError
 from generator.files import write_json
 from generator.first_steps import compare_steps, train_first_steps
-from generator.reproduce import describe_encoder, own_encoder, prepare_data
+from generator.reproduce import prepare_data
 from generator.run_project import PREPARATION, project_code_hash, read_scores, run_script
 from generator.scores import update_readmes
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from generator.baselines import Baseline, find_baselines
 from generator.data_sets.get import get_data_set
 from generator.data_sets.registry import SPLITS, find_data_set
+from generator.encoders import ENCODER, describe_encoder, own_encoder
 from generator.errors import InputError
 from generator.files import json_lines, sha256, write_bytes, write_json
 from generator.first_steps import train_first_steps
@@ -20,15 +21,16 @@ from generator.run_project import (
 from generator.scores import update_readmes
 
 SCORED_SPLITS = ("dev", "test")
+# Of each seed, besides its scores: seeds may be trained on different days.
+ROW_KEYS = ("minutes", "hardware", "measured", "code_hash")
 # What a prediction may hold besides texts, of any task: ids, offsets, labels and numbers.
 SHIPPED_KEYS = {
     *("id", "score", "triples", "subject", "predicate", "object"),
     *("answer", "events", "type", "trigger", "arguments", "role", "span"),
     *("label", "labels", "probabilities", "group", "exact_match", "statistics"),
 }
-# Of a project that makes an encoder: the script, and the folder that other baselines read.
-EXPORT, ENCODER = "export.py", "encoder"
-WEIGHT_FILES = ("model.safetensors", "pytorch_model.bin", "model.weights.h5")
+# Of a project that makes an encoder.
+EXPORT = "export.py"
 
 
 def parse_seeds(text: str | None) -> list[int] | None:
@@ -56,7 +58,8 @@ def reproduce_baseline(
         root: the repository.
         name: the baseline.
         local: a local copy of the data set.
-        seeds: the seeds; by default those of the baseline.
+        seeds: the seeds, which join those scored before under the same conditions; by default
+            those of the baseline, all anew.
         encoder: a local folder with the encoder that the baseline names.
 
     Raises:
@@ -69,55 +72,25 @@ def reproduce_baseline(
     encoder = encoder or own_encoder(baseline, root)
     weights = describe_encoder(baseline, encoder)
     data = prepare_data(baseline, project, local)
-    seeds = seeds or list(baseline.seeds)
     code = project_code_hash(project)
     if (project / PREPARATION).is_file():
         run_script(project, PREPARATION)
-    for seed in seeds:
+    trained = seeds or list(baseline.seeds)
+    for seed in trained:
         train_seed(project, seed, encoder, code)
         for file in sorted((project / data).glob("test.*")):
             evaluate_seed(project, seed, f"{data}/{file.name}")
-    before = read_scores(project)
-    write_json(project / "scores.json", collect(project, seeds, weights))
+    before, scores = read_scores(project), collect(project, trained, weights)
+    if seeds and before and same_conditions(before, scores, code):
+        scores = join_seeds(before, scores)
+    if scores["seed"] in trained:
+        write_predictions(project, scores)
+    write_json(project / "scores.json", scores)
     record_first_steps(project, before, encoder)
     update_readmes(root)
     if (project / EXPORT).is_file():
         shutil.rmtree(project / ENCODER, ignore_errors=True)
-        run_script(project, EXPORT, f"runs/seed_{seeds[0]}", ENCODER)
-
-
-def own_encoder(baseline: Baseline, root: Path) -> Path | None:
-    """Return the folder of an encoder that another baseline makes; None: it needs none.
-
-    Raises:
-        InputError: that has not been reproduced yet.
-    """
-    name = encoder_name(baseline)
-    if not name.startswith("../"):
-        return None
-    folder = root / "baselines" / name.removeprefix("../")
-    if not folder.is_dir():
-        raise InputError(
-            f"{baseline.name} learns on the encoder of {folder.parent.name}: run "
-            f"`baselines reproduce {folder.parent.name}` first."
-        )
-    return folder
-
-
-def encoder_name(baseline: Baseline) -> str:
-    """Return what a baseline's project calls its encoder."""
-    return baseline.settings.get("encoder", baseline.answers.get("encoder", "tiny"))
-
-
-def describe_encoder(baseline: Baseline, folder: Path | None) -> dict:
-    """Return the encoder's public name and, for local weights, their hash."""
-    name = encoder_name(baseline)
-    if folder is None:
-        return {"encoder": name}
-    found = [folder / file for file in WEIGHT_FILES if (folder / file).is_file()]
-    if not found:
-        raise InputError(f"{folder} holds no {' or '.join(WEIGHT_FILES)}: check --encoder.")
-    return {"encoder": name, "encoder_weights": sha256(found[0].read_bytes())}
+        run_script(project, EXPORT, f"runs/seed_{trained[0]}", ENCODER)
 
 
 def prepare_data(baseline: Baseline, project: Path, local: Path | None) -> str:
@@ -188,14 +161,10 @@ def evaluate_seed(project: Path, seed: int, test_file: str) -> None:
 
 
 def collect(project: Path, seeds: list[int], weights: dict) -> dict:
-    """Write the predictions of the first seed; return its scores, and a line for each seed."""
+    """Return the scores of the first seed, and a line for each."""
     every = {seed: read_scores(seed_folder(project, seed)) for seed in seeds}
-    splits = [split for split in SCORED_SPLITS if split in every[seeds[0]]]
-    for split in splits:
-        source = seed_folder(project, seeds[0]) / "predictions" / f"{split}.jsonl"
-        records = [strip_texts(record) for record in read_json_lines(source)]
-        write_bytes(project / "predictions" / f"{split}.jsonl", json_lines(records))
     first = dict(every[seeds[0]])
+    splits = scored_splits(first)
     for split in splits:
         # Scoring notes its circumstances too, the path of a local encoder among them.
         first[split] = {key: value for key, value in first[split].items() if key not in first}
@@ -207,11 +176,49 @@ def collect(project: Path, seeds: list[int], weights: dict) -> dict:
             {
                 "seed": seed,
                 **{split: numbers(scores[split]) for split in splits},
-                "minutes": scores["minutes"],
+                **{key: scores[key] for key in ROW_KEYS if key in scores},
             }
             for seed, scores in every.items()
         ],
     }
+
+
+def same_conditions(before: dict, scores: dict, code: str) -> bool:
+    """Say whether seeds scored before differ from these in nothing but the seed.
+
+    Args:
+        before: earlier scores of the baseline.
+        scores: those of other seeds.
+        code: hash of today's code.
+    """
+    same_code = code in (before["code_hash"], *before.get("confirmed_code", []))
+    same_data = all(
+        before.get(split, {}).get("data_hash") == scores.get(split, {}).get("data_hash")
+        for split in SCORED_SPLITS
+    )
+    names = ("encoder", "encoder_weights", "monitor")
+    return same_code and same_data and all(before.get(key) == scores.get(key) for key in names)
+
+
+def join_seeds(before: dict, scores: dict) -> dict:
+    """Return earlier scores with the lines of further seeds; a seed scored twice counts once."""
+    rows = {row["seed"]: row for row in (*before["seeds"], *scores["seeds"])}
+    again = before["seed"] in {row["seed"] for row in scores["seeds"]}
+    return (scores if again else before) | {"seeds": [rows[seed] for seed in sorted(rows)]}
+
+
+def write_predictions(project: Path, scores: dict) -> None:
+    """Write the predictions of the seed whose scores are shown whole."""
+    folder = seed_folder(project, scores["seed"])
+    for split in scored_splits(scores):
+        source = folder / "predictions" / f"{split}.jsonl"
+        records = [strip_texts(record) for record in read_json_lines(source)]
+        write_bytes(project / "predictions" / f"{split}.jsonl", json_lines(records))
+
+
+def scored_splits(scores: dict) -> list[str]:
+    """Return the splits that a run was scored on."""
+    return [split for split in SCORED_SPLITS if split in scores]
 
 
 def record_first_steps(project: Path, before: dict, encoder: Path | None) -> None:

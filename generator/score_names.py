@@ -1,4 +1,6 @@
-"""What scores are called in the tables, and which of them are percentages already."""
+"""How the tables write scores: their names, in percent, over several seeds."""
+
+import statistics
 
 ABBREVIATIONS = {"bleu": "BLEU", "f1": "F1", "l": "L", "map": "MAP", "mrr": "MRR", "rouge": "ROUGE"}
 # These are made to run from 0 to 100; all other scores are shares.
@@ -13,3 +15,10 @@ def score_name(monitor: str) -> str:
 def in_percent(value: float, monitor: str) -> float:
     """Return a score in percent."""
     return value if monitor in PERCENT else 100 * value
+
+
+def mean_and_deviation(values: list[float]) -> str:
+    """Return the mean of percentages, with its standard deviation where there are several."""
+    if len(values) < 2:
+        return "".join(f"{value:.1f}" for value in values)
+    return f"{statistics.fmean(values):.1f} ± {statistics.stdev(values):.1f}"

@@ -6,10 +6,11 @@ from pathlib import Path
 
 from generator.ablation_table import ablation_summary
 from generator.baselines import Baseline, find_baselines
+from generator.encoder_gains import gain_table
 from generator.errors import InputError
 from generator.files import write_text
 from generator.run_project import project_code_hash
-from generator.score_names import in_percent, score_name
+from generator.score_names import in_percent, mean_and_deviation, score_name
 
 READMES = ("README.md", "README_zh.md")
 SCORE_HEADER = (
@@ -260,17 +261,11 @@ def describe_code(scores: dict, code: str) -> str:
     return "scores are for older code"
 
 
-def mean_and_deviation(values: list[float]) -> str:
-    """Return the mean of percentages, with its standard deviation where there are several."""
-    if len(values) < 2:
-        return "".join(f"{value:.1f}" for value in values)
-    return f"{statistics.fmean(values):.1f} ± {statistics.stdev(values):.1f}"
-
-
 # What stands between the marks `name: begin` and `name: end` of a README.
 TABLES = {
     "scores": score_table,
     "published": published_table,
+    "gains": gain_table,
     "benchmarks": figure_table,
     "scaling": scaling_table,
     "ablation": ablation_summary,

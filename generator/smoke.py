@@ -9,6 +9,7 @@ from tqdm import tqdm
 
 from generator.bake import LEFTOVERS
 from generator.baselines import Baseline, find_baselines
+from generator.encoders import ENCODER, own_encoder
 from generator.errors import InputError
 from generator.run_project import PREPARATION, run_scripts
 
@@ -37,12 +38,13 @@ def smoke_baseline(root: Path, baseline: Baseline, project: Path) -> None:
     source = baseline.folder(root)
     if not (source / "train.py").is_file():
         raise InputError(f"baselines/{baseline.name} has no train.py: run `baselines build`.")
-    shutil.copytree(source, project, ignore=shutil.ignore_patterns(*LEFTOVERS, "data"))
+    shutil.copytree(source, project, ignore=shutil.ignore_patterns(*LEFTOVERS, "data", ENCODER))
     data = source / "data" / (baseline.data_set or "")
     held = baseline.data_set or baseline.local_files
     files = shorten_data(data if held and data.is_dir() else source / "sample", project / "smoke")
     # Two steps are an epoch, with one scoring; each bucket would be a graph of its own to trace.
-    small = ["--steps", "2", "--encoder", "tiny", "--tiny_layers", "1", "--buckets", "1"]
+    encoder = str(own_encoder(baseline, root) or "tiny")
+    small = ["--steps", "2", "--encoder", encoder, "--tiny_layers", "1", "--buckets", "1"]
     # Batches are filled up, and what fills them is computed too.
     small += ["--batch_size", "4", "--prediction_batch_size", str(RECORDS)]
     train = ["train.py", *small, "--run_name", "smoke", *files]

@@ -19,6 +19,7 @@ from generator.files import json_lines, sha256
 from generator.paths import PROJECT_FOLDER
 from generator.reproduce import parse_seeds, reproduce_baseline
 from generator.run_project import project_code_hash
+from generator.scores import update_readmes
 from generator.smoke import smoke_baselines
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -27,7 +28,9 @@ MARKS = """<!-- scores: begin -->
 <!-- published: begin -->
 <!-- published: end -->
 <!-- benchmarks: begin -->
-<!-- benchmarks: end -->"""
+<!-- benchmarks: end -->
+<!-- gains: begin -->
+<!-- gains: end -->"""
 
 BASELINES = """
 [toy_sample]
@@ -293,6 +296,37 @@ def test_an_interrupted_reproduction_goes_on(repository: Path) -> None:
     assert [line.split()[1] for line in trained] == ["3", "20", "4", "4"]
 
 
+def test_further_seeds_join_those_of_the_same_code(repository: Path) -> None:
+    folder = repository / "baselines/toy_other"
+
+    def seeds_of_file() -> list[int]:
+        scores = json.loads((folder / "scores.json").read_text())
+        return [scores["seed"], *(row["seed"] for row in scores["seeds"])]
+
+    reproduce_baseline(repository, "toy_other", seeds=[4])
+    shutil.rmtree(folder / "runs")
+    reproduce_baseline(repository, "toy_other", seeds=[3, 5])
+    assert seeds_of_file() == [4, 3, 4, 5]
+    reproduce_baseline(repository, "toy_other", seeds=[4, 6])
+    assert seeds_of_file() == [4, 3, 4, 5, 6]
+    # Other code that trains the same: what was confirmed stays confirmed.
+    change_value(repository, "0.5 + 1e-9")
+    shutil.rmtree(folder / "runs")
+    confirm_baseline(repository, "toy_other")
+    reproduce_baseline(repository, "toy_other", seeds=[7])
+    assert seeds_of_file() == [4, 3, 4, 5, 6, 7]
+    assert "| 5 | 0.5 | first 20 steps equal |" in read(repository)
+    rows = json.loads((folder / "scores.json").read_text())["seeds"]
+    assert rows[-1]["code_hash"] != rows[0]["code_hash"]
+    # Other code that was never compared, and a whole reproduction, begin anew.
+    change_value(repository, "0.6")
+    shutil.rmtree(folder / "runs")
+    reproduce_baseline(repository, "toy_other", seeds=[8])
+    assert seeds_of_file() == [8, 8]
+    reproduce_baseline(repository, "toy_other")
+    assert seeds_of_file() == [3, 3, 4]
+
+
 def test_a_training_that_was_told_to_end_is_not_scored(repository: Path) -> None:
     train = repository / "baselines/toy_other/train.py"
     train.write_text(train.read_text().replace(', "finished": "now"', ""))
@@ -322,6 +356,31 @@ def test_published_scores_stand_beside_ours(repository: Path) -> None:
     assert row.format("") in read(repository)
     reproduce_baseline(repository, "toy_other")
     assert row.format("43.5 ± 0.7") in read(repository)
+
+
+def test_the_gain_of_an_encoder_has_the_interval_of_welch(repository: Path) -> None:
+    """By the published formula, in double precision: means 40 and 44, variances 1 and 4."""
+    entry = '\n[toy_on_it]\ntemplate = "toy"\nfrom_scratch = "toy_other"\n'
+    with open(repository / "generator/baselines.toml", "a", encoding="utf-8") as file:
+        file.write(entry)
+    build_repository(repository, progress=False)
+    assert "Not measured yet." in read(repository)
+    for name, scores in (("toy_other", (0.39, 0.40, 0.41)), ("toy_on_it", (0.42, 0.44, 0.46))):
+        rows = [
+            {"seed": n, "dev": {"f1": f1}, "test": {"f1": 0.5}, "minutes": 1}
+            for n, f1 in enumerate(scores)
+        ]
+        found = {"monitor": "f1", "encoder": "tiny", "code_hash": "", "seeds": rows, "dev": {}}
+        (repository / f"baselines/{name}/scores.json").write_text(json.dumps(found))
+    update_readmes(repository)
+    variance = 1 / 3 + 4 / 3
+    freedom = variance**2 / ((1 / 3) ** 2 / 2 + (4 / 3) ** 2 / 2)
+    assert freedom == pytest.approx(2.94, abs=0.01)
+    half = 3.22 * variance**0.5  # Student's t of 2.94 degrees, between 3.18 (3) and 4.30 (2)
+    low, high = f"{4 - half:+.1f}", f"{4 + half:+.1f}"
+    row = f"| toy_on_it | F1 | dev | 40.0 ± 1.0 | 44.0 ± 2.0 | +4.0 ({low} to {high}) |"
+    assert row in read(repository)
+    assert "| toy_on_it | F1 | test |" not in read(repository)
 
 
 def change_value(repository: Path, value: str) -> None:
