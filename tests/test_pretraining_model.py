@@ -262,6 +262,8 @@ def test_transformers_computes_the_same(exported, tokenizer, tmp_path):
 
 def test_projects_and_keras_hub_read_it_back(exported, tokenizer):
     models, folder = exported
+    rights = {path.stat().st_mode & 0o777 for path in (folder / "masked").iterdir()}
+    assert len(rights) == 1, "whoever may read the config may read the weights"
     model, batch = models["masked"], make_batch()
     expected, real = states_of(model, batch), batch["padding_mask"] > 0
     inputs = {name: batch[name] for name in ("token_ids", "segment_ids", "padding_mask")}
@@ -322,7 +324,7 @@ def test_export_is_whole_or_not_there(exported, tokenizer, tmp_path, monkeypatch
     def fail(*arguments, **kwargs):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(export, "save_file", fail)
+    monkeypatch.setattr(export, "save", fail)
     with pytest.raises(OSError):
         export_hugging_face(tmp_path / "encoder", models["masked"], tokenizer)
     assert os.listdir(tmp_path) == []

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import keras_hub
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 from tokenizers import Tokenizer
 
 from common.encoder import BertEncoder
@@ -63,7 +63,9 @@ def export_hugging_face(folder: Path, model: LanguageModel, tokenizer: Tokenizer
 
     def write(target: Path) -> None:
         write_json(target / "config.json", make_config(model, tokenizer))
-        save_file(name_weights(model), target / WEIGHTS, metadata={"format": "pt"})
+        # Not save_file: what that writes nobody else may read.
+        weights = save(name_weights(model), metadata={"format": "pt"})
+        (target / WEIGHTS).write_bytes(weights)
         write_text(target / "vocab.txt", "".join(f"{t}\n" for t in vocabulary_of(tokenizer)))
         write_json(target / "tokenizer.json", json.loads(tokenizer.to_str()))
         write_json(target / "special_tokens_map.json", names)
