@@ -17,16 +17,19 @@ def own_encoder(baseline: Baseline, root: Path) -> Path | None:
     Raises:
         InputError: that has not been reproduced yet.
     """
-    name = encoder_name(baseline)
-    if not name.startswith("../"):
-        return None
-    folder = root / "baselines" / name.removeprefix("../")
-    if not folder.is_dir():
+    folder = own_encoder_folder(baseline, root)
+    if folder and not folder.is_dir():
         raise InputError(
             f"{baseline.name} learns on the encoder of {folder.parent.name}: run "
             f"`baselines reproduce {folder.parent.name}` first."
         )
     return folder
+
+
+def own_encoder_folder(baseline: Baseline, root: Path) -> Path | None:
+    """Return where such an encoder lies, or will lie."""
+    name = encoder_name(baseline)
+    return root / "baselines" / name.removeprefix("../") if name.startswith("../") else None
 
 
 def encoder_name(baseline: Baseline) -> str:

@@ -9,7 +9,7 @@ from tqdm import tqdm
 
 from generator.bake import LEFTOVERS
 from generator.baselines import Baseline, find_baselines
-from generator.encoders import ENCODER, own_encoder
+from generator.encoders import ENCODER, own_encoder_folder
 from generator.errors import InputError
 from generator.run_project import PREPARATION, run_scripts
 
@@ -43,7 +43,8 @@ def smoke_baseline(root: Path, baseline: Baseline, project: Path) -> None:
     held = baseline.data_set or baseline.local_files
     files = shorten_data(data if held and data.is_dir() else source / "sample", project / "smoke")
     # Two steps are an epoch, with one scoring; each bucket would be a graph of its own to trace.
-    encoder = str(own_encoder(baseline, root) or "tiny")
+    made = own_encoder_folder(baseline, root)
+    encoder = str(made.resolve()) if made and made.is_dir() else "tiny"
     small = ["--steps", "2", "--encoder", encoder, "--tiny_layers", "1", "--buckets", "1"]
     # Batches are filled up, and what fills them is computed too.
     small += ["--batch_size", "4", "--prediction_batch_size", str(RECORDS)]

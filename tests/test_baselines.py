@@ -6,7 +6,7 @@ from projects import run
 
 from generator import smoke
 from generator.baselines import find_baselines
-from generator.encoders import ENCODER, describe_encoder, own_encoder
+from generator.encoders import ENCODER, describe_encoder, own_encoder_folder
 from generator.run_project import read_scores
 
 
@@ -16,6 +16,9 @@ def test_baseline_runs(name, tmp_path, monkeypatch):
     ran = []
 
     def run_scripts(project, commands):
+        made = own_encoder_folder(baseline, ROOT)
+        train = next(command for command in commands if command[0] == "train.py")
+        assert ("tiny" in train) != bool(made and made.is_dir())
         if baseline.data_set:  # the last one scores, which the sample of the template shows
             commands = commands[:-1]
         ran.extend(run(*command, cwd=project) for command in commands)
@@ -32,7 +35,7 @@ def test_shipped_encoders_are_small_and_those_that_were_scored():
     assert sum(path.stat().st_size for path in files) < 20e6
     compared = 0
     for baseline in find_baselines(ROOT):
-        encoder, scores = own_encoder(baseline, ROOT), read_scores(baseline.folder(ROOT))
+        encoder, scores = own_encoder_folder(baseline, ROOT), read_scores(baseline.folder(ROOT))
         if encoder and scores:
             assert describe_encoder(baseline, encoder).items() <= scores.items()
             compared += 1
