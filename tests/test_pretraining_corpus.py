@@ -2,12 +2,16 @@
 
 import importlib.util
 import json
+import os
 import random
+import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import fsspec
@@ -396,10 +400,13 @@ def test_shards_are_tfrecords_of_examples(text, tmp_path):
         assert list(values) == example.token_ids.tolist()
 
 
-@pytest.mark.skipif(
+needs_beam = pytest.mark.skipif(
     importlib.util.find_spec("apache_beam") is None,
     reason="Apache Beam is absent: pip install -r requirements-beam.txt of the template",
 )
+
+
+@needs_beam
 def test_beam_gives_the_same_bytes(text, tmp_path):
     prepare(text, tmp_path / "one", dev_text=str(text))
     settings = settings_for(text, tmp_path / "beam", dev_text=str(text))
@@ -407,12 +414,77 @@ def test_beam_gives_the_same_bytes(text, tmp_path):
     for split in ("train", "dev"):
         assert contents(tmp_path / "beam" / split) == contents(tmp_path / "one" / split)
     assert "examples, " in result.stdout
+
+
+@needs_beam
+def test_workers_of_beam_elsewhere_give_the_same_bytes(text, tmp_path):
+    """They are started by a process that knows of no pipeline, in another folder."""
+    prepare(text, tmp_path / "one")
+    settings = settings_for(text, tmp_path / "beam")
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    pool = subprocess.Popen(
+        [sys.executable, "-m", "apache_beam.runners.worker.worker_pool_main"]
+        + [f"--service_port={port}"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(copied_project(settings)), "PATH": programs},
+    )
+    try:
+        runner = ("--runner=PortableRunner", "--job_endpoint=embed")
+        worker = ("--environment_type=EXTERNAL", f"--environment_config=localhost:{port}")
+        run_script("prepare_with_beam.py", settings, "--", *runner, *worker, timeout=120)
+    finally:
+        pool.terminate()
+        pool.wait()
+    assert contents(tmp_path / "beam/train") == contents(tmp_path / "one/train")
+
+
+@needs_beam
+@pytest.mark.parametrize("runner", ["DirectRunner", "NoRunner"])
+def test_beam_is_refused_with_a_sentence(text, tmp_path, runner):
     text.with_name("void.txt").write_bytes(b"\n\n")
     settings = settings_for(text.with_name("void.txt"), tmp_path / "void")
-    result = run_script("prepare_with_beam.py", settings, check=False)
+    result = run_script("prepare_with_beam.py", settings, "--", f"--runner={runner}", check=False)
     last = result.stderr.strip().splitlines()[-1]  # what Beam itself logs stands above
-    assert result.returncode == 1 and last.startswith("error: no text for ")
-    assert last.endswith("and at text_field.")
+    assert result.returncode == 1
+    if runner == "NoRunner":
+        assert last.startswith("error: Apache Beam refuses --runner=NoRunner: ")
+    else:
+        assert last.startswith("error: no text for ") and last.endswith("and at text_field.")
+
+
+@needs_beam
+@pytest.mark.parametrize("readme", ["README.md", "README_zh.md"])
+def test_beam_knows_the_options_of_the_readme(readme, caplog):
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    text = (PROJECT / readme).read_text(encoding="utf-8")
+    commands = re.findall(r"^python prepare_with_beam\.py.* -- (.+)$", text, re.MULTILINE)
+    runners = [PipelineOptions(options.split()).get_all_options()["runner"] for options in commands]
+    assert runners == ["DirectRunner", "FlinkRunner", "SparkRunner", "DataflowRunner"]
+    assert "unparseable" not in caplog.text
+
+
+def test_workers_of_beam_need_no_more_than_their_requirements(text):
+    script = "import sys, prepare_with_beam; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=copied_project(settings_for(text)),
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    )
+    packages = packages_distributions()
+    modules = {module.partition(".")[0] for module in done.stdout.split()}
+    loaded = {package for module in modules for package in packages.get(module, [])}
+    wanted, whole = (
+        set(re.findall(r"^[\w-]+", (PROJECT / name).read_text(encoding="utf-8"), re.MULTILINE))
+        for name in ("requirements-beam.txt", "requirements.txt")
+    )
+    assert "pydantic-settings" in loaded & wanted
+    assert not loaded & (whole - wanted)
 
 
 # --- vocabulary ---

@@ -2,9 +2,9 @@
 
 python prepare_with_beam.py [--KEY VALUE ...] [-- BEAM OPTIONS]
 
-What follows `--` is for Beam: `-- --runner=DataflowRunner --region=...`. Text and shards must lie
-where all machines see them: a shared disk, or URLs such as gs://bucket/shards. The shards are those
-of prepare.py, byte for byte, and the same command again goes on.
+What follows `--` is for Beam; README.md has it for Flink, Spark and Dataflow. Text and shards must
+lie where all machines see them: a shared disk, or URLs such as gs://bucket/shards. The shards are
+those of prepare.py, byte for byte, and the same command again goes on.
 """
 
 import importlib.util
@@ -66,7 +66,11 @@ def run_pipeline(plans: list[Plan], beam_flags: list[str]) -> None:
     """
     import apache_beam as beam
 
-    with beam.Pipeline(argv=beam_flags) as pipeline:
+    try:
+        pipeline = beam.Pipeline(argv=beam_flags)
+    except ValueError as error:  # no such runner, or options that it refuses
+        raise InputError(f"Apache Beam refuses {' '.join(beam_flags)}: {error}") from error
+    with pipeline:
         for plan in plans:
             folder, recipe = plan.recipe.folder, plan.recipe
             jobs = [(recipe, number, block) for number, block in enumerate(plan.blocks)]
