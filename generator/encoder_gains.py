@@ -10,8 +10,8 @@ from generator.score_names import in_percent, mean_and_deviation, score_name
 CONFIDENCE = 0.95
 SPLITS = ("dev", "test")
 HEADER = (
-    "| pre-trained | score | split | from scratch | pre-trained | gain |",
-    "|---|---|---|---|---|---|",
+    "| pre-trained | score | split | from scratch | pre-trained | gain | minutes |",
+    "|---|---|---|---|---|---|---|",
 )
 
 
@@ -33,6 +33,10 @@ def gain_rows(root: Path, baseline: Baseline) -> list[str]:
     if not before or not after:
         return []
     monitor, rows = after["monitor"], []
+    minutes = " → ".join(
+        f"{statistics.fmean(row['minutes'] for row in scores['seeds']):.1f}"
+        for scores in (before, after)
+    )
     for split in (split for split in SPLITS if split in before and split in after):
         old, new = (
             [in_percent(row[split][monitor], monitor) for row in scores["seeds"]]
@@ -45,6 +49,7 @@ def gain_rows(root: Path, baseline: Baseline) -> list[str]:
             mean_and_deviation(old),
             mean_and_deviation(new),
             describe_gain(old, new),
+            minutes,
         )
         rows.append(f"| {' | '.join(cells)} |")
     return rows

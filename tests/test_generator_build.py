@@ -367,7 +367,7 @@ def test_the_gain_of_an_encoder_has_the_interval_of_welch(repository: Path) -> N
     assert "Not measured yet." in read(repository)
     for name, scores in (("toy_other", (0.39, 0.40, 0.41)), ("toy_on_it", (0.42, 0.44, 0.46))):
         rows = [
-            {"seed": n, "dev": {"f1": f1}, "test": {"f1": 0.5}, "minutes": 1}
+            {"seed": n, "dev": {"f1": f1}, "test": {"f1": 0.5}, "minutes": 90 * f1 + n}
             for n, f1 in enumerate(scores)
         ]
         found = {"monitor": "f1", "encoder": "tiny", "code_hash": "", "seeds": rows, "dev": {}}
@@ -378,7 +378,9 @@ def test_the_gain_of_an_encoder_has_the_interval_of_welch(repository: Path) -> N
     assert freedom == pytest.approx(2.94, abs=0.01)
     half = 3.22 * variance**0.5  # Student's t of 2.94 degrees, between 3.18 (3) and 4.30 (2)
     low, high = f"{4 - half:+.1f}", f"{4 + half:+.1f}"
-    row = f"| toy_on_it | F1 | dev | 40.0 ± 1.0 | 44.0 ± 2.0 | +4.0 ({low} to {high}) |"
+    row = (
+        f"| toy_on_it | F1 | dev | 40.0 ± 1.0 | 44.0 ± 2.0 | +4.0 ({low} to {high}) | 37.0 → 40.6 |"
+    )
     assert row in read(repository)
     assert "| toy_on_it | F1 | test |" not in read(repository)
 
