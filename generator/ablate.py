@@ -10,6 +10,7 @@ import signal
 import statistics
 import subprocess
 import sys
+import tomllib
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -156,8 +157,19 @@ def prepare(root: Path, study: Study, local: Path | None, encoder: Path | None) 
     weights = describe_encoder(baseline, encoder)
     data = prepare_data(baseline, project, local)
     hashes = {split: sha256((project / data / f"{split}.jsonl").read_bytes()) for split in SPLITS}
-    facts = {"code_hash": project_code_hash(project), "data": hashes, **weights}
+    facts = {
+        "code_hash": project_code_hash(project),
+        "baseline_settings": hash_settings(project),
+        "data": hashes,
+        **weights,
+    }
     return Experiment(study, project, data, encoder, facts)
+
+
+def hash_settings(project: Path) -> str:
+    """Return a hash of what a project's config.toml sets, whatever its comments say."""
+    settings = tomllib.loads((project / "config.toml").read_text(encoding="utf-8"))
+    return sha256(json.dumps(settings, sort_keys=True).encode())
 
 
 def check_settings(experiment: Experiment) -> None:

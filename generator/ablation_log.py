@@ -11,7 +11,7 @@ from generator.files import json_lines
 
 RESULTS = Path("benchmarks") / "results"
 # What two trainings must share besides their settings for their scores to be compared.
-CONDITIONS = ("code_hash", "data", "encoder", "encoder_weights")
+CONDITIONS = ("code_hash", "baseline_settings", "data", "encoder", "encoder_weights")
 
 
 def log_path(root: Path) -> Path:

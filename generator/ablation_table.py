@@ -11,6 +11,8 @@ from generator.score_names import in_percent, score_name
 
 CONFIDENCE = 0.95
 SPLITS = ("dev", "test")
+# Points of score; who reads a table of F1 takes no notice of less.
+MATTERS = 0.5
 PLOT = RESULTS / "ablation.svg"
 EXPLANATION = """\
 What each setting gains and costs, alone, on top of the baseline. Scores in percent, mean ± half of
@@ -242,7 +244,7 @@ def ablation_summary(root: Path) -> str:
     if not studies:
         return "Not run yet."
     titles = ("dev", "test", "step", "MiB")
-    header = [f"{name}: {title}" for name in studies for title in titles]
+    header = [*(f"{name}: {title}" for name in studies for title in titles), "in all"]
     variants = dict.fromkeys(variant for found in studies.values() for variant in found)
     lines = [
         f"| variant | {' | '.join(header)} |",
@@ -250,12 +252,29 @@ def ablation_summary(root: Path) -> str:
         *(
             f"| {variant} | "
             + " | ".join(cell for found in studies.values() for cell in cells(found.get(variant)))
-            + " |"
+            + f" | {judge([found[variant] for found in studies.values() if variant in found])} |"
             for variant in variants
         ),
     ]
     plot = f"\n![Differences and time of a step]({PLOT.as_posix()})"
     return "\n".join([*lines, *([plot] if (root / PLOT).is_file() else [])])
+
+
+def judge(summaries: list[Summary]) -> str:
+    """Return what a variant does to dev in all: "gain", "loss" or "even"; empty: no interval yet.
+
+    Args:
+        summaries: the variant's, of all studies. A gain is one of half a point at least whose
+            interval is above 0, in one study or more, and a loss of that kind in none.
+    """
+    found = [summary.differences["dev"] for summary in summaries if summary.differences]
+    if all(difference.half is None for difference in found):
+        return ""
+    sure = [d.mean for d in found if d.leaves_out_zero and abs(d.mean) >= MATTERS]
+    gains, losses = any(mean > 0 for mean in sure), any(mean < 0 for mean in sure)
+    if gains == losses:
+        return "even"
+    return "gain" if gains else "loss"
 
 
 def cells(summary: Summary | None) -> list[str]:

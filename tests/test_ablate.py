@@ -2,12 +2,14 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import statistics
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,14 @@ from generator.ablate import ablate
 from generator.ablation_log import append_row, locked_log, read_rows
 from generator.ablation_plot import plot_studies
 from generator.ablation_report import write_report
-from generator.ablation_table import ablation_summary, ablation_text, interval, summarize
+from generator.ablation_table import (
+    Summary,
+    ablation_summary,
+    ablation_text,
+    interval,
+    judge,
+    summarize,
+)
 from generator.ablations import Study, find_studies, read_studies
 from generator.baselines import find_baselines
 from generator.errors import InputError
@@ -144,6 +153,7 @@ def root(tmp_path: Path, monkeypatch) -> Path:
         "generator/ablations.toml": STUDIES,
         "README.md": MARKS,
         **{f"baselines/toy/sample/{split}.jsonl": record for split in ("train", "dev", "test")},
+        "baselines/toy/config.toml": "epochs = 1\n",
         "baselines/toy/keras.py": KERAS,
         "baselines/toy/common/__init__.py": "",
         "baselines/toy/common/errors.py": "class InputError(Exception):\n    pass\n",
@@ -215,7 +225,12 @@ def test_other_code_data_or_settings_are_trained_anew(root: Path) -> None:
     path = root / "generator/ablations.toml"
     path.write_text(path.read_text().replace("epochs = 2", "epochs = 3"))
     train()
-    assert len(trained(root)) == len(read_rows(root)) == 4
+    # What the baseline itself is set to counts, not what is said of it.
+    write_files(root, {"baselines/toy/config.toml": "epochs = 1\ngain = 0.2\n"})
+    train()
+    write_files(root, {"baselines/toy/config.toml": "epochs = 1  # enough\ngain = 0.2\n"})
+    train()
+    assert len(trained(root)) == len(read_rows(root)) == 5
 
 
 def test_an_interrupted_training_is_saved_and_goes_on(root: Path) -> None:
@@ -420,8 +435,8 @@ def test_tables_and_plot_are_the_same_each_time(root: Path) -> None:
     )
     readme = (root / "README.md").read_text(encoding="utf-8")
     assert readme.startswith("# Title\n") and readme.endswith("The end.\n")
-    assert "| variant | one: dev | one: test | one: step | one: MiB |" in readme
-    assert f"| other | +4.67 ± {half:.2f} | +0.00 ± 0.00 | 3.00 | 100 |" in readme
+    assert "| variant | one: dev | one: test | one: step | one: MiB | in all |" in readme
+    assert f"| other | +4.67 ± {half:.2f} | +0.00 ± 0.00 | 3.00 | 100 | even |" in readme
     assert "](benchmarks/results/ablation.svg)" in readme
 
 
@@ -429,6 +444,56 @@ def test_a_plot_with_one_seed_or_failures_alone() -> None:
     failed = make_row("other", 2, 0, 0, failure="killed", seconds_per_step=None, peak_mib=None)
     for rows in (ROWS[:1], [failed], [*ROWS[:4], failed]):
         assert plot_studies({"one": summarize(STUDY, rows)}).startswith(b"<?xml")
+
+
+def test_gain_loss_or_even() -> None:
+    def study(*differences: float) -> Summary:
+        rows = [make_row("plain", seed, 0.5, 0.5) for seed in (1, 2, 3)]
+        values = enumerate(differences, 1)
+        rows += [make_row("other", seed, 0.5 + value / 100, 0.5) for seed, value in values]
+        return summarize(STUDY, rows)[1]
+
+    up, down, unsure = study(1, 1.1, 1.2), study(-1, -1.1, -1.2), study(9, 1, -3)
+    small = study(0.3, 0.31, 0.32)  # surely above 0, but nobody minds
+    assert [judge([found]) for found in (up, down, unsure, small)] == [
+        *("gain", "loss"),
+        *2 * ("even",),
+    ]
+    assert (judge([up, unsure]), judge([small, down]), judge([up, down])) == (
+        "gain",
+        "loss",
+        "even",
+    )
+    assert judge([study(5)]) == "" and judge([study(5), down]) == "loss"
+
+
+def cited(config: str) -> dict[str, str]:
+    """Return what a config.toml says of the ablation, by variant or by setting."""
+    found = {}
+    for line in config.splitlines():
+        setting, _, comment = line.partition(" = ")
+        for before, word in re.findall(r"([^(]*)\([^()]*ablation: (\w+)[^()]*\)", comment):
+            quoted = re.findall(r'"(\w+)"', before)
+            found[quoted[-1] if setting in ("optimizer", "adversary") else setting] = word
+    return found
+
+
+def test_templates_say_what_the_ablation_has_shown() -> None:
+    rows = read_rows(ROOT)
+    shown = defaultdict(list)
+    for study in read_studies(ROOT).values():
+        for summary in summarize(study, rows):
+            shown[summary.variant].append(summary)
+    judged = {variant: judge(summaries) for variant, summaries in shown.items()}
+    required = "lamb adafactor layer_decay ema fgm gradient_penalty r_drop lookahead recompute"
+    wanted = {name: judged[name] for name in (*required.split(), "accumulation")}
+    assert judged["adamw_faster"] == "gain"  # which comments compare LAMB with
+    configs = [
+        path for path in ROOT.glob("templates/*/*/config.toml") if "pretraining" not in str(path)
+    ]
+    assert len(configs) == 5
+    for path in configs:
+        assert cited(path.read_text(encoding="utf-8")) == wanted, path
 
 
 # ------------------------------------------------------------------------------ time
