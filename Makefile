@@ -5,10 +5,12 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(abspath $(VENV))/bin
 DEMO = build/demo
-# Without what it asks for, which is gigabytes that its loop does not need.
-ORBIT = "templates/seq2seq/{{cookiecutter.project_slug}}/requirements-orbit.txt"
+# Without its dependencies: those are gigabytes that its loop does not need.
+ORBIT = templates/extras/orbit/requirements.txt
+# Templates may hold a pyproject.toml of their own, which is the one of a generated project.
+RUFF_OPTIONS = --no-cache --config pyproject.toml
 
-.PHONY: demo test test-all clean
+.PHONY: demo test quick lint types test-all clean
 
 # Bake a project, train it on its sample, score it and compare it with the shipped reference.
 demo: $(VENV)/installed
@@ -19,17 +21,36 @@ demo: $(VENV)/installed
 	cd $(DEMO) && $(BIN)/python evaluate.py runs/demo sample/test.jsonl
 	cd $(DEMO) && $(BIN)/python compare.py runs/demo
 
-test: $(VENV)/installed
-	$(BIN)/ruff check --no-cache .
-	$(BIN)/ruff format --no-cache --check .
+test: lint types
 	$(BIN)/python -m pytest -n 2
+
+# Before each commit: everything but the tests that train.
+quick: lint types
+	$(BIN)/python -m pytest -n 2 -m "not trains"
+
+lint: $(VENV)/installed
+	$(BIN)/ruff check $(RUFF_OPTIONS) .
+	$(BIN)/ruff format $(RUFF_OPTIONS) --check .
+
+# Every project has a package `task` of its own, and finds `core` and `extras` in templates/.
+types: $(VENV)/installed
+	@failed=0; \
+	$(BIN)/mypy generator || failed=1; \
+	MYPYPATH=templates $(BIN)/mypy templates/*.py templates/*/*_extension.py templates/core \
+		templates/extras || failed=1; \
+	for template in templates/*/cookiecutter.json; do \
+		project="$${template%/*}/{{cookiecutter.project_slug}}"; \
+		echo "$${template%/*}"; \
+		MYPYPATH="templates:$$project" $(BIN)/mypy --follow-imports silent \
+			$$(ls -d "$$project"/*/ | grep -v "/\(core\|extras\|tests\|sample\|reference\)/") "$$project"/*.py || failed=1; \
+	done; exit $$failed
 
 # The tests with each supported TensorFlow, each in an environment of its own.
 test-all:
 	$(MAKE) test VENV=.venv-2.20 TENSORFLOW="tensorflow==2.20.*"
 	$(MAKE) test VENV=.venv-2.21 TENSORFLOW="tensorflow==2.21.*"
 
-$(VENV)/installed: pyproject.toml
+$(VENV)/installed: pyproject.toml $(ORBIT)
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and \
 		'error: Python 3.11 or newer is needed: name one with make PYTHON=python3.12')"
 	$(PYTHON) -m venv $(VENV)
@@ -39,5 +60,6 @@ $(VENV)/installed: pyproject.toml
 	-$(BIN)/python -m compileall -qq -j 0 -x '/(tests|official|networkx|nltk|pip|tf_keras)/' $(VENV)
 	touch $@
 
+# Also the runs of `baselines reproduce`, which are in build/.
 clean:
 	rm -rf build .venv .venv-2.20 .venv-2.21

@@ -1,10 +1,10 @@
 """How much faster is batched evaluation than one record after the other, for each task?
 
-Every baseline of a sample predicts its dev file with the same weights and the same compiled
+The project of each sample predicts its dev file with the same weights and the same compiled
 function: in length buckets and batches, and one record at a time, as bert4keras's examples do.
 Encoding and decoding are included.
 
-baselines reproduce TASK_sample        (for each task, first)
+baselines reproduce TASK_sample        (first, for each task: it trains in build/TASK_sample)
 python benchmarks/evaluation_speed.py
 """
 
@@ -14,22 +14,35 @@ import subprocess
 import sys
 from pathlib import Path
 
-from project_parts import ROOT, write_results
+from project_parts import BUILD, write_results
 
+TASKS = (
+    *("event_extraction", "reading_comprehension", "relation_extraction"),
+    *("seq2seq", "text_classification"),
+)
 RUN = "seed_1"
 SINGLE = 60
 MEASURE = """
 import dataclasses, json, sys, time
 from pathlib import Path
+from core.train.prediction import Predictor
 from task.data import read_examples
-from task.loading import load_runs
+from task.training import load_runs, predict
 
 run, single = sys.argv[1], int(sys.argv[2])
 examples = read_examples(Path("sample/dev.jsonl"))
-model = load_runs([run])
-alone = dataclasses.replace(
-    model, settings=model.settings.model_copy(update={"prediction_batch_size": 1})
-)
+runs = load_runs([run])
+one = runs.settings.model_copy(update={"prediction_batch_size": 1})
+alone = dataclasses.replace(runs, every=[one])
+
+# Each call of `predict` makes a predictor of its own: they share what is compiled.
+forward, graphs = Predictor.forward, {}
+
+def forward_with_shared_graphs(predictor, batch):
+    predictor.graphs = graphs
+    return forward(predictor, batch)
+
+Predictor.forward = forward_with_shared_graphs
 
 def seconds(function):
     began = time.perf_counter()
@@ -38,11 +51,11 @@ def seconds(function):
 
 def one_by_one(count):
     for example in examples[:count]:
-        alone.predict([example])
+        predict(alone, [example])
 
 # The first time compiles: each length that occurs is a shape of its own.
-model.predict(examples), one_by_one(single)
-batched = min(seconds(lambda: model.predict(examples)) for _ in range(3))
+predict(runs, examples), one_by_one(single)
+batched = min(seconds(lambda: predict(runs, examples)) for _ in range(3))
 singles = min(seconds(lambda: one_by_one(single)) for _ in range(3))
 print(json.dumps([len(examples) / batched, single / singles]))
 """
@@ -54,9 +67,13 @@ def main() -> None:
     parser.add_argument("--output", type=Path, help="JSON file of the results")
     arguments = parser.parse_args()
     tasks = {}
-    for project in sorted((ROOT / "baselines").glob("*_sample")):
+    for task in TASKS:
+        project = BUILD / f"{task}_sample"
         if not (project / "runs" / RUN).is_dir():
-            sys.exit(f"error: {project.name} has no run: baselines reproduce {project.name}")
+            sys.exit(
+                f"error: {project.name} has not been trained yet: run "
+                f"`baselines reproduce {project.name}`."
+            )
         done = subprocess.run(
             [sys.executable, "-c", MEASURE, RUN, str(SINGLE)],
             cwd=project,
@@ -65,7 +82,7 @@ def main() -> None:
             text=True,
         )
         batched, single = json.loads(done.stdout.splitlines()[-1])
-        tasks[project.name.removesuffix("_sample")] = {
+        tasks[task] = {
             "batched_records_per_second": round(batched, 1),
             "single_records_per_second": round(single, 1),
             "batched_to_single": round(batched / single, 2),

@@ -9,14 +9,19 @@ python benchmarks/generation_speed.py --output benchmarks/results/generation_spe
 The weights are random and nothing ends a target: each has 64 tokens, whatever the machine.
 """
 
-import importlib
-import sys
 import time
 from argparse import ArgumentParser
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from project_parts import ROOT, write_results
+from project_parts import ROOT, open_project, write_results
+
+if TYPE_CHECKING:
+    import keras
+
+    from task.settings import Settings
 
 PROJECT = ROOT / "baselines" / "seq2seq_sample"
 SOURCE, TARGET = 64, 64
@@ -34,8 +39,7 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=192, help="of the encoder")
     parser.add_argument("--output", type=Path, help="JSON file of the results")
     arguments = parser.parse_args()
-    sys.path.insert(0, str(arguments.project.resolve()))
-    importlib.import_module("common")  # it sets TensorFlow up, which must come after it
+    open_project(arguments.project)
     model = make_model(arguments.layers, arguments.width)
     batch = make_batch()
     cached, uncached = (tokens_per_second(model, batch, cache) for cache in (True, False))
@@ -60,20 +64,23 @@ def main() -> None:
     write_results(results, arguments.output)
 
 
-def settings_of(**values):
-    """Return settings that generate `TARGET` tokens."""
+def settings_of(**values: Any) -> "Settings":
+    """Return the defaults, for `TARGET` tokens.
+
+    Args:
+        **values: of the table `generation` that differ.
+    """
     from task.settings import Settings
 
-    defaults = {name: field.default for name, field in Settings.model_fields.items()}
-    return Settings.model_construct(**{**defaults, "target_length": TARGET, **values})
+    return Settings.model_construct(target_length=TARGET).generating(**values)
 
 
-def make_model(layers: int, width: int):
+def make_model(layers: int, width: int) -> "keras.Model":
     """Return an inference model with random weights."""
     import keras
-    from task.model import build_models
 
-    from common.encoder import BertEncoder
+    from core.model.encoder import BertEncoder
+    from task.model import build_models
 
     keras.utils.set_random_seed(1)
     encoder = BertEncoder(
@@ -85,7 +92,7 @@ def make_model(layers: int, width: int):
         max_sequence_length=SOURCE + TARGET,
         name="encoder",
     )
-    return build_models(encoder, settings_of())[1]
+    return build_models(encoder, settings_of()).inference
 
 
 def make_batch() -> dict:
@@ -103,19 +110,26 @@ def make_batch() -> dict:
     return {name: tf.constant(array) for name, array in arrays.items()}
 
 
-def make_writer(model, **values):
-    """Return a compiled function from a batch to targets without end."""
+def make_writer(model: "keras.Model", **values: Any) -> Callable[[dict], dict]:
+    """Return a compiled function from a batch to targets without end.
+
+    Args:
+        model: an inference model.
+        **values: of the table `generation`.
+    """
     import tensorflow as tf
-    from task.generation import Writer
-    from task.tokens import TargetTokens
+
+    from generation.search import Writer
+    from generation.settings import TargetTokens
+    from task.model import writing_layers
 
     # No token ends a target: the end is one beyond the vocabulary.
     tokens = TargetTokens(begin=2, end=VOCABULARY, never=(0, 1, 3, 4))
-    writer = Writer([model], ["unilm"], tokens, settings_of(**values))
+    writer = Writer([model], writing_layers, tokens, settings_of(**values).generation, TARGET)
     return tf.function(lambda batch: writer(batch))
 
 
-def seconds(function) -> float:
+def seconds(function: Callable[[], object]) -> float:
     """Return the fewest seconds of a few calls, after one that compiles."""
     function()
     times = []
@@ -126,19 +140,19 @@ def seconds(function) -> float:
     return min(times)
 
 
-def tokens_per_second(model, batch: dict, cache: bool) -> float:
+def tokens_per_second(model: "keras.Model", batch: dict, cache: bool) -> float:
     """Time greedy generation of a batch."""
     write = make_writer(model, beams=1, cache=cache)
     return BATCH * TARGET / seconds(lambda: write(batch)["tokens"].numpy())
 
 
-def records_per_second(model, batch: dict) -> float:
+def records_per_second(model: "keras.Model", batch: dict) -> float:
     """Time the beam search of a batch."""
     write = make_writer(model, beams=BEAMS)
     return BATCH / seconds(lambda: write(batch)["tokens"].numpy())
 
 
-def records_per_second_alone(model, batch: dict) -> float:
+def records_per_second_alone(model: "keras.Model", batch: dict) -> float:
     """Time one record after the other: `predict` on the beams for each token, beams in Python."""
 
     def write_all() -> None:

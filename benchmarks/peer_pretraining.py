@@ -30,7 +30,6 @@ python benchmarks/peer_pretraining.py --peer_python PEER/bin/python --text TEXT 
 
 import argparse
 import hashlib
-import importlib
 import itertools
 import json
 import os
@@ -42,8 +41,15 @@ import tempfile
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from core.train.training import TrainingModel
+    from corpus.special_tokens import SpecialTokens
+    from corpus.texts import Texts
+    from task.data import ShardGenerator
 
 SCRIPT = Path(__file__)
 SAMPLE = SCRIPT.resolve().parents[1] / "baselines" / "pretraining_sample"
@@ -99,6 +105,9 @@ def main() -> None:
         sys.exit("error: --peer_python is needed to compare the two.")
     if not arguments.text.is_file():
         sys.exit(f"error: there is no {arguments.text}: name a file of text, one text a line.")
+    from project_parts import check_project
+
+    check_project(arguments.project)
     results = kept_results(arguments)
     with tempfile.TemporaryDirectory() as folder:
         arguments.work = Path(folder)
@@ -246,7 +255,7 @@ def describe_speed(
 # ---------------------------------------------------------------- the peer
 
 
-def prepare_peer(arguments: argparse.Namespace):
+def prepare_peer(arguments: argparse.Namespace) -> tuple[Any, Any]:
     """Return tokenizer and model, as ours were exported."""
     import torch
     import transformers
@@ -274,7 +283,7 @@ def find_peer_loss(arguments: argparse.Namespace) -> dict:
     return {"loss": float(loss)}
 
 
-def make_rows(tokenizer, arguments: argparse.Namespace) -> list[dict]:
+def make_rows(tokenizer: Any, arguments: argparse.Namespace) -> list[dict]:
     """Return the examples: one a line, cut off; or all lines joined and cut into pieces."""
     with open(arguments.text, encoding="utf-8") as file:
         lines = [line.rstrip("\n") for line in file if line.strip()]
@@ -371,8 +380,8 @@ def our_flags(arguments: argparse.Namespace, batches: str) -> list[str]:
         "dev_text": work / "dev.txt",
         "tokenizer": work / "vocabulary" / "tokenizer.json",
         "shards": work / batches,
-        "packing": str(batches == "packed").lower(),
-        "vocabulary_size": arguments.vocabulary_size,
+        "preparation.packing": str(batches == "packed").lower(),
+        "preparation.vocabulary_size": arguments.vocabulary_size,
         "max_length": arguments.max_length,
         "tiny_layers": arguments.layers,
         "tiny_width": arguments.width,
@@ -382,7 +391,6 @@ def our_flags(arguments: argparse.Namespace, batches: str) -> list[str]:
         "epochs": 1,
         "learning_rate": arguments.learning_rate,
         "head_learning_rate": arguments.learning_rate,
-        "schedule": "linear",
         "warm_up": 0,
         "weight_decay": 0,
         "clip_norm": CLIP_NORM,
@@ -392,38 +400,34 @@ def our_flags(arguments: argparse.Namespace, batches: str) -> list[str]:
     return [part for name, value in settings.items() for part in (f"--{name}", str(value))]
 
 
-def prepare_our_training(arguments: argparse.Namespace):
+def prepare_our_training(
+    arguments: argparse.Namespace,
+) -> tuple["ShardGenerator", "TrainingModel"]:
     """Return generator and compiled model, with the weights that were exported."""
-    sys.path.insert(0, str(arguments.project.resolve()))
-    importlib.import_module("common")  # it sets TensorFlow up, which must come after it
-    import keras
-    from task.data import ShardGenerator, read_tokenizer, shard_folder
-    from task.hugging_face import load_head
-    from task.model import build_models, load_backbone
-    from task.settings import Settings
-    from task.tokens import find_special_tokens
+    from project_parts import open_project
 
-    from common.optimizers import make_optimizer
-    from common.settings import read_settings
-    from common.strategy import make_strategy
+    open_project(arguments.project)
+    from core.base.settings import read_settings
+    from core.train.devices import make_strategy
+    from core.train.project import begin_training, compile_models
+    from corpus.shards import read_shard_tokenizer, shard_folder
+    from corpus.special_tokens import find_special_tokens
+    from export_formats.hugging_face import load_head
+    from task.data import ShardGenerator
+    from task.model import build_models, language_model, load_backbone
+    from task.settings import Settings
 
     exported = ["--encoder", str((arguments.work / "encoder").resolve())]
     settings = read_settings(Settings, [*our_flags(arguments, arguments.batches), *exported])
-    make_strategy(settings)  # one replica: it has no scope of its own
-    keras.utils.set_random_seed(settings.seed)
-    tokenizer = read_tokenizer(settings)
-    encoder = load_backbone(settings, tokenizer)
-    model, _ = build_models(encoder, settings)
-    load_head(model, settings)
-    generator = ShardGenerator(
-        shard_folder(settings, "train"),
-        find_special_tokens(tokenizer),
-        settings,
-        settings.batch_size,
-        settings.seed,
-    )
-    model.compile(make_optimizer(settings, model, encoder, len(generator)))
-    return generator, model
+    # One replica: it has no scope of its own.
+    batch_size = begin_training(settings, make_strategy(settings))
+    tokenizer = read_shard_tokenizer(settings)
+    models = build_models(load_backbone(settings, tokenizer), settings)
+    load_head(language_model(models.training), settings.encoder)
+    special = find_special_tokens(tokenizer)
+    generator = ShardGenerator(shard_folder(settings, "train"), special, settings, batch_size)
+    compile_models(settings, models, len(generator))
+    return generator, models.training
 
 
 def find_our_loss(arguments: argparse.Namespace) -> dict:
@@ -449,7 +453,7 @@ def time_ours(arguments: argparse.Namespace) -> dict:
     generator, model = prepare_our_training(arguments)
     plan_pool = generator.plan_pool
 
-    def plan_some(texts, epoch: int, number: int) -> list[tuple[np.ndarray, int]]:
+    def plan_some(texts: "Texts", epoch: int, number: int) -> list[tuple[np.ndarray, int]]:
         whole = [
             (examples, length)
             for examples, length in plan_pool(texts, epoch, number)
@@ -485,7 +489,7 @@ def time_ours(arguments: argparse.Namespace) -> dict:
     )
 
 
-def count_tokens(batch: dict, special) -> tuple[int, int, int]:
+def count_tokens(batch: dict, special: "SpecialTokens") -> tuple[int, int, int]:
     """Return the positions of a batch, those that are no padding, and those of text."""
     real = batch["padding_mask"] > 0
     # No hidden token becomes one of these.

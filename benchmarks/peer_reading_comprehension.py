@@ -25,7 +25,6 @@ python benchmarks/peer_reading_comprehension.py --peer_python PEER/bin/python --
 import argparse
 import collections
 import hashlib
-import importlib
 import json
 import os
 import platform
@@ -37,8 +36,10 @@ import sys
 import tempfile
 import time
 import tomllib
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
@@ -71,7 +72,11 @@ def parse_arguments() -> argparse.Namespace:
     add("--rounds", type=int, default=3)
     add("--steps", type=int, default=30, help="timed steps of each measurement")
     add("--measure", nargs="+", choices=MEASURES, default=MEASURES, help="what to measure now")
-    add("--shipped", action="store_true", help="ours: the project's scores.json, no new training")
+    add(
+        "--shipped",
+        action="store_true",
+        help="ours: scores.json of the baseline, no training",
+    )
     add("--part", choices=["peer", "peer_steps", "our_steps"], help="for the processes of a run")
     add("--padding", choices=["max_length", "grouped"], default="grouped")
     add("--output", type=Path, help="JSON file of the results")
@@ -87,6 +92,9 @@ def main() -> None:
         return
     if not arguments.peer_python or not arguments.project:
         sys.exit("error: --peer_python and --project are needed to compare the two.")
+    from project_parts import check_project
+
+    check_project(arguments.project)
     results = kept_results(arguments)
     measures = {
         "peer": lambda: {"peer": run_part(arguments, "peer", padding="grouped")},
@@ -165,7 +173,7 @@ def gold_texts(record: dict) -> list[str]:
     return record.get("answer_texts") or [record["context"][s:e] for s, e in record["answers"]]
 
 
-def make_windows(records: list[dict], tokenizer, arguments: argparse.Namespace) -> list[dict]:
+def make_windows(records: list[dict], tokenizer: Any, arguments: argparse.Namespace) -> list[dict]:
     """Tokenize questions with windows of their contexts; label the first gold answer."""
     encoded = tokenizer(
         [record["question"].lstrip() for record in records],
@@ -199,7 +207,7 @@ def make_windows(records: list[dict], tokenizer, arguments: argparse.Namespace) 
     return windows
 
 
-def collate(windows: list[dict], tokenizer, length: int | None):
+def collate(windows: list[dict], tokenizer: Any, length: int | None) -> Any:
     """Pad windows to the longest, or to a fixed length."""
     import torch
 
@@ -227,7 +235,9 @@ def plan_epoch(windows: list[dict], arguments: argparse.Namespace, epoch: int) -
     return list(BatchSampler(sampler, arguments.batch_size, drop_last=False))
 
 
-def prepare_peer(arguments: argparse.Namespace):
+def prepare_peer(
+    arguments: argparse.Namespace,
+) -> tuple[Any, list[dict], Any, Callable[[list[int]], float]]:
     """Return tokenizer, training windows, model, and the step that trains it."""
     import torch
     import transformers
@@ -318,7 +328,7 @@ def train_peer(arguments: argparse.Namespace) -> dict:
     return {"epochs": epochs, "windows": len(windows), **describe_versions("torch", "transformers")}
 
 
-def score_peer(model, tokenizer, arguments: argparse.Namespace, part: str) -> dict:
+def score_peer(model: Any, tokenizer: Any, arguments: argparse.Namespace, part: str) -> dict:
     """Predict a file, the best span of all windows of a question, and score it."""
     import torch
 
@@ -404,36 +414,32 @@ PARTS = ("train", "dev", "test")
 
 def time_ours(arguments: argparse.Namespace) -> dict:
     """Time steps, generator and dataset included."""
-    sys.path.insert(0, str(arguments.project.resolve()))
-    importlib.import_module("common")  # it sets TensorFlow up, which must come after it
-    import keras
-    from task.data import make_generator, read_examples, tokenizer_texts
+    from project_parts import open_project
+
+    open_project(arguments.project)
+    from core.base.settings import read_settings
+    from core.model.encoder import load_encoder, load_tokenizer
+    from core.train.devices import make_strategy
+    from core.train.project import begin_training, compile_models
+    from task.data import AnswerGenerator, read_examples, tokenizer_texts
     from task.model import build_models
     from task.settings import Settings
 
-    from common.encoder import load_encoder, load_tokenizer
-    from common.optimizers import make_optimizer
-    from common.settings import read_settings
-    from common.strategy import make_strategy
-
-    settings = read_settings(Settings, our_flags(arguments))
-    make_strategy(settings)  # one replica: it has no scope of its own
-    keras.utils.set_random_seed(settings.seed)
+    settings = read_settings(Settings, [*our_flags(arguments), "--strategy", "single"])
+    # One replica: it has no scope of its own.
+    batch_size = begin_training(settings, make_strategy(settings))
     examples = read_examples(settings.train_file)
     tokenizer = load_tokenizer(settings, tokenizer_texts(examples))
-    encoder = load_encoder(settings, tokenizer)
-    model, _ = build_models(encoder, settings)
-    inputs = [tensor.name for tensor in encoder.inputs]
-    generator = make_generator(
-        examples, settings, tokenizer, inputs, batch_size=settings.batch_size, seed=settings.seed
-    )
-    model.compile(make_optimizer(settings, model, encoder, settings.epochs * len(generator)))
+    models = build_models(load_encoder(settings, tokenizer), settings)
+    generator = AnswerGenerator(examples, tokenizer, models.encoder_inputs, settings, batch_size)
+    compile_models(settings, models, settings.epochs * len(generator))
     whole = generator.plan(0)
     tokens = [len(batch) * length for batch, length in whole]
     chosen = spread_over(tokens, arguments.steps)
     # One batch of each length first: each is compiled once.
     warm_up = list({length: (batch, length) for batch, length in whole}.values())
     generator.plan = lambda epoch: warm_up + [whole[index] for index in chosen]
+    model = models.training
     step = model.make_train_function() or model.train_function
     iterator = iter(generator.to_dataset())
     for _ in warm_up:
@@ -462,7 +468,11 @@ def train_ours(arguments: argparse.Namespace) -> dict:
 
 def describe_shipped(arguments: argparse.Namespace) -> dict:
     """Return the scores that `baselines reproduce` wrote, if they are of this very comparison."""
-    scores = json.loads((arguments.project / "scores.json").read_text(encoding="utf-8"))
+    name = arguments.project.resolve().name
+    shipped = SCRIPT.resolve().parents[1] / "baselines" / name / "scores.json"
+    if not shipped.is_file():
+        sys.exit(f"error: baselines/{name} has no scores.json: leave --shipped out.")
+    scores = json.loads(shipped.read_text(encoding="utf-8"))
     config = tomllib.loads((arguments.project / "config.toml").read_text(encoding="utf-8"))
     asked = dict(zip(our_flags(arguments)[::2], our_flags(arguments)[1::2], strict=True))
     pairs = {

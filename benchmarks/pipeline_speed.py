@@ -4,14 +4,16 @@
 - records a second of batched prediction, to one record after the other by `model.predict`, which is
   how bert4keras's examples evaluate;
 - padded tokens to real tokens, with length buckets and with one static length;
-- seconds of `baselines --help`, and of baking a project.
+- seconds of `baselines --help`, and of `baselines bake`.
 
+baselines bake relation_extraction_knowledgenet --to build        (first)
 python benchmarks/pipeline_speed.py --encoder FOLDER --data FOLDER
 """
 
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from types import SimpleNamespace
 
@@ -21,14 +23,7 @@ GENERATED = 200
 TRAINED = 40
 SINGLE = 100
 COMMANDS = 5
-BAKE = """
-import tempfile
-from pathlib import Path
-from generator.bake import bake
-from generator.paths import ROOT
-with tempfile.TemporaryDirectory() as folder:
-    bake(ROOT / "templates" / "relation_extraction", Path(folder), {})
-"""
+BAKE = ("-m", "generator", "bake", "relation_extraction_sample", "--to")
 
 
 def main() -> None:
@@ -37,7 +32,7 @@ def main() -> None:
     parts = load_parts(arguments := parser.parse_args())
     generated, trained = batches_per_second(parts), steps_per_second(parts)
     batched, single = predicted_per_second(parts, together=True), predicted_per_second(parts, False)
-    one_length = parts.train.lengths.max() / parts.train.lengths.mean()
+    one_length = parts.train_batches.lengths.max() / parts.train_batches.lengths.mean()
     results = {
         "question": "does the pipeline keep up with the model?",
         "generator_batches_per_second": round(generated, 1),
@@ -46,17 +41,24 @@ def main() -> None:
         "batched_records_per_second": round(batched, 1),
         "single_records_per_second": round(single, 1),
         "batched_to_single": round(batched / single, 2),
-        "padded_per_real_token_with_buckets": round(parts.train.padding_waste(), 3),
+        "padded_per_real_token_with_buckets": round(padding_waste(parts), 3),
         "padded_per_real_token_with_one_length": round(float(one_length), 3),
-        "help_seconds": round(command_seconds("-m", "generator", "--help"), 3),
-        "bake_seconds": round(command_seconds("-c", BAKE), 3),
+        "help_seconds": round(help_seconds(), 3),
+        "bake_seconds": round(bake_seconds(), 3),
     }
     write_results(results, arguments.output)
 
 
+def padding_waste(parts: SimpleNamespace) -> float:
+    """Return padded tokens / real tokens of an epoch."""
+    batches = parts.train_batches
+    padded = sum(len(examples) * length for examples, length in batches.plan(0))
+    return float(padded / batches.lengths.sum())
+
+
 def batches_per_second(parts: SimpleNamespace) -> float:
     """Time the generator alone."""
-    stream = parts.train.batches(0)
+    stream = parts.train_batches.batches(0)
     next(stream)
     began = time.perf_counter()
     count = sum(1 for _, _ in zip(range(GENERATED), stream, strict=False))
@@ -65,9 +67,9 @@ def batches_per_second(parts: SimpleNamespace) -> float:
 
 def steps_per_second(parts: SimpleNamespace) -> float:
     """Time training steps, fed by the dataset."""
-    model = parts.training_model
+    model = parts.models.training
     step = model.make_train_function() or model.train_function
-    iterator = iter(parts.train.to_dataset())
+    iterator = iter(parts.train_batches.to_dataset())
     for _ in range(8):
         step(iterator)
     began = time.perf_counter()
@@ -85,26 +87,23 @@ def predicted_per_second(parts: SimpleNamespace, together: bool) -> float:
             are pushed to refuse nearly everything, as a trained model does.
         together: in batches, or one record after the other.
     """
-    import tensorflow as tf
+    from core.train.prediction import Predictor
     from task.decode import decode_window, predict_triples
-
-    from common.prediction import Predictor
 
     refuse_most(parts)
     examples = parts.dev_examples if together else parts.dev_examples[:SINGLE]
-    predictor = Predictor(parts.inference_model, tf.distribute.get_strategy())
+    predictor = Predictor([parts.models.inference], parts.strategy)
     batch_size = parts.settings.prediction_batch_size
     for timed in (False, True):
         began = time.perf_counter()
         if together:
-            generator = parts.make_generator(examples, batch_size=batch_size, labels=False)
-            predict_triples(predictor, generator)
+            predict_triples(predictor, parts.to_predict(examples, batch_size))
         else:
             for example in examples if timed else examples[:3]:
-                generator = parts.make_generator([example], batch_size=1, labels=False)
+                generator = parts.to_predict([example], 1)
                 for row, window in enumerate(generator.windows):
                     batch = generator.make_batch([row], len(window))
-                    outputs = parts.inference_model.predict(batch, verbose=0)
+                    outputs = parts.models.inference.predict(batch, verbose=0)
                     decode_window(
                         {name: output[0] for name, output in outputs.items()},
                         window,
@@ -115,19 +114,29 @@ def predicted_per_second(parts: SimpleNamespace, together: bool) -> float:
     return len(examples) / seconds
 
 
+def help_seconds() -> float:
+    """Return the median seconds of `baselines --help`."""
+    return statistics.median(command_seconds("-m", "generator", "--help") for _ in range(COMMANDS))
+
+
+def bake_seconds() -> float:
+    """Return the median seconds of `baselines bake`, each time into an empty folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        return statistics.median(
+            command_seconds(*BAKE, f"{folder}/{number}") for number in range(COMMANDS)
+        )
+
+
 def command_seconds(*arguments: str) -> float:
-    """Return the median seconds of a Python process, from start to end."""
-    seconds = []
-    for _ in range(COMMANDS):
-        began = time.perf_counter()
-        subprocess.run([sys.executable, *arguments], cwd=ROOT, check=True, capture_output=True)
-        seconds.append(time.perf_counter() - began)
-    return statistics.median(seconds)
+    """Return the seconds of a Python process, from start to end."""
+    began = time.perf_counter()
+    subprocess.run([sys.executable, *arguments], cwd=ROOT, check=True, capture_output=True)
+    return time.perf_counter() - began
 
 
 def refuse_most(parts: SimpleNamespace) -> None:
     """Lower the bias of the entity pointer: a model in its first steps accepts every span."""
-    types = parts.inference_model.get_layer("entity_pointer").types
+    types = parts.models.inference.get_layer("entity_pointer").types
     kernel, bias = types.get_weights()
     types.set_weights([kernel, bias * 0 - 10.0])
 

@@ -1,19 +1,22 @@
-"""Load a relation extraction project's parts, as its train.py puts them together."""
+"""Find a project; load the parts of relation extraction as its train.py joins them."""
 
-import functools
 import importlib
 import json
 import os
 import platform
+import subprocess
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 
 ROOT = Path(__file__).resolve().parents[1]
-KNOWLEDGENET = ROOT / "baselines" / "relation_extraction_knowledgenet"
+# Where `baselines bake NAME --to build` and `baselines reproduce NAME` make projects.
+BUILD = ROOT / "build"
+KNOWLEDGENET = BUILD / "relation_extraction_knowledgenet"
 
 
 def make_parser(description: str) -> ArgumentParser:
@@ -26,53 +29,86 @@ def make_parser(description: str) -> ArgumentParser:
     return parser
 
 
+def check_project(project: Path) -> None:
+    """End with a sentence where there is no project."""
+    if not (project / "core").is_dir():
+        name, folder = project.resolve().name, os.path.relpath(project.resolve().parent)
+        sys.exit(
+            f"error: {os.path.relpath(project)} is not a project: make it with "
+            f"`baselines bake {name} --to {folder}`."
+        )
+
+
+def open_project(project: Path) -> None:
+    """Let the modules of a project be imported, `core` before all others."""
+    check_project(project)
+    sys.path.insert(0, str(project.resolve()))
+    importlib.import_module("core")  # it sets TensorFlow up, which must come after it
+
+
+def bake_sample(task: str, extras: str, folder: Path) -> Path:
+    """Bake the project of a task's sample into a folder, with the extras that are measured."""
+    name = f"{task}_sample"
+    words = ["bake", name, f"extras={extras}", "--to", str(folder)]
+    subprocess.run(
+        [sys.executable, "-m", "generator", *words],
+        check=True,
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+    )
+    return folder / name
+
+
 def load_parts(arguments: Namespace) -> SimpleNamespace:
-    """Return examples, generators and compiled models of a project.
+    """Return examples, batches and compiled models of a project.
 
     Args:
         arguments: `project`, `data`, `encoder`.
     """
-    sys.path.insert(0, str(arguments.project.resolve()))
-    importlib.import_module("common")  # it sets TensorFlow up, which must come after it
-    import keras
-    from task.data import collect_predicates, make_generator, read_examples
+    open_project(arguments.project)
+    from core.base.errors import InputError
+
+    try:
+        return join_parts(arguments)
+    except InputError as error:
+        sys.exit(f"error: {error}")
+
+
+def join_parts(arguments: Namespace) -> SimpleNamespace:
+    """Do what `load_parts` says, in a project whose modules can be imported."""
+    from core.base.files import project_path
+    from core.base.settings import read_settings
+    from core.model.encoder import load_encoder, load_tokenizer
+    from core.train.devices import make_strategy
+    from core.train.project import begin_training, compile_models
+    from task.data import Example, TripleGenerator, collect_predicates, read_examples
     from task.model import build_models
     from task.settings import Settings
 
-    from common.encoder import load_encoder, load_tokenizer
-    from common.optimizers import make_optimizer
-    from common.settings import project_path, read_settings
-    from common.strategy import make_strategy
-
     flags = ["--encoder", str(Path(arguments.encoder).resolve())] if arguments.encoder else []
-    settings = read_settings(Settings, flags)
-    make_strategy(settings)  # one replica: it has no scope of its own
+    settings = read_settings(Settings, [*flags, "--strategy", "single"])
+    strategy = make_strategy(settings)  # one replica: it has no scope of its own
     data = arguments.data or project_path(settings.train_file).parent
     train_examples = read_examples(data / "train.jsonl")
     dev_examples = read_examples(data / "dev.jsonl")
+    batch_size = begin_training(settings, strategy)
     predicates = collect_predicates(train_examples)
-    keras.utils.set_random_seed(settings.seed)
     tokenizer = load_tokenizer(settings, [example.text for example in train_examples])
-    encoder = load_encoder(settings, tokenizer)
-    training_model, inference_model = build_models(encoder, len(predicates), settings)
-    make = functools.partial(
-        make_generator,
-        settings=settings,
-        tokenizer=tokenizer,
-        predicates=predicates,
-        encoder_inputs=[tensor.name for tensor in encoder.inputs],
-    )
-    train = make(train_examples, batch_size=settings.batch_size, seed=settings.seed)
-    optimizer = make_optimizer(settings, training_model, encoder, settings.epochs * len(train))
-    training_model.compile(optimizer)
+    models = build_models(load_encoder(settings, tokenizer), len(predicates), settings)
+    encoding = (tokenizer, predicates, models.encoder_inputs, settings)
+
+    def to_predict(examples: Sequence[Example], batch_size: int) -> TripleGenerator:
+        return TripleGenerator(examples, *encoding, batch_size, labels=False)
+
+    train_batches = TripleGenerator(train_examples, *encoding, batch_size)
+    compile_models(settings, models, settings.epochs * len(train_batches))
     return SimpleNamespace(
         settings=settings,
-        train_examples=train_examples,
+        strategy=strategy,
         dev_examples=dev_examples,
-        make_generator=make,
-        train=train,
-        training_model=training_model,
-        inference_model=inference_model,
+        train_batches=train_batches,
+        to_predict=to_predict,
+        models=models,
     )
 
 

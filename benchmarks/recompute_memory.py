@@ -1,24 +1,22 @@
 """How much memory does recomputing the Transformer layers save, and how long does it take?
 
 The training step of a relation extraction project, 12 layers x 256, 32 texts of 256 tokens, dropout
-on: with everything kept and with `recompute = true`, each in a process of its own, in turns. Memory
-is the peak of the process beyond what it held before the model was built.
+on: with everything kept and with `recompute.enabled`, each in a process of its own, in turns.
+Memory is the peak of the process beyond what it held before the model was built.
 
 python benchmarks/recompute_memory.py --output benchmarks/results/recompute_memory.json
 """
 
 import argparse
 import json
-import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from project_parts import ROOT, write_results
+from project_parts import bake_sample, write_results
 
-PROJECT = ROOT / "baselines" / "relation_extraction_sample"
 LENGTH, BATCH = 256, 32
 SETTINGS = {
     "tiny_layers": 12,
@@ -39,8 +37,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, help="JSON file of the results")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        project = Path(folder) / "project"
-        shutil.copytree(PROJECT, project, ignore=shutil.ignore_patterns("runs", "data"))
+        project = bake_sample("relation_extraction", "doctor,recompute", Path(folder))
         lengthen(project)
         rounds = [
             {name: measure(project, name == "recomputed") for name in ("kept", "recomputed")}
@@ -82,7 +79,7 @@ def lengthen(project: Path) -> None:
 
 def measure(project: Path, recompute: bool) -> dict:
     """Return what check.py measures of one training step."""
-    settings = {**SETTINGS, "recompute": str(recompute).lower()}
+    settings = {**SETTINGS, "recompute.enabled": str(recompute).lower()}
     flags = [part for name, value in settings.items() for part in (f"--{name}", str(value))]
     command = [sys.executable, "check.py", *flags, "--memory_trial"]
     done = subprocess.run(command, cwd=project, check=True, stdout=subprocess.PIPE, text=True)

@@ -13,18 +13,17 @@ python benchmarks/scaling.py --encoder FOLDER --output benchmarks/results/scalin
 """
 
 import argparse
-import importlib
 import json
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-from project_parts import ROOT, write_results
+from project_parts import bake_sample, open_project, write_results
 
-PROJECT = ROOT / "baselines" / "relation_extraction_sample"
 WORKERS = (1, 2, 4)
 BATCH, STEPS, WARM_UP = 8, 10, 3
 # What is assumed of the hardware: bytes a second between GPUs, each way, as their vendors name them
@@ -42,11 +41,16 @@ def main() -> None:
     parser.add_argument("--encoder", default="tiny", help="tiny, or an encoder's folder")
     parser.add_argument("--output", type=Path, help="JSON file of the results")
     parser.add_argument("--worker", type=Path, help="for the processes of a cluster")
+    parser.add_argument("--project", type=Path, help="of these processes")
     arguments = parser.parse_args()
     if arguments.worker:
         measure_worker(arguments)
         return
-    clusters = {str(count): measure_cluster(arguments, count) for count in WORKERS}
+    if Path(arguments.encoder).is_dir():  # the processes look from their project's folder
+        arguments.encoder = str(Path(arguments.encoder).resolve())
+    with tempfile.TemporaryDirectory() as folder:
+        arguments.project = bake_sample("relation_extraction", "cluster", Path(folder))
+        clusters = {str(count): measure_cluster(arguments, count) for count in WORKERS}
     sizes = clusters["1"]
     results = {
         "question": "communication of a training step, and what to expect of several GPUs",
@@ -76,52 +80,51 @@ def measure_cluster(arguments: argparse.Namespace, workers: int) -> dict:
     """Return what the first of some workers measured."""
     with tempfile.TemporaryDirectory() as folder:
         part = Path(folder) / "part.json"
-        command = [sys.executable, Path(__file__), "--encoder", arguments.encoder, "--worker", part]
+        command = [Path(__file__), "--encoder", arguments.encoder]
+        command += ["--project", arguments.project, "--worker", part]
         if workers > 1:
-            launcher = [sys.executable, PROJECT / "launch.py", "--workers", workers]
-            command = [*launcher, *command[1:]]
-        subprocess.run([str(word) for word in command], check=True, stdout=subprocess.DEVNULL)
+            launcher = arguments.project / "extras" / "cluster" / "launch.py"
+            command = [launcher, "--workers", workers, *command]
+        words = [sys.executable, *map(str, command)]
+        subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
         return json.loads(part.read_text(encoding="utf-8"))
 
 
 def measure_worker(arguments: argparse.Namespace) -> None:
     """Time steps, and the sum of the gradients alone; the chief writes what it found."""
-    sys.path.insert(0, str(PROJECT))
-    importlib.import_module("common")  # it sets TensorFlow up, which must come after it
-    import keras
+    open_project(arguments.project)
     import tensorflow as tf
-    from task.data import collect_predicates, make_generator, read_examples
+
+    from core.base.files import project_path
+    from core.base.settings import read_settings
+    from core.base.workers import is_chief, wait_for_workers
+    from core.model.encoder import load_encoder, load_tokenizer
+    from core.train.devices import make_strategy
+    from core.train.project import begin_training, compile_models
+    from task.data import TripleGenerator, collect_predicates, read_examples
     from task.model import build_models
     from task.settings import Settings
-
-    from common.cluster import is_chief
-    from common.encoder import load_encoder, load_tokenizer
-    from common.optimizers import make_optimizer
-    from common.settings import project_path, read_settings
-    from common.strategy import make_strategy, scale_to_replicas
 
     settings = read_settings(
         Settings,
         ["--encoder", arguments.encoder, "--batch_size", str(BATCH), "--buckets", "1"]
-        + ["--batch_size_counts", "one_replica"],
+        + ["--devices.batch_size_counts", "one_replica"],
     )
     strategy = make_strategy(settings)
-    batch_size, _ = scale_to_replicas(settings, strategy)
+    batch_size = begin_training(settings, strategy)
     examples = read_examples(project_path(settings.train_file))
     predicates = collect_predicates(examples)
     tokenizer = load_tokenizer(settings, [example.text for example in examples])
     with strategy.scope():
-        keras.utils.set_random_seed(settings.seed)
-        encoder = load_encoder(settings, tokenizer)
-        model, _ = build_models(encoder, len(predicates), settings)
-        model.compile(make_optimizer(settings, model, encoder, 100))
-    inputs = [tensor.name for tensor in encoder.inputs]
-    generator = make_generator(
-        examples, settings, tokenizer, predicates, inputs, batch_size=batch_size
+        models = build_models(load_encoder(settings, tokenizer), len(predicates), settings)
+        compile_models(settings, models, steps=100)
+    encoder, model = models.encoder, models.training
+    train_batches = TripleGenerator(
+        examples, tokenizer, predicates, models.encoder_inputs, settings, batch_size
     )
-    batches = iter(generator.to_dataset(strategy=strategy))
+    batches = iter(train_batches.to_dataset(strategy=strategy))
 
-    def sum_gradients():
+    def sum_gradients() -> list[tf.Tensor]:
         context = tf.distribute.get_replica_context()
         like = [tf.ones(variable.shape) for variable in model.trainable_variables]
         return context.all_reduce(tf.distribute.ReduceOp.SUM, like)
@@ -147,9 +150,10 @@ def measure_worker(arguments: argparse.Namespace) -> None:
             "share_of_the_sum": seconds["seconds_of_the_sum"] / seconds["seconds_of_a_step"],
         }
         arguments.worker.write_text(json.dumps(found), encoding="utf-8")
+    wait_for_workers()
 
 
-def seconds_of(function) -> float:
+def seconds_of(function: Callable[[], object]) -> float:
     """Return the median seconds of some calls."""
     for _ in range(WARM_UP):
         function()

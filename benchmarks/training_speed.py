@@ -5,6 +5,7 @@ grouped by length, one after the other, each for the same number of steps spread
 Only the ratios of one round are compared: the speed of a machine drifts. The peer lives in an
 environment of its own (see peer_relation_extraction.py).
 
+baselines bake relation_extraction_knowledgenet --to build        (first)
 python benchmarks/training_speed.py --peer_python PEER/bin/python --encoder FOLDER --data FOLDER
 """
 
@@ -18,7 +19,7 @@ from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
-from project_parts import KNOWLEDGENET, load_parts, make_parser, write_results
+from project_parts import check_project, load_parts, make_parser, write_results
 
 WARM_UP = 8
 
@@ -34,6 +35,9 @@ def main() -> None:
     if arguments.ours:
         print(json.dumps(measure_ours(arguments)))
         return
+    if not all((arguments.peer_python, arguments.data, arguments.encoder)):
+        sys.exit("error: --peer_python, --data and --encoder are needed to compare the two.")
+    check_project(arguments.project)
     rounds = []
     for number in range(arguments.rounds):
         row = {
@@ -45,7 +49,7 @@ def main() -> None:
         print(f"round {number + 1}:", {name: round(value, 1) for name, value in row.items()})
     results = {
         "question": "seconds of an epoch, relation extraction, ours beside a PyTorch peer",
-        "data": (arguments.data or KNOWLEDGENET).name,
+        "data": arguments.data.name,
         "steps": arguments.steps,
         "seconds_per_epoch": rounds,
         "ours_to_stock": ratios(rounds, "peer_stock"),
@@ -90,13 +94,13 @@ def measure_in_own_process(arguments: Namespace) -> float:
 def measure_ours(arguments: Namespace) -> float:
     """Time steps that are spread over an epoch, generator and dataset included."""
     parts = load_parts(arguments)
-    generator, model = parts.train, parts.training_model
-    whole = generator.plan(0)
+    batches, model = parts.train_batches, parts.models.training
+    whole = batches.plan(0)
     chosen = np.linspace(0, len(whole) - 1, arguments.steps).astype(int)
     warm_up = whole[:: max(1, len(whole) // WARM_UP)][:WARM_UP]
-    generator.plan = lambda epoch: warm_up + [whole[index] for index in chosen]
+    batches.plan = lambda epoch: warm_up + [whole[index] for index in chosen]
     step = model.make_train_function() or model.train_function
-    iterator = iter(generator.to_dataset())
+    iterator = iter(batches.to_dataset())
     for _ in warm_up:
         step(iterator)
     began = time.perf_counter()

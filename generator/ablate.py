@@ -22,11 +22,12 @@ from generator import timed_training
 from generator.ablation_log import append_row, is_final, lock, read_rows, training_key
 from generator.ablation_report import write_report
 from generator.ablations import Study, find_studies
+from generator.baselines import describe_encoder, own_encoder
 from generator.data_sets.registry import SPLITS
-from generator.encoders import describe_encoder, own_encoder
 from generator.errors import InputError
 from generator.files import sha256
-from generator.reproduce import SCORED_SPLITS, numbers, prepare_data
+from generator.projects import prepare_data, working_project
+from generator.reproduce import SCORED_SPLITS, numbers
 from generator.run_project import (
     project_code_hash,
     project_environment,
@@ -39,8 +40,8 @@ STEP_FILE = "steps.jsonl"
 # Prints the first variant that the project refuses, or that changes nothing.
 CHECK_SETTINGS = """
 import json, sys
-from common.errors import InputError
-from common.settings import read_settings
+from core.base.errors import InputError
+from core.base.settings import read_settings
 from task.settings import Settings
 
 reference = None
@@ -50,7 +51,7 @@ for variant, flags in json.loads(sys.argv[1]).items():
     except InputError as error:
         sys.exit(f"{variant}: {error}")
     if settings == reference:
-        sys.exit(f"{variant} changes nothing: give it settings that the baseline has not.")
+        sys.exit(f"{variant} changes nothing: give it other settings than the baseline's.")
     reference = reference or settings
 """
 
@@ -150,11 +151,9 @@ def check_variants(studies: list[Study], only: list[str] | None) -> None:
 def prepare(root: Path, study: Study, local: Path | None, encoder: Path | None) -> Experiment:
     """Fetch a study's data and note what its scores depend on."""
     baseline = study.find_baseline(root)
-    project = baseline.folder(root)
-    if not (project / "train.py").is_file():
-        raise InputError(f"baselines/{baseline.name} has no train.py: run `baselines build` first.")
     encoder = encoder or own_encoder(baseline, root)
     weights = describe_encoder(baseline, encoder)
+    project = working_project(root, baseline, extras="all")
     data = prepare_data(baseline, project, local)
     hashes = {split: sha256((project / data / f"{split}.jsonl").read_bytes()) for split in SPLITS}
     facts = {
@@ -326,7 +325,7 @@ def explain_failure(code: int, log: Path, begin: int) -> str:
 
 
 def find_divergence(folder: Path) -> str | None:
-    """Say after which step a run's loss was no number any more; None: it always was."""
+    """Say after which step a run's loss was not a number any more; None: it always was one."""
     path = folder / "metrics.jsonl"
     for row in read_json_lines(path) if path.is_file() else []:
         if not math.isfinite(row.get("loss", 0.0)):
@@ -335,7 +334,7 @@ def find_divergence(folder: Path) -> str | None:
 
 
 def read_run(folder: Path) -> dict:
-    """Return scores and measurements of a run; those that it has not are absent or None."""
+    """Return scores and measurements of a run; those that it lacks are absent or None."""
     scores = read_scores(folder)
     kept = ("monitor", "epochs", "minutes", "versions", "hardware")
     found = {name: scores[name] for name in kept if name in scores}

@@ -13,6 +13,31 @@ RESULTS = Path("benchmarks") / "results"
 # What two trainings must share besides their settings for their scores to be compared.
 CONDITIONS = ("code_hash", "baseline_settings", "data", "encoder", "encoder_weights")
 
+# What settings are called now that were trained, and logged, by version 0.1.0.
+RENAMED = {
+    "optimizer": "optimizers.kind",
+    **{
+        name: f"optimizers.{name}"
+        for name in (
+            *("layer_decay", "schedule", "schedule_power", "schedule_points", "no_decay"),
+            *("no_adaptation", "lazy_embeddings", "lookahead"),
+        )
+    },
+    **{
+        name: f"regularization.{name}"
+        for name in (
+            "adversary",
+            "adversary_size",
+            "gradient_penalty",
+            "r_drop",
+            "virtual_adversary",
+        )
+    },
+    "ema": "averaging.ema",
+    "soup": "averaging.soup",
+    "recompute": "recompute.enabled",
+}
+
 
 def log_path(root: Path) -> Path:
     """Return the log of a repository."""
@@ -20,10 +45,10 @@ def log_path(root: Path) -> Path:
 
 
 def read_rows(root: Path) -> list[dict]:
-    """Return the lines of the log, the oldest first.
+    """Return the lines of the log, the oldest first; settings have the names of today.
 
     Raises:
-        InputError: a line is no JSON.
+        InputError: a line is not JSON.
     """
     path = log_path(root)
     if not path.is_file():
@@ -32,11 +57,13 @@ def read_rows(root: Path) -> list[dict]:
     for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
         if line:
             try:
-                rows.append(json.loads(line))
+                row = json.loads(line)
             except json.JSONDecodeError as error:
                 raise InputError(
-                    f"{path}, line {number} is no JSON ({error}): mend or remove that line."
+                    f"{path}, line {number} is not JSON ({error}): mend or remove that line."
                 ) from error
+            settings = {RENAMED.get(name, name): value for name, value in row["settings"].items()}
+            rows.append({**row, "settings": settings})
     return rows
 
 

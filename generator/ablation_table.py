@@ -234,7 +234,7 @@ def show_number(value: float | None, form: str) -> str:
 
 
 def ablation_summary(root: Path) -> str:
-    """Return what the READMEs show: all studies side by side, and the plot."""
+    """Return what docs/ablation.md shows: all studies side by side, and the plot."""
     rows = read_rows(root)
     every = {name: summarize(study, rows) for name, study in read_studies(root).items()}
     studies = {
@@ -256,7 +256,7 @@ def ablation_summary(root: Path) -> str:
             for variant in variants
         ),
     ]
-    plot = f"\n![Differences and time of a step]({PLOT.as_posix()})"
+    plot = f"\n![Differences and time of a step](../{PLOT.as_posix()})"
     return "\n".join([*lines, *([plot] if (root / PLOT).is_file() else [])])
 
 

@@ -4,7 +4,7 @@ import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from generator.baselines import Baseline, find_baselines
+from generator.baselines import Baseline, find_baselines, flatten
 from generator.errors import InputError
 
 # A study gives these to every training itself.
@@ -56,15 +56,22 @@ def read_studies(root: Path) -> dict[str, Study]:
         return {}
     try:
         entries = tomllib.loads(path.read_text(encoding="utf-8"))
-        studies = {
-            name: Study(name=name, **{**entry, "seeds": tuple(entry.get("seeds", (1, 2, 3)))})
-            for name, entry in entries.items()
-        }
+        studies = {name: Study(name=name, **read_entry(entry)) for name, entry in entries.items()}
     except (tomllib.TOMLDecodeError, TypeError) as error:
         raise InputError(f"{path} is broken ({error}): mend that entry.") from error
     for study in studies.values():
         check_study(path, study)
     return studies
+
+
+def read_entry(entry: dict) -> dict:
+    """Return a study's entry with flat settings, as `baselines.flatten` has them."""
+    return {
+        **entry,
+        "settings": flatten(entry.get("settings", {})),
+        "variants": {name: flatten(own) for name, own in entry.get("variants", {}).items()},
+        "seeds": tuple(entry.get("seeds", (1, 2, 3))),
+    }
 
 
 def check_study(path: Path, study: Study) -> None:

@@ -1,26 +1,30 @@
 """Bake a template into a project, the same on every machine."""
 
+import importlib.util
+import json
 import shutil
+import sys
 import tempfile
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 from generator.errors import InputError
+from generator.files import CACHES, PROJECT_FOLDER, copy_file, copy_tree
 
-# What running a project or a template in place leaves behind: it is never part of a project.
-LEFTOVERS = (
-    "__pycache__",
-    ".pytest_cache",
-    ".ruff_cache",
-    "runs",
-    "shards",
-    "vocabulary",
-)
+# What runs leave in the folder of a project: never part of it.
+MADE_BY_RUNS = ("runs", "shards", "vocabulary")
+# What a template needs besides its own folder, and of the baseline of its sample.
+SHARED = ("baking.py", "core", "extras", "hooks", "shared")
+SAMPLE = ("sample", "reference")
+VERSION = "generator/__init__.py"
 
 
 def bake(template: Path, parent: Path, answers: dict[str, str] | None = None) -> Path:
     """Generate a project from a template.
 
-    The user's own cookiecutter configuration plays no part.
+    The template is copied first: nothing is written in the repository, and neither what lies
+    about there nor the user's own cookiecutter configuration plays a part.
 
     Args:
         template: the folder of a template, with its cookiecutter.json.
@@ -37,24 +41,107 @@ def bake(template: Path, parent: Path, answers: dict[str, str] | None = None) ->
     from cookiecutter.main import cookiecutter
     from jinja2 import TemplateError
 
-    slug = (answers or {}).get("project_slug")
+    answers = answers or {}
+    slug = answers.get("project_slug")
     if slug and (parent / slug).is_dir():
         if any((parent / slug).iterdir()):
             raise InputError(f"{parent / slug} is not empty: bake into an empty folder.")
         (parent / slug).rmdir()
     with tempfile.TemporaryDirectory() as private:
-        clean = Path(private) / template.name
-        shutil.copytree(template, clean, ignore=shutil.ignore_patterns(*LEFTOVERS))
+        clean = copy_template(template, Path(private).resolve() / "templates")
+        forget_extension(clean)
         try:
-            project = cookiecutter(
-                str(clean),
-                no_input=True,
-                extra_context=answers,
-                output_dir=str(parent),
-                default_config={"replay_dir": private, "cookiecutters_dir": private},
+            project = Path(
+                cookiecutter(
+                    str(clean),
+                    no_input=True,
+                    extra_context=answers,
+                    output_dir=str(parent),
+                    default_config={"replay_dir": private, "cookiecutters_dir": private},
+                    accept_hooks=False,  # They would print; what they do is done below.
+                )
             )
         except SystemExit as refusal:  # The template's own check of the answers.
             raise InputError(str(refusal).removeprefix("error: ")) from refusal
         except (CookiecutterException, TemplateError) as error:
             raise InputError(f"{template.name} cannot be baked into {parent}: {error}") from error
-    return Path(project)
+        finally:
+            forget_extension(clean)
+        baking = load_baking(clean.parent)
+        chosen = baking.chosen_extras(read_answers(project)["extras"])
+        unwanted = [name for name in baking.known_extras() if name not in chosen]
+        baking.delete_extras(project, unwanted)
+    return project
+
+
+def copy_template(template: Path, target: Path) -> Path:
+    """Copy a template and what it needs; return the copy of its folder."""
+    # What the last bake brought there is brought again.
+    brought = ("core", "extras", *SAMPLE, *MADE_BY_RUNS)
+    left_out = {template / "hooks", *(template / PROJECT_FOLDER / name for name in brought)}
+
+    def leave_out(folder: str, names: list[str]) -> list[str]:
+        return [
+            name
+            for name in names
+            if name in CACHES or name.startswith(".writing-") or Path(folder, name) in left_out
+        ]
+
+    for name in (*SHARED, template.name):
+        source = template.parent / name
+        if source.is_dir():
+            shutil.copytree(source, target / name, ignore=leave_out)
+        elif source.is_file():
+            target.mkdir(exist_ok=True)
+            shutil.copy(source, target / name)
+    root, baseline = template.parent.parent, Path("baselines", f"{template.name}_sample")
+    for name in SAMPLE:
+        copy_tree(root / baseline / name, target.parent / baseline / name)
+    if (root / VERSION).is_file():
+        copy_file(root / VERSION, target.parent / VERSION)
+    return target / template.name
+
+
+def forget_extension(template: Path) -> None:
+    """Let a template's extension be imported anew: that of another clone has the same name."""
+    sys.modules.pop(f"{template.name}_extension", None)
+    sys.path_importer_cache.pop(str(template), None)
+    importlib.invalidate_caches()
+
+
+def load_baking(templates: Path) -> ModuleType:
+    """Return templates/baking.py of a repository as a module."""
+    specification = importlib.util.spec_from_file_location("baking", templates / "baking.py")
+    assert specification and specification.loader
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def read_answers(project: Path) -> dict[str, str]:
+    """Return the answers that a project was baked with.
+
+    Raises:
+        InputError: the folder is not a project, or its answers are broken.
+    """
+    return read_origin(project)["cookiecutter"]
+
+
+def read_origin(project: Path) -> dict[str, Any]:
+    """Return a project's .cookiecutter.json: its answers and the version that baked it.
+
+    Raises:
+        InputError: as `read_answers`.
+    """
+    path = project / ".cookiecutter.json"
+    try:
+        origin = json.loads(path.read_text(encoding="utf-8"))
+        origin["cookiecutter"].setdefault("extras", "none")
+        return origin
+    except FileNotFoundError as error:
+        raise InputError(f"{project} has no {path.name}: name a project's folder.") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"{path} is broken ({error}): it should read"
+            ' {"cookiecutter": {"project_slug": "NAME", ...}}.'
+        ) from error

@@ -1,20 +1,37 @@
-"""The list of baselines, from baselines.toml."""
+"""The list of baselines, from baselines.toml: of each its recipe, its data, seeds and encoder."""
 
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from generator.errors import InputError
+from generator.files import sha256
+
+# In the folder of a whole project: what compare.py compares a run with.
+REFERENCE = "reference"
+
+# In the folder of a baseline that makes an encoder; others read it from there.
+ENCODER = "encoder"
+WEIGHT_FILES = ("model.safetensors", "pytorch_model.bin", "model.weights.h5")
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """One baseline: a template, the answers and settings that differ, its data and seeds.
+    """One baseline.
 
-    `local_files` are those of data that no data set of this repository is: whoever reproduces the
-    baseline names a folder that holds them.
-    `from_scratch` is the baseline of the same data whose encoder was not pre-trained.
-    `published` are scores that others report on its data set.
+    Attributes:
+        name: of the baseline, and of its project.
+        template: the name of its template.
+        answers: to the template's questions, where they differ from the defaults.
+        settings: of config.toml, where they differ from the template's; `TABLE.NAME` in a table.
+        data_set: a data set of this repository; None: the template's sample.
+        local_files: those of data that no data set of this repository is. Whoever reproduces the
+            baseline names a folder that holds them.
+        data: what that data is.
+        seeds: those that are trained and scored.
+        from_scratch: the baseline of the same data whose encoder was not pre-trained.
+        published: scores that others report on its data set.
+        headline: whether its score stands in README.md, for its task.
     """
 
     name: str
@@ -23,13 +40,24 @@ class Baseline:
     settings: dict[str, object] = field(default_factory=dict)
     data_set: str | None = None
     local_files: tuple[str, ...] = ()
+    data: str | None = None
     seeds: tuple[int, ...] = (1,)
     from_scratch: str | None = None
     published: tuple[dict, ...] = ()
+    headline: bool = False
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether it is the one of its template's sample, which the repository holds whole."""
+        return self.name == f"{self.template}_sample"
 
     def folder(self, root: Path) -> Path:
-        """Return the baseline's folder in a repository."""
+        """Return its folder in a repository."""
         return root / "baselines" / self.name
+
+    def results(self, root: Path) -> Path:
+        """Return where its results stand: a whole project has them as its reference."""
+        return self.folder(root) / REFERENCE if self.is_sample else self.folder(root)
 
 
 def read_baselines(root: Path) -> dict[str, Baseline]:
@@ -41,16 +69,27 @@ def read_baselines(root: Path) -> dict[str, Baseline]:
     path = root / "generator" / "baselines.toml"
     try:
         entries = tomllib.loads(path.read_text(encoding="utf-8"))
-        return {name: Baseline(name=name, **as_tuples(entry)) for name, entry in entries.items()}
+        return {name: Baseline(name=name, **read_entry(entry)) for name, entry in entries.items()}
     except (tomllib.TOMLDecodeError, TypeError) as error:
         raise InputError(f"{path} is broken ({error}): mend that entry.") from error
 
 
-def as_tuples(entry: dict) -> dict:
-    """Return an entry whose lists can't change."""
+def read_entry(entry: dict) -> dict:
+    """Return an entry with flat settings, whose lists can't change."""
     return {
         name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()
-    }
+    } | {"settings": flatten(entry.get("settings", {}))}
+
+
+def flatten(settings: dict[str, object]) -> dict[str, object]:
+    """Return settings without tables: a setting of a table is called `TABLE.NAME`."""
+    flat: dict[str, object] = {}
+    for name, value in settings.items():
+        if isinstance(value, dict):
+            flat |= {f"{name}.{inner}": found for inner, found in flatten(value).items()}
+        else:
+            flat[name] = value
+    return flat
 
 
 def find_baselines(root: Path, names: list[str] | None = None) -> list[Baseline]:
@@ -64,3 +103,40 @@ def find_baselines(root: Path, names: list[str] | None = None) -> list[Baseline]
         if name not in known:
             raise InputError(f"there is no baseline {name!r}: the names are {', '.join(known)}.")
     return [known[name] for name in names or known]
+
+
+def own_encoder(baseline: Baseline, root: Path) -> Path | None:
+    """Return the folder of an encoder that another baseline makes; None: it needs none.
+
+    Raises:
+        InputError: that has not been reproduced yet.
+    """
+    folder = own_encoder_folder(baseline, root)
+    if folder and not folder.is_dir():
+        raise InputError(
+            f"{baseline.name} learns on the encoder of {folder.parent.name}: run "
+            f"`baselines reproduce {folder.parent.name}` first."
+        )
+    return folder
+
+
+def own_encoder_folder(baseline: Baseline, root: Path) -> Path | None:
+    """Return where such an encoder lies, or will lie."""
+    name = encoder_name(baseline)
+    return root / "baselines" / name.removeprefix("../") if name.startswith("../") else None
+
+
+def encoder_name(baseline: Baseline) -> str:
+    """Return what a baseline's project calls its encoder."""
+    return str(baseline.settings.get("encoder", baseline.answers.get("encoder", "tiny")))
+
+
+def describe_encoder(baseline: Baseline, folder: Path | None) -> dict:
+    """Return the encoder's public name and, for local weights, their hash."""
+    name = encoder_name(baseline)
+    if folder is None:
+        return {"encoder": name}
+    found = [folder / file for file in WEIGHT_FILES if (folder / file).is_file()]
+    if not found:
+        raise InputError(f"{folder} holds no {' or '.join(WEIGHT_FILES)}: check --encoder.")
+    return {"encoder": name, "encoder_weights": sha256(found[0].read_bytes())}

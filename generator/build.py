@@ -1,4 +1,4 @@
-"""Build what is generated: the copies of the shared code, the samples, and every baseline."""
+"""Build what is generated, baselines and tables; compare the repository with what is built."""
 
 import difflib
 import importlib
@@ -6,24 +6,23 @@ import shutil
 import tempfile
 from pathlib import Path
 
-import tomlkit
 from tqdm import tqdm
 
-from generator.bake import LEFTOVERS, bake
-from generator.baselines import Baseline, read_baselines
-from generator.encoders import ENCODER
-from generator.errors import InputError
-from generator.files import write_text
-from generator.paths import template_project
-from generator.scores import READMES, update_readmes
+from generator.bake import MADE_BY_RUNS, SAMPLE
+from generator.baselines import ENCODER, REFERENCE, Baseline, read_baselines
+from generator.files import copy_file, copy_tree, list_files, remove_empty_folders
+from generator.projects import bake_recipe
+from generator.reading_path import update_reading_paths
+from generator.recipe_pages import PAGE
+from generator.scores import TABLES, update_documents
 
-# The check of the answers, which cookiecutter finds beside a template's cookiecutter.json.
-ANSWERS = "project_answers.py"
-# What starts the workers of a cluster: a script, and files for those who run clusters.
-LAUNCHER = "launch.py"
-REFERENCE = ("scores.json", "predictions/dev.jsonl")
-# What `reproduce` makes in a baseline's folder: building leaves it alone.
-MADE_BY_RUNS = ("scores.json", "predictions", "data", ENCODER)
+# What building leaves alone in a baseline's folder: made by runs and by `reproduce`, or fetched.
+LARGE = ("data", *MADE_BY_RUNS)
+KEPT = (*LARGE, ENCODER)
+# The results of a recipe; those of a whole project are its reference.
+RESULTS = ("scores.json", "predictions")
+# What takes part in a comparison.
+COPIED = ("templates", "generator", "baselines", "benchmarks", "docs")
 
 
 def build_repository(root: Path, progress: bool = True) -> None:
@@ -36,103 +35,40 @@ def build_repository(root: Path, progress: bool = True) -> None:
     Raises:
         InputError: an entry of baselines.toml does not fit its template.
     """
-    baselines = read_baselines(root).values()
-    for template in template_names(root):
-        fill_template(root, template)
-    with tqdm(baselines, desc="bake", disable=not progress) as bar:
+    with tqdm(read_baselines(root).values(), desc="bake", disable=not progress) as bar:
         for baseline in bar:
             bar.set_postfix_str(baseline.name)
-            bake_baseline(root, baseline)
-    update_readmes(root)
+            if baseline.is_sample:
+                bake_sample(root, baseline)
+            else:
+                tidy_folder(baseline.folder(root))
+    update_documents(root)
 
 
-def template_names(root: Path) -> list[str]:
-    """Return the names of the templates, which are their folders."""
-    return sorted(path.parent.name for path in (root / "templates").glob("*/cookiecutter.json"))
+def bake_sample(root: Path, baseline: Baseline) -> None:
+    """Make the sample of a template anew, and bake its baseline around it.
 
-
-def fill_template(root: Path, template: str) -> None:
-    """Give a template its copies of the shared code, its sample and its reference."""
-    project = template_project(root, template)
-    copy_tree(root / "templates" / "common", project / "common")
-    copy_tree(root / "templates" / "launch", project / "launch")
-    copy_file(root / "templates" / LAUNCHER, project / LAUNCHER)
-    copy_file(root / "templates" / ANSWERS, root / "templates" / template / ANSWERS)
-    sample = importlib.import_module(f"generator.samples.{template}")
+    The template gets sample and reference from there: nothing removes them while it is baked.
+    """
+    target = baseline.folder(root)
+    sample = importlib.import_module(f"generator.samples.{baseline.template}")
     with tempfile.TemporaryDirectory() as folder:
         sample.write_sample(Path(folder))
-        copy_tree(Path(folder), project / "sample")
-    for name in REFERENCE:
-        source = root / "baselines" / f"{template}_sample" / name
-        if source.is_file():
-            copy_file(source, project / "reference" / name)
-
-
-def bake_baseline(root: Path, baseline: Baseline) -> None:
-    """Bake a baseline's project and put it in the place of the old one."""
+        copy_tree(Path(folder), target / "sample")
+    update_reading_paths(root, baseline.template)
     with tempfile.TemporaryDirectory() as folder:
-        answers = {**baseline.answers, "project_slug": baseline.name}
-        project = bake(root / "templates" / baseline.template, Path(folder), answers)
-        apply_settings(project / "config.toml", baseline)
-        copy_tree(project, baseline.folder(root), keep=MADE_BY_RUNS)
+        project = bake_recipe(root, baseline, Path(folder))
+        copy_tree(project, target, keep=(*KEPT, *SAMPLE))
 
 
-def apply_settings(path: Path, baseline: Baseline) -> None:
-    """Write a baseline's settings into its config.toml; the comments stay.
-
-    Raises:
-        InputError: config.toml has no such setting.
-    """
-    if not baseline.settings:
-        return
-    document = tomlkit.parse(path.read_text(encoding="utf-8"))
-    tables = [document, *(value for value in document.values() if isinstance(value, dict))]
-    for name, value in baseline.settings.items():
-        table = next((table for table in tables if name in table), None)
-        if table is None:
-            raise InputError(
-                f"baselines.toml, {baseline.name}: config.toml has no setting {name!r}: mend the"
-                " name."
-            )
-        table[name] = value
-    write_text(path, tomlkit.dumps(document))
+def tidy_folder(folder: Path) -> None:
+    """Keep results, encoder and README.md of a baseline that is a recipe: the rest is baked."""
+    for path in list_files(folder, but=(*KEPT, *RESULTS, PAGE)):
+        (folder / path).unlink()
+        remove_empty_folders(folder, (folder / path).parent)
 
 
-def copy_tree(source: Path, target: Path, keep: tuple[str, ...] = ()) -> None:
-    """Make `target` equal to `source`, writing and deleting only what differs.
-
-    Args:
-        source: a folder.
-        target: the folder that becomes a copy.
-        keep: files and folders right inside of `target` that stay as they are.
-    """
-    wanted = list_files(source)
-    for path in list_files(target) - wanted:
-        if path.parts[0] not in keep:
-            (target / path).unlink()
-            remove_empty_folders(target, (target / path).parent)
-    for path in wanted:
-        copy_file(source / path, target / path)
-
-
-def copy_file(source: Path, target: Path) -> None:
-    """Copy a file unless the copy is there already."""
-    if not target.is_file() or target.read_bytes() != source.read_bytes():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, target)
-
-
-def list_files(folder: Path) -> set[Path]:
-    """Return the files in a folder, relative to it, without what running them left behind."""
-    paths = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
-    return {path for path in paths if not set(path.parts) & set(LEFTOVERS)}
-
-
-def remove_empty_folders(root: Path, folder: Path) -> None:
-    """Remove a folder and those above it, below `root`, as long as they are empty."""
-    while folder != root and not any(folder.iterdir()):
-        folder.rmdir()
-        folder = folder.parent
+# ------------------------------------------------------------------------------------- check
 
 
 def differences(root: Path) -> list[str]:
@@ -143,25 +79,19 @@ def differences(root: Path) -> list[str]:
     """
     with tempfile.TemporaryDirectory() as folder:
         built = Path(folder)
-        for part in ("templates", "generator", "benchmarks"):
-            copy_part(root / part, built / part)
-        for baseline in sorted(path.name for path in (root / "baselines").glob("*/")):
-            copy_part(root / "baselines" / baseline, built / "baselines" / baseline)
-        for name in (*READMES, "cookiecutter.json"):
+        for name in COPIED:
+            for path in list_files(root / name):
+                if not (name == "baselines" and path.parts[1] in LARGE):
+                    copy_file(root / name / path, built / name / path)
+        for name in {*TABLES, "cookiecutter.json"}:
             if (root / name).is_file():
                 copy_file(root / name, built / name)
         remove_unlisted(built)
         build_repository(built, progress=False)
-        parts = [diff(root, built, part) for part in ("templates", "baselines")]
-        readmes = [diff_file(root, built, Path(name)) for name in READMES]
-        return [line for lines in parts + readmes for line in lines]
-
-
-def copy_part(source: Path, target: Path) -> None:
-    """Copy a part of the repository without the data of baselines."""
-    for path in list_files(source):
-        if path.parts[0] != "data":
-            copy_file(source / path, target / path)
+        paths = set[Path]()
+        for repository in (root, built):
+            paths |= {Path(name) for name in TABLES} | generated_files(repository)
+        return [line for path in sorted(paths) for line in diff_file(root, built, path)]
 
 
 def remove_unlisted(root: Path) -> None:
@@ -172,14 +102,14 @@ def remove_unlisted(root: Path) -> None:
             shutil.rmtree(folder)
 
 
-def diff(root: Path, built: Path, part: str) -> list[str]:
-    """Compare a folder of the repository with the built one."""
-    lines = []
-    for path in sorted(list_files(root / part) | list_files(built / part)):
-        made_by_runs = part == "baselines" and len(path.parts) > 1 and path.parts[1] in MADE_BY_RUNS
-        if not made_by_runs:
-            lines += diff_file(root, built, Path(part) / path)
-    return lines
+def generated_files(root: Path) -> set[Path]:
+    """Return what building writes whole, relative to the repository."""
+    samples = {baseline.name for baseline in read_baselines(root).values() if baseline.is_sample}
+    found = set()
+    for folder in (root / "baselines").glob("*/"):
+        kept = (*KEPT, REFERENCE) if folder.name in samples else (*KEPT, *RESULTS)
+        found |= {(folder / path).relative_to(root) for path in list_files(folder, kept)}
+    return found
 
 
 def diff_file(root: Path, built: Path, path: Path) -> list[str]:

@@ -9,7 +9,7 @@ import typer
 from generator.errors import InputError
 
 app = typer.Typer(
-    help="Build, check, reproduce and compare the baselines of this repository.",
+    help="Bake, build, check and reproduce the baselines of this repository.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -61,16 +61,59 @@ def get_data(
     cache: Annotated[Path | None, typer.Option(help="Folder that keeps the downloads.")] = None,
 ) -> None:
     """Fetch a data set and convert it to train.jsonl, dev.jsonl and test.jsonl."""
-    from generator.data_sets.get import get_data_set
+    from generator.data_sets.convert import get_data_set
 
     get_data_set(name, to, from_, cache)
 
 
+@app.command("bake")
+def bake_project(
+    name: Annotated[str, typer.Argument(help="Name of the baseline.")],
+    to: Annotated[Path, typer.Option(help="Folder in which the project's folder is made.")],
+    answers: Annotated[
+        list[str] | None,
+        typer.Argument(help="Answers that differ, as extras=all or project_slug=mine."),
+    ] = None,
+) -> None:
+    """Make the project of a baseline, in DIR/NAME: its settings and encoder go with it."""
+    from generator.baselines import find_baselines
+    from generator.files import require_clone
+    from generator.projects import bake_whole, describe_next, read_arguments
+
+    root = require_clone()
+    [baseline] = find_baselines(root, [name])
+    print(describe_next(baseline, bake_whole(root, baseline, to, read_arguments(answers))))
+
+
+@app.command()
+def add(
+    name: Annotated[str, typer.Argument(help="Name of the extra, a folder of templates/extras.")],
+    to: Annotated[Path, typer.Option(help="The project's folder.")],
+) -> None:
+    """Add an extra to a project; print its settings for config.toml."""
+    from generator.add import add_extra
+    from generator.files import require_clone
+
+    print(add_extra(require_clone(), name, to))
+
+
+@app.command("release")
+def release_baselines(
+    to: Annotated[Path, typer.Option(help="Folder for the zips and SHA256SUMS.")],
+    names: Annotated[list[str] | None, typer.Argument(help="Baselines; all by default.")] = None,
+) -> None:
+    """Zip the project of each baseline with its results, for machines without a network."""
+    from generator.files import require_clone
+    from generator.release import release
+
+    release(require_clone(), to, names)
+
+
 @app.command()
 def build() -> None:
-    """Copy the shared code into the templates, then bake every baseline anew."""
+    """Write what is generated: the baselines of the samples, the pages of the recipes, tables."""
     from generator.build import build_repository
-    from generator.paths import require_clone
+    from generator.files import require_clone
 
     build_repository(require_clone())
 
@@ -79,21 +122,21 @@ def build() -> None:
 def check() -> None:
     """Print how the repository differs from what `build` would write; exit 1 if it does."""
     from generator.build import differences
-    from generator.paths import require_clone
+    from generator.files import require_clone
 
     found = differences(require_clone())
     print("".join(found), end="")
     if found:
         sys.exit("error: the repository differs from what is built: run `baselines build`.")
-    print("every copy and every baseline is what would be built.")
+    print("everything that is generated is as it would be built.")
 
 
 @app.command()
 def smoke(
     names: Annotated[list[str] | None, typer.Argument(help="Baselines; all by default.")] = None,
 ) -> None:
-    """Train two steps, predict and evaluate, on every baseline, in a temporary copy."""
-    from generator.paths import require_clone
+    """Bake every baseline into a temporary folder; train two steps, predict and evaluate there."""
+    from generator.files import require_clone
     from generator.smoke import smoke_baselines
 
     smoke_baselines(require_clone(), names)
@@ -112,7 +155,7 @@ def reproduce(
     ] = None,
 ) -> None:
     """Fetch the data of a baseline, train and score every seed, and record the scores."""
-    from generator.paths import require_clone
+    from generator.files import require_clone
     from generator.reproduce import parse_seeds, reproduce_baseline
 
     reproduce_baseline(require_clone(), name, from_, parse_seeds(seeds), encoder)
@@ -128,7 +171,7 @@ def confirm(
 ) -> None:
     """Train a baseline's first steps: are they still those of the code that was scored?"""
     from generator.confirm import confirm_baseline
-    from generator.paths import require_clone
+    from generator.files import require_clone
 
     confirm_baseline(require_clone(), name, from_, encoder)
 
@@ -152,7 +195,7 @@ def ablate(
 ) -> None:
     """Train a baseline with one setting after the other changed: what does each gain and cost?"""
     from generator.ablate import ablate as train_variants
-    from generator.paths import require_clone
+    from generator.files import require_clone
     from generator.reproduce import parse_seeds
 
     train_variants(require_clone(), studies, from_, encoder, parse_seeds(seeds), only, keep)
@@ -160,8 +203,8 @@ def ablate(
 
 @app.command()
 def scores() -> None:
-    """Write the table of scores in README.md from the files of the baselines."""
-    from generator.paths import require_clone
-    from generator.scores import update_readmes
+    """Write the tables of README.md and docs/, and the pages of the baselines."""
+    from generator.files import require_clone
+    from generator.scores import update_documents
 
-    update_readmes(require_clone())
+    update_documents(require_clone())

@@ -1,11 +1,37 @@
-"""Write files whole or not at all; hash them the two ways this repository needs."""
+"""Files and folders: where they lie, written whole or not at all, made equal, hashed."""
 
 import hashlib
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+
+from generator.errors import InputError
+
+# What Python and its tools leave in any folder: never part of a project.
+CACHES = ("__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache")
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT_FOLDER = "{{cookiecutter.project_slug}}"
+
+
+def require_clone() -> Path:
+    """Return the repository's root.
+
+    Raises:
+        InputError: the package was installed without the repository around it.
+    """
+    if not (ROOT / "cookiecutter.json").is_file():
+        raise InputError(
+            f"{ROOT} is not a clone of the repository: clone it and run `pip install -e .` there."
+        )
+    return ROOT
+
+
+def template_project(root: Path, template: str) -> Path:
+    """Return the project folder inside a template."""
+    return root / "templates" / template / PROJECT_FOLDER
 
 
 def write_bytes(path: str | Path, content: bytes) -> None:
@@ -51,3 +77,49 @@ def git_blob(content: bytes) -> str:
     """Return the name that git gives to a file of this content."""
     header = b"blob %d\0" % len(content)
     return hashlib.sha1(header + content, usedforsecurity=False).hexdigest()
+
+
+def list_files(folder: Path, but: tuple[str, ...] = ()) -> set[Path]:
+    """Return the files in a folder, relative to it, without caches.
+
+    Args:
+        folder: where they are; it may be absent.
+        but: files and folders right inside of it that are left out.
+    """
+    paths = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+    return {
+        path for path in paths if path.parts[0] not in but and not set(path.parts) & set(CACHES)
+    }
+
+
+def copy_tree(source: Path, target: Path, keep: tuple[str, ...] = ()) -> None:
+    """Make `target` equal to `source`.
+
+    Args:
+        source: a folder.
+        target: the folder that becomes a copy.
+        keep: files and folders right inside of `target` that stay as they are.
+    """
+    wanted = list_files(source)
+    for path in list_files(target, but=keep) - wanted:
+        (target / path).unlink(missing_ok=True)
+        remove_empty_folders(target, (target / path).parent)
+    for path in wanted:
+        copy_file(source / path, target / path)
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """Copy a file, all at once, unless the copy is there already."""
+    if target.is_file() and target.read_bytes() == source.read_bytes():
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".writing-") as folder:
+        shutil.copy(source, Path(folder) / target.name)
+        os.replace(Path(folder) / target.name, target)
+
+
+def remove_empty_folders(root: Path, folder: Path) -> None:
+    """Remove a folder and those above it, below `root`, as long as they are empty."""
+    while folder != root and folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
+        folder = folder.parent

@@ -3,13 +3,11 @@
 import shutil
 from pathlib import Path
 
-from generator.baselines import Baseline, find_baselines
-from generator.data_sets.get import get_data_set
-from generator.data_sets.registry import SPLITS, find_data_set
-from generator.encoders import ENCODER, describe_encoder, own_encoder
+from generator.baselines import ENCODER, describe_encoder, find_baselines, own_encoder
+from generator.confirm import train_first_steps
 from generator.errors import InputError
-from generator.files import json_lines, sha256, write_bytes, write_json
-from generator.first_steps import train_first_steps
+from generator.files import copy_tree, json_lines, write_bytes, write_json
+from generator.projects import prepare_data, working_project
 from generator.run_project import (
     PREPARATION,
     project_code_hash,
@@ -18,7 +16,7 @@ from generator.run_project import (
     run_folder,
     run_script,
 )
-from generator.scores import update_readmes
+from generator.scores import update_documents
 
 SCORED_SPLITS = ("dev", "test")
 # Of each seed, besides its scores: seeds may be trained on different days.
@@ -42,7 +40,9 @@ def parse_seeds(text: str | None) -> list[int] | None:
     try:
         return [int(part) for part in text.split(",")] if text else None
     except ValueError as error:
-        raise InputError(f"--seeds {text} is no list of numbers: write --seeds 1,2,3.") from error
+        raise InputError(
+            f"--seeds {text} is not a list of numbers: write --seeds 1,2,3."
+        ) from error
 
 
 def reproduce_baseline(
@@ -66,11 +66,10 @@ def reproduce_baseline(
         InputError: something is missing, or a script failed.
     """
     [baseline] = find_baselines(root, [name])
-    project = baseline.folder(root)
-    if not (project / "train.py").is_file():
-        raise InputError(f"baselines/{name} has no train.py: run `baselines build` first.")
+    results = baseline.results(root)
     encoder = encoder or own_encoder(baseline, root)
     weights = describe_encoder(baseline, encoder)
+    project = working_project(root, baseline)
     data = prepare_data(baseline, project, local)
     code = project_code_hash(project)
     if (project / PREPARATION).is_file():
@@ -80,56 +79,20 @@ def reproduce_baseline(
         train_seed(project, seed, encoder, code)
         for file in sorted((project / data).glob("test.*")):
             evaluate_seed(project, seed, f"{data}/{file.name}")
-    before, scores = read_scores(project), collect(project, trained, weights)
+    before, scores = read_scores(results), collect(project, trained, weights)
     if seeds and before and same_conditions(before, scores, code):
         scores = join_seeds(before, scores)
     if scores["seed"] in trained:
-        write_predictions(project, scores)
-    write_json(project / "scores.json", scores)
-    record_first_steps(project, before, encoder)
-    update_readmes(root)
+        # A reference is compared on dev alone, and stands in every project.
+        splits = SCORED_SPLITS[:1] if baseline.is_sample else SCORED_SPLITS
+        write_predictions(project, scores, splits, results)
+    scores |= first_steps(project, scores, before, encoder)
+    write_json(results / "scores.json", scores)
     if (project / EXPORT).is_file():
         shutil.rmtree(project / ENCODER, ignore_errors=True)
         run_script(project, EXPORT, f"runs/seed_{trained[0]}", ENCODER)
-
-
-def prepare_data(baseline: Baseline, project: Path, local: Path | None) -> str:
-    """Fetch a baseline's data unless it is there; return its folder inside of the project."""
-    if baseline.local_files:
-        return copy_local(baseline, project / "data", local)
-    if not baseline.data_set:
-        return "sample"
-    folder = project / "data" / baseline.data_set
-    pinned = find_data_set(baseline.data_set).hashes
-    paths = {split: folder / f"{split}.jsonl" for split in SPLITS}
-    if any(
-        not path.is_file() or sha256(path.read_bytes()) != pinned[split]
-        for split, path in paths.items()
-    ):
-        get_data_set(baseline.data_set, folder, local)
-    return f"data/{baseline.data_set}"
-
-
-def copy_local(baseline: Baseline, folder: Path, local: Path | None) -> str:
-    """Copy data that only its users have, a test file too if there is one; return its folder.
-
-    Raises:
-        InputError: they have not said where, or it is not there.
-    """
-    if local:
-        missing = [name for name in baseline.local_files if not (local / name).is_file()]
-        if missing:
-            raise InputError(f"{local} holds no {' and no '.join(missing)}: check --from.")
-        for path in sorted(local.iterdir()):
-            if path.name in baseline.local_files or path.stem == "test":
-                write_bytes(folder / path.name, path.read_bytes())
-    missing = [name for name in baseline.local_files if not (folder / name).is_file()]
-    if missing:
-        raise InputError(
-            f"{baseline.name} is trained on data that can't be fetched: name a folder that holds "
-            f"{' and '.join(baseline.local_files)} with --from."
-        )
-    return folder.name
+        copy_tree(project / ENCODER, baseline.folder(root) / ENCODER)
+    update_documents(root)
 
 
 def train_seed(project: Path, seed: int, encoder: Path | None, code: str) -> None:
@@ -138,8 +101,8 @@ def train_seed(project: Path, seed: int, encoder: Path | None, code: str) -> Non
     if "finished" in scores:
         if scores["code_hash"] != code:
             raise InputError(
-                f"{project.name}/runs/seed_{seed} was trained by older code: delete that folder to"
-                " train it anew."
+                f"build/{project.name}/runs/seed_{seed} was trained by older code: delete that"
+                " folder to train it anew."
             )
         print(f"seed {seed}: trained already")
         return
@@ -147,7 +110,7 @@ def train_seed(project: Path, seed: int, encoder: Path | None, code: str) -> Non
     run_script(project, "train.py", "--seed", str(seed), "--run_name", f"seed_{seed}", *flags)
     if "finished" not in read_scores(seed_folder(project, seed)):
         raise InputError(
-            f"{project.name}/runs/seed_{seed} was told to end: run the same command to go on."
+            f"build/{project.name}/runs/seed_{seed} was told to end: run the same command to go on."
         )
 
 
@@ -166,7 +129,7 @@ def collect(project: Path, seeds: list[int], weights: dict) -> dict:
     first = dict(every[seeds[0]])
     splits = scored_splits(first)
     for split in splits:
-        # Scoring notes its circumstances too, the path of a local encoder among them.
+        # Scoring notes where and how it ran too, the path of a local encoder among it.
         first[split] = {key: value for key, value in first[split].items() if key not in first}
     return first | {
         "name": project.name,
@@ -207,13 +170,20 @@ def join_seeds(before: dict, scores: dict) -> dict:
     return (scores if again else before) | {"seeds": [rows[seed] for seed in sorted(rows)]}
 
 
-def write_predictions(project: Path, scores: dict) -> None:
-    """Write the predictions of the seed whose scores are shown whole."""
+def write_predictions(project: Path, scores: dict, splits: tuple[str, ...], results: Path) -> None:
+    """Write the predictions of the seed whose scores are shown whole.
+
+    Args:
+        project: where it was trained.
+        scores: of the baseline.
+        splits: whose predictions are wanted, as far as they were scored.
+        results: where the results of the baseline stand.
+    """
     folder = seed_folder(project, scores["seed"])
-    for split in scored_splits(scores):
+    for split in (split for split in splits if split in scores):
         source = folder / "predictions" / f"{split}.jsonl"
         records = [strip_texts(record) for record in read_json_lines(source)]
-        write_bytes(project / "predictions" / f"{split}.jsonl", json_lines(records))
+        write_bytes(results / "predictions" / f"{split}.jsonl", json_lines(records))
 
 
 def scored_splits(scores: dict) -> list[str]:
@@ -221,14 +191,18 @@ def scored_splits(scores: dict) -> list[str]:
     return [split for split in SCORED_SPLITS if split in scores]
 
 
-def record_first_steps(project: Path, before: dict, encoder: Path | None) -> None:
-    """Add to a baseline's scores what `baselines confirm` compares with, when the code changes."""
-    scores = read_scores(project)
+def first_steps(project: Path, scores: dict, before: dict, encoder: Path | None) -> dict:
+    """Return what `baselines confirm` compares with, when the code changes.
+
+    Args:
+        project: where to train.
+        scores: of the baseline.
+        before: its scores until now, whose first steps hold for the same code.
+        encoder: a local folder with the encoder.
+    """
     if "first_steps" in before and before["code_hash"] == scores["code_hash"]:
-        steps = before["first_steps"]
-    else:
-        steps = train_first_steps(project, scores["seed"], scores["monitor"], encoder)
-    write_json(project / "scores.json", scores | {"first_steps": steps})
+        return {"first_steps": before["first_steps"]}
+    return {"first_steps": train_first_steps(project, scores["seed"], scores["monitor"], encoder)}
 
 
 def seed_folder(project: Path, seed: int) -> Path:

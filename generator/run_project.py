@@ -101,8 +101,9 @@ def read_json_lines(path: Path) -> list[dict]:
 
 def project_code_hash(project: Path) -> str:
     """Return the hash of a project's code, computed by the project itself."""
-    path = project / "common" / "code_hash.py"
+    path = project / "core" / "runs" / "code_hash.py"
     specification = importlib.util.spec_from_file_location("project_code_hash", path)
+    assert specification and specification.loader
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
     return module.code_hash(project)

@@ -5,6 +5,13 @@ import statistics
 ABBREVIATIONS = {"bleu": "BLEU", "f1": "F1", "l": "L", "map": "MAP", "mrr": "MRR", "rouge": "ROUGE"}
 # These are made to run from 0 to 100; all other scores are shares.
 PERCENT = {"bleu", "chrf"}
+# So many steps are compared when the code of a baseline has changed.
+FIRST_STEPS = 20
+
+
+def task_name(template: str) -> str:
+    """Return what a template is for, as a reader writes it."""
+    return template.replace("_", " ").replace("pretraining", "pre-training")
 
 
 def score_name(monitor: str) -> str:
@@ -22,3 +29,8 @@ def mean_and_deviation(values: list[float]) -> str:
     if len(values) < 2:
         return "".join(f"{value:.1f}" for value in values)
     return f"{statistics.fmean(values):.1f} ± {statistics.stdev(values):.1f}"
+
+
+def mean_minutes(scores: dict) -> str:
+    """Return the minutes of a training, the mean over the seeds of a scores.json."""
+    return f"{statistics.fmean(seed['minutes'] for seed in scores['seeds']):.1f}"

@@ -1,47 +1,41 @@
 """Two steps of every baseline: does it still train, predict and evaluate?"""
 
 import itertools
-import shutil
 import tempfile
 from pathlib import Path
 
 from tqdm import tqdm
 
-from generator.bake import LEFTOVERS
-from generator.baselines import Baseline, find_baselines
-from generator.encoders import ENCODER, own_encoder_folder
-from generator.errors import InputError
+from generator.baselines import Baseline, find_baselines, own_encoder_folder
+from generator.projects import bake_recipe
 from generator.run_project import PREPARATION, run_scripts
 
 RECORDS = 8
 
 
 def smoke_baselines(root: Path, names: list[str] | None = None) -> None:
-    """Run two steps of baselines, each in a temporary copy.
+    """Run two steps of baselines, each baked into a temporary folder.
 
     Args:
         root: the repository.
         names: the baselines; all by default.
 
     Raises:
-        InputError: a baseline is not built, or one of its scripts failed.
+        InputError: a recipe does not fit its template, or one of the scripts failed.
     """
     with tqdm(find_baselines(root, names), desc="smoke") as progress:
         for baseline in progress:
             progress.set_postfix_str(baseline.name)
             with tempfile.TemporaryDirectory() as folder:
-                smoke_baseline(root, baseline, Path(folder) / baseline.name)
+                smoke_baseline(root, baseline, Path(folder))
 
 
-def smoke_baseline(root: Path, baseline: Baseline, project: Path) -> None:
-    """Copy a baseline, shorten its data and run its scripts."""
-    source = baseline.folder(root)
-    if not (source / "train.py").is_file():
-        raise InputError(f"baselines/{baseline.name} has no train.py: run `baselines build`.")
-    shutil.copytree(source, project, ignore=shutil.ignore_patterns(*LEFTOVERS, "data", ENCODER))
-    data = source / "data" / (baseline.data_set or "")
+def smoke_baseline(root: Path, baseline: Baseline, parent: Path) -> None:
+    """Bake a baseline into a folder of `parent`, and run its scripts on a few records."""
+    project = bake_recipe(root, baseline, parent)
+    data = root / "build" / baseline.name / "data" / (baseline.data_set or "")
     held = baseline.data_set or baseline.local_files
-    files = shorten_data(data if held and data.is_dir() else source / "sample", project / "smoke")
+    files = shorten_data(data if held and data.is_dir() else project / "sample", project / "smoke")
     # Two steps are an epoch, with one scoring; each bucket would be a graph of its own to trace.
     made = own_encoder_folder(baseline, root)
     encoder = str(made.resolve()) if made and made.is_dir() else "tiny"
@@ -50,9 +44,10 @@ def smoke_baseline(root: Path, baseline: Baseline, project: Path) -> None:
     small += ["--batch_size", "4", "--prediction_batch_size", str(RECORDS)]
     train = ["train.py", *small, "--run_name", "smoke", *files]
     if (project / PREPARATION).is_file():
+        packing = ["--preparation.packing", "false"]
         commands = [
-            [PREPARATION, *files, "--packing", "false", "--processes", "1"],
-            [*train, "--packing", "false"],
+            [PREPARATION, *files, *packing, "--preparation.processes", "1"],
+            [*train, *packing],
             ["evaluate.py", "runs/smoke", "smoke/train.txt"],
             ["export.py", "runs/smoke", "smoke/encoder"],
         ]

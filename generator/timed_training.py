@@ -11,9 +11,10 @@ import runpy
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 
-def make_step_clock(keras, file: Path):
+def make_step_clock(keras: Any, file: Path) -> Any:
     """Return a callback of Keras that measures every step from its beginning to its end.
 
     What lies between two steps counts for nothing: waiting for the next batch, scoring dev, writing
@@ -25,18 +26,19 @@ def make_step_clock(keras, file: Path):
     """
 
     class StepClock(keras.callbacks.Callback):
-        def on_epoch_begin(self, epoch, logs=None):
-            self.seconds, self.cpu_seconds = [], []
+        def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
+            self.seconds: list[float] = []
+            self.cpu_seconds: list[float] = []
 
-        def on_train_batch_begin(self, batch, logs=None):
+        def on_train_batch_begin(self, batch: int, logs: dict | None = None) -> None:
             self.since = (time.perf_counter(), time.process_time())
 
-        def on_train_batch_end(self, batch, logs=None):
+        def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
             self.seconds.append(round(time.perf_counter() - self.since[0], 6))
             self.cpu_seconds.append(round(time.process_time() - self.since[1], 6))
 
-        def on_epoch_end(self, epoch, logs=None):
-            row = {"seconds": self.seconds, "cpu_seconds": self.cpu_seconds}
+        def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+            row: dict[str, object] = {"seconds": self.seconds, "cpu_seconds": self.cpu_seconds}
             # Before dev is scored for the first time: that needs memory of its own.
             if not vars(self).get("scored"):
                 row["peak_bytes"] = peak_memory()
@@ -63,12 +65,12 @@ def main() -> None:
     sys.path[0] = os.getcwd()
     import keras
 
-    import common  # noqa: F401  it sets TensorFlow up, which must come after it
+    import core  # noqa: F401  it sets TensorFlow up, which must come after it
 
     fit = keras.Model.fit
     clock = make_step_clock(keras, file)
 
-    def timed_fit(self, *arguments, callbacks=(), **others):
+    def timed_fit(self: Any, *arguments: Any, callbacks: Any = (), **others: Any) -> Any:
         # Before all others: they may score or save between two steps.
         return fit(self, *arguments, callbacks=[clock, *callbacks], **others)
 

@@ -3,6 +3,7 @@
 import os
 import sys
 from pathlib import Path
+from types import ModuleType
 
 from xdist.scheduler import LoadScopeScheduling
 
@@ -18,20 +19,29 @@ sys.dont_write_bytecode = True
 # The shared code is imported from its one source, whatever copies there are.
 sys.path.insert(0, str(ROOT / "templates"))
 
-import common  # noqa: E402, F401
+import core  # noqa: E402, F401
+import extras  # noqa: E402, F401
+
+
+def is_of_template(module: ModuleType) -> bool:
+    """Tell whether a module stands in the project of a template."""
+    return "{{" in (getattr(module, "__file__", None) or "")
 
 
 def use_template(name: str) -> Path:
-    """Let `import task` mean that package of one template; return its project's folder."""
-    for module in [module for module in sys.modules if module.partition(".")[0] == "task"]:
+    """Let `import task`, and what is beside it, be one template's; return its project's folder."""
+    for module in [name for name, module in sys.modules.items() if is_of_template(module)]:
         del sys.modules[module]
     project = ROOT / "templates" / name / "{{cookiecutter.project_slug}}"
-    sys.path[:] = [str(project), *(path for path in sys.path if "{{" not in path)]
+    sys.path[:] = [path for path in sys.path if "{{" not in path]
+    # Behind the one source of `core`: the last bake has left a copy of it in the template.
+    sys.path.insert(sys.path.index(str(ROOT / "templates")) + 1, str(project))
     return project
 
 
 # The longest first: the last to start decides when all have ended.
-LONGEST = ("test_replicas", "test_resume", "test_folds", "test_checks", "test_baselines")
+LONGEST = ("test_replicas", "test_resume", "test_each_alone", "test_folds", "test_checks")
+LONGEST += ("test_recipes",)
 
 
 class ProjectScheduling(LoadScopeScheduling):

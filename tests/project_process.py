@@ -53,7 +53,7 @@ def serve(project: str, connection: Connection) -> None:
     os.dup2(nowhere, 2)
     os.chdir(project)
     settle(project)
-    importlib.import_module("common.training")
+    importlib.import_module("core.train.training")
     sync = os.fsync
     with contextlib.suppress(EOFError):
         while True:

@@ -4,7 +4,6 @@ import importlib
 import importlib.util
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,8 +11,8 @@ from pathlib import Path
 from conftest import ROOT
 from forked_scripts import run_forked
 
-from common.launching import free_ports
-from generator.bake import LEFTOVERS, bake
+from extras.cluster.launch import free_ports
+from generator.bake import bake
 
 TEMPLATES = sorted(path.parent.name for path in ROOT.glob("templates/*/cookiecutter.json"))
 # What each task brings to the tests of all: its records, its settings, what can be wrong with both.
@@ -22,7 +21,7 @@ CASES = {name: importlib.import_module(f"cases.{name}") for name in TEMPLATES}
 TASKS = [name for name in TEMPLATES if hasattr(CASES[name], "RECORD")]
 
 HAS_ORBIT = importlib.util.find_spec("orbit") is not None
-NO_ORBIT = "Orbit is absent: pip install --no-deps -r requirements-orbit.txt of a template"
+NO_ORBIT = "Orbit is absent: pip install --no-deps -r templates/extras/orbit/requirements.txt"
 
 # A model that trains in seconds.
 SMALL = {
@@ -35,13 +34,9 @@ SMALL = {
 }
 
 
-def bake_project(template: str, parent: Path) -> Path:
-    """Return a project with the default answers and the shared code as it is now."""
-    project = bake(ROOT / "templates" / template, parent)
-    shutil.rmtree(project / "common", ignore_errors=True)
-    ignored = shutil.ignore_patterns(*LEFTOVERS)
-    shutil.copytree(ROOT / "templates" / "common", project / "common", ignore=ignored)
-    return project
+def bake_project(template: str, parent: Path, extras: str = "all") -> Path:
+    """Return a project with the default answers but for its extras: names, `all` or `none`."""
+    return bake(ROOT / "templates" / template, parent, {"extras": extras})
 
 
 def shorten(project: Path, records: dict[str, int]) -> None:

@@ -6,6 +6,7 @@ a cluster that does; "kill_in_scoring": the update whose scoring it does not sur
 """
 
 import collections
+import itertools
 import json
 import os
 import signal
@@ -22,11 +23,11 @@ sys.path.insert(0, str(project))
 sys.argv = ["train.py", *sys.argv[3:]]
 
 import train  # noqa: E402
-from task import training  # noqa: E402
 
-from common import cluster  # noqa: E402
-from common.callbacks import Evaluator  # noqa: E402
-from common.prediction import Predictor, in_turns  # noqa: E402
+from core.base import workers  # noqa: E402
+from core.train import project as wiring  # noqa: E402
+from core.train.prediction import Predictor  # noqa: E402
+from core.train.scoring import Evaluator  # noqa: E402
 
 
 def die() -> None:
@@ -41,7 +42,7 @@ class KillAt(keras.callbacks.Callback):
         self.run = run
 
     def on_train_batch_end(self, batch, logs=None):
-        mine = plan.get("kill_worker", 0) == cluster.worker_number()
+        mine = plan.get("kill_worker", 0) == workers.worker_number()
         if mine and self.run.position.updates == plan.get("kill_at"):
             die()
         if mine and self.run.position.updates == plan.get("end_at"):
@@ -116,7 +117,8 @@ def predict(evaluator: Evaluator) -> dict[str, np.ndarray]:
     records = evaluator.evaluate().predictions
     Predictor.batches = batches
     arrays = {"records": json.dumps(records)}
-    for number, (positions, outputs) in enumerate(in_turns(cluster.gather(own))):
+    turns = itertools.chain.from_iterable(itertools.zip_longest(*workers.gather(own)))
+    for number, (positions, outputs) in enumerate(filter(None, turns)):
         arrays[f"positions/{number}"] = positions
         for name, value in outputs.items():
             arrays[f"predicted/{number}/{name}"] = value
@@ -125,7 +127,7 @@ def predict(evaluator: Evaluator) -> dict[str, np.ndarray]:
 
 def call_from_orbit(own: list[keras.callbacks.Callback]) -> None:
     """Let Orbit's loop call what Keras's would: before some steps, and after them."""
-    from common import orbit_loop
+    from extras.orbit import orbit_loop
 
     begin, after = orbit_loop.Trainer.train_loop_begin, orbit_loop.Training.after_steps
 
@@ -143,7 +145,7 @@ def call_from_orbit(own: list[keras.callbacks.Callback]) -> None:
     orbit_loop.Training.after_steps = observed_after
 
 
-def observe(settings, model, generator, run, callbacks) -> None:
+def observe(settings, model, train_batches, run, callbacks) -> None:
     """Do what the loop does, and write down what happened."""
     evaluator = next(callback for callback in callbacks if isinstance(callback, Evaluator))
     own, position = [], run.position
@@ -160,20 +162,20 @@ def observe(settings, model, generator, run, callbacks) -> None:
         evaluator.evaluate = evaluate
     arrays = probe = None
     if "record" in plan:
-        arrays, probe, epochs = predict(evaluator), Probe(model, generator), settings.epochs
+        arrays, probe, epochs = predict(evaluator), Probe(model, train_batches), settings.epochs
         own.append(EpochCounter(probe))
-    if settings.loop == "orbit":
+    if hasattr(settings, "orbit") and settings.orbit.enabled:
         call_from_orbit(own)
-    run_loop(settings, model, generator, run, [*callbacks, *own])
+    run_loop(settings, model, train_batches, run, [*callbacks, *own])
     if probe is None:
         return
     untouched = all(np.array_equal(fed, copy) for fed, copy in probe.fed)
-    wanted = {epoch: count_rows(generator.batches(epoch)) for epoch in range(epochs)}
+    wanted = {epoch: count_rows(train_batches.batches(epoch)) for epoch in range(epochs)}
     own = {epoch: count_rows(probe.consumed[epoch]) for epoch in wanted}
-    everywhere = cluster.gather(own)
+    everywhere = workers.gather(own)
     consumed = {epoch: sum((one[epoch] for one in everywhere), Counter()) for epoch in wanted}
     once = {epoch: consumed[epoch] == wanted[epoch] for epoch in wanted}
-    if not cluster.is_chief():
+    if not workers.is_chief():
         return
     arrays |= {f"weights/{index:03}": w for index, w in enumerate(model.get_weights())}
     np.savez(
@@ -181,9 +183,9 @@ def observe(settings, model, generator, run, callbacks) -> None:
         **arrays,
         untouched=untouched,
         fed=len(probe.fed),
-        workers=cluster.workers(),
+        workers=workers.worker_count(),
         each_once=[once[epoch] for epoch in range(epochs)],
-        examples=generator.size,
+        examples=train_batches.size,
         steps=position.updates,
         replicas=tf.distribute.get_strategy().num_replicas_in_sync
         if not model.distribute_strategy
@@ -191,5 +193,5 @@ def observe(settings, model, generator, run, callbacks) -> None:
     )
 
 
-run_loop, training.run_loop = training.run_loop, observe
+run_loop, wiring.run_loop = wiring.run_loop, observe
 train.main()

@@ -9,40 +9,42 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "templates")]
 
-import common  # noqa: E402, F401
+import core  # noqa: E402, F401
 
 # isort: split
 import keras  # noqa: E402
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
+from small_models import CrossEntropy  # noqa: E402
 
-from common.averaging import averaged_weights  # noqa: E402
-from common.cluster import is_chief, part  # noqa: E402
-from common.generator import Generator, WithUnlabelled  # noqa: E402
-from common.optimizers import make_optimizer  # noqa: E402
-from common.regularization import Scores, make_regularization  # noqa: E402
-from common.settings import CommonSettings  # noqa: E402
-from common.strategy import make_strategy  # noqa: E402
-from common.training import TrainingModel  # noqa: E402
+from core.base.settings import CoreSettings, read_settings  # noqa: E402
+from core.base.workers import is_chief, wait_for_workers  # noqa: E402
+from core.data.data_generator import DataGenerator  # noqa: E402
+from core.train.devices import make_strategy  # noqa: E402
+from core.train.project import compile_models  # noqa: E402
+from core.train.training import Models, Scores, TrainingModel  # noqa: E402
+from extras.averaging.averaging import averaged_weights  # noqa: E402
+from extras.regularization.unlabelled import WithUnlabelled  # noqa: E402
 
 EXAMPLES, BATCH, LENGTH, LABELS, STEPS = 14, 8, 4, 3, 4  # two batches an epoch, the last of six
-TOOLS = {"lookahead": 3, "ema": 0.7, "schedule": "cosine", "clip_norm": 0.5}
+TOOLS = {
+    "optimizers.lookahead": 3,
+    "averaging.ema": 0.7,
+    "optimizers.schedule": "cosine",
+    "clip_norm": 0.5,
+}
 # An optimizer and a regularisation at once: tracing costs more than all steps.
 VARIANTS = {
-    "adamw": {"lazy_embeddings": True, "adversary": "fgm"},
-    "lamb": {"adversary": "pgd"},
-    "adafactor": {"gradient_penalty": 5.0},
-    "lion": {"lazy_embeddings": True, "learning_rate": 1e-4, "r_drop": 4.0},
-    "muon": {"virtual_adversary": 2.0},
+    "adamw": {"optimizers.lazy_embeddings": True, "regularization.adversary": "fgm"},
+    "lamb": {"regularization.adversary": "pgd"},
+    "adafactor": {"regularization.gradient_penalty": 5.0},
+    "lion": {
+        "optimizers.lazy_embeddings": True,
+        "learning_rate": 1e-4,
+        "regularization.r_drop": 4.0,
+    },
+    "muon": {"regularization.virtual_adversary": 2.0},
 }
-
-
-@keras.saving.register_keras_serializable("tests")
-class CrossEntropy(keras.layers.Layer):
-    """Cross-entropy of each example `[batch]`."""
-
-    def call(self, logits, labels):
-        return keras.ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
 
 
 @keras.saving.register_keras_serializable("tests")
@@ -59,7 +61,7 @@ class TwoFaces(keras.layers.Layer):
         return inputs * tf.cast((places + graph.passes) % 2, inputs.dtype)
 
 
-class Examples(Generator):
+class Examples(DataGenerator):
     """Random tokens and labels."""
 
     def __init__(self, labelled: bool):
@@ -74,8 +76,8 @@ class Examples(Generator):
         return {"token_ids": self.tokens[examples], **labels}
 
 
-def build() -> tuple[TrainingModel, keras.Model, keras.KerasTensor]:
-    """Return the training model, its encoder and its logits."""
+def build() -> Models:
+    """Return the models."""
     keras.utils.set_random_seed(1)
     token_ids = keras.Input((LENGTH,), dtype="int32", name="token_ids")
     table = keras.layers.Embedding(30, 8, name="token_embedding")
@@ -86,24 +88,23 @@ def build() -> tuple[TrainingModel, keras.Model, keras.KerasTensor]:
     logits = keras.layers.Dense(LABELS, name="logits")(encoder(token_ids))
     loss = CrossEntropy(name="label_loss")(logits, labels)
     inputs = {"token_ids": token_ids, "labels": labels}
-    return TrainingModel(inputs, {"label_loss": loss}), encoder, logits
+    training = TrainingModel(inputs, {"label_loss": loss})
+    inference = keras.Model(token_ids, logits)
+    return Models(training, inference, encoder, (Scores(logits, "softmax"),))
 
 
 def main() -> None:
     """Train every variant, one after the other, and record what the chief has."""
-    record, flags = sys.argv[1], dict(argument.split("=") for argument in sys.argv[2:])
-    base = CommonSettings(warm_up=0.2, **flags)
-    strategy = make_strategy(base)
+    record, asked = sys.argv[1], ["--warm_up=0.2", *sys.argv[2:]]
+    strategy = make_strategy(read_settings(CoreSettings, asked))
     generator, arrays = WithUnlabelled(Examples(True), Examples(False)), {}
     for name, changes in VARIANTS.items():
-        settings = base.model_copy(update={**TOOLS, "optimizer": name, **changes})
+        own = {**TOOLS, "optimizers.kind": name, **changes}
+        flags = [f"--{key}={value}" for key, value in own.items()]
         with strategy.scope():
-            model, encoder, logits = build()
-            model.compile(
-                make_optimizer(settings, model, encoder, STEPS),
-                settings.accumulation,
-                regularization=make_regularization(settings, encoder, [Scores(logits, "softmax")]),
-            )
+            models = build()
+            compile_models(read_settings(CoreSettings, [*asked, *flags]), models, STEPS)
+        model = models.training
         batches = iter(generator.to_dataset(strategy=strategy))
         for _ in range(STEPS):
             strategy.run(model.train_step, args=(next(batches),))
@@ -114,7 +115,7 @@ def main() -> None:
     if is_chief():
         replicas = strategy.num_replicas_in_sync
         np.savez(record, replicas=replicas, **arrays)
-    part()
+    wait_for_workers()
 
 
 main()

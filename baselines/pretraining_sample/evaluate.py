@@ -6,15 +6,16 @@ python evaluate.py RUN FILE        adds the scores to RUN/scores.json
 import argparse
 from pathlib import Path
 
-from common.callbacks import keep_scores
-from common.errors import command
-from common.records import name_file
-from common.report import name_score
-from common.run_folder import circumstances
-from task.data import HeldOutGenerator, encode_file
+from core.base.errors import command
+from core.data.records import name_file
+from core.report.report import name_score
+from core.runs.run_folder import provenance
+from core.train.scoring import keep_scores
+from corpus.special_tokens import find_special_tokens
+from corpus.texts import encode_file
+from task.data import HeldOutGenerator
 from task.evaluation import evaluate, predict
-from task.loading import load_run
-from task.tokens import find_special_tokens
+from task.training import load_run
 
 
 @command
@@ -25,20 +26,17 @@ def main() -> None:
     parser.add_argument("file", type=Path, help="plain text, or .jsonl with records")
     arguments = parser.parse_args()
 
-    trained = load_run(arguments.run)
-    settings, tokenizer = trained.settings, trained.tokenizer
-    texts = encode_file(arguments.file, tokenizer, settings)
-    generator = HeldOutGenerator(
-        texts, find_special_tokens(tokenizer), settings, settings.prediction_batch_size
-    )
-    predictions = predict(trained.predictor, generator, "predict")
-    evaluation = evaluate(generator, predictions, tokenizer, name_file(arguments.file))
+    run = load_run(arguments.run)
+    texts = encode_file(arguments.file, run.tokenizer, run.settings)
+    batches = HeldOutGenerator(texts, find_special_tokens(run.tokenizer), run.settings)
+    predictions = predict(run.predictor, batches, "predict")
+    evaluation = evaluate(batches, predictions, run.tokenizer, name_file(arguments.file))
     # Not in the place of the scores on the shards of dev, which runs are compared by.
     name = arguments.file.name if arguments.file.stem == "dev" else arguments.file.stem
-    keep_scores(arguments.run, name, evaluation, circumstances(settings))
-    for name, value in evaluation.scores.items():
+    keep_scores(arguments.run, name, evaluation, provenance(run.settings))
+    for score, value in evaluation.scores.items():
         if isinstance(value, float):
-            print(f"{name_score(name):<14}{value:>10.4f}")
+            print(f"{name_score(score):<14}{value:>10.4f}")
 
 
 if __name__ == "__main__":

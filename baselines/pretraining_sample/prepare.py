@@ -10,13 +10,12 @@ from contextlib import closing
 
 from tqdm import tqdm
 
-from common.errors import command
-from common.settings import read_settings
-from task.preparation import describe, find_texts, finish, make_plan, open_folder, prepare_block
-from task.processes import available_cores, end_when_told, go_on, run_in_processes
+from core.base.errors import command
+from core.base.settings import read_settings
+from corpus.preparation import begin_preparation, describe, finish, prepare_block
+from corpus.processes import available_cores, end_when_told, go_on, run_in_processes
+from corpus.shards import Shard, read_manifest
 from task.settings import Settings
-from task.shards import read_manifest
-from task.vocabulary import find_tokenizer
 
 
 @command
@@ -24,18 +23,14 @@ def main() -> None:
     """Plan, prepare the blocks, write the manifests."""
     settings = read_settings(Settings)
     end_when_told()
-    texts = find_texts(settings)
-    tokenizer = find_tokenizer(settings)
-    plans = [make_plan(settings, tokenizer, *text) for text in texts.items()]
-    for plan in plans:
-        open_folder(plan, tokenizer)
+    plans = begin_preparation(settings)
     jobs = [
         (plan.recipe, number, block, go_on)
         for plan in plans
         for number, block in enumerate(plan.blocks)
     ]
-    processes = min(len(jobs), settings.processes or available_cores())
-    shards = {plan.recipe.folder: [] for plan in plans}
+    processes = min(len(jobs), settings.preparation.processes or available_cores())
+    shards: dict[str, list[Shard]] = {plan.recipe.folder: [] for plan in plans}
     total = sum(block.end - block.start for _, _, block, _ in jobs)
     with tqdm(total=total, desc="prepare", unit="B", unit_scale=True, disable=None) as bar:
         # Closed, and with it all processes, whatever ends this loop.

@@ -11,20 +11,11 @@ import importlib.util
 import re
 import sys
 
-from common.errors import InputError, command
-from common.settings import read_settings
-from task.preparation import (
-    Plan,
-    describe,
-    find_texts,
-    finish,
-    make_plan,
-    open_folder,
-    prepare_block,
-)
+from core.base.errors import InputError, command
+from core.base.settings import read_settings
+from corpus.preparation import Plan, begin_preparation, describe, finish, prepare_block
+from corpus.shards import read_manifest
 from task.settings import Settings
-from task.shards import read_manifest
-from task.vocabulary import find_tokenizer
 
 
 @command
@@ -34,11 +25,7 @@ def main() -> None:
     settings = read_settings(Settings, flags)
     if importlib.util.find_spec("apache_beam") is None:
         raise InputError("Apache Beam is absent: pip install -r requirements-beam.txt.")
-    texts = find_texts(settings)
-    tokenizer = find_tokenizer(settings)
-    plans = [make_plan(settings, tokenizer, *text) for text in texts.items()]
-    for plan in plans:
-        open_folder(plan, tokenizer)
+    plans = begin_preparation(settings)
     try:
         run_pipeline(plans, beam_flags)
     except Exception as error:  # a runner's own, or the worker's with the runner's words behind

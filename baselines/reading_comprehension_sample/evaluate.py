@@ -6,12 +6,12 @@ python evaluate.py RUN FILE        adds the scores to RUN/scores.json
 import argparse
 from pathlib import Path
 
-from common.callbacks import keep_scores
-from common.errors import command
-from common.run_folder import circumstances, tuned_threshold
+from core.base.errors import command
+from core.runs.run_folder import provenance, tuned_threshold
+from core.train.scoring import keep_scores
 from task.data import read_examples
 from task.evaluation import evaluate
-from task.loading import load_runs
+from task.training import load_runs, predict
 
 
 @command
@@ -23,15 +23,14 @@ def main() -> None:
     arguments = parser.parse_args()
 
     examples = read_examples(arguments.file)
-    model = load_runs([arguments.run])
-    threshold = tuned_threshold(model.folders)
-    candidates = model.predict(examples)
-    evaluation = evaluate(examples, candidates, arguments.file, model.settings, threshold)
-    keep_scores(arguments.run, arguments.file.stem, evaluation, circumstances(model.settings))
+    runs = load_runs([arguments.run])
+    candidates = predict(runs, examples)
+    threshold = tuned_threshold(runs.folders)
+    evaluation = evaluate(examples, candidates, arguments.file, runs.settings, threshold)
+    keep_scores(arguments.run, arguments.file.stem, evaluation, provenance(runs.settings))
     scores = evaluation.scores
     print(f"{'answer (' + scores['definition'] + ')':<32}{'EM':>10}{'F1':>10}{'gold':>8}")
-    total = {**scores, "gold": scores["records"]}
-    for kind, row in [*scores["per_answer"].items(), ("all", total)]:
+    for kind, row in {**scores["per_answer"], "all": scores}.items():
         print(f"{kind:<32}{row['exact_match']:>10.4f}{row['f1']:>10.4f}{row['gold']:>8}")
 
 

@@ -7,64 +7,47 @@ python check.py --memory                 tries batch sizes: what fits, and how f
 
 import functools
 
-from common.check_command import conclude, read_check_options, stop_at_errors
-from common.compile_checks import check_compilation
-from common.encoder import load_encoder, load_tokenizer
-from common.errors import command
-from common.memory import measure_step, try_batch_sizes
-from common.model_checks import check_model, set_random_seed, use_processor
-from common.settings import read_settings
+from core.base.errors import command
+from core.data.data_checks import read_files
+from core.model.encoder import load_tokenizer
+from core.train.checking import begin_checks, finish_checks, stop_at_errors
 from task.checks import (
-    build_compiled,
+    build,
     describe_file,
     find_data_faults,
-    find_head_faults,
     find_reach_faults,
     measure_reach,
-    read_files,
 )
-from task.data import collect_predicates, make_generator
-from task.model import build_models
+from task.data import TripleGenerator, collect_predicates, read_examples
 from task.settings import Settings
 
 
 @command
 def main() -> None:
     """Check the files, then the model on one batch of them; print what was found."""
-    options, flags = read_check_options()
-    settings = read_settings(Settings, flags)
-    if options.memory:
-        try_batch_sizes(settings, flags)
-        return
-    if not options.memory_trial:
-        use_processor()
-    set_random_seed(settings.seed)
-
-    files = read_files(settings)
+    options, settings = begin_checks(Settings)
+    files = read_files(settings, read_examples)
     train_examples = files[settings.train_file]
     predicates = collect_predicates(train_examples)
     tokenizer = load_tokenizer(settings, [example.text for example in train_examples])
-    findings = find_data_faults(files) + find_head_faults(settings, train_examples)
+    findings = find_data_faults(files, settings)
     for name, examples in files.items():
         reach = measure_reach(examples, tokenizer, predicates, settings)
         print(describe_file(name, examples, reach))
         findings += find_reach_faults(name, reach)
     stop_at_errors(findings)
 
-    encoder = load_encoder(settings, tokenizer)
-    model, _ = build_models(encoder, len(predicates), settings)
-    inputs = [tensor.name for tensor in encoder.inputs]
-    generator = make_generator(
-        train_examples, settings, tokenizer, predicates, inputs, batch_size=settings.batch_size
+    build_anew = functools.partial(build, tokenizer, len(predicates), settings)
+    models = build_anew()
+    train_batches = TripleGenerator(
+        train_examples,
+        tokenizer,
+        predicates,
+        models.encoder_inputs,
+        settings,
+        settings.batch_size,
     )
-    build = functools.partial(build_compiled, tokenizer, len(predicates), settings)
-    if options.memory_trial:
-        measure_step(build, generator, settings)
-        return
-    faults = check_model(model, generator, build)
-    if not faults:
-        faults = check_compilation(build, generator, settings, options.tpu)
-    conclude([*findings, *faults])
+    finish_checks(options, settings, findings, models, train_batches, build_anew)
 
 
 if __name__ == "__main__":

@@ -6,12 +6,12 @@ python predict.py RUN [RUN ...] FILE OUT        several runs: their scores are a
 import argparse
 from pathlib import Path
 
-from common.errors import command
-from common.files import check_destination, write_json_lines
-from common.run_folder import tuned_threshold
+from core.base.errors import command
+from core.base.files import check_destination, write_json_lines
+from core.runs.run_folder import tuned_threshold
 from task.data import read_examples
 from task.decode import above, prediction_records
-from task.loading import load_runs
+from task.training import load_runs, predict
 
 
 @command
@@ -25,9 +25,9 @@ def main() -> None:
 
     check_destination(arguments.out)
     examples = read_examples(arguments.file, require_triples=False)
-    model = load_runs(arguments.runs)
-    candidates = model.predict(examples, "predict")
-    records = prediction_records(examples, above(candidates, tuned_threshold(model.folders)))
+    runs = load_runs(arguments.runs)
+    candidates = predict(runs, examples)
+    records = prediction_records(examples, above(candidates, tuned_threshold(runs.folders)))
     write_json_lines(arguments.out, records)
     triples = sum(len(record["triples"]) for record in records)
     print(f"{arguments.out}: {len(records)} records, {triples} triples")

@@ -3,9 +3,44 @@
 import importlib
 from pathlib import Path
 
-from generator.data_sets.registry import SPLITS, DataSet
+from generator.data_sets.registry import SPLITS, DataSet, find_data_set
 from generator.errors import InputError
 from generator.files import json_lines, sha256, write_bytes, write_text
+
+
+def get_data_set(
+    name: str, folder: Path, local: Path | None = None, cache: Path | None = None
+) -> dict[str, str]:
+    """Fetch and convert a data set, and print what its users have to know.
+
+    Args:
+        name: the data set.
+        folder: where train.jsonl, dev.jsonl, test.jsonl and SOURCE.md go.
+        local: a local copy of the official files; without it they are downloaded.
+        cache: folder that keeps downloads.
+
+    Returns:
+        The data hash of each split.
+
+    Raises:
+        InputError: something is missing, broken or different from what is pinned.
+    """
+    data_set = find_data_set(name)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file: name a folder for the converted files.")
+    if local:
+        files = local_files(data_set, local)
+    else:
+        # The downloader's imports cost more than a conversion needs.
+        from generator.data_sets.download import download
+
+        files = download(data_set, cache)
+    hashes = convert_data_set(data_set, files, folder)
+    for split, value in hashes.items():
+        print(f"{folder / split}.jsonl  {len(data_set.split_ids(split))} records  {value}")
+    print(f"licence: {data_set.licence}")
+    print(f"please cite: {data_set.citation}")
+    return hashes
 
 
 def local_files(data_set: DataSet, folder: Path) -> list[Path]:
@@ -46,11 +81,10 @@ def convert_data_set(data_set: DataSet, files: list[Path], folder: Path) -> dict
     Raises:
         InputError: a file is broken, or the result is not the pinned one.
     """
-    converter = importlib.import_module(f"generator.data_sets.{data_set.converter}")
+    module = importlib.import_module(f"generator.data_sets.{data_set.task}")
+    convert = getattr(module, f"convert_{data_set.converter}")
     splits = {split: data_set.split_ids(split) for split in SPLITS}
-    contents = {
-        split: json_lines(records) for split, records in converter.convert(files, splits).items()
-    }
+    contents = {split: json_lines(records) for split, records in convert(files, splits).items()}
     hashes = {split: sha256(content) for split, content in contents.items()}
     for split in SPLITS:
         if hashes[split] != data_set.hashes[split]:

@@ -100,7 +100,7 @@ class ResumingDownloader:
                 response.raise_for_status()
                 self.append(response, start)
         except requests.HTTPError as error:
-            status = error.response.status_code
+            status = error.response.status_code if error.response is not None else "unknown"
             raise InputError(
                 f"{url} cannot be fetched (status {status}): try later, or give a local copy"
                 " with --from."

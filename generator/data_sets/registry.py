@@ -21,9 +21,9 @@ class DataSet:
     """One data set: official files in, three JSON Lines files out.
 
     `local_files` are the names that a local copy may use instead of the official paths.
-    `converter` is the module whose `convert` reads them. `division` says how the splits came from
-    the official files. `hashes` are those of the converted files: the official files and a local
-    copy both give them.
+    `converter` names the function `convert_...` that reads them, in the module of the task.
+    `division` says how the splits came from the official files. `hashes` are those of the
+    converted files: the official files and a local copy both give them.
     """
 
     name: str
@@ -42,8 +42,13 @@ class DataSet:
 
     def split_ids(self, split: str) -> list[str]:
         """Return the ids of a split's records, in the order in which they are written."""
-        path = Path(__file__).parent / "splits" / self.name / f"{split}.txt"
-        return path.read_text(encoding="utf-8").split()
+        path = Path(__file__).parent / "splits.txt"
+        # One id a line, below a line such as `# finre train`.
+        for section in path.read_text(encoding="utf-8").split("# ")[1:]:
+            heading, *ids = section.splitlines()
+            if heading == f"{self.name} {split}":
+                return ids
+        raise ValueError(f"{path} has no section {self.name} {split}")
 
 
 KNOWLEDGENET = DataSet(

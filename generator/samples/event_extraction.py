@@ -351,7 +351,7 @@ def write_sample(folder: Path) -> None:
     texts: set[str] = set()
     Path(folder).mkdir(parents=True, exist_ok=True)
     for split, size in SIZES.items():
-        lines = []
+        lines: list[str] = []
         while len(lines) < size:
             record = make_record(languages, 0.0 if split == "train" else UNSEEN_SHARE, random)
             same_text = unicodedata.normalize("NFKC", record.text).casefold()

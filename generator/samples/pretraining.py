@@ -209,10 +209,11 @@ def write_sample(folder: Path) -> None:
     Args:
         folder: where to; it is created.
     """
-    random, seen = Random(SEED), set()
+    random = Random(SEED)
+    seen: set[str] = set()
     Path(folder).mkdir(parents=True, exist_ok=True)
     for split, size in SIZES.items():
-        lines = []
+        lines: list[str] = []
         while len(lines) < size:
             kinds = CHINESE if random.random() < CHINESE_SHARE else ENGLISH
             line = random.choice(kinds)(random)

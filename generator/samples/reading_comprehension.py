@@ -6,6 +6,7 @@ no answer is ever searched for. The same seed gives the same bytes.
 
 import json
 import unicodedata
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -266,7 +267,12 @@ class Passage:
     subjects: list[Subject] = field(default_factory=list)
 
     def add_sentence(
-        self, pattern: str, subject: Subject | None, mention: str, draw, random: Random
+        self,
+        pattern: str,
+        subject: Subject | None,
+        mention: str,
+        draw: Callable[[str], str],
+        random: Random,
     ) -> None:
         """Lay down a sentence and note the answers that it gives.
 
@@ -288,7 +294,7 @@ class Passage:
                 value = random.choice(before) if again else draw(slot)
                 before.append(value)
                 place = (len(self.text), len(self.text) + len(value))
-                if relation:
+                if relation and subject:
                     subject.answers[relation] = place
                 self.text += value
         if not self.chinese:

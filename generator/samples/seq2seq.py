@@ -313,7 +313,7 @@ def write_sample(folder: Path) -> None:
     seen: set[str] = set()
     Path(folder).mkdir(parents=True, exist_ok=True)
     for split, size in SIZES.items():
-        records = []
+        records: list[dict] = []
         while len(records) < size:
             unseen = split != "train" and random.random() < UNSEEN_SHARE
             record = make_record(languages, unseen, random)

@@ -141,7 +141,7 @@ def write_sample(folder: Path) -> None:
     texts: set[str] = set()
     Path(folder).mkdir(parents=True, exist_ok=True)
     for split, size in SIZES.items():
-        lines = []
+        lines: list[str] = []
         while len(lines) < size:
             opinion = random.random() < OPINION_SHARE
             label = random.choice(OPINIONS if opinion else ACTIONS)

@@ -3,10 +3,10 @@
 # Words of the sample are tokens, so that a line fits into an example.
 SMALL = {
     "tiny_vocabulary": None,
-    "vocabulary_size": 1000,
-    "packing": False,
-    "words": "spaces",
-    "processes": 1,
+    "preparation.vocabulary_size": 1000,
+    "preparation.packing": False,
+    "preparation.words": "spaces",
+    "preparation.processes": 1,
 }
 DEV_SCORE = "accuracy"
 PREPARATION = "prepare.py"

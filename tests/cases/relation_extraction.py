@@ -59,7 +59,7 @@ BROKEN_FILES = {
 BAD_COMMANDS = {
     "run without a threshold": (
         "predict.py unscored sample/test.jsonl out.jsonl",
-        "scores.json is missing or has no threshold",
+        "has no threshold in scores.json",
     ),
     "overlap of whole windows": (
         "train.py --max_length 32 --window_overlap 32",

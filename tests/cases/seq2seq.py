@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-SMALL = {"target_length": 24, "beams": 2}
+SMALL = {"target_length": 24, "generation.beams": 2}
 DEV_SCORE = "bleu"
 RECORD = {"id": "1", "source": "town: Zenby; sky: fog", "targets": ["There is fog in Zenby."]}
 
@@ -31,10 +31,10 @@ BROKEN_FILES = {
 }
 BAD_COMMANDS = {
     "unknown model": ("train.py --model lstm", "--model = 'lstm'", "'unilm' or 'encoder_decoder'"),
-    "no beams": ("train.py --beams 0", "--beams = '0'", "greater than"),
+    "no beams": ("train.py --generation.beams 0", "--generation.beams = '0'", "greater than"),
     "unknown metric": ("train.py --metric f1", "--metric = 'f1'", "'exact_match'"),
     "target of one token": ("train.py --target_length 1", "--target_length = '1'", "greater than"),
-    "impossible top_p": ("predict.py done plain.jsonl out.jsonl --top_p 2", "top_p = 2.0"),
+    "impossible top_p": ("predict.py done plain.jsonl out.jsonl --top_p 2", "--top_p = '2'"),
 }
 SUBMISSION_SUFFIX = ".jsonl"
 

@@ -56,7 +56,7 @@ BROKEN_FILES = {
 BAD_COMMANDS = {
     "run without a threshold": (
         "predict.py unscored sample/test.jsonl out.jsonl",
-        "scores.json is missing or has no threshold",
+        "has no threshold in scores.json",
     ),
     "positive label that is none": (
         "train.py --positive_label yes",

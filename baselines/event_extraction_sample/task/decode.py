@@ -1,14 +1,15 @@
 """From the scores of a model back to graphs of character spans, and to the records of a file."""
 
+import itertools
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
-import tensorflow as tf
 
-from common.prediction import Predictor
-from common.records import Span
-from common.tokens import Window
+from core.base.errors import InputError
+from core.data.records import Span
+from core.data.tokens import Window
+from core.train.prediction import Predictor
 from task.crf import viterbi
 from task.data import Event, EventGenerator, Example, Schema
 from task.graph import Graph, Link, Mention, events_at, gap_between
@@ -18,16 +19,14 @@ LOWEST_SCORE = -4.0
 # A model in its first steps accepts everything: the best of it are enough to see that.
 MOST_SPANS = 96
 
-# Scores of mentions and of links.
+# Probabilities of mentions and of links.
 Scored = tuple[dict[Mention, float], dict[Link, float]]
-
-find_best_tags = tf.function(viterbi, reduce_retracing=True)
 
 
 def predict_events(
     predictor: Predictor, generator: EventGenerator, progress: str = ""
 ) -> dict[str, Graph]:
-    """Return the candidates of every example: mentions and links with their probabilities.
+    """Return the graph of every example: mentions and links with their probabilities.
 
     Windows of one text are merged: what is found in several has its highest score.
 
@@ -36,38 +35,33 @@ def predict_events(
         generator: of the examples, `labels=False`.
         progress: title of the progress bar; empty: none.
     """
-    decode_windows = decode_tags if generator.model == "crf" else decode_pointers
+    model, schema = generator.model, generator.schema
+    decode_window = decode_tags if model == "crf" else decode_pointers
 
-    def decode(positions: np.ndarray, outputs: dict[str, np.ndarray]) -> list[tuple]:
+    def decode(positions: np.ndarray, outputs: dict[str, np.ndarray]) -> list[Scored]:
+        rows = [dict(zip(outputs, row, strict=True)) for row in zip(*outputs.values(), strict=True)]
         windows = [generator.windows[position] for position in positions]
-        return list(decode_windows(outputs, windows, generator.schema))
+        return [decode_window(*pair, schema) for pair in zip(rows, windows, strict=True)]
 
-    found = {example.id: ({}, {}) for example in generator.examples}
+    found: dict[str, tuple[dict, dict]] = {example.id: ({}, {}) for example in generator.examples}
     for position, scored in predictor.decode(generator, decode, progress):
         merged = found[generator.examples[generator.example_of[position]].id]
         for known, new in zip(merged, scored, strict=True):
-            for key, score in new.items():
-                known[key] = max(score, known.get(key, score))
-    make_graph = compose_graph if generator.model == "crf" else pointer_graph
-    return {name: make_graph(*merged, generator.schema) for name, merged in found.items()}
+            for key, probability in new.items():
+                known[key] = max(probability, known.get(key, probability))
+    return {name: make_graph(*merged, schema, model) for name, merged in found.items()}
 
 
-def decode_pointers(
-    outputs: dict[str, np.ndarray], windows: Sequence[Window], schema: Schema
-) -> Iterable[Scored]:
-    """Yield the scored mentions and links of each window.
-
-    Args:
-        outputs: `span`, `head` and `tail` `[windows, heads, length, length]`.
-        windows: give the characters of the tokens.
-        schema: names of the heads.
-    """
-    for row, window in enumerate(windows):
-        yield decode_window({name: grid[row] for name, grid in outputs.items()}, window, schema)
+def make_graph(
+    mentions: dict[Mention, float], links: dict[Link, float], schema: Schema, model: str
+) -> Graph:
+    """Return the graph of a text; the tags of `crf` say nothing of events, so they are composed."""
+    links = compose_links(mentions) if model == "crf" else links
+    return Graph(mentions, links, schema.triggered)
 
 
-def decode_window(scores: dict[str, np.ndarray], window: Window, schema: Schema) -> Scored:
-    """Return the mentions of a window that may hold, and the links between them, with scores.
+def decode_pointers(scores: dict[str, np.ndarray], window: Window, schema: Schema) -> Scored:
+    """Return the mentions of a window that may hold, and the links between them.
 
     A link is as sure as the weaker of its head and tail.
 
@@ -79,7 +73,7 @@ def decode_window(scores: dict[str, np.ndarray], window: Window, schema: Schema)
     mentions, spans = {}, defaultdict(set)
     for label, first, last, score in best_spans(scores["span"], window):
         kind, role = schema.labels[label]
-        mentions[kind, role, character_span(window, first, last)] = score
+        mentions[kind, role, character_span(window, first, last)] = 1 / (1 + np.exp(-score))
         spans[kind].add((first, last))
     links = {}
     for number, kind in enumerate(schema.types):
@@ -92,22 +86,20 @@ def decode_window(scores: dict[str, np.ndarray], window: Window, schema: Schema)
         )
         for index in np.flatnonzero(weakest > LOWEST_SCORE):
             pair = sorted(character_span(window, *places[end[index]]) for end in (one, two))
-            links[kind, *pair] = float(weakest[index])
+            links[kind, pair[0], pair[1]] = 1 / (1 + np.exp(-float(weakest[index])))
     return mentions, links
 
 
 def best_spans(scores: np.ndarray, window: Window) -> list[tuple[int, int, int, float]]:
     """Return `(label, first token, last token, score)` of the spans that may hold."""
     length, real = len(window), window.starts >= 0
-    labels, firsts, lasts = np.nonzero(scores[:, :length, :length] > LOWEST_SCORE)
-    words = real[firsts] & real[lasts]
-    labels, firsts, lasts = labels[words], firsts[words], lasts[words]
-    values = scores[labels, firsts, lasts]
-    best = np.arange(len(values))
+    cells = np.argwhere(scores[:, :length, :length] > LOWEST_SCORE)
+    cells = cells[real[cells[:, 1]] & real[cells[:, 2]]]
+    values = scores[tuple(cells.T)]
     if len(values) > MOST_SPANS:
         best = np.argpartition(-values, MOST_SPANS)[:MOST_SPANS]
-    columns = (labels, firsts, lasts, values)
-    return list(zip(*(column[best].tolist() for column in columns), strict=True))
+        cells, values = cells[best], values[best]
+    return [(*cell, score) for cell, score in zip(cells.tolist(), values.tolist(), strict=True)]
 
 
 def character_span(window: Window, first: int, last: int) -> Span:
@@ -115,44 +107,18 @@ def character_span(window: Window, first: int, last: int) -> Span:
     return int(window.starts[first]), int(window.ends[last])
 
 
-def pointer_graph(
-    mentions: dict[Mention, float], links: dict[Link, float], schema: Schema
-) -> Graph:
-    """Return the graph of a text with probabilities instead of scores."""
-    return Graph(
-        {key: 1 / (1 + np.exp(-score)) for key, score in mentions.items()},
-        {key: 1 / (1 + np.exp(-score)) for key, score in links.items()},
-        schema.triggered,
-    )
-
-
-def decode_tags(
-    outputs: dict[str, np.ndarray], windows: Sequence[Window], schema: Schema
-) -> Iterable[Scored]:
-    """Yield the mentions of each window that the best sequence of tags holds.
-
-    Args:
-        outputs: `emissions` `[windows, length, tags]` and `transitions`
-            `[windows, tags + 1, tags]`.
-        windows: give the characters of the tokens.
-        schema: names of the tags.
-    """
-    emissions, transitions = outputs["emissions"], outputs["transitions"]
-    lengths = np.array([len(window) for window in windows])
-    mask = np.arange(emissions.shape[1]) < lengths[:, None]
-    for tags, window in zip(
-        find_best_tags(emissions, transitions, mask).numpy(), windows, strict=True
-    ):
-        yield tagged_mentions(tags, window, schema), {}
+def decode_tags(scores: dict[str, np.ndarray], window: Window, schema: Schema) -> Scored:
+    """Return the mentions of a window that the best sequence of tags holds, and no links."""
+    tags = viterbi(scores["emissions"][: len(window)], scores["transitions"])
+    return tagged_mentions(tags, window, schema), {}
 
 
 def tagged_mentions(tags: np.ndarray, window: Window, schema: Schema) -> dict[Mention, float]:
     """Return the spans of one sequence of tags; a tagger is sure of each."""
-    mentions, length = {}, len(window)
-    begins = np.flatnonzero(tags[:length] % 2 == 1)
-    for first in begins.tolist():
+    mentions = {}
+    for first in np.flatnonzero(tags % 2 == 1).tolist():
         last = first
-        while last + 1 < length and tags[last + 1] == tags[first] + 1:
+        while last + 1 < len(tags) and tags[last + 1] == tags[first] + 1:
             last += 1
         if window.starts[first] >= 0 and window.starts[last] >= 0:
             kind, role = schema.labels[(tags[first] - 1) // 2]
@@ -160,10 +126,8 @@ def tagged_mentions(tags: np.ndarray, window: Window, schema: Schema) -> dict[Me
     return mentions
 
 
-def compose_graph(
-    mentions: dict[Mention, float], links: dict[Link, float], schema: Schema
-) -> Graph:
-    """Return the graph of a text whose tags say nothing of events: they are composed.
+def compose_links(mentions: dict[Mention, float]) -> dict[Link, float]:
+    """Return the links of composed events.
 
     Each trigger makes an event, and each argument joins the nearest trigger of its type, the
     earlier of two. The arguments of a type without a trigger are one event.
@@ -174,75 +138,71 @@ def compose_graph(
         nearest = min(triggers, key=lambda t: gap_between(span, t), default=None)
         groups[kind, span if role is None else nearest].append(span)
     for (kind, _), spans in groups.items():
-        for one in spans:
-            for two in spans:
-                links[kind, min(one, two), max(one, two)] = 1.0
-    return Graph(mentions, links, schema.triggered)
+        for one, two in itertools.product(spans, repeat=2):
+            links[kind, min(one, two), max(one, two)] = 1.0
+    return links
 
 
-def keep_events(candidates: dict[str, Graph], threshold: float) -> dict[str, list[Event]]:
+def keep_events(graphs: dict[str, Graph], threshold: float) -> dict[str, list[Event]]:
     """Return record id -> the events that are surer than the threshold."""
-    return {name: events_at(graph, threshold) for name, graph in candidates.items()}
+    return {name: events_at(graph, threshold) for name, graph in graphs.items()}
 
 
 def prediction_records(
-    examples: Sequence[Example], candidates: dict[str, Graph], events: dict[str, list[Event]]
+    examples: Sequence[Example], graphs: dict[str, Graph], events: dict[str, list[Event]]
 ) -> list[dict]:
-    """Return the records of the predictions file: the input's format, with texts and scores.
-
-    Args:
-        examples: of the file.
-        candidates: from `predict_events`.
-        events: from `keep_events`.
-    """
+    """Return the records of the predictions file: the input's format, with texts and scores."""
     records = []
     for example in examples:
-        scores = candidates[example.id].mentions
-        described = [describe_event(event, example.text, scores) for event in events[example.id]]
-        records.append({"id": example.id, "text": example.text, "events": described})
+        text, mentions = example.text, graphs[example.id].mentions
+        described = [describe_event(event, text, mentions) for event in events[example.id]]
+        records.append({"id": example.id, "text": text, "events": described})
     return records
 
 
-def describe_event(event: Event, text: str, scores: dict[Mention, float]) -> dict:
+def describe_event(event: Event, text: str, mentions: dict[Mention, float]) -> dict:
     """Return an event as the predictions file holds it."""
-
-    def score(role: str | None, span: Span) -> float:
-        return round(float(scores[event.type, role, span]), 4)
-
-    trigger = {"trigger": None}
-    if event.trigger:
-        trigger = {
-            "trigger": list(event.trigger),
-            "trigger_text": text[slice(*event.trigger)],
-            "trigger_score": score(None, event.trigger),
-        }
-    arguments = [
-        {"role": role, "span": list(span), "text": text[slice(*span)], "score": score(role, span)}
-        for role, span in event.arguments
-    ]
+    trigger: dict = {"trigger": None}
+    arguments = []
+    for role, span in event.nodes():
+        words, score = text[slice(*span)], round(float(mentions[event.type, role, span]), 4)
+        if role is None:
+            trigger = {"trigger": list(span), "trigger_text": words, "trigger_score": score}
+        else:
+            arguments.append({"role": role, "span": list(span), "text": words, "score": score})
     return {"type": event.type, **trigger, "arguments": arguments}
 
 
-def duee_records(records: Sequence[dict]) -> list[dict]:
-    """Return the records of the predictions file as DuEE's competitions want them.
+def read_prediction(place: str, record: dict) -> tuple[list[Event], dict[Mention, float | None]]:
+    """Return the events of a record of a predictions file, and the scores of their mentions.
 
-    Args:
-        records: from `prediction_records`.
+    Raises:
+        InputError: names the place of a record that is not a prediction.
     """
+    events, scores = [], []
+    try:
+        for item in record["events"]:
+            kind, trigger = item["type"], item["trigger"] and tuple(item["trigger"])
+            parts = [
+                (part["role"], tuple(part["span"]), part["score"]) for part in item["arguments"]
+            ]
+            events.append(Event(kind, trigger, tuple(sorted(part[:2] for part in parts))))
+            scores += [((kind, None, trigger), item.get("trigger_score"))] if trigger else []
+            scores += [((kind, role, span), score) for role, span, score in parts]
+    except (KeyError, TypeError) as error:
+        raise InputError(f"{place}: not a prediction: write the file with evaluate.py.") from error
+    return events, dict(scores)
+
+
+def duee_records(records: Sequence[dict]) -> list[dict]:
+    """Return the records of the predictions file as DuEE's competitions want them."""
+
+    def duee_event(event: dict) -> dict:
+        trigger = {"trigger": event["trigger_text"]} if event["trigger"] else {}
+        parts = [{"role": part["role"], "argument": part["text"]} for part in event["arguments"]]
+        return {"event_type": event["type"], **trigger, "arguments": parts}
+
     return [
-        {
-            "id": record["id"],
-            "event_list": [
-                {
-                    "event_type": event["type"],
-                    **({"trigger": event["trigger_text"]} if event["trigger"] else {}),
-                    "arguments": [
-                        {"role": argument["role"], "argument": argument["text"]}
-                        for argument in event["arguments"]
-                    ],
-                }
-                for event in record["events"]
-            ],
-        }
+        {"id": record["id"], "event_list": [duee_event(event) for event in record["events"]]}
         for record in records
     ]

@@ -7,7 +7,7 @@ from itertools import combinations, islice
 
 import networkx
 
-from common.records import Span
+from core.data.records import Span
 from task.data import Event, Node
 
 # A graph of n nodes may have 3^(n/3) maximal cliques. Beyond these bounds everything that is linked
@@ -35,37 +35,28 @@ class Graph:
     links: dict[Link, float]
     triggered: frozenset[str]
 
-
-def link_between(graph: Graph, kind: str, one: Span, two: Span) -> float:
-    """Return the probability that an event of a type holds both spans."""
-    return graph.links.get((kind, one, two) if one <= two else (kind, two, one), 0.0)
+    def link(self, kind: str, one: Span, two: Span) -> float:
+        """Return the probability that an event of a type holds both spans."""
+        return self.links.get((kind, one, two) if one <= two else (kind, two, one), 0.0)
 
 
 def events_at(graph: Graph, threshold: float) -> list[Event]:
     """Return the events made of the mentions that are surer than a threshold, and likely links.
 
     An event is a maximal set of mentions of one type that are all linked with each other, and have
-    one trigger at the most: triggers are never linked. Where a type always has one, sets without
-    are none, so that arguments of three events in a ring make no fourth. Every mention that is sure
-    enough stands in an event: one that is linked with no trigger joins the likeliest.
-
-    Args:
-        graph: of one text.
-        threshold: from 0 to 1.
+    one trigger at the most: triggers are never linked. Where a type always has a trigger, a set
+    without one is not an event: three events in a ring do not make a fourth of their arguments.
+    Every mention that is sure enough is in an event: one without a trigger joins the likeliest.
     """
-    nodes = defaultdict(list)
+    nodes_of = defaultdict(list)
     for (kind, role, span), probability in graph.mentions.items():
         if probability > threshold:
-            nodes[kind].append((role, span))
+            nodes_of[kind].append((role, span))
     events, left = [], MOST_CLIQUES
-    for kind, members in nodes.items():
-        network = link_nodes(graph, kind, members)
-        triggers = [
-            number
-            for number, (role, _) in enumerate(members)
-            if role is None and kind in graph.triggered
-        ]
-        if triggers:
+    for kind, nodes in nodes_of.items():
+        network = link_nodes(graph, kind, nodes)
+        triggers = [number for number, (role, _) in enumerate(nodes) if role is None]
+        if triggers and kind in graph.triggered:
             groups = [(network.subgraph(network[number]), [number]) for number in triggers]
         else:
             parts = networkx.connected_components(network)
@@ -75,38 +66,12 @@ def events_at(graph: Graph, threshold: float) -> list[Event]:
             cliques = find_cliques(group, max(1, left))
             left -= len(cliques)
             for clique in cliques:
-                found += make_events(kind, [members[number] for number in trigger + clique])
-        events += add_orphans(graph, drop_doubles(found), members)
+                members = [nodes[number] for number in trigger + clique]
+                arguments = tuple(sorted(node for node in members if node[0] is not None))
+                own: list = [span for role, span in members if role is None]
+                found += [Event(kind, span, arguments) for span in own or [None]]
+        events += add_orphans(graph, drop_doubles(found), nodes)
     return sorted(events, key=sort_key)
-
-
-def add_orphans(graph: Graph, events: list[Event], nodes: list[Node]) -> list[Event]:
-    """Add the mentions that stand in no event to one of the likeliest trigger, the largest.
-
-    Args:
-        graph: of the text.
-        events: of one type.
-        nodes: all mentions of the type.
-    """
-    placed = {node for event in events for node in event.nodes()}
-    for role, span in sorted(set(nodes) - placed):
-        likeliest = max(
-            range(len(events)),
-            key=lambda index: (
-                link_between(graph, events[index].type, span, events[index].trigger),
-                -gap_between(span, events[index].trigger),
-                len(events[index].arguments),
-            ),
-        )
-        event = events[likeliest]
-        arguments = tuple(sorted([*event.arguments, (role, span)]))
-        events[likeliest] = Event(event.type, event.trigger, arguments)
-    return events
-
-
-def gap_between(one: Span, two: Span) -> int:
-    """Return the characters between two spans; 0 where they touch or overlap."""
-    return max(0, one[0] - two[1], two[0] - one[1])
 
 
 def link_nodes(graph: Graph, kind: str, nodes: list[Node]) -> networkx.Graph:
@@ -119,8 +84,7 @@ def link_nodes(graph: Graph, kind: str, nodes: list[Node]) -> networkx.Graph:
     network.add_nodes_from(range(len(nodes)))
     for one, two in combinations(range(len(nodes)), 2):
         (role, span), (other_role, other_span) = nodes[one], nodes[two]
-        both_triggers = role is None and other_role is None
-        if not both_triggers and link_between(graph, kind, span, other_span) > LIKELY_LINK:
+        if {role, other_role} != {None} and graph.link(kind, span, other_span) > LIKELY_LINK:
             network.add_edge(one, two)
     return network
 
@@ -128,20 +92,11 @@ def link_nodes(graph: Graph, kind: str, nodes: list[Node]) -> networkx.Graph:
 def find_cliques(network: networkx.Graph, most: int) -> list[list[int]]:
     """Return the maximal cliques, or all nodes as one where there are more than `most`."""
     nodes = list(network)
-    if not nodes:
-        return [[]]
     if len(nodes) > MOST_LINKED:
         return [nodes]
-    cliques = list(islice(networkx.find_cliques(network), most + 1))
+    # No nodes are a clique too: the arguments of a trigger that stands alone.
+    cliques = list(islice(networkx.find_cliques(network), most + 1)) or [[]]
     return cliques if len(cliques) <= most else [nodes]
-
-
-def make_events(kind: str, nodes: Iterable[Node]) -> list[Event]:
-    """Return the nodes as an event, or as several where they have several triggers."""
-    nodes = list(nodes)
-    arguments = tuple(sorted(node for node in nodes if node[0] is not None))
-    triggers = [span for role, span in nodes if role is None]
-    return [Event(kind, trigger, arguments) for trigger in triggers or [None]]
 
 
 def drop_doubles(events: list[Event]) -> list[Event]:
@@ -151,27 +106,39 @@ def drop_doubles(events: list[Event]) -> list[Event]:
     links of the first match hold for the winner A, and for A as what it is in the second, a loser:
     a match with two losers. An event is dropped only if all its mentions stand in others.
     """
+    ranks = {
+        event: (frozenset(span for _, span in event.nodes()), len(dict(event.arguments)))
+        for event in events
+    }
     best: dict[frozenset[Span], int] = {}
-    for event in events:
-        spans, roles = spans_of(event), count_roles(event)
+    for spans, roles in ranks.values():
         best[spans] = max(roles, best.get(spans, 0))
-    kept = [event for event in events if count_roles(event) == best[spans_of(event)]]
+    kept = {event for event, (spans, roles) in ranks.items() if roles == best[spans]}
     covered = mentions_of(kept).keys()
     return [
-        event
-        for event in events
-        if count_roles(event) == best[spans_of(event)] or not mentions_of([event]).keys() <= covered
+        event for event in events if event in kept or not mentions_of([event]).keys() <= covered
     ]
 
 
-def spans_of(event: Event) -> frozenset[Span]:
-    """Return the spans of an event without their roles."""
-    return frozenset(span for _, span in event.nodes())
+def add_orphans(graph: Graph, events: list[Event], nodes: list[Node]) -> list[Event]:
+    """Add the nodes that stand in no event to one of the likeliest trigger, the largest."""
+    placed = {node for event in events for node in event.nodes()}
+    for role, span in sorted(set(nodes) - placed):
+        ranks = []
+        for event in events:
+            assert event.trigger  # where a type may lack one, every node stands in an event
+            linked = graph.link(event.type, span, event.trigger)
+            ranks.append((linked, -gap_between(span, event.trigger), len(event.arguments)))
+        place = ranks.index(max(ranks))
+        event = events[place]
+        arguments = tuple(sorted([*event.arguments, (role, span)]))
+        events[place] = Event(event.type, event.trigger, arguments)
+    return events
 
 
-def count_roles(event: Event) -> int:
-    """Return the number of different roles in an event."""
-    return len({role for role, _ in event.arguments})
+def gap_between(one: Span, two: Span) -> int:
+    """Return the characters between two spans; 0 where they touch or overlap."""
+    return max(0, one[0] - two[1], two[0] - one[1])
 
 
 def sort_key(event: Event) -> tuple:

@@ -8,38 +8,33 @@ one event, with a head for each type. Spans may nest, overlap and have several r
 
 import keras
 
-from common.layers import EfficientGlobalPointer, GlobalPointer, SparseMultilabelLoss
-from common.regularization import Scores
-from common.training import TrainingModel
+from core.model.encoder import encoder_inputs, hidden_states
+from core.model.pointers import EfficientGlobalPointer, GlobalPointer, SparseMultilabelLoss
+from core.train.training import Models, Scores, TrainingModel
 from task.crf import CrfLoss, TagTransitions
 from task.data import Schema
 from task.settings import Settings
 
 
-def build_models(
-    encoder: keras.Model, schema: Schema, settings: Settings
-) -> tuple[TrainingModel, keras.Model]:
+def build_models(encoder: keras.Model, schema: Schema, settings: Settings) -> Models:
     """Return the training model (outputs: losses) and the inference model (outputs: scores).
-
-    Both share every layer: training the first trains the second.
 
     Args:
         encoder: token ids -> hidden states `[batch, length, width]`.
         schema: its labels and types are the heads.
-        settings: `model`, `pointer`, `pointer_size`.
+        settings: `model`, `pointer`, `pointer_size`, `crf_learning_rate`.
     """
-    inputs = {
-        tensor.name: keras.Input((None,), dtype="int32", name=tensor.name)
-        for tensor in encoder.inputs
-    }
-    hidden = encoder(inputs)
-    hidden = hidden["sequence_output"] if isinstance(hidden, dict) else hidden
-    mask = inputs["padding_mask"]
-    add_heads = {"gplinker": add_pointers, "crf": add_tagger}[settings.model]
+    inputs = encoder_inputs(encoder)
+    hidden, mask = hidden_states(encoder, inputs), inputs["padding_mask"]
+    tagger = settings.model == "crf"
+    add_heads = add_tagger if tagger else add_pointers
     scores, labels, losses = add_heads(hidden, mask, schema, settings)
     inference = keras.Model(inputs, scores, name="inference")
     training = TrainingModel({**inputs, **labels}, losses, name="training")
-    return training, inference
+    # One tag depends on those before it: two passes can't be compared token by token.
+    compared = () if tagger else tuple(Scores(logits, "sigmoid") for logits in scores.values())
+    rates = {"transitions": settings.crf_learning_rate} if tagger else {}
+    return Models(training, inference, encoder, compared, rates)
 
 
 def add_pointers(hidden, mask, schema: Schema, settings: Settings) -> tuple[dict, dict, dict]:
@@ -66,22 +61,11 @@ def add_pointers(hidden, mask, schema: Schema, settings: Settings) -> tuple[dict
 
 
 def add_tagger(hidden, mask, schema: Schema, settings: Settings) -> tuple[dict, dict, dict]:
-    """Return scores, labels and losses of the tagger, each by name.
-
-    The scores are `emissions` `[batch, length, tags]` and `transitions` `[batch, tags + 1, tags]`.
-    """
-    labels = len(schema.labels)
-    emissions = keras.layers.Dense(1 + 2 * labels, dtype="float32", name="emissions")(hidden)
-    transitions = TagTransitions(labels, dtype="float32", name="transitions")(emissions)
+    """Return scores (`emissions`, `transitions`), labels and losses of the tagger, each by name."""
+    count = len(schema.labels)
+    emissions = keras.layers.Dense(1 + 2 * count, dtype="float32", name="emissions")(hidden)
+    transitions = TagTransitions(count, dtype="float32", name="transitions")(emissions)
     tags = keras.Input((None,), dtype="int32", name="tags")
     loss = CrfLoss(dtype="float32", name="crf_loss")(emissions, transitions, tags, mask)
-    return (
-        {"emissions": emissions, "transitions": transitions},
-        {"tags": tags},
-        {"crf_loss": loss},
-    )
-
-
-def compared_scores(inference: keras.Model) -> list[Scores]:
-    """Return what two passes with other dropout are compared by."""
-    return [Scores(logits, "sigmoid") for logits in inference.output.values()]
+    scores = {"emissions": emissions, "transitions": transitions}
+    return scores, {"tags": tags}, {"crf_loss": loss}

@@ -2,13 +2,22 @@
 
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from common.settings import WindowSettings
+from core.base.settings import WindowSettings
+
+# CasEE's four, and DuEE's.
+Metric = Literal[
+    "trigger_identification",
+    "trigger_classification",
+    "argument_identification",
+    "argument_classification",
+    "duee",
+]
 
 
 class Settings(WindowSettings):
-    """The common settings and those of windows, models and the deciding metric."""
+    """The settings of core, and those of the models and the deciding metric."""
 
     model: Literal["gplinker", "crf"] = Field(
         "gplinker", description="gplinker: spans may overlap; crf: one tag for each token"
@@ -18,20 +27,6 @@ class Settings(WindowSettings):
     )
     pointer_size: int = Field(64, ge=2, multiple_of=2, description="query and key of a pointer")
     crf_learning_rate: float = Field(1e-2, gt=0, description="peak rate of the CRF's transitions")
-    metric: Literal[
-        "trigger_identification",
-        "trigger_classification",
-        "argument_identification",
-        "argument_classification",
-        "duee",
-    ] = Field("argument_classification", description="chooses the best epoch and the threshold")
-
-    @model_validator(mode="after")
-    def check_model(self):
-        """Refuse what only the pointers can do."""
-        if self.model == "crf" and (self.r_drop or self.virtual_adversary):
-            raise ValueError(
-                "r_drop and virtual_adversary compare the answers to questions that are "
-                "independent, which the tags of a CRF are not: set both to 0, or model = gplinker"
-            )
-        return self
+    metric: Metric = Field(
+        "argument_classification", description="chooses the best epoch and the threshold"
+    )

@@ -1,10 +1,10 @@
-"""Read the records of predictions files, and set two runs side by side."""
+"""Read the sums of predictions files, and compare two runs by length of text."""
 
 import numpy as np
 
-from common.comparison import Scored
-from common.errors import InputError
-from common.files import read_json_lines
+from core.base.errors import InputError
+from core.base.files import read_json_lines
+from core.report.comparison import Scored
 from task.metrics import accuracy
 
 COLUMNS = 3
@@ -36,8 +36,11 @@ def read_columns(scored: Scored) -> np.ndarray:
     rows = []
     for line, record in read_json_lines(path):
         row = record.get("statistics")
-        good = isinstance(row, list) and len(row) == COLUMNS
-        if not good or not all(isinstance(number, int | float) for number in row):
+        if (
+            not isinstance(row, list)
+            or len(row) != COLUMNS
+            or not all(isinstance(number, int | float) for number in row)
+        ):
             raise InputError(
                 f"{path}, line {line}: not a scored prediction: train again, or restore the file."
             )
@@ -64,8 +67,7 @@ def compare_lengths(run: np.ndarray, other: np.ndarray) -> dict[str, dict]:
     rows, first = {}, 0
     for name, share in LENGTHS.items():
         last = round(share * len(order))
-        group = order[first:last]
-        first = last
+        group, first = order[first:last], last
         if not len(group):
             continue
         scores = [float(accuracy(*columns[group].T)) for columns in (run, other)]

@@ -2,44 +2,29 @@
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
-from tokenizers import Tokenizer
-from tqdm import tqdm
 
-from common.errors import InputError
-from common.generator import Batch, Generator, bucket_boundaries, cut_batches
-from task import storage
-from task.corpus import (
-    Reading,
-    check_first_records,
-    cut_into_blocks,
-    describe_skipped,
-    explain_no_text,
-    find_files,
-    find_skipped,
-    read_texts,
-)
-from task.encode import SPECIAL_TOKENS_AROUND, encode_lines, make_examples, make_lengths
-from task.masking import NO_TOKEN, count_slots, lay_out, make_masking, shorten
+from core.data.data_generator import Batch, DataGenerator, bucket_boundaries, cut_batches
+from corpus.encode import SPECIAL_TOKENS_AROUND
+from corpus.shards import read_manifest, read_shard
+from corpus.special_tokens import SpecialTokens
+from corpus.texts import Texts, from_shard, join_parts
+from task.masking import NO_TOKEN, count_slots, lay_out, shorten
 from task.settings import Settings
-from task.shards import MANIFEST, TOKENIZER, content_hash, read_manifest, read_shard
-from task.texts import Texts, from_examples, from_shard, join_parts
-from task.tokens import SpecialTokens
 
 # One seed makes three kinds of draws, none like another.
 SHARDS, EXAMPLES, MASKS = 1, 2, 3
 # Held-out texts are hidden alike for every run: their scores differ by the models alone.
 HELD_OUT_SEED = 20181011
-BLOCK = 1024
+TEXTS_AT_ONCE = 1024
 
 # Shard number, and its examples from one to another.
 Slice = tuple[int, int, int]
 
 
-class ShardGenerator(Generator):
+class ShardGenerator(DataGenerator):
     """Batches of a corpus that may be larger than memory; each epoch hides other tokens.
 
     The shards of an epoch come in random order, as many at once as hold `pool_examples`. These are
@@ -50,30 +35,22 @@ class ShardGenerator(Generator):
     Args:
         folder: of the shards.
         special: tokens that are no text.
-        settings: `max_length`, `buckets`, `pool_examples`, `objective`, `mask_rate`, `mask_share`,
-            `random_share`.
-        batch_size: as in `Generator`.
-        seed: as in `Generator`; what is hidden depends on it, too.
+        settings: `buckets`, `pool_examples`, `objective`, `mask_rate`, `mask_share`,
+            `random_share`, and the `seed` of the order and of what is hidden.
+        batch_size: as in `DataGenerator`.
 
     Raises:
         InputError: there are no shards.
     """
 
     def __init__(
-        self,
-        folder: str,
-        special: SpecialTokens,
-        settings: Settings,
-        batch_size: int,
-        seed: int = 0,
-    ):
+        self, folder: str, special: SpecialTokens, settings: Settings, batch_size: int
+    ) -> None:
         self.manifest = read_manifest(folder)
         self.special = special
-        self.objective = settings.objective
-        self.masking = make_masking(settings)
-        self.pool_examples = settings.pool_examples
+        self.settings = settings
         self.batch_size = batch_size
-        self.seed = seed
+        self.seed = settings.seed
         self.sizes = np.array([shard.examples for shard in self.manifest.shards])
         tokens = np.flatnonzero(self.manifest.lengths)
         self.boundaries = bucket_boundaries(
@@ -91,7 +68,7 @@ class ShardGenerator(Generator):
         ends, begin = [], 0
         reached = np.cumsum(self.sizes[order])
         for before, after in zip([0, *reached], reached, strict=False):
-            if after - begin > self.pool_examples and before > begin:
+            if after - begin > self.settings.pool_examples and before > begin:
                 begin = before - before % self.batch_size
                 ends.append(begin)
         borders = np.unique([0, *ends, self.size]).tolist()
@@ -125,11 +102,17 @@ class ShardGenerator(Generator):
         lengths = self.boundaries[np.searchsorted(self.boundaries, texts.lengths[order])]
         return cut_batches(order, lengths, self.boundaries, self.batch_size, random)
 
-    def batches(self, epoch: int, skip: int = 0) -> Iterator[Batch]:
+    def batches(  # type: ignore[override]
+        self, epoch: int, skip: int = 0
+    ) -> Iterator[Batch]:
         """Yield the batches of an epoch, without the first `skip`.
 
         Each has `loss_weight` `[batch_size]`: 1 / tokens to predict in the whole batch, so that the
         weighted sum of the examples' losses is the mean over tokens; 0 for those that fill up.
+
+        Args:
+            epoch: a number, as a corpus is not predicted.
+            skip: batches that are consumed already.
         """
         number = 0
         for pool_number, pool in enumerate(self.pools(epoch)):
@@ -161,16 +144,16 @@ class ShardGenerator(Generator):
             draw: what the random draws depend on, besides the seed.
         """
         texts = self.preview if texts is None else texts
-        block = texts.block(examples, length, self.special)
+        padded = texts.pad(examples, length, self.special)
         random = np.random.default_rng([self.seed, *draw])
-        return lay_out(block, self.objective, self.masking, self.special, random)
+        return lay_out(padded, self.settings, self.special, random)
 
     @cached_property
     def preview(self) -> Texts:
         """Some texts, to see what batches look like."""
         first = self.manifest.shards[0]
         examples = read_shard(self.manifest.folder, first)
-        return from_shard(examples, 0, min(BLOCK, first.examples))
+        return from_shard(examples, 0, min(TEXTS_AT_ONCE, first.examples))
 
     def first_batch(self, epoch: int | None) -> tuple[np.ndarray, int]:
         return np.arange(min(self.batch_size, len(self.preview))), int(self.boundaries[-1])
@@ -186,41 +169,40 @@ class ShardGenerator(Generator):
 
     def signature(self, rows: int) -> dict[str, tf.TensorSpec]:
         """Return the shapes and types of a batch of so many rows: static if there is one bucket."""
-        length = slots = None
-        if len(self.boundaries) == 1:
-            length = int(self.boundaries[0])
-            slots = count_slots(self.objective, self.masking.rate, length)
-        sizes = dict.fromkeys(("token_ids", "segment_ids", "padding_mask"), length)
-        sizes |= dict.fromkeys(("masked_positions", "masked_labels"), slots)
+        static, longest = len(self.boundaries) == 1, int(self.boundaries[-1])
+        length = longest if static else None
+        slots = count_slots(self.settings, longest) if static else None
+        sizes = {"token_ids": length, "segment_ids": length, "padding_mask": length}
+        sizes |= {"masked_positions": slots, "masked_labels": slots}
         return with_weight(rows, sizes)
 
 
-class HeldOutGenerator(Generator):
+class HeldOutGenerator(DataGenerator):
     """Batches of texts to be scored on: what is hidden of each is drawn once and for all.
 
     Args:
         texts: all in memory.
         special: tokens that are no text.
-        settings: as in `ShardGenerator`.
-        batch_size: as in `Generator`.
+        settings: `prediction_batch_size`; others as in `ShardGenerator`.
     """
 
-    def __init__(self, texts: Texts, special: SpecialTokens, settings: Settings, batch_size: int):
-        self.objective = settings.objective
-        self.masking = make_masking(settings)
+    def __init__(self, texts: Texts, special: SpecialTokens, settings: Settings) -> None:
+        self.settings = settings
         longest = int(texts.lengths.max())
-        blocks = []
-        for number, first in enumerate(range(0, len(texts), BLOCK)):
-            examples = np.arange(first, min(first + BLOCK, len(texts)))
-            block = texts.block(examples, longest, special)
+        layouts = []
+        for number, first in enumerate(range(0, len(texts), TEXTS_AT_ONCE)):
+            chosen = np.arange(first, min(first + TEXTS_AT_ONCE, len(texts)))
+            padded = texts.pad(chosen, longest, special)
             random = np.random.default_rng([HELD_OUT_SEED, number])
-            blocks.append(lay_out(block, self.objective, self.masking, special, random))
-        self.layout = {name: np.concatenate([b[name] for b in blocks]) for name in blocks[0]}
-        super().__init__(texts.lengths, batch_size, settings.buckets)
+            layouts.append(lay_out(padded, settings, special, random))
+        self.layout = {
+            name: np.concatenate([part[name] for part in layouts]) for name in layouts[0]
+        }
+        super().__init__(texts.lengths.tolist(), settings.prediction_batch_size, settings.buckets)
 
     def make_batch(self, examples: np.ndarray, length: int) -> Batch:
         rows = {name: array[examples] for name, array in self.layout.items()}
-        return shorten(rows, self.objective, self.masking.rate, length)
+        return shorten(rows, self.settings, length)
 
     def signature(self, rows: int) -> dict[str, tf.TensorSpec]:
         static = len(self.boundaries) == 1
@@ -240,93 +222,3 @@ def token_weights(batch: Batch, real: int) -> np.ndarray:
     weights = np.zeros(len(batch["masked_labels"]), np.float32)
     weights[:real] = 1 / max(tokens, 1)
     return weights
-
-
-def shard_folder(settings: Settings, part: str) -> str:
-    """Return the folder, or the URL, of the shards of `train` or `dev`."""
-    return f"{storage.place(settings.shards)}/{part}"
-
-
-def hash_shards(settings: Settings) -> dict[str, str]:
-    """Return the hashes of what a run learns from and is scored on; all of it must be there."""
-    return {f"{part}_hash": name_shards(settings, part)["data_hash"] for part in ("train", "dev")}
-
-
-def name_shards(settings: Settings, part: str) -> dict[str, str]:
-    """Return `file` and `data_hash` of shards, as `common.records.name_file` does of a file.
-
-    Raises:
-        InputError: there are no shards, or they are not finished.
-    """
-    manifest = read_manifest(shard_folder(settings, part))
-    # Not of the manifest, which also says what versions and files the shards were made with.
-    hashes = "\n".join(shard.hash for shard in manifest.shards)
-    return {"file": f"shards/{part}/{MANIFEST}", "data_hash": content_hash(hashes.encode())}
-
-
-def read_tokenizer(settings: Settings) -> Tokenizer:
-    """Return the tokenizer that the shards were prepared with.
-
-    Raises:
-        InputError: train and dev were not prepared with the same one.
-    """
-    folders = [shard_folder(settings, part) for part in ("train", "dev")]
-    manifests = [read_manifest(folder) for folder in folders]
-    if manifests[0].tokenizer_hash != manifests[1].tokenizer_hash:
-        raise InputError(
-            f"{folders[0]} and {folders[1]} were prepared with different tokenizers: prepare both "
-            "anew, with python prepare.py --overwrite true."
-        )
-    longest = max(int(manifest.settings["max_length"]) for manifest in manifests)
-    if longest > settings.max_length:
-        raise InputError(
-            f"the shards have examples of {longest} tokens, and max_length = {settings.max_length}:"
-            " set it as it was for prepare.py, or prepare them anew."
-        )
-    content = storage.read_bytes(f"{folders[0]}/{TOKENIZER}")
-    return Tokenizer.from_str(content.decode("utf-8"))
-
-
-def read_all(folder: str) -> Texts:
-    """Return all texts of the shards in a folder.
-
-    Raises:
-        InputError: there are no shards.
-    """
-    shards = tqdm(read_manifest(folder).shards, desc="read", disable=None, leave=False)
-    return join_parts([from_shard(read_shard(folder, shard)) for shard in shards])
-
-
-def encode_file(path: Path, tokenizer: Tokenizer, settings: Settings) -> Texts:
-    """Return the texts of a file, encoded as prepare.py does.
-
-    Args:
-        path: plain text, or JSON records.
-        tokenizer: of the run.
-        settings: `text_field`, `longest_line`, `words`, `packing`, `max_length`, `short_length`,
-            `short_share`.
-
-    Raises:
-        InputError: there is no such file, or no text in it.
-    """
-    files = find_files(str(path.absolute()), "FILE")
-    check_first_records(files, settings.text_field, settings.longest_line)
-    blocks = cut_into_blocks(files, max(file.size for file in files))
-    readings = [Reading() for _ in blocks]
-    lines = encode_lines(
-        (
-            text
-            for block, reading in zip(blocks, readings, strict=True)
-            for text in read_texts(block, settings.text_field, settings.longest_line, reading)
-        ),
-        tokenizer,
-        settings.words,
-    )
-    separator = tokenizer.token_to_id("[SEP]") if settings.packing else None
-    examples = list(make_examples(lines, make_lengths(settings.model_dump()), separator))
-    count, skipped = sum(reading.lines for reading in readings), find_skipped(blocks, readings)
-    if not examples:
-        raise InputError(f"no text in {path}: {explain_no_text(count, skipped)}")
-    if skipped:
-        print(describe_skipped(count, skipped))
-    return from_examples(examples)

@@ -5,15 +5,17 @@ encoder and a bias score the vocabulary. Source: Devlin et al. 2019,
 https://arxiv.org/abs/1810.04805.
 """
 
+from typing import Any
+
 import keras
+import tensorflow as tf
 from keras import ops
 from tokenizers import Tokenizer
 
-from common.encoder import BertEncoder, load_encoder, load_tokenizer
-from common.errors import InputError
-from common.language_model import TokenLoss, head_layers, prefix_mask
-from common.regularization import Scores
-from common.training import TrainingModel
+from core.base.errors import InputError
+from core.model.encoder import BertEncoder, load_encoder, load_tokenizer
+from core.model.language_model import TokenLoss, head_layers, prefix_mask
+from core.train.training import Models, Scores, TrainingModel
 from task.settings import Settings
 
 BEST_TOKENS = 3  # of each prediction, for the report
@@ -29,7 +31,7 @@ def load_backbone(settings: Settings, tokenizer: Tokenizer) -> BertEncoder:
         tokenizer: that the shards were written with.
 
     Raises:
-        InputError: the encoder is no BERT, or has other tokens than the tokenizer.
+        InputError: the encoder is not a BERT, or has other tokens than the tokenizer.
     """
     if settings.encoder == "tiny":
         return BertEncoder(
@@ -51,7 +53,9 @@ def load_backbone(settings: Settings, tokenizer: Tokenizer) -> BertEncoder:
             f"{settings.encoder} is a {type(encoder).__name__}, and only a BERT can be trained on "
             "plain text here: choose a BERT, or set encoder = tiny."
         )
-    if load_tokenizer(settings, []).get_vocab() != tokenizer.get_vocab():
+    # It reads no more than `encoder` unless that is tiny.
+    known = load_tokenizer(settings, [])  # type: ignore[arg-type]
+    if known.get_vocab() != tokenizer.get_vocab():
         raise InputError(
             f"the shards were prepared with other tokens than {settings.encoder} has: set "
             "tokenizer to its tokenizer.json, and run python prepare.py --overwrite true."
@@ -69,7 +73,7 @@ class LanguageModel(keras.layers.Layer):
             part of the text, and those before them.
     """
 
-    def __init__(self, encoder: BertEncoder, objective: str = "masked", **kwargs):
+    def __init__(self, encoder: BertEncoder, objective: str = "masked", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.encoder = encoder
         self.objective = objective
@@ -82,7 +86,9 @@ class LanguageModel(keras.layers.Layer):
         )
         self.built = True
 
-    def call(self, token_ids, segment_ids, padding_mask, masked_positions, training=None):
+    def call(
+        self, token_ids, segment_ids, padding_mask, masked_positions, training=None
+    ) -> tf.Tensor:
         """Return the logits `[batch, slots, vocabulary]` of what is to be predicted.
 
         Args:
@@ -99,7 +105,7 @@ class LanguageModel(keras.layers.Layer):
         logits = self.encoder.token_embedding(hidden, reverse=True)
         return logits + ops.cast(self.bias, logits.dtype)
 
-    def read(self, token_ids, segment_ids, padding_mask, training=None):
+    def read(self, token_ids, segment_ids, padding_mask, training=None) -> tf.Tensor:
         """Return the hidden states `[batch, length, width]`."""
         encoder = self.encoder
         tokens = encoder.token_embedding(token_ids)
@@ -112,7 +118,7 @@ class LanguageModel(keras.layers.Layer):
             hidden = layer(hidden, attention_mask=visible, training=training)
         return hidden
 
-    def visible(self, segment_ids, padding_mask):
+    def visible(self, segment_ids, padding_mask) -> tf.Tensor:
         """Return who sees whom, `[batch, query or 1, key]`."""
         if self.objective == "masked":
             return ops.cast(padding_mask, "bool")[:, None, :]
@@ -122,16 +128,16 @@ class LanguageModel(keras.layers.Layer):
 
     def compute_output_spec(
         self, token_ids, segment_ids, padding_mask, masked_positions, training=None
-    ):
+    ) -> keras.KerasTensor:
         shape = (*masked_positions.shape, self.encoder.vocabulary_size)
         return keras.KerasTensor(shape, dtype=self.compute_dtype)
 
-    def get_config(self):
+    def get_config(self) -> dict:
         encoder = keras.saving.serialize_keras_object(self.encoder)
         return {**super().get_config(), "encoder": encoder, "objective": self.objective}
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict) -> "LanguageModel":
         encoder = keras.saving.deserialize_keras_object(config["encoder"])
         return cls(**{**config, "encoder": encoder})
 
@@ -144,11 +150,11 @@ class TokenScores(keras.layers.Layer):
         best: how many tokens are kept of each prediction.
     """
 
-    def __init__(self, best: int = BEST_TOKENS, **kwargs):
+    def __init__(self, best: int = BEST_TOKENS, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.best = best
 
-    def call(self, logits, labels):
+    def call(self, logits, labels) -> dict[str, tf.Tensor]:
         """Return `surprise` and `correct` `[batch]`, and the likeliest `tokens`.
 
         Args:
@@ -172,7 +178,7 @@ class TokenScores(keras.layers.Layer):
             "tokens": tokens,
         }
 
-    def compute_output_spec(self, logits, labels):
+    def compute_output_spec(self, logits, labels) -> dict[str, keras.KerasTensor]:
         batch, slots = labels.shape
         return {
             "surprise": keras.KerasTensor((batch,), dtype="float32"),
@@ -180,11 +186,11 @@ class TokenScores(keras.layers.Layer):
             "tokens": keras.KerasTensor((batch, slots, self.best), dtype="int32"),
         }
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return {**super().get_config(), "best": self.best}
 
 
-def build_models(encoder: BertEncoder, settings: Settings) -> tuple[TrainingModel, keras.Model]:
+def build_models(encoder: BertEncoder, settings: Settings) -> Models:
     """Return the training model (output: the loss) and the inference model (output: sums).
 
     Both share every layer and read the same inputs.
@@ -201,11 +207,14 @@ def build_models(encoder: BertEncoder, settings: Settings) -> tuple[TrainingMode
     logits = LanguageModel(encoder, settings.objective, name="language_model")(**inputs)
     loss = TokenLoss(name="token_loss")(logits, labels)
     scores = TokenScores(name="token_scores")(logits, labels)
-    training = TrainingModel(every, {"token_loss": loss}, name="training")
-    return training, keras.Model(every, scores, name="inference")
+    return Models(
+        TrainingModel(every, {"token_loss": loss}, name="training"),
+        keras.Model(every, scores, name="inference"),
+        encoder,
+        scores=(Scores(logits, "softmax", labels="masked_labels"),),
+    )
 
 
-def compared_scores(training: TrainingModel) -> list[Scores]:
-    """Return what two passes with other dropout are compared by."""
-    logits = training.get_layer("language_model").output
-    return [Scores(logits, "softmax", labels="masked_labels")]
+def language_model(model: keras.Model) -> LanguageModel:
+    """Return the encoder and its head, which the training and the inference model share."""
+    return model.get_layer("language_model")

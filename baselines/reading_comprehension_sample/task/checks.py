@@ -1,13 +1,13 @@
 """What check.py asks of the data: can the answers be taught, and found again?"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from tokenizers import Tokenizer
 from tqdm import tqdm
 
-from common.data_checks import (
+from core.data.data_checks import (
     Finding,
     Texts,
     find_duplicates,
@@ -15,18 +15,14 @@ from common.data_checks import (
     length_histogram,
     lines_by_text,
 )
-from common.encoder import freeze_layers, load_encoder
-from common.layers import MASKED
-from common.optimizers import make_optimizer
-from common.records import Span
-from common.regularization import make_regularization
-from common.settings import project_path
-from common.tokens import is_aligned
-from common.training import TrainingModel
-from task.data import Example, QuestionWindow, gold_pairs, read_examples, split_into_windows
+from core.data.tokens import is_aligned
+from core.model.encoder import load_encoder
+from core.model.transformer import MASKED
+from core.train.training import Models
+from task.data import Example, QuestionWindow, gold_pairs, split_into_windows
 from task.decode import decode_batch
 from task.metrics import score
-from task.model import build_models, compared_scores
+from task.model import build_models
 from task.settings import Settings
 
 # Gold that the best possible model could not find: below this the data is at fault.
@@ -38,36 +34,22 @@ class Reach:
     """What a perfect model could reach on one file.
 
     Attributes:
-        windows: of each question.
         tokens: of each window, question included.
         lengths: of each answer, in tokens.
-        unaligned: spans that don't begin and end with a token, with their examples.
-        outside: examples whose answers no window holds whole.
-        too_long: examples whose answers are all longer than `answer_length`.
-        cut: examples whose question has lost its end.
+        unaligned: answers that don't begin and end with a token, as `line N, [start, end] 'words'`.
+        outside: `line N` of the questions whose answers no window holds whole.
+        too_long: of those whose answers are all longer than `answer_length`.
+        cut: of those that have lost their end.
         oracle: scores of the gold answers after encoding and decoding.
     """
 
-    windows: list[int] = field(default_factory=list)
-    tokens: list[int] = field(default_factory=list)
-    lengths: list[int] = field(default_factory=list)
-    unaligned: list[tuple[Example, Span]] = field(default_factory=list)
-    outside: list[Example] = field(default_factory=list)
-    too_long: list[Example] = field(default_factory=list)
-    cut: list[Example] = field(default_factory=list)
-    oracle: dict = field(default_factory=dict)
-
-
-def read_files(settings: Settings) -> dict[str, list[Example]]:
-    """Return file -> examples, the training file first; a test file may lack, or lack answers."""
-    files = {
-        settings.train_file: read_examples(project_path(settings.train_file)),
-        settings.dev_file: read_examples(project_path(settings.dev_file)),
-    }
-    if project_path(settings.test_file).is_file():
-        test = read_examples(project_path(settings.test_file), require_answers=False)
-        files.setdefault(settings.test_file, test)
-    return files
+    tokens: list[int]
+    lengths: list[int]
+    unaligned: list[str]
+    outside: list[str]
+    too_long: list[str]
+    cut: list[str]
+    oracle: dict
 
 
 def find_data_faults(files: dict[str, list[Example]]) -> list[Finding]:
@@ -96,17 +78,14 @@ def find_shared_passages(files: dict[str, list[Example]]) -> list[Finding]:
     for name, passages in others:
         shared = [text for text in passages if text in known]
         if shared:
-            findings.append(
-                Finding(
-                    "warning",
-                    f"passages of {name} that stand in {train} too: {len(shared)} of "
-                    f"{len(passages)}",
-                    f"{name}, line {passages[shared[0]]}, is {train}, line {known[shared[0]]}, for "
-                    "one",
-                    "keep all questions of a passage in one file, or the score is higher than on "
-                    "new passages.",
-                )
+            count, first = f"{len(shared)} of {len(passages)}", shared[0]
+            what = f"passages of {name} that stand in {train} too: {count}"
+            where = f"{name}, line {passages[first]}, is {train}, line {known[first]}, for one"
+            mend = (
+                "keep all questions of a passage in one file, or the score is higher than on new "
+                "passages."
             )
+            findings.append(Finding("warning", what, where, mend))
     return findings
 
 
@@ -114,33 +93,24 @@ def find_untaught(files: dict[str, list[Example]]) -> list[Finding]:
     """Find questions whose answers are no spans of the passage."""
     findings = []
     for position, (name, examples) in enumerate(files.items()):
-        left_out = [example for example in examples if not example.teachable]
-        if left_out:
-            fate = "left out of training" if position == 0 else "scored, and out of reach"
-            findings.append(
-                Finding(
-                    "note",
-                    f"questions with answer_texts and no span: {len(left_out)}, {fate}",
-                    f"{name}, line {left_out[0].line} for one",
-                    "mark the answer in the passage where it stands there after all.",
-                )
-            )
+        lines = [example.line for example in examples if not example.teachable]
+        if lines:
+            fate = "scored, and out of reach" if position else "left out of training"
+            what = f"questions with answer_texts and no span: {len(lines)}, {fate}"
+            mend = "mark the answer in the passage where it stands there after all."
+            findings.append(Finding("note", what, f"{name}, line {lines[0]} for one", mend))
     return findings
 
 
 def find_untuned(files: dict[str, list[Example]]) -> list[Finding]:
     """Find a dev file that can't choose the threshold of unanswerable questions."""
-    (train, first), (dev, second), *_ = [*files.items(), *files.items()]
-    if share_unanswerable(first) > 0 and share_unanswerable(second) == 0:
-        return [
-            Finding(
-                "warning",
-                f"{share_unanswerable(first):.0%} of {train} is unanswerable, nothing of {dev}",
-                dev,
-                "add unanswerable questions: without them every question is answered.",
-            )
-        ]
-    return []
+    (train, first), (dev, second), *_ = 2 * list(files.items())
+    share = share_unanswerable(first)
+    if not share or share_unanswerable(second):
+        return []
+    what = f"{share:.0%} of {train} is unanswerable, nothing of {dev}"
+    mend = "add unanswerable questions: without them every question is answered."
+    return [Finding("warning", what, dev, mend)]
 
 
 def share_unanswerable(examples: Sequence[Example]) -> float:
@@ -150,48 +120,37 @@ def share_unanswerable(examples: Sequence[Example]) -> float:
 
 def measure_reach(examples: Sequence[Example], tokenizer: Tokenizer, settings: Settings) -> Reach:
     """Encode the gold answers as pairs of tokens, and decode them as if a model had found them."""
-    overlap = settings.window_overlap
-    groups = split_into_windows(tokenizer, examples, settings.max_length, overlap, "encode")
-    reach, texts = Reach(), {}
-    bar = tqdm(
-        zip(examples, groups, strict=True), "oracle", len(examples), leave=False, disable=None
-    )
-    for example, windows in bar:
-        reach.windows.append(len(windows))
-        reach.tokens.extend(map(len, windows))
-        if windows[0].question_cut:
-            reach.cut.append(example)
+    length, overlap = settings.max_length, settings.window_overlap
+    groups = split_into_windows(tokenizer, examples, length, overlap, "encode")
+    tokens = [len(window) for windows in groups for window in windows]
+    lengths, unaligned, outside, too_long, cut, texts = [], [], [], [], [], {}
+    pairs = zip(examples, groups, strict=True)
+    for example, windows in tqdm(pairs, "oracle", len(examples), leave=False, disable=None):
+        line = f"line {example.line}"
         for span in dict.fromkeys(example.answers):
             if not any(is_aligned(span, window) for window in windows):
-                reach.unaligned.append((example, span))
-        pairs = [pair for window in windows for pair in gold_pairs(example, window)]
-        lengths = [end - start + 1 for start, end in pairs]
-        reach.lengths.extend(lengths[:1])
-        if example.answers and not pairs:
-            reach.outside.append(example)
-        elif lengths and min(lengths) > settings.answer_length:
-            reach.too_long.append(example)
+                unaligned.append(f"{line}, {list(span)} {example.context[slice(*span)]!r}")
+        sizes = [last - first + 1 for w in windows for first, last in gold_pairs(example, w)]
+        lengths += sizes[:1]
+        outside += [line] if example.answers and not sizes else []
+        too_long += [line] if sizes and min(sizes) > settings.answer_length else []
+        cut += [line] if windows[0].question_cut else []
         texts[example.id] = decode_gold(example, windows, settings)
-    reach.oracle.update(score(examples, texts, settings.metric))
-    return reach
+    oracle = score(examples, texts, settings.metric)
+    return Reach(tokens, lengths, unaligned, outside, too_long, cut, oracle)
 
 
 def decode_gold(example: Example, windows: Sequence[QuestionWindow], settings: Settings) -> str:
     """Return the text that is decoded from the gold pairs of the windows of a question."""
-    best, odds = "", 0.0
     for window in windows:
-        pairs = gold_pairs(example, window)
-        if not pairs:
-            continue
-        scores = np.full((1, len(window), len(window)), MASKED, np.float32)
-        scores[0, 0, 0] = 0
-        for start, end in pairs:
-            scores[0, start, end] = 10
-        (spans,) = decode_batch(scores, [window], settings.answer_length)
-        for span, value in sorted(spans.items()):
-            if value > odds:
-                best, odds = example.context[slice(*span)], value
-    return best
+        if pairs := gold_pairs(example, window):
+            scores = np.full((1, len(window), len(window)), MASKED, np.float32)
+            scores[0, 0, 0] = 0
+            scores[0, *np.transpose(pairs)] = 10
+            (spans,) = decode_batch(scores, [window], settings.answer_length)
+            if spans:
+                return example.context[slice(*min(spans))]
+    return ""
 
 
 def describe_file(name: str, examples: Sequence[Example], reach: Reach) -> str:
@@ -201,10 +160,10 @@ def describe_file(name: str, examples: Sequence[Example], reach: Reach) -> str:
     lines = [
         f"\n{name}: {len(examples)} questions on {passages} passages, "
         f"{share_unanswerable(examples):.1%} unanswerable",
+        f"windows: {len(reach.tokens) / len(examples):.2f} a question",
         f"aligned with tokens: {1 - len(reach.unaligned) / max(spans, 1):.2%} of {spans} answers",
         f"oracle (gold, encoded and decoded): EM {reach.oracle['exact_match']:.4f}, "
         f"F1 {reach.oracle['f1']:.4f}, by the definition of {reach.oracle['definition']}",
-        length_histogram(reach.windows, "windows a question"),
         length_histogram(reach.tokens, "tokens a window"),
         length_histogram(reach.lengths, "tokens an answer"),
     ]
@@ -213,54 +172,27 @@ def describe_file(name: str, examples: Sequence[Example], reach: Reach) -> str:
 
 def find_reach_faults(name: str, reach: Reach) -> list[Finding]:
     """Find the answers that no model can learn, or that decoding loses."""
-    findings = []
-    if reach.unaligned:
-        example, span = reach.unaligned[0]
-        findings.append(
-            Finding(
-                "warning",
-                f"answers that don't begin and end with a token: {len(reach.unaligned)}",
-                f"{name}, line {example.line}, {list(span)} "
-                f"{example.context[slice(*span)]!r} for one",
-                "correct the offsets, or choose an encoder with shorter tokens.",
-            )
-        )
-    counted = (
-        ("warning", reach.outside, "answers that no window holds whole", "raise max_length."),
-        ("warning", reach.too_long, "answers longer than answer_length", "raise answer_length."),
-        (
-            "note",
-            reach.cut,
-            "questions longer than half a window, whose end is cut off",
-            "raise max_length.",
-        ),
+    align = "correct the offsets, or choose an encoder with shorter tokens."
+    cut_off = "questions longer than half a window, whose end is cut off"
+    faults = (
+        ("warning", "answers that don't begin and end with a token", reach.unaligned, align),
+        ("warning", "answers that no window holds whole", reach.outside, "raise max_length."),
+        ("warning", "answers longer than answer_length", reach.too_long, "raise answer_length."),
+        ("note", cut_off, reach.cut, "raise max_length."),
     )
-    findings += [
-        Finding(level, f"{what}: {len(found)}", f"{name}, line {found[0].line} for one", mend)
-        for level, found, what, mend in counted
-        if found
+    findings = [
+        Finding(level, f"{what}: {len(places)}", f"{name}, {places[0]} for one", mend)
+        for level, what, places, mend in faults
+        if places
     ]
-    oracle = reach.oracle
-    if oracle["f1"] < 1:
-        findings.append(
-            Finding(
-                "error" if oracle["f1"] < LOWEST_ORACLE_F1 else "warning",
-                f"a perfect model would score F1 {oracle['f1']:.4f}",
-                f"{name}, EM {oracle['exact_match']:.4f}",
-                "mend the findings above.",
-            )
-        )
+    f1, exact = reach.oracle["f1"], reach.oracle["exact_match"]
+    if f1 < 1:
+        level = "error" if f1 < LOWEST_ORACLE_F1 else "warning"
+        what, where = f"a perfect model would score F1 {f1:.4f}", f"{name}, EM {exact:.4f}"
+        findings.append(Finding(level, what, where, "mend the findings above."))
     return findings
 
 
-def build_compiled(tokenizer: Tokenizer, settings: Settings) -> TrainingModel:
-    """Return the training model, compiled with an optimizer whose first step is of full size."""
-    encoder = load_encoder(settings, tokenizer)
-    model, inference = build_models(encoder, settings)
-    settings = settings.model_copy(update={"schedule": "constant", "warm_up": 0.0})
-    freeze_layers(encoder, settings.frozen_layers)
-    model.compile(
-        make_optimizer(settings, model, encoder, steps=1),
-        regularization=make_regularization(settings, encoder, compared_scores(inference)),
-    )
-    return model
+def build(tokenizer: Tokenizer, settings: Settings) -> Models:
+    """Return the models on an encoder of their own."""
+    return build_models(load_encoder(settings, tokenizer), settings)

@@ -1,6 +1,6 @@
 """Read and check questions; cut their passages into windows that each hold the question."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,15 +8,18 @@ import numpy as np
 from tokenizers import Tokenizer
 from tqdm import tqdm
 
-from common.errors import InputError
-from common.generator import Batch, Generator, pad
-from common.records import Span, check_span, read_field, read_id, read_records
-from common.tokens import Window, exact_offsets, window_starts
+from core.base.errors import InputError
+from core.data.data_generator import Batch, DataGenerator, pad
+from core.data.records import Span, check_span, read_field, read_id, read_records
+from core.data.tokens import Window, exact_offsets, window_starts
 from task.settings import Settings
 
 # Where the score of "not in this window" stands: the first token, which no answer can hold.
 NULL = (0, 0)
 TEXTS_AT_ONCE = 1024
+
+# Of a text: token ids, starts and ends `[tokens]`, and the number of its characters.
+Tokens = tuple[np.ndarray, np.ndarray, np.ndarray, int]
 
 
 @dataclass(frozen=True)
@@ -61,16 +64,14 @@ def read_examples(path: str | Path, require_answers: bool = True) -> list[Exampl
 def read_example(record: dict, line: int, require_answers: bool) -> Example:
     """Check one record."""
     question, context = (read_field(record, name, str) for name in ("question", "context"))
-    answers, texts = [], []
-    if require_answers or "answers" in record:
-        answers = read_field(record, "answers", list)
-    if "answer_texts" in record:
-        texts = read_field(record, "answer_texts", list)
-        if not all(isinstance(text, str) and text.strip() for text in texts):
-            raise InputError(
-                '"answer_texts" must be a list of strings that are not empty: leave it out where '
-                "all answers are spans."
-            )
+    required = require_answers or "answers" in record
+    answers = read_field(record, "answers", list) if required else []
+    texts = read_field(record, "answer_texts", list) if "answer_texts" in record else []
+    if not all(isinstance(text, str) and text.strip() for text in texts):
+        raise InputError(
+            '"answer_texts" must be a list of strings that are not empty: leave it out where all '
+            "answers are spans."
+        )
     return Example(
         id=read_id(record),
         question=question,
@@ -81,16 +82,6 @@ def read_example(record: dict, line: int, require_answers: bool) -> Example:
     )
 
 
-def check_answers(examples: Sequence[Example]) -> None:
-    """Refuse training examples that teach nothing.
-
-    Raises:
-        InputError: none of them has an answer that is a span.
-    """
-    if not any(example.answers for example in examples):
-        raise InputError("no training example has an answer: there is nothing to learn.")
-
-
 def tokenizer_texts(examples: Sequence[Example]) -> list[str]:
     """Return the texts that a vocabulary is learned from: each passage once, every question."""
     return [*dict.fromkeys(e.context for e in examples), *(e.question for e in examples)]
@@ -98,17 +89,12 @@ def tokenizer_texts(examples: Sequence[Example]) -> list[str]:
 
 @dataclass(frozen=True)
 class Frame:
-    """What stands before, between and after question and context, and the segment of each token."""
+    """The tokens around question and context, and the segment of each of the five parts."""
 
     before: list[int]
     between: list[int]
     after: list[int]
     segments: list[int]
-
-    @property
-    def size(self) -> int:
-        """Tokens of the frame."""
-        return len(self.before) + len(self.between) + len(self.after)
 
 
 def read_frame(tokenizer: Tokenizer) -> Frame:
@@ -117,11 +103,11 @@ def read_frame(tokenizer: Tokenizer) -> Frame:
     BERT: [CLS] question [SEP] context [SEP], RoBERTa: <s> question </s></s> context </s>.
     """
     pair = tokenizer.encode("a", "a")
-    parts = {part: [] for part in ("before", "between", "after")}
-    segments = {}
+    parts: dict[str, list[int]] = {"before": [], "between": [], "after": []}
+    segments: dict[str | int, int] = {}
     for token, owner, segment in zip(pair.ids, pair.sequence_ids, pair.type_ids, strict=True):
         if owner is None:
-            part = ("before", "between", "after")[len(segments.keys() & {0, 1})]
+            part = list(parts)[len(segments.keys() & {0, 1})]
             parts[part].append(token)
             segments.setdefault(part, segment)
         else:
@@ -131,9 +117,8 @@ def read_frame(tokenizer: Tokenizer) -> Frame:
         single = tokenizer.encode("a")
         first = single.sequence_ids.index(0)
         last = len(single.ids) - single.sequence_ids[::-1].index(0)
-        parts["before"], parts["after"] = single.ids[:first], single.ids[last:]
-        parts["between"] = 2 * parts["after"]
-        segments = {}
+        after = single.ids[last:]
+        return Frame(single.ids[:first], 2 * after, after, segments=[0] * 5)
     order = ("before", 0, "between", 1, "after")
     return Frame(**parts, segments=[segments.get(part, 0) for part in order])
 
@@ -173,7 +158,7 @@ def split_into_windows(
     tokenizer.no_padding()
     frame = read_frame(tokenizer)
     # Many questions are asked of one passage: it is encoded once.
-    questions = encode_texts(tokenizer, [example.question for example in examples], "")
+    questions = encode_texts(tokenizer, [example.question for example in examples])
     contexts = encode_texts(tokenizer, [example.context for example in examples], progress)
     return [
         question_windows(
@@ -184,66 +169,47 @@ def split_into_windows(
 
 
 def encode_texts(
-    tokenizer: Tokenizer, texts: Sequence[str], progress: str
-) -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray, int]]:
-    """Return text -> token ids, starts, ends and the number of characters."""
+    tokenizer: Tokenizer, texts: Sequence[str], progress: str = ""
+) -> dict[str, Tokens]:
+    """Return the tokens of each text."""
     unique = list(dict.fromkeys(texts))
     encoded = {}
     chunks = range(0, len(unique), TEXTS_AT_ONCE)
     for chunk in tqdm(chunks, desc=progress, disable=None if progress else True, leave=False):
         batch = unique[chunk : chunk + TEXTS_AT_ONCE]
-        for text, encoding in zip(
-            batch, tokenizer.encode_batch(batch, add_special_tokens=False), strict=True
-        ):
-            ids = np.array(encoding.ids, np.int32)
-            encoded[text] = (ids, *exact_offsets(text, encoding.offsets), len(text))
+        encodings = tokenizer.encode_batch(batch, add_special_tokens=False)
+        for text, encoding in zip(batch, encodings, strict=True):
+            starts, ends = exact_offsets(text, encoding.offsets)
+            encoded[text] = (np.array(encoding.ids, np.int32), starts, ends, len(text))
     return encoded
 
 
 def question_windows(
-    question: np.ndarray,
-    context: tuple[np.ndarray, np.ndarray, np.ndarray, int],
-    frame: Frame,
-    max_length: int,
-    overlap: int,
+    question: np.ndarray, context: Tokens, frame: Frame, max_length: int, overlap: int
 ) -> list[QuestionWindow]:
-    """Return the windows of one question.
-
-    Args:
-        question: token ids.
-        context: from `encode_texts`.
-        frame: from `read_frame`.
-        max_length: tokens of a window.
-        overlap: tokens of the context that neighbours share.
-    """
+    """Return the windows of one question, given as token ids; `split_into_windows` has the rest."""
     ids, starts, ends, characters = context
     longest = max(1, max_length // 2 - len(frame.before) - len(frame.between))
-    question_cut = len(question) > longest
-    question = question[:longest]
-    front = np.concatenate([frame.before, question, frame.between]).astype(np.int32)
-    front_segments = np.repeat(
-        frame.segments[:3], [len(frame.before), len(question), len(frame.between)]
-    )
-    room = max(1, max_length - len(front) - len(frame.after))
+    kept = question[:longest]
+    front = [*frame.before, *kept, *frame.between]
+    around = (len(front), len(frame.after))
+    room = max(1, max_length - sum(around))
     windows = []
     for first in window_starts(len(ids), room, min(overlap, room // 2)):
-        part, end = slice(first, first + room), first + room
-        around = (len(front), len(frame.after))
-        length = len(ids[part])
+        end = min(first + room, len(ids))
+        sizes = [len(frame.before), len(kept), len(frame.between), end - first, len(frame.after)]
         windows.append(
             QuestionWindow(
-                np.concatenate([front, ids[part], frame.after]).astype(np.int32),
-                np.pad(starts[part], around, constant_values=-1),
-                np.pad(ends[part], around, constant_values=-1),
+                token_ids=np.concatenate([front, ids[first:end], frame.after]).astype(np.int32),
+                starts=np.pad(starts[first:end], around, constant_values=-1),
+                ends=np.pad(ends[first:end], around, constant_values=-1),
                 # A character of several byte-level tokens may lie on both sides of a border.
-                (
+                reach=(
                     int(min(ends[first - 1], starts[first])) if first else 0,
                     int(max(starts[end], ends[end - 1])) if end < len(ids) else characters,
                 ),
-                np.concatenate(
-                    [front_segments, np.repeat(frame.segments[3:], [length, len(frame.after)])]
-                ).astype(np.int32),
-                question_cut,
+                segment_ids=np.repeat(frame.segments, sizes).astype(np.int32),
+                question_cut=len(question) > longest,
             )
         )
     return windows
@@ -255,7 +221,7 @@ def gold_pairs(example: Example, window: Window) -> list[Span]:
     return [pair for pair in pairs if pair is not None]
 
 
-class AnswerGenerator(Generator):
+class AnswerGenerator(DataGenerator):
     """Batches of windows, with the gold pairs of tokens unless they are to be predicted.
 
     Every window is one example of the training; one without an answer is taught the pair (0, 0).
@@ -263,15 +229,13 @@ class AnswerGenerator(Generator):
 
     Args:
         examples: from `read_examples`.
-        tokenizer: of the encoder.
-        encoder_inputs: names of the inputs of the encoder.
-        max_length: tokens of a window.
-        window_overlap: tokens that neighbouring windows share.
-        answers: `marginal`: all gold pairs of a window; `sample`: one drawn for each epoch, as
-            often as it was annotated.
+        tokenizer: of the encoder; `encoder_inputs` are the names of its inputs.
+        settings: `max_length`, `window_overlap`, `answers`, `buckets`, `seed`.
+        batch_size: windows in a batch.
         labels: False for prediction.
-        progress: title of the progress bar; empty: none.
-        **kwargs: as in `Generator`.
+
+    Raises:
+        InputError: there is nothing to learn.
     """
 
     def __init__(
@@ -279,20 +243,22 @@ class AnswerGenerator(Generator):
         examples: Sequence[Example],
         tokenizer: Tokenizer,
         encoder_inputs: Sequence[str],
-        max_length: int,
-        window_overlap: int,
-        answers: str = "marginal",
+        settings: Settings,
+        batch_size: int,
         labels: bool = True,
-        progress: str = "",
-        **kwargs,
-    ):
+    ) -> None:
+        if labels and not any(example.answers for example in examples):
+            raise InputError("no training example has an answer: there is nothing to learn.")
         self.examples = list(examples)
         self.encoder_inputs = list(encoder_inputs)
         self.labels = labels
-        self.sampled = answers == "sample"
+        self.sampled = settings.answers == "sample"
         self.epoch = 0
-        self.windows, self.example_of, self.pairs = [], [], []
-        groups = split_into_windows(tokenizer, examples, max_length, window_overlap, progress)
+        self.windows: list[QuestionWindow] = []
+        self.example_of: list[int] = []
+        self.pairs: list[list[Span]] = []
+        length, overlap = settings.max_length, settings.window_overlap
+        groups = split_into_windows(tokenizer, examples, length, overlap, "encode")
         for number, (example, windows) in enumerate(zip(self.examples, groups, strict=True)):
             pairs = [gold_pairs(example, window) for window in windows] if labels else []
             if labels and (not example.teachable or example.answers and not any(pairs)):
@@ -304,12 +270,13 @@ class AnswerGenerator(Generator):
             raise InputError(
                 "no answer lies whole in a window: raise max_length, or correct the offsets."
             )
-        # One width for all batches: a static shape.
-        distinct = 1 if self.sampled else max((len(set(pairs)) for pairs in self.pairs), default=1)
-        self.width = max(1, distinct)
-        super().__init__([len(window) for window in self.windows], **kwargs)
+        # One width for all batches: a static shape. 1 at least, for the pair (0, 0).
+        distinct = max((len(set(pairs)) for pairs in self.pairs), default=1)
+        self.width = 1 if self.sampled else max(1, distinct)
+        lengths = [len(window) for window in self.windows]
+        super().__init__(lengths, batch_size, settings.buckets, settings.seed)
 
-    def batches(self, epoch: int | None, skip: int = 0):
+    def batches(self, epoch: int | None, skip: int = 0) -> Iterator[Batch]:
         self.epoch = epoch or 0
         return super().batches(epoch, skip)
 
@@ -323,49 +290,18 @@ class AnswerGenerator(Generator):
         batch = {name: arrays[name] for name in self.encoder_inputs}
         batch["context_mask"] = pad([w.is_context.astype(np.int32) for w in windows], length)
         if self.labels:
-            batch["answers"] = np.full((len(examples), self.width, 2), -1, np.int32)
-            for row, index in zip(batch["answers"], examples, strict=True):
-                pairs = self.taught_pairs(int(index))
-                row[: len(pairs)] = pairs
+            pairs = [self.taught_pairs(int(index)) for index in examples]
+            batch["answers"] = pad(pairs, self.width, -1)
         return batch
 
-    def taught_pairs(self, index: int) -> list[Span]:
-        """Return the pairs that one window is taught in this epoch."""
+    def taught_pairs(self, index: int) -> np.ndarray:
+        """Return the pairs `[pairs, 2]` that one window is taught in this epoch."""
         pairs = self.pairs[index] or [NULL]
         if self.sampled:
             # Of (seed, epoch, window) alone: a resumed epoch draws the same again.
             random = np.random.default_rng([self.seed, self.epoch, index])
-            return [pairs[random.integers(len(pairs))]]
-        return list(dict.fromkeys(pairs))
-
-
-def make_generator(
-    examples: Sequence[Example],
-    settings: Settings,
-    tokenizer: Tokenizer,
-    encoder_inputs: Sequence[str],
-    **kwargs,
-) -> AnswerGenerator:
-    """Return batches of examples, laid out as the settings say.
-
-    Args:
-        examples: from `read_examples`.
-        settings: `max_length`, `window_overlap`, `answers`, `buckets`.
-        tokenizer: of the encoder.
-        encoder_inputs: names of the inputs of the encoder.
-        **kwargs: as in `AnswerGenerator`.
-    """
-    return AnswerGenerator(
-        examples,
-        tokenizer,
-        encoder_inputs,
-        settings.max_length,
-        settings.window_overlap,
-        settings.answers,
-        buckets=settings.buckets,
-        progress="encode",
-        **kwargs,
-    )
+            pairs = [pairs[random.integers(len(pairs))]]
+        return np.array(list(dict.fromkeys(pairs)), np.int32)
 
 
 def answer_lengths(examples: Sequence[Example], tokenizer: Tokenizer, longest: int) -> list[float]:
@@ -383,8 +319,7 @@ def answer_lengths(examples: Sequence[Example], tokenizer: Tokenizer, longest: i
         for example in examples
         for span in dict.fromkeys(example.answers)
     ]
-    encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
     counts = np.ones(longest)
-    for encoding in encodings:
+    for encoding in tokenizer.encode_batch(texts, add_special_tokens=False):
         counts[min(max(len(encoding.ids), 1), longest) - 1] += 1
     return [round(float(value), 6) for value in np.log(counts / counts.sum())]

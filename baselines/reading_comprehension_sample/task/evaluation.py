@@ -3,18 +3,18 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from common.callbacks import Evaluation
-from common.records import name_file
-from common.report import ErrorExample, ErrorItem
+from core.data.records import name_file
+from core.report.report import ErrorExample, ErrorItem
+from core.train.scoring import Evaluation
 from task.data import Example
-from task.decode import Candidate, prediction_records, rank_texts
+from task.decode import Candidates, prediction_records, rank_texts
 from task.metrics import best_threshold, choose_scorer, score
 from task.settings import Settings
 
 
 def evaluate(
     examples: Sequence[Example],
-    candidates: dict[str, list[Candidate]],
+    candidates: Candidates,
     path: Path,
     settings: Settings,
     threshold: float | None = None,
@@ -72,17 +72,15 @@ def find_errors(
     records = {record["id"]: record for record in predictions}
     reports = []
     for example in examples:
-        record = records[example.id]
-        text = example.context[slice(*record["answer"])] if record["answer"] else ""
-        exact, _ = scorer(example.gold_texts, text)
+        record, golds = records[example.id], dict.fromkeys(example.gold_texts)
+        exact, _ = scorer(example.gold_texts, record["text"])
         if exact:
             continue
         items = []
-        if example.gold_texts:
+        if golds:
             spans = [(*span, "") for span in dict.fromkeys(example.answers)]
-            label = example.question
-            if not spans:  # what the passage does not hold word for word
-                label = f"{example.question} {' | '.join(dict.fromkeys(example.gold_texts))}"
+            # What the passage does not hold word for word is spelled out.
+            label = example.question if spans else f"{example.question} {' | '.join(golds)}"
             items.append(ErrorItem("missed", label, spans))
         if record["answer"]:
             span = (*record["answer"], "")

@@ -6,11 +6,12 @@ window normalises them together. Source of the pointer: Su 2022, https://kexue.f
 """
 
 import keras
-from keras import ops
+from keras import KerasTensor, ops
 
-from common.layers import MASKED, EfficientGlobalPointer, GlobalPointer
-from common.regularization import Scores
-from common.training import TrainingModel
+from core.model.encoder import encoder_inputs, hidden_states
+from core.model.pointers import EfficientGlobalPointer, GlobalPointer
+from core.model.transformer import MASKED
+from core.train.training import Models, Scores, TrainingModel
 from task.settings import Settings
 
 
@@ -18,7 +19,7 @@ from task.settings import Settings
 class AnswerPairs(keras.layers.Layer):
     """Leave the pairs that can be an answer: both tokens of the passage, or both the first one."""
 
-    def call(self, scores, context_mask):
+    def call(self, scores, context_mask) -> KerasTensor:
         """Mask scores.
 
         Args:
@@ -34,11 +35,11 @@ class AnswerPairs(keras.layers.Layer):
         null = ops.logical_and(first[:, None], first[None, :])
         return ops.where(ops.logical_or(answer, null), scores[:, 0], MASKED)
 
-    def compute_output_shape(self, scores_shape, context_mask_shape=None):
+    def compute_output_shape(self, scores_shape, context_mask_shape=None) -> tuple:
         return (scores_shape[0], *scores_shape[2:])
 
-    def compute_output_spec(self, scores, context_mask):
-        return keras.KerasTensor(self.compute_output_shape(scores.shape), dtype="float32")
+    def compute_output_spec(self, scores, context_mask) -> KerasTensor:
+        return KerasTensor(self.compute_output_shape(scores.shape), dtype="float32")
 
 
 @keras.saving.register_keras_serializable("task")
@@ -54,11 +55,11 @@ class MarginalSpanLoss(keras.layers.Layer):
             Source: Szegedy et al. 2016, https://arxiv.org/abs/1512.00567.
     """
 
-    def __init__(self, smoothing: float = 0.0, **kwargs):
+    def __init__(self, smoothing: float = 0.0, **kwargs) -> None:
         super().__init__(**kwargs)
         self.smoothing = smoothing
 
-    def call(self, scores, answers):
+    def call(self, scores, answers) -> KerasTensor:
         """Return the loss of each window.
 
         Args:
@@ -82,34 +83,28 @@ class MarginalSpanLoss(keras.layers.Layer):
             loss = (1 - self.smoothing) * loss + self.smoothing * (total - mean)
         return loss
 
-    def compute_output_shape(self, scores_shape, answers_shape=None):
+    def compute_output_shape(self, scores_shape, answers_shape=None) -> tuple:
         return (scores_shape[0],)
 
-    def compute_output_spec(self, scores, answers):
-        return keras.KerasTensor((scores.shape[0],), dtype="float32")
+    def compute_output_spec(self, scores, answers) -> KerasTensor:
+        return KerasTensor((scores.shape[0],), dtype="float32")
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return {**super().get_config(), "smoothing": self.smoothing}
 
 
-def build_models(encoder: keras.Model, settings: Settings) -> tuple[TrainingModel, keras.Model]:
+def build_models(encoder: keras.Model, settings: Settings) -> Models:
     """Return the training model (output: the loss) and the inference model (output: scores).
-
-    Both share every layer: training the first trains the second.
 
     Args:
         encoder: token ids -> hidden states `[batch, length, width]`.
         settings: `pointer`, `pointer_size`, `label_smoothing`.
     """
     pointer = {"efficient": EfficientGlobalPointer, "plain": GlobalPointer}[settings.pointer]
-    inputs = {
-        tensor.name: keras.Input((None,), dtype="int32", name=tensor.name)
-        for tensor in encoder.inputs
-    }
+    inputs = encoder_inputs(encoder)
+    hidden, mask = hidden_states(encoder, inputs), inputs["padding_mask"]
     context_mask = keras.Input((None,), dtype="int32", name="context_mask")
-    hidden = encoder(inputs)
-    hidden = hidden["sequence_output"] if isinstance(hidden, dict) else hidden
-    scores = pointer(1, settings.pointer_size, name="pointer")(hidden, inputs["padding_mask"])
+    scores = pointer(1, settings.pointer_size, name="pointer")(hidden, mask)
     scores = AnswerPairs(name="answer_pairs")(scores, context_mask)
     inputs["context_mask"] = context_mask
     inference = keras.Model(inputs, {"scores": scores}, name="inference")
@@ -117,9 +112,4 @@ def build_models(encoder: keras.Model, settings: Settings) -> tuple[TrainingMode
     answers = keras.Input((None, 2), dtype="int32", name="answers")
     loss = MarginalSpanLoss(settings.label_smoothing, name="span_loss")(scores, answers)
     training = TrainingModel({**inputs, "answers": answers}, {"span_loss": loss}, name="training")
-    return training, inference
-
-
-def compared_scores(inference: keras.Model) -> list[Scores]:
-    """Return what two passes with other dropout are compared by."""
-    return [Scores(inference.output["scores"], "softmax_of_all")]
+    return Models(training, inference, encoder, scores=(Scores(scores, "softmax_of_all"),))

@@ -1,45 +1,38 @@
-"""One training: from examples to the best weights of a run."""
+"""One training, from examples to the best weights of a run; and trained runs that predict."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import keras
-import tensorflow as tf
 
-from common.callbacks import Checkpoint, Evaluation, Evaluator, PositionCounter
-from common.encoder import freeze_layers, load_encoder, load_tokenizer, save_encoder
-from common.files import write_json
-from common.generator import WithUnlabelled
-from common.loops import run_loop
-from common.optimizers import make_optimizer
-from common.prediction import Predictor
-from common.regularization import make_regularization
-from common.run_folder import Run, circumstances
-from common.settings import project_path
-from common.strategy import scale_to_replicas
-from task.data import (
-    Example,
-    answer_lengths,
-    check_answers,
-    make_generator,
-    read_examples,
-    tokenizer_texts,
-)
-from task.decode import predict_answers
+from core.base.files import project_path
+from core.model.encoder import load_encoder, load_tokenizer
+from core.runs.run_folder import Run
+from core.train.devices import Strategy
+from core.train.prediction import Predictor
+from core.train.project import TrainedRuns, begin_training, load_trained, train_models
+from core.train.scoring import Evaluation
+from core.train.training import Models
+from task.data import AnswerGenerator, Example, answer_lengths, read_examples, tokenizer_texts
+from task.decode import Candidates, predict_answers
 from task.evaluation import evaluate
-from task.model import build_models, compared_scores
+from task.model import build_models
 from task.settings import Settings
+
+# What the members of an ensemble must share besides tokens and lengths of answers.
+SHARED_SETTINGS = ("max_length", "window_overlap", "answer_length", "length_prior")
 
 
 def train(
     settings: Settings,
-    strategy: tf.distribute.Strategy,
+    strategy: Strategy,
     run: Run,
-    known: list[Example],
-    train_examples: list[Example],
-    dev_examples: list[Example],
+    known: Sequence[Example],
+    train_examples: Sequence[Example],
+    dev_examples: Sequence[Example],
     dev_path: Path,
 ) -> None:
-    """Encode, build and fit; the callbacks score dev and keep the best weights in the run.
+    """Encode, build and fit; dev is scored after each epoch, and the best weights are kept.
 
     Args:
         settings: of the project.
@@ -51,58 +44,54 @@ def train(
         dev_examples: choose the best epoch.
         dev_path: the file that these were read from.
     """
-    batch_size, rate_factor = scale_to_replicas(settings, strategy)
-    keras.utils.set_random_seed(settings.seed)
-    keras.config.set_dtype_policy(settings.precision)
-    check_answers(train_examples)
+    batch_size = begin_training(settings, strategy)
     tokenizer = load_tokenizer(settings, tokenizer_texts(known))
     with strategy.scope():
-        encoder = load_encoder(settings, tokenizer)
-        training_model, inference_model = build_models(encoder, settings)
-    inputs = [tensor.name for tensor in encoder.inputs]
-    encoding = (settings, tokenizer, inputs)
-    train = make_generator(train_examples, *encoding, batch_size=batch_size, seed=settings.seed)
-    dev = make_generator(
-        dev_examples, *encoding, batch_size=settings.prediction_batch_size, labels=False
-    )
-    train.check_keys(training_model)
-    if settings.unlabelled_file:
-        others = read_examples(project_path(settings.unlabelled_file), False)
-        unlabelled = make_generator(
-            others, *encoding, batch_size=batch_size, seed=settings.seed, labels=False
-        )
-        train = WithUnlabelled(train, unlabelled)
+        models = build_models(load_encoder(settings, tokenizer), settings)
+    encoding = (tokenizer, models.encoder_inputs, settings)
 
-    with strategy.scope():
-        steps = settings.epochs * len(train)
-        freeze_layers(encoder, settings.frozen_layers)
-        optimizer = make_optimizer(settings, training_model, encoder, steps, rate_factor)
-        scores = compared_scores(inference_model)
-        training_model.compile(
-            optimizer,
-            settings.accumulation,
-            settings.xla,
-            settings.recompute,
-            make_regularization(settings, encoder, scores),
-        )
-    run.begin()
-    save_encoder(run.folder, encoder, tokenizer)
+    train_batches = AnswerGenerator(train_examples, *encoding, batch_size)
+    dev_batches = AnswerGenerator(dev_examples, *encoding, settings.prediction_batch_size, False)
+    predictor = Predictor([models.inference], strategy)
     # Without a prior they play no part, and runs on other data may join in an ensemble.
     lengths = (
         answer_lengths(known, tokenizer, settings.answer_length) if settings.length_prior else None
     )
-    write_json(run.folder / "labels.json", {"answer_lengths": lengths})
-    run.restore(training_model)
-
-    predictor = Predictor([inference_model], strategy)
 
     def score_dev() -> Evaluation:
-        candidates = predict_answers(predictor, dev, settings, lengths)
+        candidates = predict_answers(predictor, dev_batches, settings, lengths)
         return evaluate(dev_examples, candidates, dev_path, settings, shown=settings.shown_examples)
 
-    callbacks = [
-        PositionCounter(run, settings.steps),
-        Evaluator(run, score_dev, inference_model, "f1", circumstances(settings), train, settings),
-        Checkpoint(run, settings.checkpoint_steps),
-    ]
-    run_loop(settings, training_model, train, run, callbacks)
+    def read_unlabelled(path: str) -> AnswerGenerator:
+        examples = read_examples(project_path(path), require_answers=False)
+        return AnswerGenerator(examples, *encoding, batch_size, labels=False)
+
+    train_models(
+        settings,
+        strategy,
+        run,
+        models,
+        tokenizer,
+        {"answer_lengths": lengths},
+        train_batches,
+        score_dev,
+        "f1",
+        read_unlabelled,
+    )
+
+
+def load_runs(paths: Sequence[str | Path], strategy: Strategy | None = None) -> TrainedRuns:
+    """Load runs with their best weights; arguments as in `load_trained`."""
+
+    def build(encoder: keras.Model, labels: dict, settings: Settings) -> Models:
+        return build_models(encoder, settings)
+
+    return load_trained(paths, Settings, SHARED_SETTINGS, build, strategy)
+
+
+def predict(runs: TrainedRuns, examples: Sequence[Example]) -> Candidates:
+    """Return the candidates of every question, as `predict_answers` does."""
+    settings, encoding = runs.settings, (runs.tokenizer, runs.encoder_inputs, runs.settings)
+    batches = AnswerGenerator(examples, *encoding, settings.prediction_batch_size, labels=False)
+    lengths = runs.labels["answer_lengths"]
+    return predict_answers(runs.predictor, batches, settings, lengths, "predict")

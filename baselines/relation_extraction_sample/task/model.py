@@ -8,21 +8,17 @@ https://kexue.fm/archives/8888.
 
 import keras
 
-from common.layers import EfficientGlobalPointer, GlobalPointer, SparseMultilabelLoss
-from common.regularization import Scores
-from common.training import TrainingModel
+from core.model.encoder import encoder_inputs, hidden_states
+from core.model.pointers import EfficientGlobalPointer, GlobalPointer, SparseMultilabelLoss
+from core.train.training import Models, Scores, TrainingModel
 from task.data import entity_head_count
 from task.settings import Settings
 
 POINTERS = ("entity", "head", "tail")
 
 
-def build_models(
-    encoder: keras.Model, predicates: int, settings: Settings
-) -> tuple[TrainingModel, keras.Model]:
+def build_models(encoder: keras.Model, predicates: int, settings: Settings) -> Models:
     """Return the training model (outputs: losses) and the inference model (outputs: scores).
-
-    Both share every layer: training the first trains the second.
 
     Args:
         encoder: token ids -> hidden states `[batch, length, width]`.
@@ -31,23 +27,15 @@ def build_models(
     """
     entities = entity_head_count(predicates, settings.entity_heads)
     pointer = {"efficient": EfficientGlobalPointer, "plain": GlobalPointer}[settings.pointer]
-    inputs = {
-        tensor.name: keras.Input((None,), dtype="int32", name=tensor.name)
-        for tensor in encoder.inputs
-    }
-    hidden = encoder(inputs)
-    hidden = hidden["sequence_output"] if isinstance(hidden, dict) else hidden
-    mask = inputs["padding_mask"]
+    inputs = encoder_inputs(encoder)
+    hidden, mask = hidden_states(encoder, inputs), inputs["padding_mask"]
     size = settings.pointer_size
+    # Only spans need to know their length; links may reach anywhere.
+    link = {"rotary": False, "spans": False}
     scores = {
-        # Only spans need to know their length; links may reach anywhere.
         "entity": pointer(entities, size, name="entity_pointer")(hidden, mask),
-        "head": pointer(predicates, size, rotary=False, spans=False, name="head_pointer")(
-            hidden, mask
-        ),
-        "tail": pointer(predicates, size, rotary=False, spans=False, name="tail_pointer")(
-            hidden, mask
-        ),
+        "head": pointer(predicates, size, **link, name="head_pointer")(hidden, mask),
+        "tail": pointer(predicates, size, **link, name="tail_pointer")(hidden, mask),
     }
     inference = keras.Model(inputs, scores, name="inference")
 
@@ -56,20 +44,17 @@ def build_models(
     entity_weight = (
         None if settings.entity_heads == "shared" else keras.ops.repeat(annotated, 2, axis=1)
     )
-    losses, labels = {}, {}
+    losses, labels = {}, {"annotated": annotated}
     for name, heads in zip(POINTERS, (entities, predicates, predicates), strict=True):
-        labels[name] = keras.Input((heads, None, 2), dtype="int32", name=f"{name}_labels")
+        label = keras.Input((heads, None, 2), dtype="int32", name=f"{name}_labels")
+        labels[label.name] = label
         losses[f"{name}_loss"] = SparseMultilabelLoss(name=f"{name}_loss")(
-            scores[name], labels[name], entity_weight if name == "entity" else annotated
+            scores[name], label, entity_weight if name == "entity" else annotated
         )
-    training = TrainingModel(
-        {**inputs, **{tensor.name: tensor for tensor in labels.values()}, "annotated": annotated},
-        losses,
-        name="training",
+    training = TrainingModel({**inputs, **labels}, losses, name="training")
+    return Models(
+        training,
+        inference,
+        encoder,
+        scores=tuple(Scores(logits, "sigmoid") for logits in scores.values()),
     )
-    return training, inference
-
-
-def compared_scores(inference: keras.Model) -> list[Scores]:
-    """Return what two passes with other dropout are compared by."""
-    return [Scores(logits, "sigmoid") for logits in inference.output.values()]

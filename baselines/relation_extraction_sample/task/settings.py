@@ -4,11 +4,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from common.settings import WindowSettings
+from core.base.settings import WindowSettings
 
 
 class Settings(WindowSettings):
-    """The common settings and those of windows and pointers."""
+    """The settings of core, and those of the pointers."""
 
     pointer: Literal["efficient", "plain"] = Field(
         "efficient", description="efficient: few weights a head; plain: its own query and key"

@@ -1,38 +1,38 @@
-"""One training: from examples to the best weights of a run."""
+"""One training, from examples to the best weights of a run; and trained runs that predict."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import keras
-import tensorflow as tf
 
-from common.callbacks import Checkpoint, Evaluation, Evaluator, PositionCounter
-from common.encoder import freeze_layers, load_encoder, load_tokenizer, save_encoder
-from common.files import write_json
-from common.generator import WithUnlabelled
-from common.loops import run_loop
-from common.optimizers import make_optimizer
-from common.prediction import Predictor
-from common.regularization import make_regularization
-from common.run_folder import Run, circumstances
-from common.settings import project_path
-from common.strategy import scale_to_replicas
-from task.data import Example, collect_predicates, make_generator, read_examples
-from task.decode import predict_triples
+from core.base.files import project_path
+from core.model.encoder import load_encoder, load_tokenizer
+from core.runs.run_folder import Run
+from core.train.devices import Strategy
+from core.train.prediction import Predictor
+from core.train.project import TrainedRuns, begin_training, load_trained, train_models
+from core.train.scoring import Evaluation
+from core.train.training import Models
+from task.data import Example, TripleGenerator, collect_predicates, read_examples
+from task.decode import Candidates, predict_triples
 from task.evaluation import evaluate
-from task.model import build_models, compared_scores
+from task.model import build_models
 from task.settings import Settings
+
+# What the members of an ensemble must share besides tokens and labels.
+SHARED_SETTINGS = ("max_length", "window_overlap", "entity_heads")
 
 
 def train(
     settings: Settings,
-    strategy: tf.distribute.Strategy,
+    strategy: Strategy,
     run: Run,
-    known: list[Example],
-    train_examples: list[Example],
-    dev_examples: list[Example],
+    known: Sequence[Example],
+    train_examples: Sequence[Example],
+    dev_examples: Sequence[Example],
     dev_path: Path,
 ) -> None:
-    """Encode, build and fit; the callbacks score dev and keep the best weights in the run.
+    """Encode, build and fit; dev is scored after each epoch, and the best weights are kept.
 
     Args:
         settings: of the project.
@@ -43,54 +43,52 @@ def train(
         dev_examples: choose the best epoch.
         dev_path: the file that these were read from.
     """
-    batch_size, rate_factor = scale_to_replicas(settings, strategy)
-    keras.utils.set_random_seed(settings.seed)
-    keras.config.set_dtype_policy(settings.precision)
+    batch_size = begin_training(settings, strategy)
     predicates = collect_predicates(known)
     tokenizer = load_tokenizer(settings, [example.text for example in known])
     with strategy.scope():
-        encoder = load_encoder(settings, tokenizer)
-        training_model, inference_model = build_models(encoder, len(predicates), settings)
-    inputs = [tensor.name for tensor in encoder.inputs]
-    encoding = (settings, tokenizer, predicates, inputs)
-    train = make_generator(train_examples, *encoding, batch_size=batch_size, seed=settings.seed)
-    dev = make_generator(
-        dev_examples, *encoding, batch_size=settings.prediction_batch_size, labels=False
-    )
-    train.check_keys(training_model)
-    if settings.unlabelled_file:
-        others = read_examples(project_path(settings.unlabelled_file), False)
-        unlabelled = make_generator(
-            others, *encoding, batch_size=batch_size, seed=settings.seed, labels=False
-        )
-        train = WithUnlabelled(train, unlabelled)
+        models = build_models(load_encoder(settings, tokenizer), len(predicates), settings)
+    encoding = (tokenizer, predicates, models.encoder_inputs, settings)
 
-    with strategy.scope():
-        steps = settings.epochs * len(train)
-        freeze_layers(encoder, settings.frozen_layers)
-        optimizer = make_optimizer(settings, training_model, encoder, steps, rate_factor)
-        scores = compared_scores(inference_model)
-        training_model.compile(
-            optimizer,
-            settings.accumulation,
-            settings.xla,
-            settings.recompute,
-            make_regularization(settings, encoder, scores),
-        )
-    run.begin()
-    save_encoder(run.folder, encoder, tokenizer)
-    write_json(run.folder / "labels.json", {"predicates": predicates})
-    run.restore(training_model)
-
-    predictor = Predictor([inference_model], strategy)
+    train_batches = TripleGenerator(train_examples, *encoding, batch_size)
+    dev_batches = TripleGenerator(dev_examples, *encoding, settings.prediction_batch_size, False)
+    predictor = Predictor([models.inference], strategy)
 
     def score_dev() -> Evaluation:
-        candidates = predict_triples(predictor, dev)
+        candidates = predict_triples(predictor, dev_batches)
         return evaluate(dev_examples, candidates, dev_path, shown=settings.shown_examples)
 
-    callbacks = [
-        PositionCounter(run, settings.steps),
-        Evaluator(run, score_dev, inference_model, "f1", circumstances(settings), train, settings),
-        Checkpoint(run, settings.checkpoint_steps),
-    ]
-    run_loop(settings, training_model, train, run, callbacks)
+    def read_unlabelled(path: str) -> TripleGenerator:
+        examples = read_examples(project_path(path), require_triples=False)
+        return TripleGenerator(examples, *encoding, batch_size, labels=False)
+
+    labels = {"predicates": predicates}
+    train_models(
+        settings,
+        strategy,
+        run,
+        models,
+        tokenizer,
+        labels,
+        train_batches,
+        score_dev,
+        "f1",
+        read_unlabelled,
+    )
+
+
+def load_runs(paths: Sequence[str | Path], strategy: Strategy | None = None) -> TrainedRuns:
+    """Load runs with their best weights; arguments as in `load_trained`."""
+
+    def build(encoder: keras.Model, labels: dict, settings: Settings) -> Models:
+        return build_models(encoder, len(labels["predicates"]), settings)
+
+    return load_trained(paths, Settings, SHARED_SETTINGS, build, strategy)
+
+
+def predict(runs: TrainedRuns, examples: Sequence[Example]) -> Candidates:
+    """Return the candidates of every example, as `predict_triples` does."""
+    settings, predicates = runs.settings, runs.labels["predicates"]
+    encoding = (runs.tokenizer, predicates, runs.encoder_inputs, settings)
+    batches = TripleGenerator(examples, *encoding, settings.prediction_batch_size, labels=False)
+    return predict_triples(runs.predictor, batches, "predict")

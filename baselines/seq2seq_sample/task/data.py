@@ -9,11 +9,11 @@ import numpy as np
 from tokenizers import Tokenizer
 from tqdm import tqdm
 
-from common.errors import InputError
-from common.generator import Batch, Generator, pad
-from common.records import read_field, read_id, read_records
+from core.base.errors import InputError
+from core.data.data_generator import Batch, DataGenerator, pad
+from core.data.records import read_field, read_id, read_records
+from generation.settings import TargetTokens
 from task.settings import Settings
-from task.tokens import TargetTokens
 
 NO_TOKEN = -1  # where a target has ended there is nothing to predict
 
@@ -58,53 +58,6 @@ def read_example(record: dict, line: int, require_targets: bool) -> Example:
     return Example(read_id(record), source, tuple(dict.fromkeys(targets)), line)
 
 
-def all_texts(examples: Sequence[Example]) -> list[str]:
-    """Return sources and targets: what a tokenizer learns from."""
-    return [text for example in examples for text in (example.source, *example.targets)]
-
-
-def encode_sources(
-    tokenizer: Tokenizer, texts: Sequence[str], max_length: int, progress: str = ""
-) -> list[np.ndarray]:
-    """Return the tokens of each source with those around it; long ones lose their end.
-
-    Args:
-        tokenizer: of the encoder.
-        texts: sources.
-        max_length: the most tokens.
-        progress: title of the progress bar; empty: none.
-    """
-    frame = tokenizer.encode("").ids
-    before, after = frame[: len(frame) // 2], frame[len(frame) // 2 :]
-    room = max_length - len(frame)
-    return [
-        np.array([*before, *ids[:room], *after], np.int32)
-        for ids in encode(tokenizer, texts, progress)
-    ]
-
-
-def encode_targets(
-    tokenizer: Tokenizer,
-    texts: Sequence[str],
-    tokens: TargetTokens,
-    target_length: int,
-    progress: str = "",
-) -> list[np.ndarray]:
-    """Return the tokens of each target with its end; what is too long is cut and has none.
-
-    Args:
-        tokenizer: of the encoder.
-        texts: targets.
-        tokens: the one that ends a target.
-        target_length: the most tokens.
-        progress: title of the progress bar; empty: none.
-    """
-    return [
-        np.array([*ids, tokens.end][:target_length], np.int32)
-        for ids in encode(tokenizer, texts, progress)
-    ]
-
-
 def encode(tokenizer: Tokenizer, texts: Sequence[str], progress: str = "") -> Iterator[list[int]]:
     """Yield the tokens of each text, none around it and none cut off."""
     tokenizer.no_truncation()
@@ -116,7 +69,28 @@ def encode(tokenizer: Tokenizer, texts: Sequence[str], progress: str = "") -> It
             yield encoding.ids
 
 
-class SourceGenerator(Generator):
+def encode_sources(tokenizer: Tokenizer, texts: Sequence[str], max_length: int) -> list[np.ndarray]:
+    """Return the tokens of each source with those around it; long ones lose their end."""
+    frame = tokenizer.encode("").ids
+    before, after = frame[: len(frame) // 2], frame[len(frame) // 2 :]
+    room = max_length - len(frame)
+    return [
+        np.array([*before, *ids[:room], *after], np.int32)
+        for ids in encode(tokenizer, texts, "encode sources")
+    ]
+
+
+def encode_targets(
+    tokenizer: Tokenizer, texts: Sequence[str], end: int, target_length: int
+) -> list[np.ndarray]:
+    """Return the tokens of each target with its end; what is too long is cut and has none."""
+    return [
+        np.array([*ids, end][:target_length], np.int32)
+        for ids in encode(tokenizer, texts, "encode targets")
+    ]
+
+
+class SourceGenerator(DataGenerator):
     """Batches of sources, whose targets are to be written.
 
     Args:
@@ -124,7 +98,7 @@ class SourceGenerator(Generator):
         tokenizer: of the encoder.
         encoder_inputs: names of the inputs of the encoder.
         settings: `max_length`, `target_length`, `buckets`, `seed`.
-        **kwargs: as in `Generator`.
+        batch_size: sources in a batch.
     """
 
     def __init__(
@@ -133,84 +107,67 @@ class SourceGenerator(Generator):
         tokenizer: Tokenizer,
         encoder_inputs: Sequence[str],
         settings: Settings,
-        **kwargs,
-    ):
+        batch_size: int,
+    ) -> None:
         self.examples = list(examples)
         self.encoder_inputs = list(encoder_inputs)
         self.target_length = settings.target_length
-        self.draw_seed = settings.seed
         sources = [example.source for example in self.examples]
-        self.sources = encode_sources(tokenizer, sources, settings.max_length, "encode")
-        super().__init__([len(ids) for ids in self.sources], buckets=settings.buckets, **kwargs)
+        self.sources = encode_sources(tokenizer, sources, settings.max_length)
+        lengths = [len(ids) for ids in self.sources]
+        super().__init__(lengths, batch_size, settings.buckets, settings.seed)
 
     def make_batch(self, examples: np.ndarray, length: int) -> Batch:
         batch = source_block([self.sources[index] for index in examples], length)
         draws = [self.draw_numbers(self.examples[index].id) for index in examples]
-        return {
-            **{name: batch[name] for name in self.encoder_inputs},
-            "draws": np.stack(draws),
-        }
+        return {**{name: batch[name] for name in self.encoder_inputs}, "draws": np.stack(draws)}
 
     def draw_numbers(self, identity: str) -> np.ndarray:
         """Return the random numbers `[target_length]` in [0, 1) that sampling takes for a record.
 
         They are its own: what it gets depends on no other record.
         """
-        random = np.random.default_rng([self.draw_seed, zlib.crc32(identity.encode())])
+        random = np.random.default_rng([self.seed, zlib.crc32(identity.encode())])
         return random.random(self.target_length, np.float32)
 
 
-class PairGenerator(Generator):
+class PairGenerator(DataGenerator):
     """Batches of sources with a target each: every target of a record is an example.
 
     Source and target are padded apart, so that the head, which scores the whole vocabulary, reads
     the block of targets alone. Buckets are chosen by the tokens of both.
 
-    Args:
-        examples: from `read_examples`.
-        tokenizer: of the encoder.
-        encoder_inputs: names of the inputs of the encoder.
-        tokens: those that begin and end a target.
-        settings: `max_length`, `target_length`, `buckets`.
-        **kwargs: as in `Generator`.
+    Args: as in `SourceGenerator`, and `tokens`, those that begin and end a target.
     """
 
     def __init__(
         self,
         examples: Sequence[Example],
+        tokens: TargetTokens,
         tokenizer: Tokenizer,
         encoder_inputs: Sequence[str],
-        tokens: TargetTokens,
         settings: Settings,
-        **kwargs,
-    ):
+        batch_size: int,
+    ) -> None:
         self.encoder_inputs = list(encoder_inputs)
         self.begin = tokens.begin
         sources = [example.source for example in examples]
         targets = [target for example in examples for target in example.targets]
-        self.sources = encode_sources(tokenizer, sources, settings.max_length, "encode sources")
-        self.targets = encode_targets(
-            tokenizer, targets, tokens, settings.target_length, "encode targets"
-        )
+        self.sources = encode_sources(tokenizer, sources, settings.max_length)
+        self.targets = encode_targets(tokenizer, targets, tokens.end, settings.target_length)
         self.source_of = np.repeat(
             np.arange(len(self.sources)), [len(example.targets) for example in examples]
         )
         source_lengths = np.array([len(self.sources[index]) for index in self.source_of])
         target_lengths = np.array([len(target) for target in self.targets])
-        super().__init__(source_lengths + target_lengths, buckets=settings.buckets, **kwargs)
+        both = source_lengths + target_lengths
+        super().__init__(both, batch_size, settings.buckets, settings.seed)
         # A length that is no boundary has a shape of its own: see `block_lengths`.
         apart = ~np.isin(self.boundaries + 1, self.boundaries)
         self.boundaries = self.boundaries[apart]
         self.bucket_of = np.searchsorted(self.boundaries, self.lengths)
-        longest = np.array(
-            [
-                [
-                    lengths[self.bucket_of == bucket].max()
-                    for lengths in (source_lengths, target_lengths)
-                ]
-                for bucket in range(len(self.boundaries))
-            ]
-        )
+        members = [self.bucket_of == bucket for bucket in range(len(self.boundaries))]
+        longest = [[source_lengths[m].max(), target_lengths[m].max()] for m in members]
         # What a bucket leaves over joins the next one, which must have room for it.
         self.shapes = np.maximum.accumulate(longest)
 

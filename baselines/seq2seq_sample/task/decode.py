@@ -1,15 +1,14 @@
-"""From tokens to texts, and to the records of a predictions file."""
+"""From sources to texts, and to the records of a predictions file."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 
 import numpy as np
 from tokenizers import Tokenizer
 
-from common.prediction import Predictor
+from core.train.prediction import Predictor
+from generation.settings import TargetTokens
 from task.data import Example, SourceGenerator
-from task.metrics import RecordScore
-from task.tokens import TargetTokens, decode_texts
+from task.tokens import decode_texts
 
 
 def predict_texts(
@@ -30,7 +29,8 @@ def predict_texts(
     """
 
     def decode(_: np.ndarray, outputs: dict[str, np.ndarray]) -> list[tuple[str, float]]:
-        rows = [until_end(row.astype(int), tokens.end) for row in outputs["tokens"]]
+        ends = np.cumsum(outputs["tokens"] == tokens.end, axis=1)
+        rows = [row[ended == 0] for row, ended in zip(outputs["tokens"], ends, strict=True)]
         texts = decode_texts(tokenizer, rows)
         return list(zip(texts, outputs["scores"].tolist(), strict=True))
 
@@ -40,29 +40,12 @@ def predict_texts(
     }
 
 
-def until_end(row: np.ndarray, end: int) -> np.ndarray:
-    """Return the tokens before the end."""
-    ends = np.flatnonzero(row == end)
-    return row[: ends[0]] if len(ends) else row
-
-
 def prediction_records(
-    examples: Sequence[Example],
-    predictions: dict[str, tuple[str, float]],
-    scores: Sequence[RecordScore] | None = None,
+    examples: Sequence[Example], predictions: dict[str, tuple[str, float]]
 ) -> list[dict]:
-    """Return the records of the predictions file.
-
-    Args:
-        examples: in the order of the file.
-        predictions: from `predict_texts`.
-        scores: of each record; None: nobody knows the targets.
-    """
-    records = []
-    for number, example in enumerate(examples):
-        text, value = predictions[example.id]
-        record = {"id": example.id, "prediction": text, "score": round(value, 4)}
-        if scores is not None:
-            record |= asdict(scores[number])
-        records.append(record)
-    return records
+    """Return the records of the predictions file, in the order of the examples."""
+    found = [(example.id, *predictions[example.id]) for example in examples]
+    return [
+        {"id": identity, "prediction": text, "score": round(value, 4)}
+        for identity, text, value in found
+    ]

@@ -1,11 +1,12 @@
 """Score what was written, and say it in words."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
-from common.callbacks import Evaluation
-from common.records import name_file
-from common.report import ErrorExample, ErrorItem
+from core.data.records import name_file
+from core.report.report import ErrorExample, ErrorItem
+from core.train.scoring import Evaluation
 from task.data import Example
 from task.decode import prediction_records
 from task.metrics import score, score_records
@@ -30,13 +31,14 @@ def evaluate(
     """
     texts = {name: text for name, (text, _) in predictions.items()}
     records = score_records(examples, texts, settings)
+    rows = zip(prediction_records(examples, predictions), records, strict=True)
     return Evaluation(
         scores={
             **name_file(path),
             "records": len(examples),
             **score(examples, texts, records, settings),
         },
-        predictions=prediction_records(examples, predictions, records),
+        predictions=[written | asdict(scores) for written, scores in rows],
         shown=[describe(example, texts[example.id]) for example in examples[:shown]],
     )
 

@@ -1,29 +1,15 @@
 """The settings of seq2seq."""
 
-import argparse
-from typing import Literal, get_args
+from typing import Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from common.settings import RecordSettings
-
-# What shapes generation alone: a trained run may be asked to generate otherwise.
-GENERATION_SETTINGS = (
-    "decoding",
-    "beams",
-    "length_penalty",
-    "length_power",
-    "block_ngrams",
-    "temperature",
-    "top_k",
-    "top_p",
-    "seed",
-    "prediction_batch_size",
-)
+from core.base.settings import RecordSettings
+from generation.settings import GenerationTable
 
 
 class Settings(RecordSettings):
-    """The common settings and those of models and generation."""
+    """The settings of core, those of models and scores, and the table of generation."""
 
     # model
     model: Literal["unilm", "encoder_decoder"] = Field(
@@ -36,20 +22,6 @@ class Settings(RecordSettings):
     )
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="probability of all other tokens")
 
-    # generation
-    decoding: Literal["beam", "sample"] = Field("beam", description="search, or draw at random")
-    beams: int = Field(4, ge=1, description="hypotheses of the search; 1: greedy")
-    evaluate_beams: int = Field(1, ge=1, description="beams of the scorings during the training")
-    length_penalty: Literal["mean", "gnmt"] = Field(
-        "mean", description="log-probability / length^power, or / ((5 + length) / 6)^power"
-    )
-    length_power: float = Field(1.0, ge=0, description="higher: longer texts; 0: no penalty")
-    block_ngrams: int = Field(0, ge=0, description="no sequence of so many tokens twice; 0: any")
-    temperature: float = Field(1.0, gt=0, description="of sampling; lower: surer tokens")
-    top_k: int = Field(0, ge=0, description="sample from so many tokens; 0: from all")
-    top_p: float = Field(1.0, gt=0, le=1, description="sample from the surest tokens of this sum")
-    cache: bool = Field(True, description="keep keys and values of the tokens written so far")
-
     # scores
     metric: Literal["bleu", "exact_match", "rouge_l"] = Field(
         "bleu", description="the score that chooses the best epoch"
@@ -59,28 +31,12 @@ class Settings(RecordSettings):
     )
     lowercase_scores: bool = Field(False, description="score without regard to case")
 
-    @model_validator(mode="after")
-    def check_unlabelled(self):
-        """Refuse sources without a target: each token is written after those before it."""
-        if self.unlabelled_file:
-            raise ValueError(
-                f"unlabelled_file = {self.unlabelled_file!r}, but a target is scored after its own "
-                "beginning: leave it empty, and virtual_adversary takes the training file"
-            )
-        return self
+    generation: GenerationTable = Field(
+        default_factory=GenerationTable, description="how targets are written"
+    )
 
-
-def add_generation_flags(parser: argparse.ArgumentParser) -> None:
-    """Let a command ask a trained run to generate otherwise than its settings say."""
-    group = parser.add_argument_group("generation, instead of what the run's settings say")
-    for name in GENERATION_SETTINGS:
-        field = Settings.model_fields[name]
-        choices = get_args(field.annotation)
-        kind = {"choices": choices} if choices else {"type": field.annotation}
-        group.add_argument(f"--{name}", help=field.description, **kind)
-
-
-def generation_changes(arguments: argparse.Namespace) -> dict[str, str | float]:
-    """Return the settings that the flags of `add_generation_flags` change."""
-    values = {name: getattr(arguments, name) for name in GENERATION_SETTINGS}
-    return {name: value for name, value in values.items() if value is not None}
+    def generating(self, **changes: Any) -> Self:
+        """Return these settings with changes: keys of `generation`, or flat ones."""
+        in_table = {key: changes.pop(key) for key in GenerationTable.model_fields if key in changes}
+        table = self.generation.model_copy(update=in_table)
+        return self.model_copy(update={**changes, "generation": table})

@@ -4,7 +4,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from tokenizers import (
@@ -18,10 +17,9 @@ from tokenizers import (
     trainers,
 )
 
-from common.encoder import load_tokenizer
-from common.errors import InputError
-from common.tokens import SPECIAL_TOKENS
-from task.settings import Settings
+from core.base.errors import InputError
+from core.data.tokens import SPECIAL_TOKENS
+from generation.settings import TargetTokens
 
 SPACE = "\u2581"  # a lower block, as SentencePiece writes a space
 # Rarer words are left in pieces: so the pieces are learned that unseen names are made of.
@@ -30,31 +28,6 @@ BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 # Scripts without spaces: each character is a token, as in BERT.
 IDEOGRAPH = r"[\p{Han}\p{Hiragana}\p{Katakana}]"
 SPACELESS = re.compile(r"[\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
-
-
-@dataclass(frozen=True)
-class TargetTokens:
-    """The tokens that frame a target.
-
-    `begin` is what the first token is predicted from, `end` the last one to be written, `never`
-    are those that no text holds.
-    """
-
-    begin: int
-    end: int
-    never: tuple[int, ...]
-
-
-def load_text_tokenizer(settings: Settings, texts: Sequence[str]) -> Tokenizer:
-    """Return the tokenizer of the encoder, for `tiny` one that keeps case and spaces.
-
-    Args:
-        settings: `encoder`, `tiny_vocabulary`.
-        texts: sources and targets of the training file.
-    """
-    if settings.encoder == "tiny":
-        return train_text_tokenizer(texts, settings.tiny_vocabulary)
-    return load_tokenizer(settings, list(texts))
 
 
 def train_text_tokenizer(texts: Sequence[str], vocabulary_size: int) -> Tokenizer:

@@ -1,29 +1,30 @@
-"""One training: from examples to the best weights of a run."""
+"""One training, from examples to the best weights of a run; and trained runs that predict."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import keras
-import tensorflow as tf
 from tokenizers import Tokenizer
 
-from common.callbacks import Checkpoint, Evaluation, Evaluator, PositionCounter
-from common.encoder import freeze_layers, save_encoder
-from common.files import write_json
-from common.loops import run_loop
-from common.optimizers import make_optimizer
-from common.prediction import Predictor
-from common.regularization import make_regularization
-from common.run_folder import Run, circumstances
-from common.strategy import scale_to_replicas
-from task.data import Example, PairGenerator, SourceGenerator, all_texts
+from core.model.encoder import load_tokenizer
+from core.runs.run_folder import Run
+from core.train.devices import Strategy
+from core.train.prediction import Predictor
+from core.train.project import TrainedRuns, begin_training, load_trained, train_models
+from core.train.scoring import Evaluation
+from generation.search import Writer
+from generation.settings import TargetTokens
+from task.data import Example, PairGenerator, SourceGenerator
 from task.decode import predict_texts
 from task.evaluation import evaluate
-from task.generation import Writer
-from task.model import build_models, compared_scores, load_backbone
+from task.model import build_models, keep_rows, load_backbone, writing_layers
 from task.settings import Settings
-from task.tokens import find_target_tokens, keep_used_tokens, load_text_tokenizer
+from task.tokens import find_target_tokens, keep_used_tokens, train_text_tokenizer
+
+# What the members of an ensemble must share besides tokens.
+SHARED_SETTINGS = ("max_length", "target_length")
 
 
 def load_tokenizer_and_encoder(
@@ -35,25 +36,28 @@ def load_tokenizer_and_encoder(
         settings: of the project.
         examples: of the training file.
     """
-    texts, kept = all_texts(examples), None
-    tokenizer = load_text_tokenizer(settings, texts)
-    encoder_tokenizer = tokenizer
-    # `tiny` has the tokens of the training file only.
-    if settings.keep_tokens == "used" and settings.encoder != "tiny":
+    texts = [text for example in examples for text in (example.source, *example.targets)]
+    if settings.encoder == "tiny":
+        tokenizer = train_text_tokenizer(texts, settings.tiny_vocabulary)
+        return tokenizer, load_backbone(settings, tokenizer)
+    tokenizer = load_tokenizer(settings, texts)
+    encoder = load_backbone(settings, tokenizer)
+    if settings.keep_tokens == "used":
         tokenizer, kept = keep_used_tokens(tokenizer, texts)
-    return tokenizer, load_backbone(settings, encoder_tokenizer, kept)
+        encoder = keep_rows(encoder, kept)
+    return tokenizer, encoder
 
 
 def train(
     settings: Settings,
-    strategy: tf.distribute.Strategy,
+    strategy: Strategy,
     run: Run,
-    known: list[Example],
-    train_examples: list[Example],
-    dev_examples: list[Example],
+    known: Sequence[Example],
+    train_examples: Sequence[Example],
+    dev_examples: Sequence[Example],
     dev_path: Path,
 ) -> None:
-    """Encode, build and fit; the callbacks score dev and keep the best weights in the run.
+    """Encode, build and fit; dev is scored after each epoch, and the best weights are kept.
 
     Args:
         settings: of the project.
@@ -64,58 +68,64 @@ def train(
         dev_examples: choose the best epoch.
         dev_path: the file that these were read from.
     """
-    batch_size, rate_factor = scale_to_replicas(settings, strategy)
-    keras.utils.set_random_seed(settings.seed)
-    keras.config.set_dtype_policy(settings.precision)
+    batch_size = begin_training(settings, strategy)
     with strategy.scope():
         tokenizer, encoder = load_tokenizer_and_encoder(settings, known)
-        training_model, inference_model = build_models(encoder, settings)
+        models = build_models(encoder, settings)
     tokens = find_target_tokens(tokenizer, encoder.token_embedding.input_dim)
-    inputs = [tensor.name for tensor in encoder.inputs]
-    train = PairGenerator(
-        train_examples,
-        tokenizer,
-        inputs,
-        tokens,
-        settings,
-        batch_size=batch_size,
-        seed=settings.seed,
-    )
-    dev = SourceGenerator(
-        dev_examples, tokenizer, inputs, settings, batch_size=settings.prediction_batch_size
-    )
-    train.check_keys(training_model)
+    encoding = (tokenizer, models.encoder_inputs, settings)
 
-    with strategy.scope():
-        steps = settings.epochs * len(train)
-        freeze_layers(encoder, settings.frozen_layers)
-        optimizer = make_optimizer(settings, training_model, encoder, steps, rate_factor)
-        scores = compared_scores(inference_model)
-        training_model.compile(
-            optimizer,
-            settings.accumulation,
-            settings.xla,
-            settings.recompute,
-            make_regularization(settings, encoder, scores),
-        )
-    run.begin()
-    save_encoder(run.folder, encoder, tokenizer)
-    write_json(run.folder / "labels.json", asdict(tokens))
-    run.restore(training_model)
-
+    train_batches = PairGenerator(train_examples, tokens, *encoding, batch_size)
+    dev_batches = SourceGenerator(dev_examples, *encoding, settings.prediction_batch_size)
     # The search of the submission takes several times as long as this one.
-    quick = settings.model_copy(update={"decoding": "beam"})
-    writer = Writer([inference_model], [settings.model], tokens, quick, settings.evaluate_beams)
-    predictor = Predictor([writer], strategy)
+    quick = settings.generating(decoding="beam", beams=settings.generation.evaluate_beams)
+    predictor = make_predictor([models.inference], tokens, quick, strategy)
 
     def score_dev() -> Evaluation:
-        predictions = predict_texts(predictor, dev, tokenizer, tokens)
+        predictions = predict_texts(predictor, dev_batches, tokenizer, tokens)
         return evaluate(dev_examples, predictions, dev_path, settings, settings.shown_examples)
 
-    facts = circumstances(settings)
-    callbacks = [
-        PositionCounter(run, settings.steps),
-        Evaluator(run, score_dev, inference_model, settings.metric, facts, train, settings),
-        Checkpoint(run, settings.checkpoint_steps),
-    ]
-    run_loop(settings, training_model, train, run, callbacks)
+    labels, monitor = asdict(tokens), settings.metric
+    train_models(
+        settings, strategy, run, models, tokenizer, labels, train_batches, score_dev, monitor
+    )
+
+
+def load_runs(
+    paths: Sequence[str | Path],
+    strategy: Strategy | None = None,
+    changes: dict[str, Any] | None = None,
+) -> TrainedRuns:
+    """Load runs with their best weights.
+
+    Args:
+        paths: as in `load_trained`.
+        strategy: as there.
+        changes: settings of generation that differ from those of the first run.
+    """
+    runs = load_trained(
+        paths,
+        Settings,
+        SHARED_SETTINGS,
+        lambda encoder, labels, own: build_models(encoder, own),
+        strategy,
+    )
+    return replace(runs, every=[runs.settings.generating(**changes or {}), *runs.every[1:]])
+
+
+def make_predictor(
+    models: Sequence[keras.Model], tokens: TargetTokens, settings: Settings, strategy: Strategy
+) -> Predictor:
+    """Return what writes the targets of sources: by one model, or by several together."""
+    table, length = settings.generation, settings.target_length
+    return Predictor([Writer(models, writing_layers, tokens, table, length)], strategy)
+
+
+def predict(runs: TrainedRuns, examples: Sequence[Example]) -> dict[str, tuple[str, float]]:
+    """Return record id -> the text that is written for it, and its score."""
+    settings, tokens = runs.settings, TargetTokens(**runs.labels)
+    batches = SourceGenerator(
+        examples, runs.tokenizer, runs.encoder_inputs, settings, settings.prediction_batch_size
+    )
+    predictor = make_predictor(runs.models, tokens, settings, runs.strategy)
+    return predict_texts(predictor, batches, runs.tokenizer, tokens, "predict")

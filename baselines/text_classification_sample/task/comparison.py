@@ -1,25 +1,17 @@
-"""Read predictions files, and set two scores side by side."""
+"""What a score is computed from, record by record: so that chance can draw them again."""
 
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from common.bootstrap import mean_score, micro_f1
-from common.errors import InputError
+from core.base.errors import InputError
+from core.report.comparison import mean_score, micro_f1
 from task.data import Example
 from task.metrics import RANKING_METRICS, count_matches, macro_f1, matthews, score_rankings
 
 # Draws of the bootstrap for scores that need three counts of every label.
 MOST_RESAMPLES = 10_000
 NUMBERS_TO_SUM = 4_000_000_000
-
-
-def read_prediction(place: str, record: dict) -> tuple[str, ...]:
-    """Return the labels of a record of a predictions file."""
-    labels = record.get("labels", [record["label"]] if "label" in record else None)
-    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
-        raise InputError(f"{place}: not a prediction: write the file with evaluate.py.")
-    return tuple(labels)
 
 
 def read_score(place: str, record: dict) -> float:
@@ -73,20 +65,3 @@ def score_parts(
 def count_resamples(parts: np.ndarray) -> int:
     """Return how often to draw: seldom where very many labels make each draw long."""
     return int(np.clip(NUMBERS_TO_SUM // (2 * parts.size), 200, MOST_RESAMPLES))
-
-
-def compare_labels(run: dict[str, dict], other: dict[str, dict]) -> dict[str, dict]:
-    """Return both F1 scores of each label, the largest difference first."""
-    rows = {}
-    for label in run | other:
-        nothing = {"f1": 0.0, "correct": 0}
-        first, second = run.get(label, nothing), other.get(label, nothing)
-        rows[label] = {
-            "run_score": first["f1"],
-            "other_score": second["f1"],
-            "difference": first["f1"] - second["f1"],
-            "run_correct": first["correct"],
-            "other_correct": second["correct"],
-            "gold": max(row.get("gold", 0) for row in (first, second)),
-        }
-    return dict(sorted(rows.items(), key=lambda item: (-abs(item[1]["difference"]), item[0])))

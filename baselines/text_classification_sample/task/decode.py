@@ -4,11 +4,13 @@ import csv
 import io
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from common.files import write_json_lines, write_text
-from common.prediction import Predictor
+from core.base.errors import InputError
+from core.base.files import write_json_lines, write_text
+from core.train.prediction import Predictor
 from task.data import Example, ExampleGenerator, Labels
 
 # Record id -> probabilities `[labels]`, in the order of `Labels.names`.
@@ -76,11 +78,23 @@ def prediction_records(
         named = dict(zip(labels.names, probabilities, strict=True))
         chosen = choose_labels(candidates[example.id], labels, threshold)
         if labels.several:
-            answer = {"labels": list(chosen)}
+            answer: dict[str, Any] = {"labels": list(chosen)}
         else:
             answer = {"label": chosen[0], "score": named[labels.positive or chosen[0]]}
         records.append({"id": example.id, **answer, "probabilities": named})
     return records
+
+
+def read_prediction(place: str, record: dict) -> tuple[str, ...]:
+    """Return the labels of a record of a predictions file.
+
+    Raises:
+        InputError: names the place of a record that is not a prediction.
+    """
+    labels = record.get("labels", [record["label"]] if "label" in record else None)
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+        raise InputError(f"{place}: not a prediction: write the file with evaluate.py.")
+    return tuple(labels)
 
 
 def write_submission(path: Path, records: Sequence[dict], ranked: bool) -> None:

@@ -1,10 +1,12 @@
-"""Accuracy, F1, Matthews, and the scores of rankings; the threshold that decides."""
+"""Accuracy, F1, Matthews, and the scores of rankings."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from common.errors import InputError
+from core.base.errors import InputError
+from core.train.rates import rates
 from task.data import Example, Labels
 
 RANKING_METRICS = ("map", "mrr")
@@ -29,8 +31,7 @@ def choose_metric(metric: str, labels: Labels, examples: Sequence[Example]) -> s
             return "micro_f1"
         return "map" if ranked else "f1" if labels.positive else "accuracy"
     lacking = {
-        "map": None if ranked else 'records with a "group"',
-        "mrr": None if ranked else 'records with a "group"',
+        **dict.fromkeys(RANKING_METRICS, None if ranked else 'records with a "group"'),
         "f1": None if labels.positive else "a positive_label",
         "matthews": "one label a record" if labels.several else None,
     }.get(metric)
@@ -61,18 +62,6 @@ def count_matches(
 def all_names(golds: Sequence[Sequence[str]], labels: Sequence[str]) -> list[str]:
     """Return the labels of the model and those that only the gold has, sorted."""
     return sorted({name for gold in golds for name in gold} | set(labels))
-
-
-def rates(correct: int, predicted: int, gold: int) -> dict[str, float | int]:
-    """Return precision, recall and F1 of three counts; each is 0 where it has nothing to count."""
-    return {
-        "precision": float(correct / predicted) if predicted else 0.0,
-        "recall": float(correct / gold) if gold else 0.0,
-        "f1": float(2 * correct / (predicted + gold)) if predicted + gold else 0.0,
-        "correct": int(correct),
-        "predicted": int(predicted),
-        "gold": int(gold),
-    }
 
 
 def label_rates(counts: np.ndarray, names: Sequence[str]) -> dict[str, dict]:
@@ -132,8 +121,8 @@ def score_ranking(relevant: np.ndarray, scores: np.ndarray) -> tuple[float, floa
 
 
 def score_rankings(
-    examples: Sequence[Example], scores: np.ndarray, positive: str
-) -> dict[str, tuple[float, float]]:
+    examples: Sequence[Example], scores: np.ndarray, positive: str | None
+) -> dict[str | None, tuple[float, float]]:
     """Return group -> average precision and reciprocal rank, of groups with a positive record.
 
     Args:
@@ -141,7 +130,7 @@ def score_rankings(
         scores: `[examples]`, of the positive label.
         positive: the label of what is to be ranked first.
     """
-    groups: dict[str, list[int]] = {}
+    groups: dict[str | None, list[int]] = {}
     for position, example in enumerate(examples):
         groups.setdefault(example.group, []).append(position)
     relevant = np.array([positive in example.labels for example in examples])
@@ -171,7 +160,7 @@ def score(
     counts = count_matches(golds, predictions, names)
     totals = counts.sum(axis=0)
     right = [set(gold) == set(found) for gold, found in zip(golds, predictions, strict=True)]
-    scores = {
+    scores: dict[str, Any] = {
         "accuracy": float(np.mean(right)),
         "macro_f1": float(macro_f1(totals)),
         "micro_f1": rates(*totals.sum(axis=0))["f1"],
@@ -182,42 +171,10 @@ def score(
         row = rates(*totals[names.index(labels.positive)])
         scores |= {"positive_label": labels.positive}
         scores |= {name: row[name] for name in ("precision", "recall", "f1")}
-    if labels.positive is not None and examples[0].group is not None:
-        rankings = np.array(
-            list(score_rankings(examples, positive_scores, labels.positive).values())
-        )
-        means = rankings.mean(axis=0) if len(rankings) else (0.0, 0.0)
-        scores |= {"map": float(means[0]), "mrr": float(means[1]), "ranked_groups": len(rankings)}
+        if positive_scores is not None and examples[0].group is not None:
+            rankings = list(score_rankings(examples, positive_scores, labels.positive).values())
+            means = np.mean(rankings, axis=0) if rankings else np.zeros(2)
+            scores |= dict(zip(RANKING_METRICS, means.tolist(), strict=True))
+            scores |= {"ranked_groups": len(rankings)}
     scores["per_label"] = label_rates(counts, names)
     return scores
-
-
-def best_threshold(probabilities: np.ndarray, hits: np.ndarray, gold_count: int) -> float:
-    """Return the threshold with the best F1 when what scores above it is kept.
-
-    Every threshold that makes a difference is tried. Of several that are equally good the one
-    nearest to 0.5 is taken, and 0.5 itself where none is better.
-
-    Args:
-        probabilities: `[items]`, of the positive label in each record, or of each label in each.
-        hits: `[items]`, whether the label is there.
-        gold_count: the labels that are there, those that the model doesn't know too.
-    """
-    if not len(probabilities):
-        return 0.5
-    order = np.argsort(-probabilities, kind="stable")
-    values, correct = probabilities[order], np.cumsum(hits[order])
-    # Equal scores stand or fall together: only the last of each group is a place to cut.
-    cuts = np.flatnonzero(np.append(values[1:] < values[:-1], True))
-    f1 = 2 * correct[cuts] / (cuts + 1 + gold_count)
-    lower = np.append(values, 0.0)[cuts + 1]
-    thresholds = lower + (values[cuts] - lower) / 2
-
-    kept = int(np.sum(values > 0.5))
-    f1_at_half = 2 * correct[kept - 1] / (kept + gold_count) if kept else 0.0
-    if f1.max() <= f1_at_half:
-        return 0.5
-    # Halfway between neighbouring floats may round up to the upper one, which must be kept.
-    thresholds = np.where(thresholds < values[cuts], thresholds, lower)
-    equally_good = thresholds[f1 == f1.max()]
-    return float(equally_good[np.argmin(np.abs(equally_good - 0.5))])

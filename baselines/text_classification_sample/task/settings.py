@@ -4,13 +4,13 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from common.settings import RecordSettings
+from core.base.settings import RecordSettings
 
 FLOOR = "floor"
 
 
 class Settings(RecordSettings):
-    """The common settings and those of the classifier."""
+    """The settings of core, and those of the classifier."""
 
     pooling: Literal["auto", "cls", "mean", "compare"] = Field(
         "auto", description="auto: compare, the means of both texts, for pairs, else mean"
@@ -30,8 +30,8 @@ class Settings(RecordSettings):
 
     @field_validator("run_name")
     @classmethod
-    def refuse_the_name_of_the_floor(cls, name: str) -> str:
-        """runs/floor belongs to the classical model."""
+    def keep_name_of_floor(cls, name: str) -> str:
+        """Refuse the name of the classical model's folder."""
         if name == FLOOR:
             raise ValueError(f"runs/{FLOOR} is the classical model's: choose another name")
         return name

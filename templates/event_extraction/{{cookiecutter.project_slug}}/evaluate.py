@@ -6,12 +6,20 @@ python evaluate.py RUN FILE        adds the scores to RUN/scores.json
 import argparse
 from pathlib import Path
 
-from common.callbacks import keep_scores
-from common.errors import command
-from common.run_folder import circumstances, tuned_threshold
+from core.base.errors import command
+from core.runs.run_folder import provenance, tuned_threshold
+from core.train.rates import print_rates
+from core.train.scoring import keep_scores
 from task.data import read_examples
 from task.evaluation import evaluate
-from task.loading import load_runs
+from task.training import load_runs, predict
+
+TITLES = {
+    "per_role": "arguments by role",
+    "per_type": "arguments by event type",
+    "per_trigger": "triggers by event type",
+    "metrics": "metric",
+}
 
 
 @command
@@ -23,30 +31,13 @@ def main() -> None:
     arguments = parser.parse_args()
 
     examples = read_examples(arguments.file)
-    model = load_runs([arguments.run])
-    candidates = model.predict(examples, "predict")
-    threshold, metric = tuned_threshold(model.folders), model.settings.metric
-    evaluation = evaluate(examples, candidates, arguments.file, metric, threshold)
-    keep_scores(arguments.run, arguments.file.stem, evaluation, circumstances(model.settings))
-    scores = evaluation.scores
-    for name in ("per_role", "per_type", "per_trigger", "metrics"):
-        print_table(name, scores[name])
-
-
-def print_table(name: str, rows: dict[str, dict]) -> None:
-    """Print precision, recall and F1 of some labels or metrics."""
-    title = {
-        "per_role": "arguments by role",
-        "per_type": "arguments by event type",
-        "per_trigger": "triggers by event type",
-        "metrics": "metric",
-    }[name]
-    print(f"\n{title:<32}{'precision':>10}{'recall':>10}{'F1':>10}{'gold':>8}")
-    for label, row in rows.items():
-        print(
-            f"{label:<32}{row['precision']:>10.4f}{row['recall']:>10.4f}{row['f1']:>10.4f}"
-            f"{row['gold']:>8}"
-        )
+    runs = load_runs([arguments.run])
+    graphs, threshold = predict(runs, examples), tuned_threshold(runs.folders)
+    evaluation = evaluate(examples, graphs, arguments.file, runs.settings.metric, threshold)
+    keep_scores(arguments.run, arguments.file.stem, evaluation, provenance(runs.settings))
+    for name, title in TITLES.items():
+        print()
+        print_rates(title, evaluation.scores[name])
 
 
 if __name__ == "__main__":

@@ -6,12 +6,12 @@ python predict.py RUN [RUN ...] FILE OUT        several runs: their scores are a
 import argparse
 from pathlib import Path
 
-from common.errors import command
-from common.files import check_destination, write_json_lines
-from common.run_folder import tuned_threshold
+from core.base.errors import command
+from core.base.files import check_destination, write_json_lines
+from core.runs.run_folder import tuned_threshold
 from task.data import read_examples
 from task.decode import duee_records, keep_events, prediction_records
-from task.loading import load_runs
+from task.training import load_runs, predict
 
 
 @command
@@ -31,10 +31,10 @@ def main() -> None:
 
     check_destination(arguments.out)
     examples = read_examples(arguments.file, require_events=False)
-    model = load_runs(arguments.runs)
-    candidates = model.predict(examples, "predict")
-    events = keep_events(candidates, tuned_threshold(model.folders))
-    records = prediction_records(examples, candidates, events)
+    runs = load_runs(arguments.runs)
+    graphs = predict(runs, examples)
+    events = keep_events(graphs, tuned_threshold(runs.folders))
+    records = prediction_records(examples, graphs, events)
     write_json_lines(
         arguments.out, duee_records(records) if arguments.format == "duee" else records
     )

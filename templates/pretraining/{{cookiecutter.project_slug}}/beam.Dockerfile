@@ -6,6 +6,6 @@ ARG BEAM
 FROM apache/beam_python${PYTHON}_sdk:${BEAM}
 COPY requirements-beam.txt /project/
 RUN pip install --no-cache-dir -r /project/requirements-beam.txt
-COPY common /project/common
-COPY task /project/task
+COPY core /project/core
+COPY corpus /project/corpus
 ENV PYTHONPATH=/project

@@ -7,51 +7,29 @@ python check.py --memory                 tries batch sizes: what fits, and how f
 
 import functools
 
-from common.check_command import conclude, read_check_options, stop_at_errors
-from common.compile_checks import check_compilation
-from common.errors import command
-from common.memory import measure_step, try_batch_sizes
-from common.model_checks import check_model, set_random_seed, use_processor
-from common.settings import read_settings
-from task.checks import build_compiled, describe_part, find_shard_faults, read_part
-from task.data import ShardGenerator, read_tokenizer, shard_folder
-from task.model import build_models, load_backbone
+from core.base.errors import command
+from core.train.checking import begin_checks, finish_checks, stop_at_errors
+from corpus.shards import read_shard_tokenizer, shard_folder
+from corpus.special_tokens import find_special_tokens
+from task.checks import build, check_shards
+from task.data import ShardGenerator
 from task.settings import Settings
-from task.tokens import find_special_tokens
 
 
 @command
 def main() -> None:
     """Check the shards, then the model on one batch of them; print what was found."""
-    options, flags = read_check_options()
-    settings = read_settings(Settings, flags)
-    if options.memory:
-        try_batch_sizes(settings, flags)
-        return
-    if not options.memory_trial:
-        use_processor()
-    set_random_seed(settings.seed)
-
-    tokenizer = read_tokenizer(settings)
+    options, settings = begin_checks(Settings)
+    tokenizer = read_shard_tokenizer(settings)
     special = find_special_tokens(tokenizer)
-    generator = ShardGenerator(
-        shard_folder(settings, "train"), special, settings, settings.batch_size
-    )
-    build = functools.partial(build_compiled, settings)
-    if options.memory_trial:
-        measure_step(build, generator, settings)
-        return
-    train, dev = (read_part(settings, part) for part in ("train", "dev"))
-    for part in (train, dev):
-        print(describe_part(part))
-    findings = find_shard_faults(train, dev)
+    # A trial of memory, one of many, would read the whole corpus again.
+    findings = [] if options.memory_trial else check_shards(settings)
     stop_at_errors(findings)
 
-    model, _ = build_models(load_backbone(settings, tokenizer), settings)
-    faults = check_model(model, generator, build)
-    if not faults:
-        faults = check_compilation(build, generator, settings, options.tpu)
-    conclude([*findings, *faults])
+    build_anew = functools.partial(build, tokenizer, settings)
+    folder = shard_folder(settings, "train")
+    train_batches = ShardGenerator(folder, special, settings, settings.batch_size)
+    finish_checks(options, settings, findings, build_anew(), train_batches, build_anew)
 
 
 if __name__ == "__main__":

@@ -7,15 +7,16 @@ python export.py RUN FOLDER --preset OTHER_FOLDER  as a preset of KerasHub, too
 import argparse
 from pathlib import Path
 
-from common.errors import command
-from task.export import (
+from core.base.errors import command
+from export_formats.folders import (
     check_apart,
     check_free,
     check_preset,
     export_hugging_face,
     export_preset,
 )
-from task.loading import load_run
+from task.model import language_model
+from task.training import load_run
 
 
 @command
@@ -31,13 +32,14 @@ def main() -> None:
         check_free(folder)
     if arguments.preset:
         check_apart(arguments.folder, arguments.preset)
-    trained = load_run(arguments.run)
+    run = load_run(arguments.run)
+    model = language_model(run.models[0])
     if arguments.preset:
-        check_preset(trained.language_model.encoder)
-    export_hugging_face(arguments.folder, trained.language_model, trained.tokenizer)
+        check_preset(model.encoder)
+    export_hugging_face(arguments.folder, model, run.tokenizer)
     print(f'{arguments.folder}: set encoder = "{arguments.folder.absolute()}" in a project')
     if arguments.preset:
-        export_preset(arguments.preset, trained.language_model.encoder, trained.tokenizer)
+        export_preset(arguments.preset, model.encoder, run.tokenizer)
         print(f"{arguments.preset}: keras_hub.models.BertBackbone.from_preset reads it")
 
 

@@ -3,12 +3,12 @@
 python train.py [--KEY VALUE ...]        every key of config.toml is a flag
 """
 
-from common.errors import command
-from common.report import write_report
-from common.run_folder import finish_run, open_run
-from common.settings import read_settings
-from common.strategy import make_strategy
-from task.data import hash_shards
+from core.base.errors import command
+from core.base.settings import read_settings
+from core.report.report import write_report
+from core.runs.run_folder import finish_run, open_run
+from core.train.devices import make_strategy
+from corpus.shards import hash_shards
 from task.evaluation import find_errors
 from task.settings import METRIC, Settings
 from task.training import train

@@ -4,12 +4,12 @@ python train_vocabulary.py [--KEY VALUE ...]        every key of config.toml is 
 python train_vocabulary.py --overwrite true         replaces the one that is there
 """
 
-from common.errors import InputError, command
-from common.settings import read_settings
-from task import storage
-from task.processes import end_when_told
+from core.base.errors import InputError, command
+from core.base.settings import read_settings
+from corpus import storage
+from corpus.processes import end_when_told
+from corpus.vocabulary import keep_vocabulary, train_vocabulary
 from task.settings import Settings
-from task.vocabulary import keep_vocabulary, train_vocabulary
 
 
 @command

@@ -6,12 +6,12 @@ python predict.py RUN [RUN ...] FILE OUT        several runs: their scores are a
 import argparse
 from pathlib import Path
 
-from common.errors import command
-from common.files import check_destination, write_json, write_json_lines
-from common.run_folder import tuned_threshold
+from core.base.errors import command
+from core.base.files import check_destination, write_json, write_json_lines
+from core.runs.run_folder import tuned_threshold
 from task.data import read_examples
 from task.decode import prediction_records
-from task.loading import load_runs
+from task.training import load_runs, predict
 
 
 @command
@@ -27,10 +27,10 @@ def main() -> None:
 
     check_destination(arguments.out)
     examples = read_examples(arguments.file, require_answers=False)
-    model = load_runs(arguments.runs)
-    threshold = tuned_threshold(model.folders)
-    candidates = model.predict(examples)
-    records = prediction_records(examples, candidates, threshold, model.settings.n_best)
+    runs = load_runs(arguments.runs)
+    candidates = predict(runs, examples)
+    threshold = tuned_threshold(runs.folders)
+    records = prediction_records(examples, candidates, threshold, runs.settings.n_best)
     if arguments.out.suffix == ".json":
         write_json(arguments.out, {record["id"]: record["text"] for record in records})
     else:

@@ -1,4 +1,4 @@
-"""Train a pointer to answers on train_file, score dev_file each epoch, keep the best in runs/.
+"""Train a pointer to answers on train_file, score dev_file after each epoch, keep the best.
 
 python train.py [--KEY VALUE ...]        every key of config.toml is a flag
 python train.py --folds 5                cross-validate: five trainings, each scored on its fifth
@@ -6,17 +6,18 @@ python train.py --folds 5                cross-validate: five trainings, each sc
 
 from pathlib import Path
 
-from common.errors import command
-from common.folds import assign_folds, finish_folds, open_folds
-from common.report import write_report
-from common.run_folder import Run, circumstances, finish_run, open_run
-from common.settings import project_path, read_settings
-from common.strategy import Strategy, make_strategy
+from core.base.errors import command
+from core.base.files import project_path
+from core.base.settings import read_settings
+from core.report.folds import cross_validate, finish_folds
+from core.report.report import write_report
+from core.runs.run_folder import Run, finish_run, open_run, provenance
+from core.train.devices import Strategy, make_strategy
 from task.data import Example, read_examples
+from task.decode import Candidates
 from task.evaluation import evaluate, find_errors
-from task.loading import load_runs
 from task.settings import Settings
-from task.training import train
+from task.training import load_runs, predict, train
 
 
 @command
@@ -30,7 +31,7 @@ def main() -> None:
     print(settings.describe())
     strategy = make_strategy(settings)
     if settings.folds:
-        predictions = cross_validate(settings, strategy, run, examples, train_path)
+        predictions = train_folds(settings, strategy, run, examples, train_path)
     else:
         train(settings, strategy, run, examples, examples, scored, dev_path)
         predictions = finish_run(run)
@@ -39,26 +40,21 @@ def main() -> None:
     print(f"best dev F1 {run.best_score():.4f}; see {run.name}/report.html")
 
 
-def cross_validate(
-    settings: Settings,
-    strategy: Strategy,
-    run: Run,
-    examples: list[Example],
-    path: Path,
+def train_folds(
+    settings: Settings, strategy: Strategy, run: Run, examples: list[Example], path: Path
 ) -> list[dict]:
     """Train on all folds but one, in turn; score each question by the model that never saw it."""
-    fold_of = assign_folds(
-        [(example.context,) for example in examples], settings.folds, settings.seed
-    )
-    candidates = {}
-    for fold, kept, held_out in open_folds(run, examples, fold_of):
-        if not fold.finished:
-            print(f"{fold.name}: {len(kept)} examples to learn from, {len(held_out)} held out")
-            train(settings, strategy, fold, examples, kept, held_out, path)
-            finish_run(fold)
-        candidates |= load_runs([fold.folder], strategy).predict(held_out)
+
+    def train_fold(fold: Run, kept: list[Example], held_out: list[Example]) -> None:
+        train(settings, strategy, fold, examples, kept, held_out, path)
+
+    def predict_fold(folder: Path, held_out: list[Example]) -> Candidates:
+        return predict(load_runs([folder], strategy), held_out)
+
+    passages = [(example.context,) for example in examples]
+    candidates = cross_validate(settings, run, examples, passages, train_fold, predict_fold)
     evaluation = evaluate(examples, candidates, path, settings)
-    return finish_folds(run, evaluation, "f1", circumstances(settings))
+    return finish_folds(run, evaluation, "f1", provenance(settings))
 
 
 if __name__ == "__main__":

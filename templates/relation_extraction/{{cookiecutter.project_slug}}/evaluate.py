@@ -6,12 +6,13 @@ python evaluate.py RUN FILE        adds the scores to RUN/scores.json
 import argparse
 from pathlib import Path
 
-from common.callbacks import keep_scores
-from common.errors import command
-from common.run_folder import circumstances, tuned_threshold
+from core.base.errors import command
+from core.runs.run_folder import provenance, tuned_threshold
+from core.train.rates import print_rates
+from core.train.scoring import keep_scores
 from task.data import read_examples
 from task.evaluation import evaluate
-from task.loading import load_runs
+from task.training import load_runs, predict
 
 
 @command
@@ -23,18 +24,12 @@ def main() -> None:
     arguments = parser.parse_args()
 
     examples = read_examples(arguments.file)
-    model = load_runs([arguments.run])
-    candidates = model.predict(examples, "predict")
-    threshold = tuned_threshold(model.folders)
-    evaluation = evaluate(examples, candidates, arguments.file, threshold)
-    keep_scores(arguments.run, arguments.file.stem, evaluation, circumstances(model.settings))
+    runs = load_runs([arguments.run])
+    candidates = predict(runs, examples)
+    evaluation = evaluate(examples, candidates, arguments.file, tuned_threshold(runs.folders))
+    keep_scores(arguments.run, arguments.file.stem, evaluation, provenance(runs.settings))
     scores = evaluation.scores
-    print(f"{'predicate':<32}{'precision':>10}{'recall':>10}{'F1':>10}{'gold':>8}")
-    for predicate, row in [*sorted(scores["per_predicate"].items()), ("all", scores)]:
-        print(
-            f"{predicate:<32}{row['precision']:>10.4f}{row['recall']:>10.4f}{row['f1']:>10.4f}"
-            f"{row['gold']:>8}"
-        )
+    print_rates("predicate", {**scores["per_predicate"], "all": scores})
 
 
 if __name__ == "__main__":

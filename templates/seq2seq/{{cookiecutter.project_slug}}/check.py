@@ -7,21 +7,11 @@ python check.py --memory                 tries batch sizes: what fits, and how f
 
 import functools
 
-from common.check_command import conclude, read_check_options, stop_at_errors
-from common.compile_checks import check_compilation
-from common.errors import command
-from common.memory import measure_step, try_batch_sizes
-from common.model_checks import check_model, set_random_seed, use_processor
-from common.settings import read_settings
-from task.checks import (
-    build_compiled,
-    describe_file,
-    find_data_faults,
-    find_reach_faults,
-    measure_reach,
-    read_files,
-)
-from task.data import PairGenerator
+from core.base.errors import command
+from core.data.data_checks import read_files
+from core.train.checking import begin_checks, finish_checks, stop_at_errors
+from task.checks import build, describe_file, find_data_faults, find_reach_faults, measure_reach
+from task.data import PairGenerator, read_examples
 from task.model import build_models
 from task.settings import Settings
 from task.tokens import find_target_tokens
@@ -31,16 +21,8 @@ from task.training import load_tokenizer_and_encoder
 @command
 def main() -> None:
     """Check the files, then the model on one batch of them; print what was found."""
-    options, flags = read_check_options()
-    settings = read_settings(Settings, flags)
-    if options.memory:
-        try_batch_sizes(settings, flags)
-        return
-    if not options.memory_trial:
-        use_processor()
-    set_random_seed(settings.seed)
-
-    files = read_files(settings)
+    options, settings = begin_checks(Settings)
+    files = read_files(settings, read_examples)
     train_examples = files[settings.train_file]
     tokenizer, encoder = load_tokenizer_and_encoder(settings, train_examples)
     findings = find_data_faults(files)
@@ -50,23 +32,17 @@ def main() -> None:
         findings += find_reach_faults(name, reach, settings)
     stop_at_errors(findings)
 
-    model, _ = build_models(encoder, settings)
-    generator = PairGenerator(
+    models = build_models(encoder, settings)
+    train_batches = PairGenerator(
         train_examples,
-        tokenizer,
-        [tensor.name for tensor in encoder.inputs],
         find_target_tokens(tokenizer, encoder.token_embedding.input_dim),
+        tokenizer,
+        models.encoder_inputs,
         settings,
-        batch_size=settings.batch_size,
+        settings.batch_size,
     )
-    build = functools.partial(build_compiled, train_examples, settings)
-    if options.memory_trial:
-        measure_step(build, generator, settings)
-        return
-    faults = check_model(model, generator, build)
-    if not faults:
-        faults = check_compilation(build, generator, settings, options.tpu)
-    conclude([*findings, *faults])
+    build_anew = functools.partial(build, train_examples, settings)
+    finish_checks(options, settings, findings, models, train_batches, build_anew)
 
 
 if __name__ == "__main__":

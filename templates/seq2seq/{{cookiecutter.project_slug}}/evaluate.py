@@ -6,14 +6,14 @@ python evaluate.py RUN FILE [--beams 8 ...]        adds the scores to RUN/scores
 import argparse
 from pathlib import Path
 
-from common.callbacks import keep_scores
-from common.errors import command
-from common.report import name_score
-from common.run_folder import circumstances
+from core.base.errors import command
+from core.report.report import name_score
+from core.runs.run_folder import provenance
+from core.train.scoring import keep_scores
+from generation.settings import add_generation_flags, read_generation_flags
 from task.data import read_examples
 from task.evaluation import evaluate
-from task.loading import load_runs
-from task.settings import add_generation_flags, generation_changes
+from task.training import load_runs, predict
 
 
 @command
@@ -25,10 +25,11 @@ def main() -> None:
     add_generation_flags(parser)
     arguments = parser.parse_args()
 
+    changes = read_generation_flags(arguments)
     examples = read_examples(arguments.file)
-    model = load_runs([arguments.run], changes=generation_changes(arguments))
-    evaluation = evaluate(examples, model.predict(examples), arguments.file, model.settings)
-    keep_scores(arguments.run, arguments.file.stem, evaluation, circumstances(model.settings))
+    runs = load_runs([arguments.run], changes=changes)
+    evaluation = evaluate(examples, predict(runs, examples), arguments.file, runs.settings)
+    keep_scores(arguments.run, arguments.file.stem, evaluation, provenance(runs.settings))
     for name, value in evaluation.scores.items():
         if isinstance(value, float):
             print(f"{name_score(name):<14}{value:>10.4f}")

@@ -8,12 +8,12 @@ OUT.jsonl holds records with id, prediction and score; OUT.txt one prediction a 
 import argparse
 from pathlib import Path
 
-from common.errors import command
-from common.files import check_destination, write_json_lines, write_text
+from core.base.errors import command
+from core.base.files import check_destination, write_json_lines, write_text
+from generation.settings import add_generation_flags, read_generation_flags
 from task.data import read_examples
 from task.decode import prediction_records
-from task.loading import load_runs
-from task.settings import add_generation_flags, generation_changes
+from task.training import load_runs, predict
 
 
 @command
@@ -26,10 +26,11 @@ def main() -> None:
     add_generation_flags(parser)
     arguments = parser.parse_args()
 
+    changes = read_generation_flags(arguments)
     check_destination(arguments.out)
     examples = read_examples(arguments.file, require_targets=False)
-    model = load_runs(arguments.runs, changes=generation_changes(arguments))
-    records = prediction_records(examples, model.predict(examples))
+    runs = load_runs(arguments.runs, changes=changes)
+    records = prediction_records(examples, predict(runs, examples))
     if arguments.out.suffix == ".txt":
         # A line is a record: a line break within a text would be two.
         lines = [" ".join(record["prediction"].split()) for record in records]

@@ -7,64 +7,46 @@ python check.py --memory                 tries batch sizes: what fits, and how f
 
 import functools
 
-from common.check_command import conclude, read_check_options, stop_at_errors
-from common.compile_checks import check_compilation
-from common.encoder import load_encoder, load_tokenizer
-from common.errors import command
-from common.memory import measure_step, try_batch_sizes
-from common.model_checks import check_model, set_random_seed, use_processor
-from common.settings import read_settings
+from core.base.errors import command
+from core.data.data_checks import read_files
+from core.model.encoder import load_tokenizer
+from core.train.checking import begin_checks, finish_checks, stop_at_errors
 from task.checks import (
-    build_compiled,
+    build,
     describe_file,
     find_cut_texts,
     find_data_faults,
     find_label_faults,
     measure_tokens,
-    read_files,
 )
-from task.data import make_generator
-from task.model import build_models
+from task.data import ExampleGenerator, check_kind, collect_labels, read_examples
 from task.settings import Settings
 
 
 @command
 def main() -> None:
     """Check the files, then the model on one batch of them; print what was found."""
-    options, flags = read_check_options()
-    settings = read_settings(Settings, flags)
-    if options.memory:
-        try_batch_sizes(settings, flags)
-        return
-    if not options.memory_trial:
-        use_processor()
-    set_random_seed(settings.seed)
-
-    files, labels = read_files(settings)
+    options, settings = begin_checks(Settings)
+    files = read_files(settings, read_examples)
     train_examples = files[settings.train_file]
+    labels = collect_labels(train_examples, settings.positive_label)
     texts = [text for example in train_examples for text in example.texts]
     tokenizer = load_tokenizer(settings, texts)
     findings = find_data_faults(files) + find_label_faults(files, labels, settings)
     for name, examples in files.items():
+        check_kind(examples, labels, name)
         tokens, cut = measure_tokens(examples, tokenizer, settings.max_length)
         print(describe_file(name, examples, labels, tokens, len(cut)))
         findings += find_cut_texts(name, examples, cut, settings.max_length)
     stop_at_errors(findings)
 
-    encoder = load_encoder(settings, tokenizer)
-    model, inference_model = build_models(encoder, labels, settings)
-    inputs = [tensor.name for tensor in inference_model.inputs]
-    generator = make_generator(
-        train_examples, settings, tokenizer, labels, inputs, batch_size=settings.batch_size
+    build_anew = functools.partial(build, tokenizer, labels, settings)
+    models = build_anew()
+    inputs = [tensor.name for tensor in models.inference.inputs]
+    train_batches = ExampleGenerator(
+        train_examples, tokenizer, labels, inputs, settings, settings.batch_size
     )
-    build = functools.partial(build_compiled, tokenizer, labels, settings)
-    if options.memory_trial:
-        measure_step(build, generator, settings)
-        return
-    faults = check_model(model, generator, build)
-    if not faults:
-        faults = check_compilation(build, generator, settings, options.tpu)
-    conclude([*findings, *faults])
+    finish_checks(options, settings, findings, models, train_batches, build_anew)
 
 
 if __name__ == "__main__":

@@ -6,13 +6,14 @@ python evaluate.py RUN FILE        adds the scores to RUN/scores.json
 import argparse
 from pathlib import Path
 
-from common.callbacks import keep_scores
-from common.errors import command
-from common.run_folder import circumstances, tuned_threshold
+from core.base.errors import command
+from core.runs.run_folder import provenance, tuned_threshold
+from core.train.rates import print_rates
+from core.train.scoring import keep_scores
+from floor import find_floor
 from task.data import check_kind, read_examples
 from task.evaluation import evaluate
-from task.floor import find_floor
-from task.loading import load_runs
+from task.training import load_runs, predict, restore_labels
 
 
 @command
@@ -24,20 +25,15 @@ def main() -> None:
     arguments = parser.parse_args()
 
     examples = read_examples(arguments.file)
-    model = load_runs([arguments.run])
-    check_kind(examples, model.labels, arguments.file)
-    candidates = model.predict(examples, "predict")
-    threshold = tuned_threshold(model.folders)
-    evaluation = evaluate(examples, candidates, model.labels, arguments.file, threshold)
-    keep_scores(arguments.run, arguments.file.stem, evaluation, circumstances(model.settings))
-
+    runs = load_runs([arguments.run])
+    labels = restore_labels(runs.labels)
+    check_kind(examples, labels, arguments.file)
+    candidates = predict(runs, examples)
+    threshold = tuned_threshold(runs.folders)
+    evaluation = evaluate(examples, candidates, labels, arguments.file, threshold)
+    keep_scores(arguments.run, arguments.file.stem, evaluation, provenance(runs.settings))
     scores = evaluation.scores
-    print(f"{'label':<32}{'precision':>10}{'recall':>10}{'F1':>10}{'gold':>8}")
-    for label, row in scores["per_label"].items():
-        print(
-            f"{label:<32}{row['precision']:>10.4f}{row['recall']:>10.4f}{row['f1']:>10.4f}"
-            f"{row['gold']:>8}"
-        )
+    print_rates("label", scores["per_label"])
     for name, value in scores.items():
         if isinstance(value, float) and name != "threshold":
             floor = find_floor(scores["data_hash"], name)

@@ -6,12 +6,12 @@ python predict.py RUN [RUN ...] FILE OUT        several runs: their probabilitie
 import argparse
 from pathlib import Path
 
-from common.errors import command
-from common.files import check_destination
-from common.run_folder import tuned_threshold
+from core.base.errors import command
+from core.base.files import check_destination
+from core.runs.run_folder import tuned_threshold
 from task.data import read_examples
 from task.decode import prediction_records, write_submission
-from task.loading import load_runs
+from task.training import load_runs, predict, restore_labels
 
 
 @command
@@ -25,10 +25,9 @@ def main() -> None:
 
     check_destination(arguments.out)
     examples = read_examples(arguments.file, require_labels=False)
-    model = load_runs(arguments.runs)
-    candidates = model.predict(examples, "predict")
-    threshold = tuned_threshold(model.folders)
-    records = prediction_records(examples, candidates, model.labels, threshold)
+    runs = load_runs(arguments.runs)
+    candidates, labels = predict(runs, examples), restore_labels(runs.labels)
+    records = prediction_records(examples, candidates, labels, tuned_threshold(runs.folders))
     write_submission(arguments.out, records, ranked=examples[0].group is not None)
     print(f"{arguments.out}: {len(records)} records")
 

@@ -4,19 +4,22 @@ python train.py [--KEY VALUE ...]        every key of config.toml is a flag
 python train.py --folds 5                cross-validate: five trainings, each scored on its fifth
 """
 
-from common.errors import command
-from common.folds import assign_folds, finish_folds, open_folds
-from common.report import write_report
-from common.run_folder import Run, circumstances, finish_run, open_run
-from common.settings import project_path, read_settings
-from common.strategy import Strategy, make_strategy
+from pathlib import Path
+
+from core.base.errors import command
+from core.base.files import project_path
+from core.base.settings import read_settings
+from core.report.folds import cross_validate, finish_folds
+from core.report.report import write_report
+from core.runs.run_folder import Run, finish_run, open_run, provenance
+from core.train.devices import Strategy, make_strategy
+from floor import keep_floor, score_floor
 from task.data import Example, Labels, check_kind, collect_labels, read_examples, shared_texts
+from task.decode import Candidates
 from task.evaluation import evaluate, find_errors
-from task.floor import keep_floor, score_floor
-from task.loading import load_runs
 from task.metrics import choose_metric
 from task.settings import Settings
-from task.training import train
+from task.training import load_runs, predict, train
 
 
 @command
@@ -36,10 +39,9 @@ def main() -> None:
     for name, evaluation in floor.items():
         print(f"floor: {name} {metric} {evaluation.scores[metric]:.4f}")
     if settings.folds:
-        predictions = cross_validate(settings, strategy, run, labels, examples, metric)
+        predictions = train_folds(settings, strategy, run, examples, labels, metric)
     else:
-        texts = [text for example in examples for text in example.texts]
-        train(settings, strategy, run, labels, texts, examples, scored, dev_path)
+        train(settings, strategy, run, examples, labels, examples, scored, dev_path)
         predictions = finish_run(run)
     write_report(run.folder, "Text classification", find_errors(scored, predictions))
     beside = ""
@@ -49,29 +51,27 @@ def main() -> None:
     print(f"best dev {metric} {run.best_score():.4f}{beside}; see {run.name}/report.html")
 
 
-def cross_validate(
+def train_folds(
     settings: Settings,
     strategy: Strategy,
     run: Run,
-    labels: Labels,
     examples: list[Example],
+    labels: Labels,
     metric: str,
 ) -> list[dict]:
     """Train on all folds but one, in turn; score each example by the model that never saw it."""
     path = project_path(settings.train_file)
-    fold_of = assign_folds(
-        [shared_texts(example) for example in examples], settings.folds, settings.seed
-    )
-    texts = [text for example in examples for text in example.texts]
-    candidates = {}
-    for fold, kept, held_out in open_folds(run, examples, fold_of):
-        if not fold.finished:
-            print(f"{fold.name}: {len(kept)} examples to learn from, {len(held_out)} held out")
-            train(settings, strategy, fold, labels, texts, kept, held_out, path)
-            finish_run(fold)
-        candidates |= load_runs([fold.folder], strategy).predict(held_out, "predict")
+
+    def train_fold(fold: Run, kept: list[Example], held_out: list[Example]) -> None:
+        train(settings, strategy, fold, examples, labels, kept, held_out, path)
+
+    def predict_fold(folder: Path, held_out: list[Example]) -> Candidates:
+        return predict(load_runs([folder], strategy), held_out)
+
+    texts = [shared_texts(example) for example in examples]
+    candidates = cross_validate(settings, run, examples, texts, train_fold, predict_fold)
     evaluation = evaluate(examples, candidates, labels, path)
-    return finish_folds(run, evaluation, metric, circumstances(settings))
+    return finish_folds(run, evaluation, metric, provenance(settings))
 
 
 if __name__ == "__main__":

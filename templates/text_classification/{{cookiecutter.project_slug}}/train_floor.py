@@ -3,10 +3,11 @@
 python train_floor.py [--KEY VALUE ...]        train.py does it too, unless --floor false
 """
 
-from common.errors import command
-from common.settings import project_path, read_settings
+from core.base.errors import command
+from core.base.files import project_path
+from core.base.settings import read_settings
+from floor import keep_floor, score_floor
 from task.data import check_kind, collect_labels, read_examples
-from task.floor import keep_floor, score_floor
 from task.metrics import choose_metric
 from task.settings import Settings
 

@@ -1,5 +1,7 @@
 """Read and check examples; lay out their events as labels of the pointers or as tags."""
 
+import functools
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -8,16 +10,14 @@ from pathlib import Path
 import numpy as np
 from tokenizers import Tokenizer
 
-from common.errors import InputError
-from common.generator import Batch, Generator, pad
-from common.records import Span, check_span, read_field, read_id, read_records, read_span
-from common.tokens import Window, split_into_windows
+from core.base.errors import InputError
+from core.data.data_generator import Batch, DataGenerator, pad
+from core.data.records import Span, check_span, read_field, read_id, read_records, read_span
+from core.data.tokens import Window, split_into_windows
 from task.settings import Settings
 
 # A span with its role in an event; the role of a trigger is None.
 Node = tuple[str | None, Span]
-# A role of one event type: what a head of the span pointer, or a pair of tags, stands for.
-Label = tuple[str, str | None]
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Event:
 
     type: str
     trigger: Span | None
-    arguments: tuple[tuple[str, Span], ...]
+    arguments: tuple[Node, ...]
 
     def nodes(self) -> list[Node]:
         """Return trigger and arguments, each with its role."""
@@ -45,15 +45,23 @@ class Example:
 
 @dataclass(frozen=True)
 class Schema:
-    """The event types of the training file.
+    """The event types of the training file, as labels.json holds them.
 
-    `labels` are the roles of all types, the trigger's first; `triggered` are the types whose events
-    all have a trigger.
+    Attributes:
+        types: event type -> `roles` (None, that of a trigger, comes first), `always_triggered`.
     """
 
-    types: tuple[str, ...]
-    labels: tuple[Label, ...]
-    triggered: frozenset[str]
+    types: dict[str, dict]
+
+    @functools.cached_property
+    def labels(self) -> list[tuple[str, str | None]]:
+        """The roles of all types: each is a head of the span pointer, or a pair of tags."""
+        return [(kind, role) for kind, row in self.types.items() for role in row["roles"]]
+
+    @property
+    def triggered(self) -> frozenset[str]:
+        """The types whose events all have a trigger."""
+        return frozenset(kind for kind, row in self.types.items() if row["always_triggered"])
 
 
 def read_examples(path: str | Path, require_events: bool = True) -> list[Example]:
@@ -85,8 +93,7 @@ def read_event(item: object, text: str) -> Event:
             f'the event {item!r} must be {{"type": "...", "trigger": [start, end] or null, '
             '"arguments": [...]}.'
         )
-    kind = read_field(item, "type", str)
-    trigger = item.get("trigger")
+    kind, trigger = read_field(item, "type", str), item.get("trigger")
     if trigger is not None:
         trigger = check_span(trigger, "trigger", text)
     arguments = set()
@@ -113,40 +120,18 @@ def collect_schema(examples: Sequence[Example]) -> Schema:
     events = [event for example in examples for event in example.events]
     if not events:
         raise InputError("no training example has an event: there is nothing to learn.")
-    labels = {(event.type, role) for event in events for role, _ in event.nodes()}
-    types = {event.type for event in events}
-    untriggered = {event.type for event in events if event.trigger is None}
-    return Schema(
-        types=tuple(sorted(types)),
-        labels=tuple(sorted(labels, key=lambda label: (label[0], label[1] is not None, label[1]))),
-        triggered=frozenset(types - untriggered),
-    )
-
-
-def schema_to_dict(schema: Schema) -> dict:
-    """Return a schema as labels.json holds it: the roles of each type, null for the trigger."""
-    return {
-        "types": {
-            kind: {
-                "roles": [role for own, role in schema.labels if own == kind],
-                "always_triggered": kind in schema.triggered,
-            }
-            for kind in schema.types
+    types = {}
+    for kind in sorted({event.type for event in events}):
+        own = [event for event in events if event.type == kind]
+        roles = {role for event in own for role, _ in event.nodes()}
+        types[kind] = {
+            "roles": sorted(roles, key=lambda role: (role is not None, role)),
+            "always_triggered": all(event.trigger for event in own),
         }
-    }
+    return Schema(types)
 
 
-def schema_from_dict(value: dict) -> Schema:
-    """Return the schema that labels.json holds."""
-    types = value["types"]
-    return Schema(
-        types=tuple(types),
-        labels=tuple((kind, role) for kind, row in types.items() for role in row["roles"]),
-        triggered=frozenset(kind for kind, row in types.items() if row["always_triggered"]),
-    )
-
-
-class EventGenerator(Generator):
+class EventGenerator(DataGenerator):
     """Batches of windows, with the labels of the model unless they are to be predicted.
 
     Every window is one example of the training. A span is taught in the windows that hold it, a
@@ -154,15 +139,11 @@ class EventGenerator(Generator):
 
     Args:
         examples: from `read_examples`.
-        tokenizer: of the encoder.
+        tokenizer: of the encoder; `encoder_inputs` are the names of its inputs.
         schema: from `collect_schema`; other types and roles are left out.
-        encoder_inputs: names of the inputs of the encoder.
-        model: `gplinker` or `crf`.
-        max_length: tokens of a window.
-        window_overlap: tokens that neighbouring windows share.
+        settings: `model`, `max_length`, `window_overlap`, `buckets`, `seed`.
+        batch_size: windows in a batch.
         labels: False for prediction.
-        progress: title of the progress bar; empty: none.
-        **kwargs: as in `Generator`.
     """
 
     def __init__(
@@ -171,32 +152,29 @@ class EventGenerator(Generator):
         tokenizer: Tokenizer,
         schema: Schema,
         encoder_inputs: Sequence[str],
-        model: str,
-        max_length: int,
-        window_overlap: int,
+        settings: Settings,
+        batch_size: int,
         labels: bool = True,
-        progress: str = "",
-        **kwargs,
-    ):
-        self.examples = list(examples)
-        self.schema = schema
-        self.encoder_inputs = list(encoder_inputs)
-        self.model = model
+    ) -> None:
+        self.examples, self.schema = list(examples), schema
+        self.encoder_inputs, self.model = list(encoder_inputs), settings.model
         texts = [example.text for example in examples]
-        windows = split_into_windows(tokenizer, texts, max_length, window_overlap, progress)
+        length, overlap = settings.max_length, settings.window_overlap
+        windows = split_into_windows(tokenizer, texts, length, overlap, "encode")
         self.windows = [window for group in windows for window in group]
         self.example_of = np.repeat(np.arange(len(windows)), [len(group) for group in windows])
-        super().__init__([len(window) for window in self.windows], **kwargs)
-        lay_out = {"gplinker": pointer_labels, "crf": tag_labels}[model]
-        self.labels = [
+        lengths = [len(window) for window in self.windows]
+        super().__init__(lengths, batch_size, settings.buckets, settings.seed)
+        lay_out = tag_labels if self.model == "crf" else pointer_labels
+        self.labels: list = [
             lay_out(self.examples[example].events, window, schema)
             for example, window in zip(self.example_of, self.windows, strict=True)
             if labels
         ]
         # One width for all batches: a static shape. 1 at least, so that no axis is empty.
         self.pairs = {
-            name: max(1, *(label[name].shape[1] for label in self.labels))
-            for name in (self.labels[0] if labels and model == "gplinker" else {})
+            name: max([1, *(len(cells) for label in self.labels for cells in label[name].values())])
+            for name in (self.labels[0] if labels and self.model == "gplinker" else {})
         }
 
     def make_batch(self, examples: np.ndarray, length: int) -> Batch:
@@ -208,76 +186,41 @@ class EventGenerator(Generator):
         }
         batch = {name: arrays[name] for name in self.encoder_inputs}
         for name, pairs in self.pairs.items():
-            heads = self.labels[0][name].shape[0]
-            batch[name] = np.full((len(examples), heads, pairs, 2), -1, np.int32)
-            for row, index in zip(batch[name], examples, strict=True):
-                label = self.labels[index][name]
-                row[:, : label.shape[1]] = label
+            heads = len(self.schema.labels if name == "span" else self.schema.types)
+            batch[f"{name}_labels"] = np.full((len(examples), heads, pairs, 2), -1, np.int32)
+            for row, index in zip(batch[f"{name}_labels"], examples, strict=True):
+                for head, cells in self.labels[index][name].items():
+                    row[head, : len(cells)] = list(cells)
         if self.labels and self.model == "crf":
-            batch["tags"] = pad([self.labels[index]["tags"] for index in examples], length)
+            batch["tags"] = pad([self.labels[index] for index in examples], length)
         return batch
 
 
-def make_generator(
-    examples: Sequence[Example],
-    settings: Settings,
-    tokenizer: Tokenizer,
-    schema: Schema,
-    encoder_inputs: Sequence[str],
-    **kwargs,
-) -> EventGenerator:
-    """Return batches of examples, laid out as the settings say.
-
-    Args:
-        examples: from `read_examples`.
-        settings: `model`, `max_length`, `window_overlap`, `buckets`.
-        tokenizer: of the encoder.
-        schema: from `collect_schema`.
-        encoder_inputs: names of the inputs of the encoder.
-        **kwargs: as in `EventGenerator`.
-    """
-    return EventGenerator(
-        examples,
-        tokenizer,
-        schema,
-        encoder_inputs,
-        settings.model,
-        settings.max_length,
-        settings.window_overlap,
-        buckets=settings.buckets,
-        progress="encode",
-        **kwargs,
-    )
+def taught_spans(event: Event, window: Window, schema: Schema) -> list[tuple[int, Span]]:
+    """Return label and tokens of the trigger and the arguments that a window holds."""
+    found = [((event.type, role), window.token_span(span)) for role, span in event.nodes()]
+    return [
+        (schema.labels.index(label), span)
+        for label, span in found
+        if span and label in schema.labels
+    ]
 
 
 def pointer_labels(
     events: Sequence[Event], window: Window, schema: Schema
-) -> dict[str, np.ndarray]:
-    """Return the true pairs of each pointer in one window.
-
-    Returns:
-        `span_labels`, `head_labels` and `tail_labels` `[heads, pairs, 2]`, filled with -1.
-    """
-    label_number = {label: index for index, label in enumerate(schema.labels)}
-    type_number = {kind: index for index, kind in enumerate(schema.types)}
-    spans, heads, tails = {}, {}, {}
+) -> dict[str, dict[int, dict[Span, None]]]:
+    """Return the true pairs in one window: pointer -> head -> pairs of tokens, each once."""
+    types = list(schema.types)
+    pairs: dict = {name: defaultdict(dict) for name in ("span", "head", "tail")}
     for event in events:
-        taught = []
-        for role, characters in event.nodes():
-            span, label = window.token_span(characters), label_number.get((event.type, role))
-            if span is not None and label is not None:
-                spans.setdefault(label, {})[span] = None
-                taught.append(span)
-        kind = type_number.get(event.type)
-        for one, two in combinations(taught, 2):
+        taught = taught_spans(event, window, schema)
+        for label, span in taught:
+            pairs["span"][label][span] = None
+        for (_, one), (_, two) in combinations(taught, 2):
+            kind = types.index(event.type)
             head, tail = link_cells(one, two)
-            heads.setdefault(kind, {})[head] = None
-            tails.setdefault(kind, {})[tail] = None
-    return {
-        "span_labels": fill(spans, len(schema.labels)),
-        "head_labels": fill(heads, len(schema.types)),
-        "tail_labels": fill(tails, len(schema.types)),
-    }
+            pairs["head"][kind][head] = pairs["tail"][kind][tail] = None
+    return pairs
 
 
 def link_cells(one: Span, two: Span) -> tuple[Span, Span]:
@@ -291,35 +234,20 @@ def link_cells(one: Span, two: Span) -> tuple[Span, Span]:
     return (start, other_start), (end, other_end)
 
 
-def fill(pairs_by_head: dict[int, dict], heads: int) -> np.ndarray:
-    """Return `[heads, pairs, 2]` of dicts whose keys are the pairs of a head."""
-    most = max((len(pairs) for pairs in pairs_by_head.values()), default=0)
-    filled = np.full((heads, most, 2), -1, np.int32)
-    for head, pairs in pairs_by_head.items():
-        filled[head, : len(pairs)] = list(pairs)
-    return filled
+def tag_labels(events: Sequence[Event], window: Window, schema: Schema) -> np.ndarray:
+    """Return the tag of each token of one window `[length]`, numbered as in task/crf.py.
 
-
-def tag_labels(events: Sequence[Event], window: Window, schema: Schema) -> dict[str, np.ndarray]:
-    """Return the tag of each token of one window.
-
-    Tag 0 is "outside"; 1 + 2 n begins label n and 2 + 2 n goes on with it. A token has one tag:
-    where spans overlap, the first one is kept, the longer one of two that begin together.
-
-    Returns:
-        `tags` `[length]`.
+    Of spans that overlap the first one is kept, and of those that begin together the longest.
     """
-    number = {label: index for index, label in enumerate(schema.labels)}
-    spans = set()
-    for event in events:
-        for role, characters in event.nodes():
-            span, label = window.token_span(characters), number.get((event.type, role))
-            if span is not None and label is not None:
-                spans.add((span[0], -span[1], label))
+    spans = {
+        (span[0], -span[1], label)
+        for event in events
+        for label, span in taught_spans(event, window, schema)
+    }
     tags, free = np.zeros(len(window), np.int32), 0
     for first, minus_last, label in sorted(spans):
         if first >= free:
             free = 1 - minus_last
             tags[first:free] = 2 + 2 * label
             tags[first] = 1 + 2 * label
-    return {"tags": tags}
+    return tags

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from tokenizers import Tokenizer
 
-from common.callbacks import Evaluation
-from common.prediction import Predictor
-from common.report import ErrorExample, ErrorItem
+from core.report.report import ErrorExample, ErrorItem
+from core.train.prediction import Predictor
+from core.train.scoring import Evaluation
 from task.data import HeldOutGenerator
 from task.masking import NO_TOKEN
 from task.metrics import score
@@ -44,7 +44,10 @@ def predict(
     def decode(positions: np.ndarray, outputs: dict[str, np.ndarray]) -> list[Prediction]:
         counts = (labels[positions] != NO_TOKEN).sum(axis=1)
         rows = zip(outputs["correct"], counts, outputs["surprise"], outputs["tokens"], strict=True)
-        return [Prediction(tuple(map(float, sums)), tokens) for *sums, tokens in rows]
+        return [
+            Prediction((float(correct), float(count), float(surprise)), tokens)
+            for correct, count, surprise, tokens in rows
+        ]
 
     found = dict(predictor.decode(generator, decode, progress))
     return [found[position] for position in range(len(found))]
@@ -95,10 +98,11 @@ def in_words(
     used = row["masked_labels"] != NO_TOKEN
     token_ids = row["token_ids"].copy()
     # Other objectives predict the token after the place that they predict from.
-    ahead = int(generator.objective != "masked")
+    ahead = int(generator.settings.objective != "masked")
     places = row["masked_positions"][used] + ahead
     token_ids[places] = row["masked_labels"][used]
-    pieces = [tokenizer.id_to_token(int(i)) for i in token_ids[: row["padding_mask"].sum()]]
+    ids = token_ids[: row["padding_mask"].sum()].tolist()
+    pieces = [tokenizer.id_to_token(token_id) or "" for token_id in ids]
     text, spans = join_pieces(pieces)
     best = prediction.tokens[: len(used)][used[: len(prediction.tokens)]]
     return {

@@ -9,102 +9,80 @@ its whole word masking.
 `unilm`: the text is split at random; each token of the second part from the first part and those
 before it. Source: Dong et al. 2019, https://arxiv.org/abs/1905.03197.
 
-All of it is drawn for a block of examples at once, by the random generator that it is given.
+All of it is drawn for many texts at once, by the random generator that it is given.
 """
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
-from common.generator import Batch
+from core.data.data_generator import Batch
+from corpus.special_tokens import SpecialTokens
+from corpus.texts import PaddedTexts
 from task.settings import Settings
-from task.texts import Block
-from task.tokens import SpecialTokens
 
 NO_TOKEN = -1  # where there is nothing to predict
 
 
-@dataclass(frozen=True)
-class Masking:
-    """How much is hidden, and by what.
-
-    Attributes:
-        rate: share of the tokens that are predicted.
-        mask_share: share of these that become [MASK].
-        random_share: share of these that become another token; the rest stay.
-    """
-
-    rate: float = 0.15
-    mask_share: float = 0.8
-    random_share: float = 0.1
-
-
-def make_masking(settings: Settings) -> Masking:
-    """Return what the settings say."""
-    return Masking(settings.mask_rate, settings.mask_share, settings.random_share)
-
-
-def count_slots(objective: str, rate: float, length: int) -> int:
-    """Return for how many tokens a padded example of `length` tokens has room to be predicted.
+def count_slots(settings: Settings, length: int) -> int:
+    """Return for how many tokens a padded text of `length` tokens has room to be predicted.
 
     The head scores the whole vocabulary, so it reads these places alone.
+
+    Args:
+        settings: `objective`, `mask_rate`.
+        length: of the text.
     """
-    return math.ceil(rate * length) if objective == "masked" else length - 1
+    masked = settings.objective == "masked"
+    return math.ceil(settings.mask_rate * length) if masked else length - 1
 
 
 def lay_out(
-    block: Block,
-    objective: str,
-    masking: Masking,
-    special: SpecialTokens,
-    random: np.random.Generator,
+    padded: PaddedTexts, settings: Settings, special: SpecialTokens, random: np.random.Generator
 ) -> Batch:
-    """Return the inputs of the model for a block of examples.
+    """Return the inputs of the model for some texts.
 
     Args:
-        block: token ids and beginnings of words `[examples, length]`.
-        objective: `masked`, `causal` or `unilm`.
-        masking: of the objective `masked`.
+        padded: token ids and beginnings of words `[texts, length]`.
+        settings: `objective`, and for `masked` `mask_rate`, `mask_share`, `random_share`.
         special: tokens that are never hidden, nor put in place of others.
         random: draws words, tokens or splits.
     """
-    rows, length = block.token_ids.shape
-    token_ids, segment_ids = block.token_ids, np.zeros((rows, length), np.int32)
-    slots = count_slots(objective, masking.rate, length)
-    if objective == "masked":
-        hidden = draw_words(block, special, masking.rate, random)
-        token_ids = replace_tokens(token_ids, hidden, masking, special, random)
-        positions, labels = collect(block.token_ids, hidden, slots)
+    rows, length = padded.token_ids.shape
+    token_ids, segment_ids = padded.token_ids, np.zeros((rows, length), np.int32)
+    slots = count_slots(settings, length)
+    if settings.objective == "masked":
+        hidden = draw_words(padded, special, settings.mask_rate, random)
+        token_ids = replace_tokens(token_ids, hidden, settings, special, random)
+        positions, labels = collect(padded.token_ids, hidden, slots)
     else:
         # The first token, [CLS], is given; each of the others is a label where it is predicted.
         first = np.zeros((rows, 1), int)
-        if objective == "unilm":
-            first = draw_splits(block.padding_mask, random)[:, None]
+        if settings.objective == "unilm":
+            first = draw_splits(padded.padding_mask, random)[:, None]
             after = np.arange(length) > first
-            segment_ids = (after & (block.padding_mask > 0)).astype(np.int32)
+            segment_ids = (after & (padded.padding_mask > 0)).astype(np.int32)
         positions = np.broadcast_to(np.arange(slots, dtype=np.int32), (rows, slots))
-        predicted = (positions >= first) & (block.padding_mask[:, 1:] > 0)
+        predicted = (positions >= first) & (padded.padding_mask[:, 1:] > 0)
         labels = np.where(predicted, token_ids[:, 1:], NO_TOKEN).astype(np.int32)
     return {
         "token_ids": token_ids,
         "segment_ids": segment_ids,
-        "padding_mask": block.padding_mask,
+        "padding_mask": padded.padding_mask,
         "masked_positions": positions,
         "masked_labels": labels,
     }
 
 
-def shorten(batch: Batch, objective: str, rate: float, length: int) -> Batch:
-    """Return the layout of a block as if it had been padded to fewer tokens.
+def shorten(batch: Batch, settings: Settings, length: int) -> Batch:
+    """Return a layout as if its texts had been padded to fewer tokens.
 
     Args:
         batch: from `lay_out`.
-        objective: the same.
-        rate: of `Masking`.
-        length: no example has more tokens.
+        settings: the same.
+        length: no text has more tokens.
     """
-    slots = count_slots(objective, rate, length)
+    slots = count_slots(settings, length)
     return {
         name: array[:, : slots if name.startswith("masked") else length]
         for name, array in batch.items()
@@ -112,7 +90,7 @@ def shorten(batch: Batch, objective: str, rate: float, length: int) -> Batch:
 
 
 def draw_words(
-    block: Block, special: SpecialTokens, rate: float, random: np.random.Generator
+    padded: PaddedTexts, special: SpecialTokens, rate: float, random: np.random.Generator
 ) -> np.ndarray:
     """Return which tokens are hidden, bool `[examples, length]`: whole words alone.
 
@@ -120,12 +98,12 @@ def draw_words(
     the tokens that may be hidden. A budget of 2.7 tokens is 3 in seven of ten cases and else 2, so
     that short texts lose as much as long ones.
     """
-    rows, length = block.token_ids.shape
-    may_hide = (block.padding_mask > 0) & ~special.is_special[block.token_ids]
+    rows, length = padded.token_ids.shape
+    may_hide = (padded.padding_mask > 0) & ~special.is_special[padded.token_ids]
     share = rate * may_hide.sum(axis=1)
     budget = np.floor(share + random.random(rows)).astype(int)
 
-    word = np.maximum(np.cumsum(block.word_starts, axis=1) - 1, 0)
+    word = np.maximum(np.cumsum(padded.word_starts, axis=1) - 1, 0)
     flat = word + length * np.arange(rows)[:, None]
     sizes = np.bincount(flat[may_hide], minlength=rows * length).reshape(rows, length)
     order = np.argsort(np.where(sizes > 0, random.random((rows, length)), 2.0), axis=1)
@@ -144,15 +122,15 @@ def draw_words(
 def replace_tokens(
     token_ids: np.ndarray,
     hidden: np.ndarray,
-    masking: Masking,
+    settings: Settings,
     special: SpecialTokens,
     random: np.random.Generator,
 ) -> np.ndarray:
     """Return what the model reads instead of the hidden tokens `[examples, length]`."""
     draw = random.random(token_ids.shape)
     others = random.choice(special.ordinary, token_ids.shape)
-    masked = hidden & (draw < masking.mask_share)
-    changed = hidden & ~masked & (draw < masking.mask_share + masking.random_share)
+    masked = hidden & (draw < settings.mask_share)
+    changed = hidden & ~masked & (draw < settings.mask_share + settings.random_share)
     return np.where(masked, special.mask, np.where(changed, others, token_ids)).astype(np.int32)
 
 

@@ -1,18 +1,17 @@
 """The settings of pre-training."""
 
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from task.preparation_settings import PreparationSettings
+from corpus.settings import CorpusSettings
 
 METRIC = "accuracy"  # chooses the best epoch
 
 
-class Settings(PreparationSettings):
+class Settings(CorpusSettings):
     """The settings of the corpus, and those of the objective."""
 
-    # objective
     objective: Literal["masked", "causal", "unilm"] = Field(
         "masked", description="hidden words; each token from those before; the rest of a text"
     )
@@ -24,7 +23,7 @@ class Settings(PreparationSettings):
     )
 
     @model_validator(mode="after")
-    def check_shares(self):
+    def check_shares(self) -> Self:
         """Refuse shares of hidden tokens that are more than all."""
         if self.mask_share + self.random_share > 1:
             raise ValueError(

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from common.errors import InputError
+from core.base.errors import InputError
 from task.data import Example
-from task.metrics import ANSWER_KINDS, question_kind
+from task.metrics import group_kinds
 
 
 def read_answer(place: str, record: dict, example: Example) -> str:
@@ -25,19 +25,15 @@ def compare_kinds(examples: list[Example], run: np.ndarray, other: np.ndarray) -
         run: exact match and F1 of each question `[questions, 2]`.
         other: the same of the other system.
     """
-    kinds = np.array([question_kind(example) for example in examples])
     rows = {}
-    for kind in ANSWER_KINDS:
-        members = kinds == kind
-        if not members.any():
-            continue
-        first, second = run[members], other[members]
+    for kind, members in group_kinds(examples).items():
+        (exact, f1), (other_exact, other_f1) = run[members].T, other[members].T
         rows[kind] = {
-            "run_score": float(first[:, 1].mean()),
-            "other_score": float(second[:, 1].mean()),
-            "difference": float(first[:, 1].mean() - second[:, 1].mean()),
-            "run_correct": int(first[:, 0].sum()),
-            "other_correct": int(second[:, 0].sum()),
-            "gold": int(members.sum()),
+            "run_score": float(f1.mean()),
+            "other_score": float(other_f1.mean()),
+            "difference": float(f1.mean() - other_f1.mean()),
+            "run_correct": int(exact.sum()),
+            "other_correct": int(other_exact.sum()),
+            "gold": len(members),
         }
     return rows

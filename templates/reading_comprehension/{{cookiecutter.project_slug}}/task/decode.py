@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from common.layers import MASKED
-from common.prediction import Predictor
-from common.records import Span
+from core.data.records import Span
+from core.model.transformer import MASKED
+from core.train.prediction import Predictor
 from task.data import AnswerGenerator, Example, QuestionWindow
 from task.settings import Settings
 
@@ -26,6 +26,10 @@ class Candidate:
     def score(self) -> float:
         """The odds as a number from 0 to 1, which the threshold is compared with."""
         return float(1 / (1 + np.exp(-min(max(self.odds, -700.0), 700.0))))
+
+
+# Record id -> the spans that may be its answer, best first.
+Candidates = dict[str, list[Candidate]]
 
 
 def decode_batch(
@@ -79,7 +83,7 @@ def predict_answers(
     settings: Settings,
     lengths: Sequence[float] | None = None,
     progress: str = "",
-) -> dict[str, list[Candidate]]:
+) -> Candidates:
     """Return the candidates of every question, best first.
 
     Windows of one question are merged: a span found in several has its highest odds, and the
@@ -98,7 +102,7 @@ def predict_answers(
         windows = [generator.windows[position] for position in positions]
         return decode_batch(outputs["scores"], windows, settings.answer_length, length_scores)
 
-    found = {example.id: {} for example in generator.examples}
+    found: dict[str, dict[Span, float]] = {example.id: {} for example in generator.examples}
     for position, spans in predictor.decode(generator, decode, progress):
         merged = found[generator.examples[generator.example_of[position]].id]
         for span, odds in spans.items():
@@ -127,20 +131,15 @@ def rank_texts(
     odds = np.array([0.0, *(candidate.odds for candidate in candidates)])
     weights = np.exp(odds - odds.max())
     probabilities = weights[1:] / weights.sum()
-    ranked, texts = [], set()
+    ranked: dict[str, tuple[Candidate, str, float]] = {}
     for candidate, probability in zip(candidates, probabilities, strict=True):
         text = context[slice(*candidate.span)]
-        if text not in texts:
-            texts.add(text)
-            ranked.append((candidate, text, float(probability)))
-    return ranked[:n_best]
+        ranked.setdefault(text, (candidate, text, float(probability)))
+    return list(ranked.values())[:n_best]
 
 
 def prediction_records(
-    examples: Sequence[Example],
-    candidates: dict[str, list[Candidate]],
-    threshold: float,
-    n_best: int,
+    examples: Sequence[Example], candidates: Candidates, threshold: float, n_best: int
 ) -> list[dict]:
     """Return the records of the predictions file.
 

@@ -40,6 +40,9 @@ TREEBANK_STEPS = tuple(
     )
 )
 
+# Kinds of questions, by the length of the shortest gold answer in characters.
+ANSWER_KINDS = ("none", "1 to 5 characters", "6 to 15 characters", "16 to 40 characters", "longer")
+
 Scorer = Callable[[Sequence[str], str], tuple[float, float]]
 
 
@@ -99,13 +102,8 @@ def without_punctuation(text: str) -> str:
 
 def segment(text: str) -> list[str]:
     """Return the Chinese characters of a text, and the words between them."""
-    segments = []
-    for part in re.split(r"([\u4e00-\u9fa5])", without_punctuation(text)):
-        if re.fullmatch(r"[\u4e00-\u9fa5]", part):
-            segments.append(part)
-        else:
-            segments += split_words(part)
-    return segments
+    parts = re.findall(r"[\u4e00-\u9fa5]|[^\u4e00-\u9fa5]+", without_punctuation(text))
+    return [word for part in parts for word in split_words(part)]
 
 
 def split_words(text: str) -> list[str]:
@@ -153,29 +151,23 @@ def score(examples: Sequence[Example], texts: dict[str, str], metric: str) -> di
         metric: of the settings.
     """
     records = score_records(examples, texts, metric)
-    kinds: dict[str, list[int]] = {}
-    for row, example in enumerate(examples):
-        kinds.setdefault(question_kind(example), []).append(row)
     return {
         "metric": metric,
         "definition": choose_scorer(metric, examples)[0],
         **means(records),
         "answered": sum(bool(texts.get(example.id)) for example in examples),
         "unanswerable": sum(not example.gold_texts for example in examples),
-        "per_answer": {kind: means(records[kinds[kind]]) for kind in ANSWER_KINDS if kind in kinds},
+        "per_answer": {kind: means(records[at]) for kind, at in group_kinds(examples).items()},
     }
 
 
-# Kinds of questions, by the length of the shortest gold answer in characters.
-ANSWER_KINDS = ("none", "1 to 5 characters", "6 to 15 characters", "16 to 40 characters", "longer")
-
-
-def question_kind(example: Example) -> str:
-    """Return the class of a question: no answer, or how long the shortest one is."""
-    if not example.gold_texts:
-        return ANSWER_KINDS[0]
-    length = min(map(len, example.gold_texts))
-    return ANSWER_KINDS[1 + sum(length > longest for longest in (5, 15, 40))]
+def group_kinds(examples: Sequence[Example]) -> dict[str, np.ndarray]:
+    """Return the positions of the questions of each kind, in the order of `ANSWER_KINDS`."""
+    shortest = [min(map(len, example.gold_texts), default=0) for example in examples]
+    numbers = np.searchsorted((0, 5, 15, 40), shortest)
+    return {
+        ANSWER_KINDS[number]: np.flatnonzero(numbers == number) for number in np.unique(numbers)
+    }
 
 
 def means(records: np.ndarray) -> dict[str, float | int]:
@@ -197,21 +189,16 @@ def best_threshold(
         answers: id -> the best answer and its score from 0 to 1; absent where there is none.
         metric: of the settings.
     """
-    _, scorer = choose_scorer(metric, examples)
     if all(example.gold_texts for example in examples):
         return 0.0
-    scores, gains, base = [], [], 0.0
-    for example in examples:
-        nothing = scorer(example.gold_texts, "")[1]
-        base += nothing
-        if example.id in answers:
-            text, value = answers[example.id]
-            scores.append(value)
-            gains.append(scorer(example.gold_texts, text)[1] - nothing)
-    if not scores:
+    scores = np.array([answers[e.id][1] for e in examples if e.id in answers])
+    if not len(scores):
         return 0.5
+    texts = {name: text for name, (text, _) in answers.items()}
+    nothing, given = (score_records(examples, each, metric)[:, 1] for each in ({}, texts))
+    gains = (given - nothing)[[example.id in answers for example in examples]]
     order = np.argsort(scores)[::-1]
-    values, total = np.array(scores)[order], base + np.cumsum(np.array(gains)[order])
+    values, total = scores[order], nothing.sum() + np.cumsum(gains[order])
     # Equal scores stand or fall together: only the last of each group is a place to cut.
     cuts = np.flatnonzero(np.append(values[1:] < values[:-1], True))
     lower = np.append(values, 0.0)[cuts + 1]
@@ -220,6 +207,6 @@ def best_threshold(
     thresholds[:-1] = np.where(thresholds[:-1] > lower, thresholds[:-1], values[cuts])
     if values[0] == 1.0:
         thresholds[-1] = np.nextafter(1.0, 2.0)
-    reached = np.append(total[cuts], base)
+    reached = np.append(total[cuts], nothing.sum())
     equally_good = thresholds[reached >= reached.max() - 1e-9]
     return float(equally_good[np.argmin(np.abs(equally_good - 0.5))])

@@ -4,11 +4,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from common.settings import WindowSettings
+from core.base.settings import WindowSettings
 
 
 class Settings(WindowSettings):
-    """The common settings and those of the pointer, the answers and the score."""
+    """The settings of core, and those of the pointer, the answers and the score."""
 
     pointer: Literal["efficient", "plain"] = Field(
         "efficient", description="efficient: adds a score of the start and one of the end"

@@ -8,7 +8,7 @@ import numpy as np
 from tokenizers import Tokenizer
 from tqdm import tqdm
 
-from common.data_checks import (
+from core.data.data_checks import (
     Finding,
     Texts,
     find_duplicates,
@@ -17,17 +17,13 @@ from common.data_checks import (
     label_histogram,
     length_histogram,
 )
-from common.encoder import freeze_layers, load_encoder
-from common.optimizers import make_optimizer
-from common.records import Span
-from common.regularization import make_regularization
-from common.settings import project_path
-from common.tokens import Window, is_aligned, split_into_windows
-from common.training import TrainingModel
-from task.data import Example, pointer_labels, read_examples
+from core.data.tokens import Window, is_aligned, split_into_windows
+from core.model.encoder import load_encoder
+from core.train.training import Models
+from task.data import Example, Triple, pointer_labels
 from task.decode import decode_window
 from task.metrics import score
-from task.model import POINTERS, build_models, compared_scores
+from task.model import POINTERS, build_models
 from task.settings import Settings
 
 # Gold that the best possible model could not find: below this the data is at fault.
@@ -41,58 +37,36 @@ class Reach:
     """What a perfect model could reach on one file.
 
     Attributes:
-        windows: of all texts.
-        tokens: of each text.
-        spans: subjects and objects.
-        unaligned: spans that don't begin and end with a token, with their examples.
-        apart: examples of the triples whose spans never share a window.
+        tokens: of each window.
+        unaligned: spans that don't begin and end with a token, as `line N, [start, end] 'words'`.
+        apart: lines of the triples whose spans never share a window.
         oracle: scores of the gold triples after encoding and decoding.
     """
 
-    windows: int
     tokens: list[int]
-    spans: int
-    unaligned: list[tuple[Example, Span]]
-    apart: list[Example]
+    unaligned: list[str]
+    apart: list[int]
     oracle: dict
 
 
-def read_files(settings: Settings) -> dict[str, list[Example]]:
-    """Return file -> examples, the training file first; a test file may lack, or lack triples."""
-    files = {
-        settings.train_file: read_examples(project_path(settings.train_file)),
-        settings.dev_file: read_examples(project_path(settings.dev_file)),
-    }
-    if project_path(settings.test_file).is_file():
-        test = read_examples(project_path(settings.test_file), require_triples=False)
-        files.setdefault(settings.test_file, test)
-    return files
-
-
-def find_data_faults(files: dict[str, list[Example]]) -> list[Finding]:
-    """Find repeats, leaks and predicates that the training file never shows."""
+def find_data_faults(files: dict[str, list[Example]], settings: Settings) -> list[Finding]:
+    """Find repeats, leaks, predicates never shown in training, and heads that learn wrong."""
     texts: Texts = {
         name: [(example.id, example.text, example.line) for example in examples]
         for name, examples in files.items()
     }
     labels = {name: count_predicates(examples) for name, examples in files.items()}
-    return [*find_duplicates(texts), *find_leaks(texts), *find_unseen_labels(labels)]
-
-
-def find_head_faults(settings: Settings, examples: Sequence[Example]) -> list[Finding]:
-    """Find shared entity heads where many records are annotated for some predicates only."""
-    partial = sum(example.annotated_predicates is not None for example in examples)
-    if settings.entity_heads != "shared" or partial < MANY_PARTIAL * len(examples):
-        return []
-    return [
-        Finding(
-            "warning",
-            f"{partial} of {len(examples)} records list annotated_predicates, and a shared entity "
-            "head learns from them that the spans of all other predicates are none",
-            settings.train_file,
-            'set entity_heads = "per_predicate".',
+    findings = [*find_duplicates(texts), *find_leaks(texts), *find_unseen_labels(labels)]
+    train = files[settings.train_file]
+    partial = sum(example.annotated_predicates is not None for example in train)
+    if settings.entity_heads == "shared" and partial >= MANY_PARTIAL * len(train):
+        what = (
+            f"{partial} of {len(train)} records list annotated_predicates, and a shared entity "
+            "head learns from them that the spans of all other predicates are none"
         )
-    ]
+        mend = 'set entity_heads = "per_predicate".'
+        findings.append(Finding("warning", what, settings.train_file, mend))
+    return findings
 
 
 def count_predicates(examples: Sequence[Example]) -> Counter:
@@ -105,43 +79,30 @@ def measure_reach(
 ) -> Reach:
     """Encode the gold triples as labels, and decode the labels as if a model had found them."""
     texts = [example.text for example in examples]
-    overlap = settings.window_overlap
-    windows = split_into_windows(tokenizer, texts, settings.max_length, overlap, "encode")
+    length, overlap = settings.max_length, settings.window_overlap
+    windows = split_into_windows(tokenizer, texts, length, overlap, "encode")
     unaligned, apart, found = [], [], {}
-    bar = tqdm(
-        zip(examples, windows, strict=True), "oracle", len(examples), leave=False, disable=None
-    )
-    for example, parts in bar:
+    pairs = zip(examples, windows, strict=True)
+    for example, parts in tqdm(pairs, "oracle", len(examples), leave=False, disable=None):
         for triple in example.triples:
-            for span in (triple.subject, triple.object):
+            spans = (triple.subject, triple.object)
+            for span in spans:
                 if not any(is_aligned(span, window) for window in parts):
-                    unaligned.append((example, span))
-            if not any(
-                window.token_span(triple.subject) and window.token_span(triple.object)
-                for window in parts
-            ):
-                apart.append(example)
-        found[example.id] = list(
-            dict.fromkeys(
-                triple
-                for window in parts
-                for triple in decode_gold(example, window, predicates, settings.entity_heads)
-            )
-        )
-    return Reach(
-        windows=sum(map(len, windows)),
-        # Tokens that windows share are counted once: each starts at another character.
-        tokens=[len(np.unique(np.concatenate([w.starts for w in parts]))) for parts in windows],
-        spans=2 * sum(len(example.triples) for example in examples),
-        unaligned=unaligned,
-        apart=apart,
-        oracle=score(list(examples), found),
-    )
+                    words = example.text[slice(*span)]
+                    unaligned.append(f"line {example.line}, {list(span)} {words!r}")
+            if not any(all(window.token_span(span) for span in spans) for window in parts):
+                apart.append(example.line)
+        decoded = (decode_gold(example, window, predicates, settings) for window in parts)
+        found[example.id] = list(dict.fromkeys(triple for part in decoded for triple in part))
+    tokens = [len(window) for parts in windows for window in parts]
+    return Reach(tokens, unaligned, apart, score(examples, found))
 
 
-def decode_gold(example: Example, window: Window, predicates: list[str], entity_heads: str) -> dict:
+def decode_gold(
+    example: Example, window: Window, predicates: list[str], settings: Settings
+) -> dict[Triple, float]:
     """Return the triples that are decoded from the labels of a window."""
-    labels = pointer_labels(example, window, predicates, entity_heads)
+    labels = pointer_labels(example, window, predicates, settings.entity_heads)
     grids = {}
     for name in POINTERS:
         pairs = labels[f"{name}_labels"]
@@ -149,20 +110,21 @@ def decode_gold(example: Example, window: Window, predicates: list[str], entity_
         for grid, cells in zip(grids[name], pairs, strict=True):
             cells = cells[cells[:, 0] >= 0]
             grid[cells[:, 0], cells[:, 1]] = 10
-    return decode_window(grids, window, predicates, entity_heads)
+    return decode_window(grids, window, predicates, settings.entity_heads)
 
 
 def describe_file(name: str, examples: Sequence[Example], reach: Reach) -> str:
     """Return the numbers and the histograms of a file."""
-    aligned = 1 - len(reach.unaligned) / max(reach.spans, 1)
+    triples = sum(len(example.triples) for example in examples)
+    aligned = 1 - len(reach.unaligned) / max(2 * triples, 1)
     lines = [
-        f"\n{name}: {len(examples)} records, {reach.spans // 2} triples",
-        f"windows: {reach.windows / len(examples):.2f} a text",
-        f"aligned with tokens: {aligned:.2%} of {reach.spans} spans",
+        f"\n{name}: {len(examples)} records, {triples} triples",
+        f"windows: {len(reach.tokens) / len(examples):.2f} a text",
+        f"aligned with tokens: {aligned:.2%} of {2 * triples} spans",
         f"oracle (gold, encoded and decoded): F1 {reach.oracle['f1']:.4f}, precision "
         f"{reach.oracle['precision']:.4f}, recall {reach.oracle['recall']:.4f}",
         length_histogram([len(example.text) for example in examples], "characters"),
-        length_histogram(reach.tokens, "tokens"),
+        length_histogram(reach.tokens, "tokens a window"),
         label_histogram(count_predicates(examples), "predicates"),
     ]
     return "\n".join(lines)
@@ -172,47 +134,27 @@ def find_reach_faults(name: str, reach: Reach) -> list[Finding]:
     """Find the labels that no model can learn, or that decoding loses."""
     findings = []
     if reach.unaligned:
-        example, span = reach.unaligned[0]
-        findings.append(
-            Finding(
-                "warning",
-                f"spans that don't begin and end with a token: {len(reach.unaligned)}",
-                f"{name}, line {example.line}, {list(span)} {example.text[slice(*span)]!r} for one",
-                "correct the offsets, or choose an encoder with shorter tokens.",
-            )
-        )
+        what = f"spans that don't begin and end with a token: {len(reach.unaligned)}"
+        mend = "correct the offsets, or choose an encoder with shorter tokens."
+        findings.append(Finding("warning", what, f"{name}, {reach.unaligned[0]} for one", mend))
     if reach.apart:
-        findings.append(
-            Finding(
-                "warning",
-                f"triples whose spans never share a window: {len(reach.apart)}",
-                f"{name}, line {reach.apart[0].line} for one",
-                "raise max_length and window_overlap.",
-            )
-        )
+        what = f"triples whose spans never share a window: {len(reach.apart)}"
+        mend = "raise max_length and window_overlap."
+        findings.append(Finding("warning", what, f"{name}, line {reach.apart[0]} for one", mend))
     oracle = reach.oracle
-    if reach.spans and oracle["f1"] < 1:
-        findings.append(
-            Finding(
-                "error" if oracle["f1"] < LOWEST_ORACLE_F1 else "warning",
-                f"a perfect model would score F1 {oracle['f1']:.4f}",
-                f"{name}, {oracle['gold'] - oracle['correct']} triples are lost, "
-                f"{oracle['predicted'] - oracle['correct']} invented",
-                "mend the findings above; where triples are invented, entity_heads = "
-                '"per_predicate" tells more of them apart.',
-            )
+    if oracle["gold"] and oracle["f1"] < 1:
+        level = "error" if oracle["f1"] < LOWEST_ORACLE_F1 else "warning"
+        lost, invented = (oracle[key] - oracle["correct"] for key in ("gold", "predicted"))
+        what = f"a perfect model would score F1 {oracle['f1']:.4f}"
+        where = f"{name}, {lost} triples are lost, {invented} invented"
+        mend = (
+            "mend the findings above; where triples are invented, entity_heads = "
+            '"per_predicate" tells more of them apart.'
         )
+        findings.append(Finding(level, what, where, mend))
     return findings
 
 
-def build_compiled(tokenizer: Tokenizer, predicates: int, settings: Settings) -> TrainingModel:
-    """Return the training model, compiled with an optimizer whose first step is of full size."""
-    encoder = load_encoder(settings, tokenizer)
-    model, inference = build_models(encoder, predicates, settings)
-    settings = settings.model_copy(update={"schedule": "constant", "warm_up": 0.0})
-    freeze_layers(encoder, settings.frozen_layers)
-    model.compile(
-        make_optimizer(settings, model, encoder, steps=1),
-        regularization=make_regularization(settings, encoder, compared_scores(inference)),
-    )
-    return model
+def build(tokenizer: Tokenizer, predicates: int, settings: Settings) -> Models:
+    """Return the models on an encoder of their own."""
+    return build_models(load_encoder(settings, tokenizer), predicates, settings)

@@ -1,16 +1,16 @@
 """Read and check examples; lay out their triples as labels of the pointers."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from tokenizers import Tokenizer
 
-from common.errors import InputError
-from common.generator import Batch, Generator, pad
-from common.records import Span, read_field, read_id, read_records, read_span
-from common.tokens import Window, split_into_windows
+from core.base.errors import InputError
+from core.data.data_generator import Batch, DataGenerator, pad
+from core.data.records import Span, read_field, read_id, read_records, read_span
+from core.data.tokens import Window, split_into_windows
 from task.settings import Settings
 
 
@@ -58,32 +58,28 @@ def read_example(record: dict, line: int, require_triples: bool) -> Example:
         isinstance(annotated, list) and all(isinstance(name, str) for name in annotated)
     ):
         raise InputError('"annotated_predicates" must be a list of strings, or absent.')
-    triples = []
-    if require_triples or "triples" in record:
-        for item in read_field(record, "triples", list):
-            if not isinstance(item, dict):
-                raise InputError(
-                    f'the triple {item!r} must be {{"subject": [start, end], "predicate": "...", '
-                    '"object": [start, end]}.'
-                )
-            triple = Triple(
-                read_span(item, "subject", text),
-                read_field(item, "predicate", str),
-                read_span(item, "object", text),
+    wanted = require_triples or "triples" in record
+    items = read_field(record, "triples", list) if wanted else []
+    triples = tuple(dict.fromkeys(read_triple(item, text) for item in items))
+    for triple in triples:
+        if annotated is not None and triple.predicate not in annotated:
+            raise InputError(
+                f"the triple with predicate {triple.predicate!r} is not among "
+                '"annotated_predicates": add the predicate there, or drop the triple.'
             )
-            if annotated is not None and triple.predicate not in annotated:
-                raise InputError(
-                    f"the triple with predicate {triple.predicate!r} is not among "
-                    '"annotated_predicates": add the predicate there, or drop the triple.'
-                )
-            triples.append(triple)
-    return Example(
-        id=read_id(record),
-        text=text,
-        triples=tuple(dict.fromkeys(triples)),
-        annotated_predicates=None if annotated is None else frozenset(annotated),
-        line=line,
-    )
+    annotated = None if annotated is None else frozenset(annotated)
+    return Example(read_id(record), text, triples, annotated, line)
+
+
+def read_triple(item: object, text: str) -> Triple:
+    """Check one triple."""
+    if not isinstance(item, dict):
+        raise InputError(
+            f'the triple {item!r} must be {{"subject": [start, end], "predicate": "...", '
+            '"object": [start, end]}.'
+        )
+    subject, predicate = read_span(item, "subject", text), read_field(item, "predicate", str)
+    return Triple(subject, predicate, read_span(item, "object", text))
 
 
 def collect_predicates(examples: Sequence[Example]) -> list[str]:
@@ -95,16 +91,7 @@ def collect_predicates(examples: Sequence[Example]) -> list[str]:
     return sorted(predicates)
 
 
-def triple_to_dict(triple: Triple) -> dict:
-    """Return a triple as the files hold it."""
-    return {
-        "subject": list(triple.subject),
-        "predicate": triple.predicate,
-        "object": list(triple.object),
-    }
-
-
-class TripleGenerator(Generator):
+class TripleGenerator(DataGenerator):
     """Batches of windows, with the labels of the pointers unless they are to be predicted.
 
     Every window is one example of the training. A triple is taught in the windows that hold both
@@ -112,15 +99,11 @@ class TripleGenerator(Generator):
 
     Args:
         examples: from `read_examples`.
-        tokenizer: of the encoder.
+        tokenizer: of the encoder; `encoder_inputs` are the names of its inputs.
         predicates: from `collect_predicates`; others are left out.
-        encoder_inputs: names of the inputs of the encoder.
-        entity_heads: `shared` or `per_predicate`.
-        max_length: tokens of a window.
-        window_overlap: tokens that neighbouring windows share.
+        settings: `entity_heads`, `max_length`, `window_overlap`, `buckets`, `seed`.
+        batch_size: windows in a batch.
         labels: False for prediction.
-        progress: title of the progress bar; empty: none.
-        **kwargs: as in `Generator`.
     """
 
     def __init__(
@@ -129,24 +112,21 @@ class TripleGenerator(Generator):
         tokenizer: Tokenizer,
         predicates: Sequence[str],
         encoder_inputs: Sequence[str],
-        entity_heads: str,
-        max_length: int,
-        window_overlap: int,
+        settings: Settings,
+        batch_size: int,
         labels: bool = True,
-        progress: str = "",
-        **kwargs,
-    ):
-        self.examples = list(examples)
-        self.predicates = list(predicates)
-        self.encoder_inputs = list(encoder_inputs)
-        self.entity_heads = entity_heads
+    ) -> None:
+        self.examples, self.predicates = list(examples), list(predicates)
+        self.encoder_inputs, self.entity_heads = list(encoder_inputs), settings.entity_heads
         texts = [example.text for example in examples]
-        windows = split_into_windows(tokenizer, texts, max_length, window_overlap, progress)
+        length, overlap = settings.max_length, settings.window_overlap
+        windows = split_into_windows(tokenizer, texts, length, overlap, "encode")
         self.windows = [window for group in windows for window in group]
         self.example_of = np.repeat(np.arange(len(windows)), [len(group) for group in windows])
-        super().__init__([len(window) for window in self.windows], **kwargs)
+        lengths = [len(window) for window in self.windows]
+        super().__init__(lengths, batch_size, settings.buckets, settings.seed)
         self.labels = [
-            pointer_labels(self.examples[example], window, self.predicates, entity_heads)
+            pointer_labels(self.examples[example], window, self.predicates, self.entity_heads)
             for example, window in zip(self.example_of, self.windows, strict=True)
             if labels
         ]
@@ -166,46 +146,11 @@ class TripleGenerator(Generator):
         }
         batch = {name: arrays[name] for name in self.encoder_inputs}
         for name, pairs in self.pairs.items():
-            heads = self.labels[0][name].shape[0]
-            batch[name] = np.full((len(examples), heads, pairs, 2), -1, np.int32)
-            for row, index in zip(batch[name], examples, strict=True):
-                label = self.labels[index][name]
-                row[:, : label.shape[1]] = label
+            labels = [self.labels[index][name].swapaxes(0, 1) for index in examples]
+            batch[name] = pad(labels, pairs, -1).swapaxes(1, 2)
         if self.labels:
             batch["annotated"] = np.stack([self.labels[index]["annotated"] for index in examples])
         return batch
-
-
-def make_generator(
-    examples: Sequence[Example],
-    settings: Settings,
-    tokenizer: Tokenizer,
-    predicates: Sequence[str],
-    encoder_inputs: Sequence[str],
-    **kwargs,
-) -> TripleGenerator:
-    """Return batches of examples, laid out as the settings say.
-
-    Args:
-        examples: from `read_examples`.
-        settings: `entity_heads`, `max_length`, `window_overlap`, `buckets`.
-        tokenizer: of the encoder.
-        predicates: from `collect_predicates`.
-        encoder_inputs: names of the inputs of the encoder.
-        **kwargs: as in `TripleGenerator`.
-    """
-    return TripleGenerator(
-        examples,
-        tokenizer,
-        predicates,
-        encoder_inputs,
-        settings.entity_heads,
-        settings.max_length,
-        settings.window_overlap,
-        buckets=settings.buckets,
-        progress="encode",
-        **kwargs,
-    )
 
 
 def pointer_labels(
@@ -218,7 +163,9 @@ def pointer_labels(
         `annotated` `[predicates]`: 1 where the record speaks of the predicate.
     """
     number = {predicate: index for index, predicate in enumerate(predicates)}
-    entity, head, tail = {}, {}, {}
+    entity: dict[int, dict] = {}
+    head: dict[int, dict] = {}
+    tail: dict[int, dict] = {}
     for triple in example.triples:
         subject, object_ = window.token_span(triple.subject), window.token_span(triple.object)
         predicate = number.get(triple.predicate)
@@ -229,14 +176,13 @@ def pointer_labels(
         entity.setdefault(first + 1, {})[object_] = None
         head.setdefault(predicate, {})[subject[0], object_[0]] = None
         tail.setdefault(predicate, {})[subject[1], object_[1]] = None
-    annotated = example.annotated_predicates
+    own = example.annotated_predicates
+    annotated: Collection[str] = predicates if own is None else own
     return {
         "entity_labels": fill(entity, entity_head_count(len(predicates), entity_heads)),
         "head_labels": fill(head, len(predicates)),
         "tail_labels": fill(tail, len(predicates)),
-        "annotated": np.array(
-            [annotated is None or predicate in annotated for predicate in predicates], np.float32
-        ),
+        "annotated": np.array([predicate in annotated for predicate in predicates], np.float32),
     }
 
 

@@ -5,9 +5,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from common.prediction import Predictor
-from common.tokens import Window
-from task.data import Example, Triple, TripleGenerator, triple_to_dict
+from core.base.errors import InputError
+from core.data.tokens import Window
+from core.train.prediction import Predictor
+from task.data import Example, Triple, TripleGenerator
+
+# Record id -> triples with their scores, surest first.
+Candidates = dict[str, list[tuple[Triple, float]]]
 
 # Candidates below e^-4 / (1 + e^-4) = 0.018 never pass a tuned threshold.
 LOWEST_SCORE = -4.0
@@ -29,11 +33,11 @@ def decode_window(
         predicates: names of the heads.
         entity_heads: `shared` or `per_predicate`.
     """
-    triples = {}
+    triples: dict[Triple, float] = {}
     real = window.starts >= 0
-    groups = [range(len(predicates))]
+    groups = [list(range(len(predicates)))]
     if entity_heads == "per_predicate":
-        groups = [[predicate] for predicate in range(len(predicates))]
+        groups = [[predicate] for predicate in groups[0]]
     for group, first in zip(groups, range(0, 2 * len(groups), 2), strict=True):
         subjects, subject_scores = best_spans(scores["entity"][first], real)
         objects, object_scores = best_spans(scores["entity"][first + 1], real)
@@ -75,7 +79,7 @@ def character_span(window: Window, span: np.ndarray) -> tuple[int, int]:
 
 def predict_triples(
     predictor: Predictor, generator: TripleGenerator, progress: str = ""
-) -> dict[str, list[tuple[Triple, float]]]:
+) -> Candidates:
     """Return the candidates of every example: triples with probabilities, surest first.
 
     Windows of one text are merged: a triple found in several has its highest score.
@@ -97,7 +101,7 @@ def predict_triples(
             for row, position in enumerate(positions)
         ]
 
-    found = {example.id: {} for example in generator.examples}
+    found: dict[str, dict[Triple, float]] = {example.id: {} for example in generator.examples}
     for position, candidates in predictor.decode(generator, decode, progress):
         merged = found[generator.examples[generator.example_of[position]].id]
         for triple, score in candidates.items():
@@ -111,9 +115,7 @@ def predict_triples(
     }
 
 
-def above(
-    candidates: dict[str, list[tuple[Triple, float]]], threshold: float
-) -> dict[str, list[tuple[Triple, float]]]:
+def above(candidates: Candidates, threshold: float) -> Candidates:
     """Return the candidates that are surer than the threshold."""
     return {
         name: [(triple, score) for triple, score in scored if score > threshold]
@@ -121,9 +123,7 @@ def above(
     }
 
 
-def prediction_records(
-    examples: Sequence[Example], predictions: dict[str, list[tuple[Triple, float]]]
-) -> list[dict]:
+def prediction_records(examples: Sequence[Example], predictions: Candidates) -> list[dict]:
     """Return the records of the predictions file: the input's format, with texts and scores."""
     return [
         {
@@ -131,7 +131,9 @@ def prediction_records(
             "text": example.text,
             "triples": [
                 {
-                    **triple_to_dict(triple),
+                    "subject": list(triple.subject),
+                    "predicate": triple.predicate,
+                    "object": list(triple.object),
                     "subject_text": example.text[slice(*triple.subject)],
                     "object_text": example.text[slice(*triple.object)],
                     "score": round(float(score), 4),
@@ -141,3 +143,20 @@ def prediction_records(
         }
         for example in examples
     ]
+
+
+def read_prediction(place: str, record: dict) -> dict[Triple, float]:
+    """Return the triples of a record of a predictions file, with their scores.
+
+    Raises:
+        InputError: names the place of a record that is not a prediction.
+    """
+    try:
+        return {
+            Triple(tuple(item["subject"]), item["predicate"], tuple(item["object"])): item.get(
+                "score", 1
+            )
+            for item in record["triples"]
+        }
+    except (KeyError, TypeError) as error:
+        raise InputError(f"{place}: not a prediction: write the file with evaluate.py.") from error

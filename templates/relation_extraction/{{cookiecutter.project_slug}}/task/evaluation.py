@@ -3,17 +3,17 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from common.callbacks import Evaluation
-from common.records import name_file
-from common.report import ErrorExample, ErrorItem
+from core.data.records import name_file
+from core.report.report import ErrorExample, ErrorItem
+from core.train.scoring import Evaluation
 from task.data import Example, Triple
-from task.decode import above, prediction_records
-from task.metrics import best_threshold, score
+from task.decode import Candidates, above, prediction_records, read_prediction
+from task.metrics import score, tune_threshold
 
 
 def evaluate(
     examples: Sequence[Example],
-    candidates: dict[str, list[tuple[Triple, float]]],
+    candidates: Candidates,
     path: Path,
     threshold: float | None = None,
     shown: int = 0,
@@ -28,16 +28,12 @@ def evaluate(
         shown: examples to put into words.
     """
     if threshold is None:
-        threshold = round(best_threshold(examples, candidates), 6)
+        threshold = round(tune_threshold(examples, candidates), 6)
     predictions = above(candidates, threshold)
     triples = {name: [triple for triple, _ in scored] for name, scored in predictions.items()}
+    facts = {**name_file(path), "records": len(examples), "threshold": threshold}
     return Evaluation(
-        scores={
-            **name_file(path),
-            "records": len(examples),
-            "threshold": threshold,
-            **score(examples, triples),
-        },
+        scores={**facts, **score(examples, triples)},
         predictions=prediction_records(examples, predictions),
         shown=[describe(example, triples[example.id]) for example in examples[:shown]],
     )
@@ -47,33 +43,21 @@ def describe(example: Example, predicted: Sequence[Triple], most: int = 8) -> st
     """Return a text with its gold triples beside the predicted ones, `most` of each."""
 
     def words(triples: Sequence[Triple]) -> str:
+        text = example.text
         listed = [
-            f"{example.text[slice(*triple.subject)]} | {triple.predicate} | "
-            f"{example.text[slice(*triple.object)]}"
-            for triple in sorted(triples)[:most]
+            f"{text[slice(*t.subject)]} | {t.predicate} | {text[slice(*t.object)]}"
+            for t in sorted(triples)[:most]
         ]
         more = [f"and {len(triples) - most} more"] if len(triples) > most else []
         return "; ".join(listed + more)
 
-    return (
-        f"{example.text}\n  gold:      {words(example.triples)}\n  predicted: {words(predicted)}\n"
-    )
+    gold, found = words(example.triples), words(predicted)
+    return f"{example.text}\n  gold:      {gold}\n  predicted: {found}\n"
 
 
 def find_errors(examples: Sequence[Example], predictions: Sequence[dict]) -> list[ErrorExample]:
-    """Return every example with an error, for the report.
-
-    Args:
-        examples: gold.
-        predictions: records of the predictions file.
-    """
-    predicted = {
-        record["id"]: {
-            Triple(tuple(item["subject"]), item["predicate"], tuple(item["object"])): item["score"]
-            for item in record["triples"]
-        }
-        for record in predictions
-    }
+    """Return every example with an error, for the report, from records of predictions."""
+    predicted = {record["id"]: read_prediction("dev.jsonl", record) for record in predictions}
     reports = []
     for example in examples:
         found, gold = predicted[example.id], set(example.triples)

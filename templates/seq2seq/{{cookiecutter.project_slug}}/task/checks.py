@@ -5,15 +5,11 @@ from dataclasses import dataclass
 
 from tokenizers import Tokenizer
 
-from common.data_checks import Finding, Texts, find_duplicates, find_leaks, length_histogram
-from common.encoder import freeze_layers
-from common.optimizers import make_optimizer
-from common.regularization import make_regularization
-from common.settings import project_path
-from common.training import TrainingModel
-from task.data import Example, encode, read_examples
+from core.data.data_checks import Finding, find_duplicates, find_leaks, length_histogram
+from core.train.training import Models
+from task.data import Example, encode
 from task.metrics import normal_form, score, score_records
-from task.model import build_models, compared_scores
+from task.model import build_models
 from task.settings import Settings
 from task.tokens import decode_texts
 from task.training import load_tokenizer_and_encoder
@@ -43,21 +39,9 @@ class Reach:
     oracle: dict[str, float]
 
 
-def read_files(settings: Settings) -> dict[str, list[Example]]:
-    """Return file -> examples, the training file first; a test file may lack, or lack targets."""
-    files = {
-        settings.train_file: read_examples(project_path(settings.train_file)),
-        settings.dev_file: read_examples(project_path(settings.dev_file)),
-    }
-    if project_path(settings.test_file).is_file():
-        test = read_examples(project_path(settings.test_file), require_targets=False)
-        files.setdefault(settings.test_file, test)
-    return files
-
-
 def find_data_faults(files: dict[str, list[Example]]) -> list[Finding]:
     """Find sources that stand twice: their targets belong into one record."""
-    texts: Texts = {
+    texts = {
         name: [(example.id, example.source, example.line) for example in examples]
         for name, examples in files.items()
     }
@@ -66,41 +50,37 @@ def find_data_faults(files: dict[str, list[Example]]) -> list[Finding]:
 
 def measure_reach(examples: Sequence[Example], tokenizer: Tokenizer, settings: Settings) -> Reach:
     """Encode the targets and decode them again, as if a perfect model had written them."""
-    frame = len(tokenizer.encode("").ids)
+    frame, unknown = len(tokenizer.encode("").ids), tokenizer.token_to_id("[UNK]")
     sources = list(encode(tokenizer, [example.source for example in examples], "sources"))
     pairs = [(example, target) for example in examples for target in example.targets]
     targets = list(encode(tokenizer, [target for _, target in pairs], "targets"))
-    unknown_id = tokenizer.token_to_id("[UNK]")
-    unknown = {
-        example.id: example
-        for example, ids in [
-            *zip(examples, sources, strict=True),
-            *zip((example for example, _ in pairs), targets, strict=True),
-        ]
-        if unknown_id in ids
-    }
-    changed = [
-        pair
-        for pair, text in zip(pairs, decode_texts(tokenizer, targets), strict=True)
-        if normal_form(text, settings) != normal_form(pair[1], settings)
-    ]
-    oracle = {}
-    if all(example.targets for example in examples):
-        room = settings.target_length - 1
-        texts = decode_texts(tokenizer, [ids[:room] for ids in targets])
-        # The first target of each record stands for what a model would write.
-        first = {
-            example.id: text for (example, _), text in reversed([*zip(pairs, texts, strict=True)])
-        }
-        records = score_records(examples, first, settings)
-        oracle = score(examples, first, records, settings)
+    encoded = zip([*examples, *(example for example, _ in pairs)], sources + targets, strict=True)
+    decoded = zip(pairs, decode_texts(tokenizer, targets), strict=True)
     return Reach(
         source_tokens=[len(ids) + frame for ids in sources],
         target_tokens=[len(ids) + 1 for ids in targets],
-        unknown=list(unknown.values()),
-        changed=changed,
-        oracle=oracle,
+        unknown=list(dict.fromkeys(example for example, ids in encoded if unknown in ids)),
+        changed=[
+            pair
+            for pair, text in decoded
+            if normal_form(text, settings) != normal_form(pair[1], settings)
+        ],
+        oracle=score_oracle(examples, targets, tokenizer, settings),
     )
+
+
+def score_oracle(
+    examples: Sequence[Example],
+    targets: Sequence[list[int]],
+    tokenizer: Tokenizer,
+    settings: Settings,
+) -> dict[str, float]:
+    """Return the scores of the first of all targets of each record; empty: a record has none."""
+    if not all(example.targets for example in examples):
+        return {}
+    texts = iter(decode_texts(tokenizer, [ids[: settings.target_length - 1] for ids in targets]))
+    first = {example.id: [next(texts) for _ in example.targets][0] for example in examples}
+    return score(examples, first, score_records(examples, first, settings), settings)
 
 
 def describe_file(name: str, examples: Sequence[Example], reach: Reach) -> str:
@@ -121,10 +101,11 @@ def describe_file(name: str, examples: Sequence[Example], reach: Reach) -> str:
 def find_reach_faults(name: str, reach: Reach, settings: Settings) -> list[Finding]:
     """Find what is cut off, and what the tokenizer can't give back."""
     findings = []
-    for what, lengths, most, setting in (
-        ("sources", reach.source_tokens, settings.max_length, "max_length"),
-        ("targets", reach.target_tokens, settings.target_length, "target_length"),
+    for what, lengths, setting in (
+        ("sources", reach.source_tokens, "max_length"),
+        ("targets", reach.target_tokens, "target_length"),
     ):
+        most = getattr(settings, setting)
         cut = sum(length > most for length in lengths)
         if cut:
             findings.append(
@@ -147,10 +128,10 @@ def find_reach_faults(name: str, reach: Reach, settings: Settings) -> list[Findi
         )
     if reach.changed:
         example, target = reach.changed[0]
-        share = len(reach.changed) / len(reach.target_tokens)
+        many = len(reach.changed) > MOST_CHANGED * len(reach.target_tokens)
         findings.append(
             Finding(
-                "warning" if share > MOST_CHANGED else "note",
+                "warning" if many else "note",
                 f"targets that are not the same after encoding and decoding: {len(reach.changed)}",
                 f"{name}, line {example.line}, {target[:60]!r} for one",
                 "choose an encoder that keeps case and spaces (tiny does), or set "
@@ -160,14 +141,7 @@ def find_reach_faults(name: str, reach: Reach, settings: Settings) -> list[Findi
     return findings
 
 
-def build_compiled(examples: list[Example], settings: Settings) -> TrainingModel:
-    """Return the training model, compiled with an optimizer whose first step is of full size."""
+def build(examples: Sequence[Example], settings: Settings) -> Models:
+    """Return the models on an encoder of their own."""
     _, encoder = load_tokenizer_and_encoder(settings, examples)
-    model, inference = build_models(encoder, settings)
-    settings = settings.model_copy(update={"schedule": "constant", "warm_up": 0.0})
-    freeze_layers(encoder, settings.frozen_layers)
-    model.compile(
-        make_optimizer(settings, model, encoder, steps=1),
-        regularization=make_regularization(settings, encoder, compared_scores(inference)),
-    )
-    return model
+    return build_models(encoder, settings)

@@ -97,7 +97,7 @@ def score(
         settings: `lowercase_scores`.
     """
     most = max(len(example.targets) for example in examples)
-    streams = [
+    streams: list = [  # None where a record has fewer targets
         [example.targets[n] if n < len(example.targets) else None for example in examples]
         for n in range(most)
     ]

@@ -9,36 +9,38 @@ https://arxiv.org/abs/1905.03197.
 et al. 2017, https://arxiv.org/abs/1706.03762.
 """
 
+from typing import Any
+
 import keras
 import keras_hub
 import numpy as np
+import tensorflow as tf
 from keras import ops
 from tokenizers import Tokenizer
 
-from common.encoder import BertEncoder, load_encoder
-from common.errors import InputError
-from common.fused_layers import exact_gelu_function
-from common.language_model import INITIAL_DEVIATION, TokenLoss, head_layers, prefix_mask
-from common.regularization import Scores
-from common.training import TrainingModel
+from core.base.errors import InputError
+from core.model.encoder import BertEncoder, encoder_inputs, hidden_states, load_encoder
+from core.model.language_model import INITIAL_DEVIATION, TokenLoss, head_layers, prefix_mask
+from core.model.transformer import exact_gelu_function
+from core.train.training import Models, Scores, TrainingModel
+from generation.steps import WritingLayers
 from task.settings import Settings
 
 HEAD_SIZE = 64  # of the attention of the decoder, as in BERT
 
 
-def load_backbone(settings: Settings, tokenizer: Tokenizer, kept: np.ndarray | None) -> keras.Model:
+def load_backbone(settings: Settings, tokenizer: Tokenizer) -> keras.Model:
     """Return the encoder, with room for the target where the encoder writes it.
 
     Args:
         settings: `encoder`, `model`, `max_length`, `target_length`, `tiny_*`.
         tokenizer: of the encoder.
-        kept: rows of the token embedding to keep, from `keep_used_tokens`; None: all.
 
     Raises:
         InputError: the encoder can't write, or reads too few tokens.
     """
     if settings.model != "unilm":
-        return keep_rows(load_encoder(settings, tokenizer), kept)
+        return load_encoder(settings, tokenizer)
     both = settings.max_length + settings.target_length
     if settings.encoder == "tiny":
         encoder = load_encoder(settings.model_copy(update={"max_length": both}), tokenizer)
@@ -55,7 +57,7 @@ def load_backbone(settings: Settings, tokenizer: Tokenizer, kept: np.ndarray | N
             f"max_length + target_length = {both}, but {settings.encoder} has "
             f"{encoder.max_sequence_length} positions for source and target together: lower one."
         )
-    return keep_rows(encoder, kept)
+    return encoder
 
 
 def begin_with_waves(positions: keras.Variable) -> None:
@@ -70,10 +72,8 @@ def begin_with_waves(positions: keras.Variable) -> None:
     positions.assign(INITIAL_DEVIATION * np.sqrt(2) * waves)
 
 
-def keep_rows(encoder: keras.Model, kept: np.ndarray | None) -> keras.Model:
+def keep_rows(encoder: keras.Model, kept: np.ndarray) -> keras.Model:
     """Return an encoder whose token embedding has some rows only."""
-    if kept is None:
-        return encoder
     config = {**encoder.get_config(), "vocabulary_size": len(kept)}
     smaller = type(encoder).from_config(config)
     rows = encoder.token_embedding.embeddings.path
@@ -86,13 +86,9 @@ def keep_rows(encoder: keras.Model, kept: np.ndarray | None) -> keras.Model:
     return smaller
 
 
-def find_positions(padding_mask):
-    """Return the position of each token `[batch, length]`: a target goes on where its source ends.
-
-    Args:
-        padding_mask: `[batch, length]`; padding is not counted.
-    """
-    return ops.maximum(ops.cumsum(ops.cast(padding_mask, "int32"), axis=1) - 1, 0)
+def find_positions(mask: tf.Tensor) -> tf.Tensor:
+    """Return the position of each token `[batch, length]`; padding is not counted."""
+    return ops.maximum(ops.cumsum(ops.cast(mask, "int32"), axis=1) - 1, 0)
 
 
 @keras.saving.register_keras_serializable("task")
@@ -103,7 +99,7 @@ class PrefixLanguageModel(keras.layers.Layer):
         encoder: the BERT; its token embedding scores the next token, too.
     """
 
-    def __init__(self, encoder: BertEncoder, **kwargs):
+    def __init__(self, encoder: BertEncoder, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.encoder = encoder
         width = encoder.hidden_dim
@@ -113,11 +109,11 @@ class PrefixLanguageModel(keras.layers.Layer):
             layer.build((None, None, width))
         self.built = True
 
-    def call(self, token_ids, segment_ids, padding_mask, target_ids, training=None):
+    def call(self, token_ids, segment_ids, padding_mask, target_ids, training=None) -> tf.Tensor:
         """Return the logits `[batch, target, vocabulary]` of the token after each of the target.
 
         Args:
-            token_ids: of the source `[batch, source]`; `segment_ids`, `padding_mask` alike.
+            token_ids: of the source `[batch, source]`, as are the next two.
             segment_ids: 0.
             padding_mask: 0 where the source has ended.
             target_ids: `[batch, target]`, what each token is predicted from.
@@ -135,7 +131,7 @@ class PrefixLanguageModel(keras.layers.Layer):
             hidden = layer(hidden, attention_mask=visible, training=training)
         return self.score(hidden[:, ops.shape(token_ids)[1] :])
 
-    def embed(self, token_ids, segment_ids, positions):
+    def embed(self, token_ids, segment_ids, positions) -> tf.Tensor:
         """Return the sum of the three embeddings, normalised."""
         encoder = self.encoder
         tokens = encoder.token_embedding(token_ids)
@@ -143,38 +139,49 @@ class PrefixLanguageModel(keras.layers.Layer):
         summed = encoder.embeddings_add((tokens, places, encoder.segment_embedding(segment_ids)))
         return encoder.embeddings_layer_norm(summed)
 
-    def score(self, hidden):
+    def score(self, hidden) -> tf.Tensor:
         """Return the logits of hidden states `[..., width]`."""
         return self.encoder.token_embedding(self.head_norm(self.head_dense(hidden)), reverse=True)
 
-    def compute_output_spec(self, token_ids, segment_ids, padding_mask, target_ids, training=None):
+    def read(self, sources: dict) -> list[tf.Tensor]:
+        """Return what each layer reads of the sources, which see no target."""
+        positions = find_positions(sources["padding_mask"])
+        hidden = [self.embed(sources["token_ids"], sources["segment_ids"], positions)]
+        mask = ops.cast(sources["padding_mask"], "bool")[:, None, :]
+        for layer in self.encoder.transformer_layers[:-1]:
+            hidden.append(layer(hidden[-1], attention_mask=mask, training=False))
+        return hidden
+
+    def embed_next(self, tokens, index, source_length) -> tf.Tensor:
+        """Return what the first layer reads of target tokens; they go on where a source ends."""
+        places = ops.broadcast_to(source_length + index, ops.shape(tokens))
+        return self.embed(tokens, ops.ones_like(tokens), places)
+
+    def compute_output_spec(
+        self, token_ids, segment_ids, padding_mask, target_ids, training=None
+    ) -> keras.KerasTensor:
         shape = (*target_ids.shape, self.encoder.vocabulary_size)
         return keras.KerasTensor(shape, dtype=self.compute_dtype)
 
-    def get_config(self):
+    def get_config(self) -> dict:
         encoder = keras.saving.serialize_keras_object(self.encoder)
         return {**super().get_config(), "encoder": encoder}
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict) -> "PrefixLanguageModel":
         encoder = keras.saving.deserialize_keras_object(config["encoder"])
         return cls(**{**config, "encoder": encoder})
 
 
-def build_models(encoder: keras.Model, settings: Settings) -> tuple[TrainingModel, keras.Model]:
+def build_models(encoder: keras.Model, settings: Settings) -> Models:
     """Return the training model (output: the loss) and the inference model (output: logits).
-
-    Both share every layer: training the first trains the second. Generation reads the layers of
-    the second by name.
 
     Args:
         encoder: token ids -> hidden states `[batch, length, width]`.
         settings: `model`, `target_length`, `decoder_layers`, `dropout`, `label_smoothing`.
     """
-    inputs = {
-        name: keras.Input((None,), dtype="int32", name=name)
-        for name in [*(tensor.name for tensor in encoder.inputs), "target_ids"]
-    }
+    inputs = encoder_inputs(encoder)
+    inputs["target_ids"] = keras.Input((None,), dtype="int32", name="target_ids")
     if settings.model == "unilm":
         logits = PrefixLanguageModel(encoder, name="unilm")(**inputs)
     else:
@@ -186,7 +193,8 @@ def build_models(encoder: keras.Model, settings: Settings) -> tuple[TrainingMode
     training = TrainingModel(
         {**inputs, "target_labels": labels}, {"token_loss": loss}, name="training"
     )
-    return training, inference
+    scores = (Scores(logits, "softmax", labels="target_labels"),)
+    return Models(training, inference, encoder, scores)
 
 
 def decoder_logits(encoder: keras.Model, inputs: dict, settings: Settings) -> keras.KerasTensor:
@@ -197,23 +205,23 @@ def decoder_logits(encoder: keras.Model, inputs: dict, settings: Settings) -> ke
         inputs: by name: those of the encoder, and `target_ids`.
         settings: `target_length`, `decoder_layers`, `dropout`.
     """
-    read = encoder({tensor.name: inputs[tensor.name] for tensor in encoder.inputs})
-    read = read["sequence_output"] if isinstance(read, dict) else read
+    read = hidden_states(encoder, {tensor.name: inputs[tensor.name] for tensor in encoder.inputs})
     width = read.shape[-1]
-    normal = {"kernel_initializer": keras.initializers.TruncatedNormal(stddev=INITIAL_DEVIATION)}
+    # Each has a seed of its own, drawn as it is made: their order decides the first weights.
+    kernels, rows, positions = (
+        keras.initializers.TruncatedNormal(stddev=INITIAL_DEVIATION) for _ in range(3)
+    )
     embedding = keras_hub.layers.ReversibleEmbedding(
         encoder.token_embedding.input_dim,
         width,
-        embeddings_initializer=keras.initializers.TruncatedNormal(stddev=INITIAL_DEVIATION),
+        embeddings_initializer=rows,
         name="target_embedding",
     )
     tokens = embedding(inputs["target_ids"])
     if encoder.token_embedding.output_dim == width:
         embedding.embeddings.assign(encoder.token_embedding.embeddings)
     places = keras_hub.layers.PositionEmbedding(
-        settings.target_length,
-        initializer=keras.initializers.TruncatedNormal(stddev=INITIAL_DEVIATION),
-        name="target_positions",
+        settings.target_length, initializer=positions, name="target_positions"
     )(tokens)
     hidden = keras.layers.Add(name="target_add")((tokens, places))
     hidden = keras.layers.LayerNormalization(epsilon=1e-12, name="target_norm")(hidden)
@@ -225,14 +233,39 @@ def decoder_logits(encoder: keras.Model, inputs: dict, settings: Settings) -> ke
             dropout=settings.dropout,
             activation=exact_gelu_function,
             layer_norm_epsilon=1e-12,
+            kernel_initializer=kernels,
             name=f"decoder_layer_{number}",
-            **normal,
         )(hidden, read, encoder_padding_mask=inputs["padding_mask"])
     for layer in head_layers(width):
         hidden = layer(hidden)
     return embedding(hidden, reverse=True)
 
 
-def compared_scores(inference: keras.Model) -> list[Scores]:
-    """Return what two passes with other dropout are compared by."""
-    return [Scores(inference.output["logits"], "softmax", labels="target_labels")]
+def writing_layers(model: keras.Model) -> WritingLayers:
+    """Return what the cache of generation has to know of an inference model.
+
+    Whoever changes how the layers compute changes this too, or sets `cache = false`.
+    """
+    if any(layer.name == "unilm" for layer in model.layers):
+        unilm = model.get_layer("unilm")
+        layers = unilm.encoder.transformer_layers
+        return WritingLayers(layers, unilm.read, unilm.embed_next, unilm.score)
+    encoder = next(layer for layer in model.layers if isinstance(layer, keras.Model))
+    kind = keras_hub.layers.TransformerDecoder
+    layers = [layer for layer in model.layers if isinstance(layer, kind)]
+
+    def read(sources: dict) -> list[tf.Tensor]:
+        inputs = {tensor.name: sources[tensor.name] for tensor in encoder.inputs}
+        return [hidden_states(encoder, inputs)] * len(layers)
+
+    def embed(tokens: tf.Tensor, index: tf.Tensor, source_length: tf.Tensor) -> tf.Tensor:
+        tokens = model.get_layer("target_embedding")(tokens)
+        places = ops.broadcast_to(index, ops.shape(tokens)[:2])
+        places = model.get_layer("target_positions")(tokens, positions=places)
+        return model.get_layer("target_norm")(tokens + places)
+
+    def score(hidden: tf.Tensor) -> tf.Tensor:
+        hidden = model.get_layer("head_norm")(model.get_layer("head_dense")(hidden))
+        return model.get_layer("target_embedding")(hidden, reverse=True)
+
+    return WritingLayers(layers, read, embed, score)

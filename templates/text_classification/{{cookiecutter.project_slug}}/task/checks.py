@@ -7,9 +7,8 @@ from dataclasses import replace
 import numpy as np
 from tokenizers import Tokenizer
 
-from common.data_checks import (
+from core.data.data_checks import (
     Finding,
-    Texts,
     find_duplicates,
     find_leaks,
     find_unseen_labels,
@@ -17,22 +16,11 @@ from common.data_checks import (
     length_histogram,
     normalise,
 )
-from common.encoder import freeze_layers, load_encoder
-from common.optimizers import make_optimizer
-from common.regularization import make_regularization
-from common.settings import project_path
-from common.training import TrainingModel
-from task.data import (
-    Example,
-    Labels,
-    check_kind,
-    collect_labels,
-    encode_examples,
-    label_targets,
-    read_examples,
-)
+from core.model.encoder import load_encoder
+from core.train.training import Models
+from task.data import Example, Labels, encode_examples, label_targets
 from task.decode import choose_labels
-from task.model import build_models, compared_scores
+from task.model import build_models
 from task.settings import Settings
 
 # The most frequent label stands so many times for each record of the rarest one.
@@ -41,32 +29,14 @@ IMBALANCE = 20
 FEW_CUT = 0.01
 
 
-def read_files(settings: Settings) -> tuple[dict[str, list[Example]], Labels]:
-    """Return file -> examples, the training file first, and its labels.
-
-    A test file may be absent, or lack labels.
-    """
-    files = {
-        settings.train_file: read_examples(project_path(settings.train_file)),
-        settings.dev_file: read_examples(project_path(settings.dev_file)),
-    }
-    if project_path(settings.test_file).is_file():
-        test = read_examples(project_path(settings.test_file), require_labels=False)
-        files.setdefault(settings.test_file, test)
-    labels = collect_labels(files[settings.train_file], settings.positive_label)
-    for name, examples in files.items():
-        check_kind(examples, labels, name)
-    return files, labels
-
-
 def find_data_faults(files: dict[str, list[Example]]) -> list[Finding]:
     """Find repeats, leaks, contradictions and labels that the training file never shows."""
-    texts: Texts = {
+    texts = {
         name: [(example.id, "\n".join(example.texts), example.line) for example in examples]
         for name, examples in files.items()
     }
     # Also a first text alone: a question of dev that has been answered in training.
-    first_texts: Texts = {
+    first_texts = {
         name: [(e.id, e.text_a, e.line) for e in examples if e.text_b is not None]
         for name, examples in files.items()
     }
@@ -86,30 +56,23 @@ def find_data_faults(files: dict[str, list[Example]]) -> list[Finding]:
 
 def find_contradictions(files: dict[str, list[Example]]) -> list[Finding]:
     """Find texts, or pairs, that have one label here and another one there."""
-    places: dict[str, list[tuple[str, Example]]] = {}
+    first_with: dict[str, tuple[str, Example]] = {}
+    against: dict[str, str] = {}
     for name, examples in files.items():
         for example in examples:
-            if example.labels is not None:
-                key = "\n".join(map(normalise, example.texts))
-                places.setdefault(key, []).append((name, example))
-    against = []
-    for found in places.values():
-        (file, first), *others = found
-        other = next((item for item in others if set(item[1].labels) != set(first.labels)), None)
-        if other is not None:
-            against.append((file, first, *other))
-    if not against:
-        return []
-    file, first, other_file, other = against[0]
-    return [
-        Finding(
-            "warning",
-            f"the same text with different labels: {len(against)} texts",
-            f"{file}, line {first.line}, has {', '.join(first.labels) or 'none'} and {other_file}, "
-            f"line {other.line}, {', '.join(other.labels) or 'none'}, for one",
-            "decide on one label: no model can give both.",
-        )
-    ]
+            if example.labelled:
+                text = "\n".join(map(normalise, example.texts))
+                first_name, first = first_with.setdefault(text, (name, example))
+                if set(first.labels) != set(example.labels):
+                    against.setdefault(
+                        text,
+                        f"{first_name}, line {first.line}, has {', '.join(first.labels) or 'none'} "
+                        f"and {name}, line {example.line}, {', '.join(example.labels) or 'none'}, "
+                        "for one",
+                    )
+    what = f"the same text with different labels: {len(against)} texts"
+    mend = "decide on one label: no model can give both."
+    return [Finding("warning", what, where, mend) for where in list(against.values())[:1]]
 
 
 def find_label_faults(
@@ -120,11 +83,11 @@ def find_label_faults(
     most, fewest = max(labels.counts), min(labels.counts)
     ranked = files[settings.train_file][0].group is not None
     if most > IMBALANCE * fewest and settings.class_weights == "none" and not ranked:
-        names = [labels.names[labels.counts.index(count)] for count in (most, fewest)]
+        often, seldom = (labels.names[labels.counts.index(count)] for count in (most, fewest))
         findings.append(
             Finding(
                 "note",
-                f"{names[0]!r} stands {most} times, {names[1]!r} {fewest} times",
+                f"{often!r} stands {most} times, {seldom!r} {fewest} times",
                 settings.train_file,
                 'if rare labels count as much in your competition, try class_weights = "balanced".',
             )
@@ -132,29 +95,28 @@ def find_label_faults(
     for name, examples in files.items():
         empty = [example for example in examples if not all(t.strip() for t in example.texts)]
         single = [example for example in examples if (example.text_b is None) == labels.pairs]
-        for found, what in ((empty, "an empty text"), (single, "another number of texts")):
-            if found:
-                findings.append(
-                    Finding(
-                        "warning",
-                        f"records with {what}: {len(found)} of {len(examples)}",
-                        f"{name}, line {found[0].line} for one",
-                        "give each record the same fields, with text in them.",
-                    )
-                )
+        mend = "give each record the same fields, with text in them."
+        findings += warn("records with an empty text", name, empty, examples, mend)
+        findings += warn("records with another number of texts", name, single, examples, mend)
     return findings
+
+
+def warn(
+    what: str, name: str, found: Sequence[Example], examples: Sequence[Example], mend: str
+) -> list[Finding]:
+    """Return a warning that counts the examples found among all of a file; none: no warning."""
+    where = f"{name}, line {found[0].line} for one" if found else ""
+    counted = f"{what}: {len(found)} of {len(examples)}"
+    return [Finding("warning", counted, where, mend)] if found else []
 
 
 def measure_tokens(
     examples: Sequence[Example], tokenizer: Tokenizer, max_length: int
 ) -> tuple[list[int], list[Example]]:
     """Return the tokens that are read of each example, and the examples that are cut."""
-    encodings = encode_examples(tokenizer, examples, max_length, "encode")
-    cut = [
-        example
-        for example, encoding in zip(examples, encodings, strict=True)
-        if encoding.overflowing
-    ]
+    encodings = encode_examples(tokenizer, examples, max_length)
+    pairs = zip(examples, encodings, strict=True)
+    cut = [example for example, encoding in pairs if encoding.overflowing]
     return [len(encoding.ids) for encoding in encodings], cut
 
 
@@ -162,65 +124,46 @@ def find_cut_texts(
     name: str, examples: Sequence[Example], cut: Sequence[Example], max_length: int
 ) -> list[Finding]:
     """Find files of which more than a few records lose their end."""
-    if len(cut) <= FEW_CUT * len(examples):
-        return []
-    return [
-        Finding(
-            "warning",
-            f"records longer than max_length = {max_length} tokens, which lose their end: "
-            f"{len(cut)} of {len(examples)}",
-            f"{name}, line {cut[0].line} for one",
-            "raise max_length, or shorten the texts to what decides.",
-        )
-    ]
+    what = f"records longer than max_length = {max_length} tokens, which lose their end"
+    mend = "raise max_length, or shorten the texts to what decides."
+    many = len(cut) > FEW_CUT * len(examples)
+    return warn(what, name, cut, examples, mend) if many else []
 
 
-def measure_oracle(examples: Sequence[Example], labels: Labels) -> float | None:
+def measure_oracle(examples: Sequence[Example], labels: Labels) -> float:
     """Return the accuracy of a perfect model: below 1 where labels are unknown to it."""
-    known = [example for example in examples if example.labels is not None]
-    if not known:
-        return None
-    found = [choose_labels(row, labels, 0.5) for row in label_targets(known, labels)]
-    right = [set(e.labels) == set(names) for e, names in zip(known, found, strict=True)]
-    return float(np.mean(right))
+    found = [choose_labels(row, labels, 0.5) for row in label_targets(examples, labels)]
+    return float(
+        np.mean([set(e.labels) == set(names) for e, names in zip(examples, found, strict=True)])
+    )
 
 
 def count_labels(examples: Sequence[Example]) -> Counter:
     """Count the records with each label."""
-    return Counter(label for example in examples for label in example.labels or ())
+    return Counter(label for example in examples for label in example.labels)
 
 
 def describe_file(
     name: str, examples: Sequence[Example], labels: Labels, tokens: list[int], cut: int
 ) -> str:
     """Return the numbers and the histograms of a file."""
-    oracle = measure_oracle(examples, labels)
-    lines = [
-        f"\n{name}: {len(examples)} records, {cut} cut at the end",
-        *([f"oracle (gold labels, encoded and decoded): {oracle:.4f}"] if oracle else []),
+    lines = [f"\n{name}: {len(examples)} records, {cut} cut at the end"]
+    if known := [example for example in examples if example.labelled]:
+        oracle = measure_oracle(known, labels)
+        lines.append(f"oracle (gold labels, encoded and decoded): {oracle:.4f}")
+    lines += [
         length_histogram([sum(map(len, example.texts)) for example in examples], "characters"),
         length_histogram(tokens, "tokens"),
         label_histogram(count_labels(examples), "labels"),
     ]
-    groups: dict[str, bool] = {}
-    for example in examples:
-        if example.group is not None:
-            has = labels.positive in (example.labels or ())
-            groups[example.group] = groups.get(example.group, False) or has
+    groups = {example.group for example in examples} - {None}
+    ranked = {example.group for example in known if labels.positive in example.labels}
     if groups:
-        without = sum(not has for has in groups.values())
-        lines.append(f"groups: {len(groups)}, {without} without {labels.positive!r}: not ranked")
+        left_out = len(groups - ranked)
+        lines.append(f"groups: {len(groups)}, {left_out} without {labels.positive!r}: not ranked")
     return "\n".join(lines)
 
 
-def build_compiled(tokenizer: Tokenizer, labels: Labels, settings: Settings) -> TrainingModel:
-    """Return the training model, compiled with an optimizer whose first step is of full size."""
-    encoder = load_encoder(settings, tokenizer)
-    model, inference = build_models(encoder, labels, settings)
-    settings = settings.model_copy(update={"schedule": "constant", "warm_up": 0.0})
-    freeze_layers(encoder, settings.frozen_layers)
-    model.compile(
-        make_optimizer(settings, model, encoder, steps=1),
-        regularization=make_regularization(settings, encoder, compared_scores(inference, labels)),
-    )
-    return model
+def build(tokenizer: Tokenizer, labels: Labels, settings: Settings) -> Models:
+    """Return the models on an encoder of their own."""
+    return build_models(load_encoder(settings, tokenizer), labels, settings)

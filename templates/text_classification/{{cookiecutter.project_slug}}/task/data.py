@@ -1,5 +1,6 @@
 """Read and check examples; encode single texts and pairs, and lay out their labels."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,9 +9,9 @@ import numpy as np
 from tokenizers import Encoding, Tokenizer
 from tqdm import tqdm
 
-from common.errors import InputError
-from common.generator import Batch, Generator, pad
-from common.records import read_field, read_id, read_records
+from core.base.errors import InputError
+from core.data.data_generator import Batch, DataGenerator, pad
+from core.data.records import read_field, read_id, read_records
 from task.settings import Settings
 
 TEXTS_AT_ONCE = 1024
@@ -20,22 +21,34 @@ TEXTS_AT_ONCE = 1024
 class Example:
     """One record of a file.
 
-    `labels` holds the one label of a record, or any number of them where `several` is true; None:
-    unknown, to be predicted. Examples of one `group` are ranked against each other.
+    `labels` holds the one label of a record, or any number of them where `several` is true; where
+    `labelled` is false they are to be predicted. Examples of one `group` are ranked against each
+    other.
     """
 
     id: str
     text_a: str
     text_b: str | None
-    labels: tuple[str, ...] | None
+    labels: tuple[str, ...]
     several: bool
     group: str | None
     line: int
+    labelled: bool = True
 
     @property
     def texts(self) -> tuple[str, ...]:
         """The text, or both texts of a pair."""
         return (self.text_a,) if self.text_b is None else (self.text_a, self.text_b)
+
+    @property
+    def line_of_text(self) -> str:
+        """The text, or both texts of a pair on one line."""
+        return " ‖ ".join(self.texts)
+
+    @property
+    def field(self) -> str:
+        """The field that holds its labels, as messages name it."""
+        return '"labels"' if self.several else '"label"'
 
 
 @dataclass(frozen=True)
@@ -76,16 +89,22 @@ def read_examples(path: str | Path, require_labels: bool = True) -> list[Example
     Raises:
         InputError: names file, line and what is wrong with the record.
     """
-    first = None
-
-    def read_one(record: dict, line: int) -> Example:
-        nonlocal first
-        example = read_example(record, line, require_labels)
-        first = first or example
-        check_alike(first, example)
-        return example
-
-    return read_records(path, read_one)
+    examples = read_records(path, lambda record, line: read_example(record, line, require_labels))
+    first = examples[0]
+    for example in examples:
+        place = f"{path}, line {example.line}: the record"
+        if first.labelled and example.labelled and first.several != example.several:
+            raise InputError(
+                f"{place} has {example.field}, but line {first.line} has {first.field}: write "
+                '"labels" in every record if any may have several, or else "label".'
+            )
+        if (first.group is None) != (example.group is None):
+            have = ("has no", "has one") if example.group is None else ("has a", "has none")
+            raise InputError(
+                f'{place} {have[0]} "group", but line {first.line} {have[1]}: give all records of '
+                "a ranking their group, or none."
+            )
+    return examples
 
 
 def read_example(record: dict, line: int, require_labels: bool) -> Example:
@@ -93,42 +112,26 @@ def read_example(record: dict, line: int, require_labels: bool) -> Example:
     identity = read_id(record)
     if "label" in record and "labels" in record:
         raise InputError('the record has both "label" and "labels": keep one of them.')
-    several, labels = "labels" in record, None
+    several, labels = "labels" in record, []
+    labelled = require_labels or several or "label" in record
     if several:
         labels = read_field(record, "labels", list)
         if not all(type(label) in (str, int) for label in labels):
             raise InputError(f'"labels" must be a list of strings or numbers, not {labels!r}.')
-        labels = tuple(dict.fromkeys(str(label) for label in labels))
-    elif require_labels or "label" in record:
-        labels = (str(read_field(record, "label", str | int)),)
-    if labels is not None and "" in labels:
+    elif labelled:
+        labels = [read_field(record, "label", str | int)]
+    if "" in labels:
         raise InputError("a label is empty: give it a name.")
     return Example(
         id=identity,
         text_a=read_field(record, "text_a", str),
         text_b=read_field(record, "text_b", str) if "text_b" in record else None,
-        labels=labels,
+        labels=tuple(dict.fromkeys(str(label) for label in labels)),
         several=several,
         group=str(read_field(record, "group", str | int)) if "group" in record else None,
         line=line,
+        labelled=labelled,
     )
-
-
-def check_alike(first: Example, example: Example) -> None:
-    """Refuse a record that has other fields than the first one of its file."""
-    both_labelled = first.labels is not None and example.labels is not None
-    if both_labelled and first.several != example.several:
-        has, other = ("labels", "label") if example.several else ("label", "labels")
-        raise InputError(
-            f'the record has "{has}", but line {first.line} has "{other}": write "labels" in every '
-            'record if any may have several, or else "label".'
-        )
-    if (first.group is None) != (example.group is None):
-        have = ("has no", "has one") if example.group is None else ("has a", "has none")
-        raise InputError(
-            f'the record {have[0]} "group", but line {first.line} {have[1]}: give all records of a '
-            "ranking their group, or none."
-        )
 
 
 def collect_labels(examples: Sequence[Example], positive_label: str = "") -> Labels:
@@ -137,18 +140,14 @@ def collect_labels(examples: Sequence[Example], positive_label: str = "") -> Lab
     Args:
         examples: of the training file.
         positive_label: a label, or empty: where the examples have groups "1" is taken, or, if that
-            is no label, the rarer one of two.
+            is not a label, the rarer one of two.
 
     Raises:
         InputError: there is nothing to learn, or no such label.
     """
-    counts: dict[str, int] = {}
-    for example in examples:
-        for label in example.labels:
-            counts[label] = counts.get(label, 0) + 1
-    names = sorted(counts)
-    several = examples[0].several
-    if not names or (len(names) == 1 and not several):
+    counts = Counter(label for example in examples for label in example.labels)
+    names, several = sorted(counts), examples[0].several
+    if len(names) < (1 if several else 2):
         have = f"has the label {names[0]!r}" if names else "has no label"
         raise InputError(f"every training example {have}: there is nothing to learn.")
     positive = positive_label or None
@@ -182,11 +181,11 @@ def check_kind(examples: Sequence[Example], labels: Labels, path: str | Path) ->
         InputError: names the file.
     """
     for example in examples:
-        if example.labels is not None and example.several != labels.several:
-            wanted, found = ("labels", "label") if labels.several else ("label", "labels")
+        if example.labelled and example.several != labels.several:
+            wanted = '"labels"' if labels.several else '"label"'
             raise InputError(
-                f'{path}, line {example.line}: the record has "{found}", but the training file has '
-                f'"{wanted}": write the same in all files.'
+                f"{path}, line {example.line}: the record has {example.field}, but the training "
+                f"file has {wanted}: write the same in all files."
             )
 
 
@@ -197,7 +196,7 @@ def shared_texts(example: Example) -> tuple[str, ...]:
 
 
 def encode_examples(
-    tokenizer: Tokenizer, examples: Sequence[Example], max_length: int, progress: str = ""
+    tokenizer: Tokenizer, examples: Sequence[Example], max_length: int
 ) -> list[Encoding]:
     """Return each text, or pair, in the tokenizer's own frame of special tokens.
 
@@ -208,15 +207,12 @@ def encode_examples(
         tokenizer: of the encoder.
         examples: from `read_examples`.
         max_length: tokens, special ones included.
-        progress: title of the progress bar; empty: none.
 
     Raises:
         InputError: pairs, but a tokenizer without a frame for them.
     """
-    separated = tokenizer.num_special_tokens_to_add(True) > tokenizer.num_special_tokens_to_add(
-        False
-    )
-    if not separated and any(example.text_b is not None for example in examples):
+    frame, longer_frame = (tokenizer.num_special_tokens_to_add(pair) for pair in (False, True))
+    if frame >= longer_frame and any(example.text_b is not None for example in examples):
         raise InputError(
             "the tokenizer of this encoder puts nothing between two texts: name the same model as "
             "hf://owner/model, whose tokenizer.json does."
@@ -224,15 +220,14 @@ def encode_examples(
     tokenizer.no_padding()
     tokenizer.enable_truncation(max_length, strategy="longest_first")
     encodings = []
-    chunks = range(0, len(examples), TEXTS_AT_ONCE)
-    for start in tqdm(chunks, desc=progress, disable=None if progress else True, leave=False):
+    for start in tqdm(range(0, len(examples), TEXTS_AT_ONCE), "encode", leave=False, disable=None):
         texts = [example.texts for example in examples[start : start + TEXTS_AT_ONCE]]
         encodings += tokenizer.encode_batch([t if len(t) == 2 else t[0] for t in texts])
     tokenizer.no_truncation()  # it is saved with the run as it came
     return encodings
 
 
-class ExampleGenerator(Generator):
+class ExampleGenerator(DataGenerator):
     """Batches of texts or pairs, with their labels unless they are to be predicted.
 
     Args:
@@ -240,10 +235,9 @@ class ExampleGenerator(Generator):
         tokenizer: of the encoder.
         labels: from `collect_labels`; others count as none.
         inputs: names of the inputs of the model.
-        max_length: tokens of a text or a pair.
+        settings: `max_length`, `buckets`, `seed`.
+        batch_size: examples in a batch.
         with_labels: False for prediction.
-        progress: title of the progress bar; empty: none.
-        **kwargs: as in `Generator`.
     """
 
     def __init__(
@@ -252,15 +246,15 @@ class ExampleGenerator(Generator):
         tokenizer: Tokenizer,
         labels: Labels,
         inputs: Sequence[str],
-        max_length: int,
+        settings: Settings,
+        batch_size: int,
         with_labels: bool = True,
-        progress: str = "",
-        **kwargs,
-    ):
+    ) -> None:
         self.examples = list(examples)
         self.label_names = labels.names
-        encodings = encode_examples(tokenizer, self.examples, max_length, progress)
-        super().__init__([len(encoding.ids) for encoding in encodings], **kwargs)
+        encodings = encode_examples(tokenizer, self.examples, settings.max_length)
+        lengths = [len(encoding.ids) for encoding in encodings]
+        super().__init__(lengths, batch_size, settings.buckets, settings.seed)
         self.arrays = {
             name: [token_array(encoding, name) for encoding in encodings] for name in inputs
         }
@@ -285,9 +279,7 @@ def token_array(encoding: Encoding, name: str) -> np.ndarray:
         "token_ids": lambda: encoding.ids,
         "segment_ids": lambda: encoding.type_ids,
         "padding_mask": lambda: [1] * len(encoding.ids),
-        "text_numbers": lambda: [
-            0 if number is None else number + 1 for number in encoding.sequence_ids
-        ],
+        "text_numbers": lambda: [0 if n is None else n + 1 for n in encoding.sequence_ids],
     }[name]()
     return np.array(values, np.int32)
 
@@ -299,33 +291,3 @@ def label_targets(examples: Sequence[Example], labels: Labels) -> np.ndarray:
     for row, example in zip(targets, examples, strict=True):
         row[[number[label] for label in example.labels if label in number]] = 1
     return targets
-
-
-def make_generator(
-    examples: Sequence[Example],
-    settings: Settings,
-    tokenizer: Tokenizer,
-    labels: Labels,
-    inputs: Sequence[str],
-    **kwargs,
-) -> ExampleGenerator:
-    """Return batches of examples, laid out as the settings say.
-
-    Args:
-        examples: from `read_examples`.
-        settings: `max_length`, `buckets`.
-        tokenizer: of the encoder.
-        labels: from `collect_labels`.
-        inputs: names of the inputs of the model.
-        **kwargs: as in `ExampleGenerator`.
-    """
-    return ExampleGenerator(
-        examples,
-        tokenizer,
-        labels,
-        inputs,
-        settings.max_length,
-        buckets=settings.buckets,
-        progress="encode",
-        **kwargs,
-    )

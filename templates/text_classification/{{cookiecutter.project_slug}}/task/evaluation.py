@@ -5,12 +5,13 @@ from pathlib import Path
 
 import numpy as np
 
-from common.callbacks import Evaluation
-from common.records import name_file
-from common.report import ErrorExample, ErrorItem
-from task.data import Example, Labels
-from task.decode import Candidates, choose_labels, prediction_records
-from task.metrics import best_threshold, score
+from core.data.records import name_file
+from core.report.report import ErrorExample, ErrorItem
+from core.train.rates import best_threshold
+from core.train.scoring import Evaluation
+from task.data import Example, Labels, label_targets
+from task.decode import Candidates, choose_labels, prediction_records, read_prediction
+from task.metrics import score
 
 
 def evaluate(
@@ -62,47 +63,34 @@ def tune_threshold(examples: Sequence[Example], candidates: Candidates, labels: 
     if not labels.has_threshold:
         return 0.0
     probabilities = np.array([candidates[example.id] for example in examples])
-    hits = np.array([[name in example.labels for name in labels.names] for example in examples])
-    if not labels.several:
-        index = labels.names.index(labels.positive)
-        probabilities, hits = probabilities[:, index], hits[:, index]
-        return best_threshold(probabilities, hits, int(hits.sum()))
-    gold_count = sum(len(example.labels) for example in examples)
-    return best_threshold(probabilities.ravel(), hits.ravel(), gold_count)
+    hits = label_targets(examples, labels) > 0
+    if labels.several:
+        gold_count = sum(len(example.labels) for example in examples)
+        return best_threshold(probabilities.ravel().tolist(), hits.ravel().tolist(), gold_count)
+    index = labels.names.index(labels.positive)
+    probabilities, hits = probabilities[:, index], hits[:, index]
+    return best_threshold(probabilities.tolist(), hits.tolist(), int(hits.sum()))
 
 
 def describe(example: Example, predicted: Sequence[str]) -> str:
     """Return a text with its gold labels beside the predicted ones."""
     gold, found = (", ".join(sorted(labels)) or "none" for labels in (example.labels, predicted))
-    return f"{joined_text(example)}\n  gold:      {gold}\n  predicted: {found}\n"
-
-
-def joined_text(example: Example) -> str:
-    """Return the text, or both texts of a pair on one line."""
-    return " ‖ ".join(example.texts)
+    return f"{example.line_of_text}\n  gold:      {gold}\n  predicted: {found}\n"
 
 
 def find_errors(examples: Sequence[Example], predictions: Sequence[dict]) -> list[ErrorExample]:
-    """Return every example with an error, for the report.
-
-    Args:
-        examples: gold.
-        predictions: records of the predictions file.
-    """
-    predicted = {record["id"]: record for record in predictions}
+    """Return every example with an error, for the report, from records of predictions."""
+    records = {record["id"]: record for record in predictions}
     reports = []
     for example in examples:
-        record = predicted[example.id]
-        found = record.get("labels", [record["label"]] if "label" in record else [])
+        record = records[example.id]
+        found, gold = set(read_prediction("dev.jsonl", record)), set(example.labels)
+        kinds = {"missed": gold - found, "invented": found - gold, "correct": found & gold}
         items = [
             ErrorItem(kind, name, [], record["probabilities"].get(name))
-            for kind, names in (
-                ("missed", sorted(set(example.labels) - set(found))),
-                ("invented", sorted(set(found) - set(example.labels))),
-                ("correct", sorted(set(found) & set(example.labels))),
-            )
-            for name in names
+            for kind, names in kinds.items()
+            for name in sorted(names)
         ]
-        if any(item.kind != "correct" for item in items):
-            reports.append(ErrorExample(example.id, joined_text(example), items))
+        if found != gold:
+            reports.append(ErrorExample(example.id, example.line_of_text, items))
     return reports

@@ -1,102 +1,111 @@
-"""One training: from examples to the best weights of a run."""
+"""One training, from examples to the best weights of a run; and trained runs that predict."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-import keras
-import tensorflow as tf
-
-from common.callbacks import Checkpoint, Evaluation, Evaluator, PositionCounter
-from common.encoder import freeze_layers, load_encoder, load_tokenizer, save_encoder
-from common.files import write_json
-from common.generator import WithUnlabelled
-from common.loops import run_loop
-from common.optimizers import make_optimizer
-from common.prediction import Predictor
-from common.regularization import make_regularization
-from common.run_folder import Run, circumstances
-from common.settings import project_path
-from common.strategy import scale_to_replicas
-from task.data import Example, Labels, make_generator, read_examples
-from task.decode import predict_probabilities
+from core.base.files import project_path
+from core.model.encoder import load_encoder, load_tokenizer
+from core.runs.run_folder import Run
+from core.train.devices import Strategy
+from core.train.prediction import Predictor
+from core.train.project import TrainedRuns, begin_training, load_trained, train_models
+from core.train.scoring import Evaluation
+from task.data import Example, ExampleGenerator, Labels, read_examples
+from task.decode import Candidates, predict_probabilities
 from task.evaluation import evaluate
 from task.metrics import choose_metric
-from task.model import build_models, compared_scores
+from task.model import build_models
 from task.settings import Settings
+
+# What the members of an ensemble must share besides tokens and labels.
+SHARED_SETTINGS = ("max_length", "positive_label")
 
 
 def train(
     settings: Settings,
-    strategy: tf.distribute.Strategy,
+    strategy: Strategy,
     run: Run,
+    known: Sequence[Example],
     labels: Labels,
-    texts: list[str],
-    train_examples: list[Example],
-    dev_examples: list[Example],
+    train_examples: Sequence[Example],
+    dev_examples: Sequence[Example],
     dev_path: Path,
 ) -> None:
-    """Encode, build and fit; the callbacks score dev and keep the best weights in the run.
+    """Encode, build and fit; dev is scored after each epoch, and the best weights are kept.
 
     Args:
         settings: of the project.
         strategy: the devices.
         run: its folder and where to go on.
-        labels: of the training file; all folds of a cross-validation share them.
-        texts: that the vocabulary of a tiny encoder is learned from; shared too.
+        known: give the vocabulary; all folds of a cross-validation share them.
+        labels: of the same examples.
         train_examples: to learn from.
         dev_examples: choose the best epoch.
         dev_path: the file that these were read from.
     """
-    batch_size, rate_factor = scale_to_replicas(settings, strategy)
-    keras.utils.set_random_seed(settings.seed)
-    keras.config.set_dtype_policy(settings.precision)
+    batch_size = begin_training(settings, strategy)
+    texts = [text for example in known for text in example.texts]
     tokenizer = load_tokenizer(settings, texts)
     with strategy.scope():
-        encoder = load_encoder(settings, tokenizer)
-        training_model, inference_model = build_models(encoder, labels, settings)
-    inputs = [tensor.name for tensor in inference_model.inputs]
-    encoding = (settings, tokenizer, labels, inputs)
-    train = make_generator(train_examples, *encoding, batch_size=batch_size, seed=settings.seed)
-    dev = make_generator(
-        dev_examples, *encoding, batch_size=settings.prediction_batch_size, with_labels=False
+        models = build_models(load_encoder(settings, tokenizer), labels, settings)
+    inputs = [tensor.name for tensor in models.inference.inputs]
+    encoding = (tokenizer, labels, inputs, settings)
+
+    train_batches = ExampleGenerator(train_examples, *encoding, batch_size)
+    dev_batches = ExampleGenerator(
+        dev_examples, *encoding, settings.prediction_batch_size, with_labels=False
     )
-    train.check_keys(training_model)
-    if settings.unlabelled_file:
-        others = read_examples(project_path(settings.unlabelled_file), False)
-        unlabelled = make_generator(
-            others, *encoding, batch_size=batch_size, seed=settings.seed, with_labels=False
-        )
-        train = WithUnlabelled(train, unlabelled)
-
-    with strategy.scope():
-        steps = settings.epochs * len(train)
-        freeze_layers(encoder, settings.frozen_layers)
-        optimizer = make_optimizer(settings, training_model, encoder, steps, rate_factor)
-        scores = compared_scores(inference_model, labels)
-        training_model.compile(
-            optimizer,
-            settings.accumulation,
-            settings.xla,
-            settings.recompute,
-            make_regularization(settings, encoder, scores),
-        )
-    run.begin()
-    save_encoder(run.folder, encoder, tokenizer)
-    write_json(run.folder / "labels.json", asdict(labels))
-    run.restore(training_model)
-
-    predictor = Predictor([inference_model], strategy)
-    metric = choose_metric(settings.metric, labels, dev_examples)
+    predictor = Predictor([models.inference], strategy)
 
     def score_dev() -> Evaluation:
-        candidates = predict_probabilities(predictor, dev)
+        candidates = predict_probabilities(predictor, dev_batches)
         return evaluate(dev_examples, candidates, labels, dev_path, shown=settings.shown_examples)
 
-    callbacks = [
-        PositionCounter(run, settings.steps),
-        Evaluator(
-            run, score_dev, inference_model, metric, circumstances(settings), train, settings
-        ),
-        Checkpoint(run, settings.checkpoint_steps),
-    ]
-    run_loop(settings, training_model, train, run, callbacks)
+    def read_unlabelled(path: str) -> ExampleGenerator:
+        examples = read_examples(project_path(path), require_labels=False)
+        return ExampleGenerator(examples, *encoding, batch_size, with_labels=False)
+
+    train_models(
+        settings,
+        strategy,
+        run,
+        models,
+        tokenizer,
+        asdict(labels),
+        train_batches,
+        score_dev,
+        choose_metric(settings.metric, labels, dev_examples),
+        read_unlabelled,
+    )
+
+
+def load_runs(paths: Sequence[str | Path], strategy: Strategy | None = None) -> TrainedRuns:
+    """Load runs with their best weights; arguments as in `load_trained`."""
+    return load_trained(
+        paths,
+        Settings,
+        SHARED_SETTINGS,
+        lambda encoder, saved, own: build_models(encoder, restore_labels(saved), own),
+        strategy,
+    )
+
+
+def restore_labels(saved: dict) -> Labels:
+    """Return the labels that a run's labels.json holds."""
+    return Labels(**{**saved, "names": tuple(saved["names"]), "counts": tuple(saved["counts"])})
+
+
+def predict(runs: TrainedRuns, examples: Sequence[Example]) -> Candidates:
+    """Return the probabilities of every example, as `predict_probabilities` does."""
+    batches = ExampleGenerator(
+        examples,
+        runs.tokenizer,
+        restore_labels(runs.labels),
+        # Members of an ensemble may pool in other ways: one may read what another doesn't.
+        sorted({tensor.name for model in runs.models for tensor in model.inputs}),
+        runs.settings,
+        runs.settings.prediction_batch_size,
+        with_labels=False,
+    )
+    return predict_probabilities(runs.predictor, batches, "predict")

@@ -1,0 +1,203 @@
+"""The training step: exact on any number of replicas, with micro-batches and clipping."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+Gradients = tuple[list[tf.Tensor], dict[str, tf.Tensor]]
+
+
+@keras.saving.register_keras_serializable("common")
+class MeanLoss(keras.metrics.Metric):
+    """Mean of a loss over the examples of an epoch, from sums: right on a ragged last batch too."""
+
+    def __init__(self, name: str = "loss", **kwargs: Any) -> None:
+        super().__init__(name=name, **kwargs)
+        self.total = self.add_variable(shape=(), initializer="zeros", name="total")
+        self.examples = self.add_variable(shape=(), initializer="zeros", name="examples")
+
+    def update_state(self, losses: tf.Tensor, weights: tf.Tensor) -> None:
+        """Add the losses `[batch]` of all examples whose weight is not zero."""
+        counted = tf.cast(weights > 0, tf.float32)
+        self.total.assign_add(tf.reduce_sum(losses * counted))
+        self.examples.assign_add(tf.reduce_sum(counted))
+
+    def result(self) -> tf.Tensor:
+        return tf.math.divide_no_nan(
+            tf.convert_to_tensor(self.total), tf.convert_to_tensor(self.examples)
+        )
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Logits of a model, for what compares two passes through it.
+
+    Attributes:
+        logits: a tensor of the model `[batch, ...]`.
+        kind: `sigmoid`: each is a question of its own; `softmax` over the last axis;
+            `softmax_of_all` over all axes of an example.
+        labels: name of the input `[batch, positions]` that is below 0 where nothing is predicted.
+    """
+
+    logits: keras.KerasTensor
+    kind: str
+    labels: str = ""
+
+
+@keras.saving.register_keras_serializable("common")
+class TrainingModel(keras.Model):
+    """A functional model whose outputs are losses `[batch]`, one for each loss layer.
+
+    The generator gives each example its `loss_weight`; the weights of one batch over all replicas
+    sum to 1, and the loss is the weighted sum. Gradients summed over replicas, or over
+    micro-batches, are therefore those of the whole batch, full or ragged.
+    """
+
+    def compile(
+        self,
+        optimizer: keras.optimizers.Optimizer,
+        accumulation: int = 1,
+        compile_gradients: bool = False,
+        make_gradients: "Callable[[TrainingModel], Callable[[dict], Gradients]] | None" = None,
+        **kwargs: Any,
+    ) -> None:
+        """Configure the step.
+
+        Args:
+            optimizer: built here, so that a checkpoint finds all its variables.
+            accumulation: micro-batches in one step: memory of one, gradient of all.
+            compile_gradients: compile the gradient with XLA, once for each shape of a batch.
+            make_gradients: from this model to a function of a batch, which returns what
+                `gradients` does; None: the plain gradient.
+            **kwargs: as in `keras.Model.compile`.
+        """
+        # Only the gradient: XLA can't compile the sum over replicas on a CPU.
+        super().compile(optimizer, jit_compile=False, **kwargs)
+        optimizer.build(self.trainable_variables)
+        self.accumulation = accumulation
+        self.compile_gradients = compile_gradients
+        self.loss_means = [MeanLoss("loss")] + [
+            MeanLoss(name) for name in self.output_names if len(self.output_names) > 1
+        ]
+        plain = self.graph_of(self.gradients, ["loss", *self.output_names])
+        self.batch_gradients = make_gradients(self) if make_gradients else plain
+
+    def graph_of(self, function: Callable, names: list[str]) -> Callable:
+        """Return the graph of a function of a batch, computed in micro-batches where asked.
+
+        Args:
+            function: from a batch, and what else it takes, to the gradient by each variable and to
+                arrays `[batch]` by name.
+            names: of these arrays.
+        """
+
+        # TensorFlow's own functions take no `**`.
+        def batch_gradients(batch: dict, others: dict | None = None) -> Gradients:
+            if self.accumulation == 1:
+                return function(batch, **(others or {}))
+            return self.sum_micro_batches(function, names, batch, others or {})
+
+        return tf.function(
+            batch_gradients,
+            jit_compile=self.compile_gradients or None,
+            reduce_retracing=not self.compile_gradients,
+            autograph=False,
+        )
+
+    @property
+    def metrics(self) -> list[keras.metrics.Metric]:
+        return getattr(self, "loss_means", [])
+
+    def gradients(self, batch: dict) -> Gradients:
+        """Return the gradient of the weighted loss, and the losses `[batch]` by name."""
+        inputs = {name: array for name, array in batch.items() if name != "loss_weight"}
+        with tf.GradientTape() as tape:
+            losses = self(inputs, training=True)
+            total = tf.add_n([tf.cast(loss, tf.float32) for loss in losses.values()])
+            loss = tf.reduce_sum(total * batch["loss_weight"])
+        return self.by_variables(loss, tape), {"loss": total, **losses}
+
+    def by_variables(self, loss: tf.Tensor, tape: tf.GradientTape) -> list[tf.Tensor]:
+        """Return the gradient of a loss by each variable that is trained."""
+        gradients = tape.gradient(
+            loss,
+            [variable.value for variable in self.trainable_variables],
+            unconnected_gradients=tf.UnconnectedGradients.ZERO,  # BERT's pooler, for one
+        )
+        # Dense: a token that occurs twice is two slices, which a norm would count apart.
+        return [tf.convert_to_tensor(gradient) for gradient in gradients]
+
+    def sum_micro_batches(
+        self, function: Callable, names: list[str], batch: dict, others: dict
+    ) -> Gradients:
+        """Return what a function returns, holding the activations of one micro-batch at a time.
+
+        Args:
+            function: as in `graph_of`, and `names`; it takes all `others` with each micro-batch.
+        """
+        micro_batches = {
+            name: tf.reshape(array, [self.accumulation, -1, *tf.unstack(tf.shape(array))[1:]])
+            for name, array in batch.items()
+        }
+        sums = [tf.zeros(variable.shape, tf.float32) for variable in self.trainable_variables]
+        losses = {name: tf.TensorArray(tf.float32, size=self.accumulation) for name in names}
+
+        def add(index: tf.Tensor, sums: list, losses: dict) -> tuple:
+            micro_batch = {name: array[index] for name, array in micro_batches.items()}
+            for name, array in batch.items():
+                micro_batch[name] = tf.ensure_shape(micro_batch[name], [None, *array.shape[1:]])
+            gradients, micro_losses = function(micro_batch, **others)
+            sums = [total + gradient for total, gradient in zip(sums, gradients, strict=True)]
+            losses = {name: losses[name].write(index, micro_losses[name]) for name in losses}
+            return index + 1, sums, losses
+
+        _, sums, losses = tf.while_loop(
+            lambda index, *_: index < self.accumulation,
+            add,
+            (0, sums, losses),
+            maximum_iterations=self.accumulation,
+            parallel_iterations=1,
+        )
+        return sums, {name: array.concat() for name, array in losses.items()}
+
+    def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
+        """Skip the trial call of `fit`, which takes the whole batch for inputs: all is built."""
+
+    def train_step(self, batch: dict) -> dict:
+        """Update the weights by one batch; called by `fit` in each replica."""
+        gradients, losses = self.batch_gradients(batch)
+        self.optimizer.apply(gradients, self.trainable_variables)
+        for mean in self.loss_means:
+            mean.update_state(losses[mean.name], batch["loss_weight"])
+        # `[1]`: over several workers Keras averages the replicas' logs along their first axis.
+        return {mean.name: mean.result()[None] for mean in self.loss_means}
+
+
+@dataclass(frozen=True)
+class Models:
+    """What a task builds on an encoder: two models over the same layers.
+
+    Training the first trains the second.
+
+    Attributes:
+        training: its outputs are losses `[batch]`.
+        inference: its outputs are what is decoded.
+        encoder: whose layers both share.
+        scores: logits by which two passes through the model are compared; none: they depend on
+            each other.
+        rates: name of a layer -> learning rate of its variables, whatever holds for others.
+    """
+
+    training: TrainingModel
+    inference: keras.Model
+    encoder: keras.Model
+    scores: tuple[Scores, ...] = ()
+    rates: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def encoder_inputs(self) -> list[str]:
+        """The names of the encoder's inputs, which every batch has."""
+        return [tensor.name for tensor in self.encoder.inputs]

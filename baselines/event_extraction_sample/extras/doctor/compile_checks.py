@@ -1,0 +1,164 @@
+"""Does XLA compile the training step, how often, and does a TPU?
+
+The step is lowered whole to HLO, the language of XLA's compilers: losses, gradients, micro-batches,
+clipping, optimizer. That needs no accelerator. XLA for CPUs runs sizes that depend on values too,
+and marks them `<=` in its HLO; a TPU has none.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import keras
+import tensorflow as tf
+from tqdm import tqdm
+
+from core.base.errors import gist
+from core.base.extras import ask
+from core.base.settings import CoreSettings
+from core.data.data_checks import Finding
+from core.data.data_generator import Batch, DataGenerator
+from core.model.encoder import named_layers
+from core.train.project import compile_models
+from core.train.training import Models, TrainingModel
+from extras.doctor.introspection import join_places, name_place
+from extras.doctor.static_checks import layer_of
+
+# So many that the rate has not begun to fall at the first of them.
+MANY_STEPS = 1_000_000
+# A size that depends on values, and where XLA says which code it comes from.
+DYNAMIC_SIZE = re.compile(r"\[[^\]]*<=")
+OPERATION = re.compile(r'op_name="([^"]*)"')
+SOURCE = re.compile(r'source_file="([^"]*)" source_line=(\d+)')
+
+
+def batches_to_compile(train_batches: DataGenerator) -> list[Batch]:
+    """Return a batch of each shape that an epoch has, the longest first."""
+    shapes: dict[tuple, Batch] = {}
+    for batch in train_batches.batches(0):
+        shapes.setdefault(tuple(array.shape for array in batch.values()), batch)
+    return sorted(shapes.values(), key=lambda batch: -sum(array.size for array in batch.values()))
+
+
+def check_compilation(
+    build: Callable[[], Models],
+    train_batches: DataGenerator,
+    settings: CoreSettings,
+    topology: str = "",
+) -> list[Finding]:
+    """Lower the training step to HLO; print how often a training would compile it.
+
+    Args:
+        build: returns the models.
+        train_batches: of the training examples.
+        settings: `accumulation`, `devices`; with `xla`, or for a TPU, every shape is lowered, for
+            each is compiled, and otherwise the largest.
+        topology: compile for such a TPU too, as `v5e:2x2`, and print the memory it takes.
+
+    Raises:
+        InputError: libtpu is not installed, or knows no such topology.
+    """
+    batches = batches_to_compile(train_batches)
+    one = "one compilation" if len(batches) == 1 else f"{len(batches)} compilations"
+    print(f"XLA, or a TPU: {one} of the training step, one for each shape of a batch")
+    if not (settings.devices.xla or settings.strategy == "tpu"):
+        batches = batches[:1]
+    model = build_as_trained(build, settings, xla=False)
+    for batch in tqdm(batches, "lower", leave=False, disable=None):
+        findings = find_lowering_faults(model, batch)
+        if findings:
+            return findings
+    return find_tpu_faults(model, batches[0], settings, topology) if topology else []
+
+
+def build_as_trained(
+    build: Callable[[], Models], settings: CoreSettings, xla: bool
+) -> TrainingModel:
+    """Return the training model, compiled as for a training, with a first step of full size.
+
+    Args:
+        build: returns the models.
+        settings: of the project.
+        xla: whether the gradient is compiled.
+    """
+    policy = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(settings.devices.precision)
+    try:
+        models = build()
+    finally:
+        keras.config.set_dtype_policy(policy)
+    devices = settings.devices.model_copy(update={"xla": xla})
+    changed = settings.model_copy(update={"warm_up": 0.0, "devices": devices})
+    compile_models(changed, models, MANY_STEPS)
+    return models.training
+
+
+def lower(model: TrainingModel, batch: Batch) -> Callable[..., Any]:
+    """Return a function of the stage (`hlo`, `hlo_serialized`) to the lowered training step."""
+    names = list(batch)
+
+    def step(*arrays: tf.Tensor) -> dict:
+        return model.train_step(dict(zip(names, arrays, strict=True)))
+
+    specs = [tf.TensorSpec(array.shape, array.dtype) for array in batch.values()]
+    compiled = tf.function(step, jit_compile=True, autograph=False)
+    return compiled.experimental_get_compiler_ir(*specs)
+
+
+def find_lowering_faults(model: TrainingModel, batch: Batch) -> list[Finding]:
+    """Find what XLA refuses, and sizes that depend on values."""
+    names = {layer.name for _, layer in named_layers(model)} | {model.name}
+    try:
+        text = lower(model, batch)(stage="hlo")
+    except Exception as error:  # TensorFlow and the participant's layers raise what they like
+        layer = layer_of(" ".join(re.findall(r"[\w/]*/[\w/]*", str(error))), names)
+        return [lowering_finding(layer or model.name, f"XLA refuses it ({gist(error)})")]
+    return list(dynamic_sizes(text, names, model.name))
+
+
+def dynamic_sizes(text: str, names: set[str], model: str) -> Iterator[Finding]:
+    """Yield a finding for each layer that has a size which depends on values."""
+    seen = set()
+    for line in text.splitlines():
+        if DYNAMIC_SIZE.search(line):
+            operation, source = OPERATION.search(line), SOURCE.search(line)
+            layer = layer_of(operation[1], names) if operation else ""
+            if layer not in seen:
+                seen.add(layer)
+                place = name_place(source[1], int(source[2])) if source else ""
+                yield lowering_finding(layer or model, "a size that depends on values", place)
+
+
+def lowering_finding(layer: str, what: str, place: str = "") -> Finding:
+    """Say that the training step is not one that a TPU compiles."""
+    return Finding(
+        "warning",
+        f"layer {layer}: {what}",
+        join_places("HLO of the training step", place),
+        "use masks and fixed sizes, and operations that XLA knows, or stay off TPUs.",
+    )
+
+
+def find_tpu_faults(
+    model: TrainingModel, batch: Batch, settings: CoreSettings, topology: str
+) -> list[Finding]:
+    """Compile the training step for a TPU that need not be there; print the memory it takes."""
+
+    def lowered(cores: int) -> bytes:
+        """Return the step of one core, of a batch that is shared by so many."""
+        if settings.devices.batch_size_counts == "one_replica":
+            cores = 1
+        share = {name: array[: max(1, len(array) // cores)] for name, array in batch.items()}
+        return lower(model, share)(stage="hlo_serialized")
+
+    fault = ask("compile_for_tpu", topology, lowered)
+    if not fault:
+        return []
+    return [
+        Finding(
+            "error",
+            f"the training step does not compile ({fault})",
+            f"TPU {topology}",
+            "lower batch_size or max_length, or raise accumulation, if it is memory.",
+        )
+    ]

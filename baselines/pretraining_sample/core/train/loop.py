@@ -1,0 +1,74 @@
+"""Train from the run's position on to the last epoch: by `fit`, or by the loop of an extra."""
+
+import sys
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import keras
+
+from core.base.extras import ask
+from core.base.settings import CoreSettings
+from core.base.workers import is_chief
+from core.data.data_generator import DataGenerator
+from core.runs.run_folder import Run
+from core.train.training import TrainingModel
+
+Loop: TypeAlias = Callable[
+    [Any, TrainingModel, DataGenerator, Run, list[keras.callbacks.Callback]], None
+]
+
+
+def run_loop(
+    settings: CoreSettings,
+    model: TrainingModel,
+    train_batches: DataGenerator,
+    run: Run,
+    callbacks: list[keras.callbacks.Callback],
+) -> None:
+    """Train a compiled model from the run's position on; the callbacks count, score and save."""
+    loop = ask("choose_loop", settings) or fit
+    loop(settings, model, train_batches, run, callbacks)
+
+
+def fit(
+    settings: CoreSettings,
+    model: TrainingModel,
+    train_batches: DataGenerator,
+    run: Run,
+    callbacks: list[keras.callbacks.Callback],
+) -> None:
+    """Train by Keras's own loop; arguments as in `run_loop`."""
+    position = run.position
+    verbose = (1 if sys.stdout.isatty() else 2) if is_chief() else 0
+
+    def fit_epochs(last: int, callbacks: list[keras.callbacks.Callback]) -> None:
+        """Train to the end of an epoch, from the position on."""
+        model.fit(
+            train_batches.to_dataset(position.epoch, position.step, model.distribute_strategy),
+            initial_epoch=position.epoch,
+            epochs=last,
+            steps_per_epoch=len(train_batches) - position.step,
+            callbacks=callbacks,
+            shuffle=False,
+            verbose=verbose,
+        )
+
+    if position.step:
+        # An epoch that was interrupted has fewer steps left than all others.
+        fit_epochs(position.epoch + 1, [KeepLossSums(model), *callbacks])
+        if model.stop_training:
+            return
+    if position.epoch < settings.epochs and not position.stopped:
+        fit_epochs(settings.epochs, callbacks)
+
+
+class KeepLossSums(keras.callbacks.Callback):
+    """Give back the loss sums of a resumed epoch, which `fit` resets as the epoch begins."""
+
+    def __init__(self, model: TrainingModel) -> None:
+        super().__init__()
+        self.saved = [(v, v.numpy()) for metric in model.metrics for v in metric.variables]
+
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
+        for variable, value in self.saved:
+            variable.assign(value)

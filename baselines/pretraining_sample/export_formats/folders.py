@@ -1,0 +1,146 @@
+"""Write an encoder into a folder that others load: in the format of Hugging Face, or a preset."""
+
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import keras_hub
+from safetensors.numpy import save
+from tokenizers import Tokenizer
+
+from core.base.errors import InputError
+from core.base.files import write_json, write_text
+from core.model.encoder import BertEncoder
+from export_formats.hugging_face import (
+    WEIGHTS,
+    LanguageModel,
+    make_config,
+    name_weights,
+    vocabulary_of,
+)
+
+
+def check_free(folder: Path) -> None:
+    """Refuse a folder that is there already, before any work.
+
+    Raises:
+        InputError: it exists, or nobody may write there.
+    """
+    if folder.exists():
+        raise InputError(f"{folder} exists already: name a new folder, or delete that one.")
+    parent = next(parent for parent in folder.absolute().parents if parent.exists())
+    if not parent.is_dir() or not os.access(parent, os.W_OK):
+        raise InputError(f"{folder} can't be made in {parent}: name another place.")
+
+
+def check_apart(folder: Path, preset: Path) -> None:
+    """Refuse a preset in the place of the folder in Hugging Face format, or around it.
+
+    Raises:
+        InputError: it would be.
+    """
+    if preset.resolve() in (folder.resolve(), *folder.resolve().parents):
+        raise InputError(f"--preset {preset} would hold {folder}, too: name two folders.")
+
+
+def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
+    """Let `write` fill a temporary folder beside `folder`, then move it into place."""
+    folder = folder.absolute()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".writing-") as temporary:
+        filled = Path(temporary) / folder.name
+        filled.mkdir()
+        write(filled)
+        os.replace(filled, folder)
+
+
+def export_hugging_face(folder: Path, model: LanguageModel, tokenizer: Tokenizer) -> None:
+    """Write config, weights and vocabulary as Hugging Face has them.
+
+    Args:
+        folder: that is made.
+        model: encoder and head.
+        tokenizer: of the encoder.
+    """
+    names = {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")}
+
+    def write(target: Path) -> None:
+        write_json(target / "config.json", make_config(model, tokenizer))
+        # Not save_file: what that writes nobody else may read.
+        weights = save(name_weights(model), metadata={"format": "pt"})
+        (target / WEIGHTS).write_bytes(weights)
+        write_text(target / "vocab.txt", "".join(f"{t}\n" for t in vocabulary_of(tokenizer)))
+        write_json(target / "tokenizer.json", json.loads(tokenizer.to_str()))
+        write_json(target / "special_tokens_map.json", names)
+        settings = {
+            # Reads tokenizer.json as it stands, where a BertTokenizer would make its own.
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "do_lower_case": is_lowercase(tokenizer),
+            "model_max_length": model.encoder.max_sequence_length,
+            **names,
+        }
+        write_json(target / "tokenizer_config.json", settings)
+
+    write_folder(folder, write)
+
+
+def export_preset(folder: Path, encoder: BertEncoder, tokenizer: Tokenizer) -> None:
+    """Write an encoder as KerasHub's own BertBackbone, with its tokenizer.
+
+    Args:
+        folder: that is made.
+        encoder: that was trained.
+        tokenizer: of the encoder.
+    """
+    kept = keras_hub.models.BertBackbone(**plain_config(encoder))
+    kept.set_weights(encoder.get_weights())
+    words = keras_hub.models.BertTokenizer(
+        vocabulary=vocabulary_of(tokenizer),
+        lowercase=is_lowercase(tokenizer),
+        strip_accents=strips_accents(tokenizer),
+    )
+
+    def write(target: Path) -> None:
+        kept.save_to_preset(str(target))
+        words.save_to_preset(str(target))
+
+    write_folder(folder, write)
+
+
+def check_preset(encoder: BertEncoder) -> None:
+    """Refuse an encoder that KerasHub would compute otherwise.
+
+    Raises:
+        InputError: it was trained with the exact GELU.
+    """
+    if encoder.exact_gelu:
+        raise InputError(
+            "--preset: KerasHub's BertBackbone approximates GELU by tanh, and this encoder was "
+            "trained with the exact one, so a preset would give other hidden states: export the "
+            "folder in Hugging Face format alone."
+        )
+
+
+def plain_config(encoder: BertEncoder) -> dict:
+    """Return what KerasHub's own BertBackbone is made from."""
+    own = ("exact_gelu", "attention_dropout", "dtype", "name", "trainable")
+    return {name: value for name, value in encoder.get_config().items() if name not in own}
+
+
+def normalizer_of(tokenizer: Tokenizer) -> dict:
+    """Return what the tokenizer does to characters; empty: nothing that BERT knows."""
+    found = json.loads(tokenizer.to_str())["normalizer"] or {}
+    return found if found.get("type") == "BertNormalizer" else {}
+
+
+def is_lowercase(tokenizer: Tokenizer) -> bool:
+    """Tell whether case is lost."""
+    return bool(normalizer_of(tokenizer).get("lowercase", False))
+
+
+def strips_accents(tokenizer: Tokenizer) -> bool:
+    """Tell whether accents are lost: as BERT does, where nothing is said, with the case."""
+    stripped = normalizer_of(tokenizer).get("strip_accents")
+    return is_lowercase(tokenizer) if stripped is None else bool(stripped)

@@ -1,0 +1,383 @@
+"""The folder of a run: what was asked, what came out, and where to go on after an interruption."""
+
+import math
+import os
+import platform
+import sys
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from core.base.errors import InputError
+from core.base.extras import declared
+from core.base.files import (
+    PROJECT,
+    delete,
+    file_hash,
+    project_path,
+    read_json,
+    read_json_lines,
+    write_json,
+    write_json_lines,
+    write_whole,
+)
+from core.base.settings import CoreSettings, flatten
+from core.base.workers import broadcast, is_chief, worker_count
+from core.runs.code_hash import code_hash
+
+# Settings that may change between an interruption and its resumption: none changes a weight.
+FREE_SETTINGS = {
+    *("overwrite", "shown_examples", "run_name", "test_file", "checkpoint_steps"),
+    *("preparation.processes", *declared("FREE")),
+}
+
+
+CHECKPOINTS = ("checkpoint.npz", "older_checkpoint.npz")
+# What only an unfinished training needs, extras' folders among it.
+UNFINISHED = (*CHECKPOINTS, "checkpoints", "soup")
+
+
+@dataclass
+class Position:
+    """How far a training has come.
+
+    `step` counts the consumed batches of `epoch`, `seconds` the training so far; `best`, `waited`
+    and `stopped` are the evaluator's.
+    """
+
+    epoch: int = 0
+    step: int = 0
+    updates: int = 0
+    seconds: float = 0.0
+    best: float = -math.inf
+    waited: int = 0
+    stopped: bool = False
+
+
+@dataclass
+class Run:
+    """A folder of runs/ and the position that its checkpoint holds.
+
+    `new_config` is what a new run writes as it begins; None: an unfinished run goes on. `whole` is
+    the cross-validation of which this run is a fold.
+    """
+
+    folder: Path
+    position: Position = field(default_factory=Position)
+    new_config: dict | None = None
+    whole: "Run | None" = None
+
+    @property
+    def name(self) -> str:
+        """The folder as the participant types it."""
+        return self.folder.relative_to(PROJECT).as_posix()
+
+    def begin(self) -> None:
+        """Make the folder of a new run: not before every mistake that ends it has been found."""
+        if self.whole is not None:
+            self.whole.begin()
+        if self.new_config is not None:
+            for name in (*UNFINISHED, "metrics.jsonl", "scores.json", "best.weights.h5"):
+                delete(self.folder / name)
+            for folder in fold_folders(self.folder):
+                delete(folder)
+            write_json(self.folder / "config.json", self.new_config)
+            self.new_config = None
+
+    def best_score(self) -> float:
+        """Return the score on dev that decided."""
+        scores = read_scores(self.folder)
+        return scores["dev"][scores["monitor"]]
+
+    @property
+    def finished(self) -> bool:
+        """Tell whether nothing is left to train."""
+        return broadcast("finished" in read_scores(self.folder))
+
+    def open_fold(self, fold: int) -> "Run":
+        """Return the run of one fold, from 1, of this cross-validation."""
+        folder = self.folder / f"fold_{fold}"
+        if self.new_config is None and (folder / "config.json").is_file():
+            return Run(folder, whole=self)
+        config = self.new_config or read_json(self.folder / "config.json")
+        return Run(folder, new_config={**config, "fold": fold}, whole=self)
+
+    def save(self, model: keras.Model) -> None:
+        """Write the checkpoint: weights, optimizer, seeds of dropout, sums of the losses."""
+        arrays = {
+            f"position/{name}": np.asarray(value) for name, value in vars(self.position).items()
+        }
+        for index, variable in enumerate(checkpoint_variables(model)):
+            arrays[f"{index:05}"] = np.asarray(variable)
+        # The one before stays, for a disk that damages files.
+        write_whole(
+            self.folder / CHECKPOINTS[0],
+            lambda temporary: np.savez(temporary, **arrays),  # type: ignore[arg-type]
+            keep_old=self.folder / CHECKPOINTS[1],
+        )
+
+    def restore(self, model: keras.Model) -> None:
+        """Load the checkpoint, if there is one, into the model and into `position`.
+
+        The chief reads it and tells the other workers, which need not see the file.
+
+        Raises:
+            InputError: the checkpoint is damaged, or of a model of another shape.
+        """
+        arrays = self.read_checkpoint(model) if is_chief() else {}
+        if not broadcast(bool(arrays)):
+            return
+        for name in vars(self.position):
+            setattr(self.position, name, broadcast(arrays.get(f"position/{name}")).item())
+        for index, variable in enumerate(checkpoint_variables(model)):
+            variable.assign(broadcast(arrays.get(f"{index:05}")))
+        self.forget_later_rows()
+
+    def forget_later_rows(self) -> None:
+        """Drop the scorings after the checkpoint: they will be made, and written, again."""
+        metrics = self.folder / "metrics.jsonl"
+        if metrics.is_file():
+            rows = [row for _, row in read_json_lines(metrics)]
+            write_json_lines(metrics, (r for r in rows if r["step"] <= self.position.updates))
+
+    def read_checkpoint(self, model: keras.Model) -> dict[str, np.ndarray]:
+        """Return the arrays of the newest whole checkpoint by name; empty: there is none.
+
+        Raises:
+            InputError: all are damaged, or the model has another shape.
+        """
+        damage = ""
+        for path in (self.folder / name for name in CHECKPOINTS):
+            if not path.is_file():
+                continue
+            try:
+                with np.load(path) as saved:
+                    arrays = {name: saved[name] for name in saved.files}
+            except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+                damage = f"{path} is damaged ({error})"
+                continue
+            if damage:
+                print(f"warning: {damage}: going on from the one before.")
+            shapes = [tuple(variable.shape) for variable in checkpoint_variables(model)]
+            if shapes != [arrays[name].shape for name in sorted(arrays) if name.isdigit()]:
+                raise InputError(
+                    f"{path} is of a model of another shape: use the settings it was trained with, "
+                    "or another --run_name."
+                )
+            return arrays
+        if damage:
+            raise InputError(f"{damage}: delete it to begin the run anew.")
+        return {}
+
+
+def checkpoint_variables(model: keras.Model) -> list[keras.Variable]:
+    """Return everything that changes during a training, in a fixed order."""
+    metrics = [variable for metric in model.metrics for variable in metric.variables]
+    return [*model.variables, *model.optimizer.variables, *metrics]
+
+
+def open_run(settings: CoreSettings, hashes: dict[str, str] | None = None) -> Run:
+    """Return a new run, or an unfinished one of the same settings and data; write nothing yet.
+
+    Args:
+        settings: of the project.
+        hashes: of the data, by name; None: of the files that `RecordSettings` name.
+
+    Raises:
+        InputError: the run is finished, or was begun with other settings or data.
+    """
+    folder = PROJECT / "runs" / settings.run_name
+    asked = {**settings.model_dump(), **(hashes or record_hashes(settings))}
+    if (folder / "config.json").is_file() and not settings.overwrite:
+        if "finished" in read_scores(folder):
+            raise InputError(
+                f"runs/{settings.run_name} is a finished run: choose another name with "
+                "--run_name, or replace it with --overwrite true."
+            )
+        begun, now = flatten(read_json(folder / "config.json")), flatten(asked)
+        for key in now.keys() - FREE_SETTINGS:
+            if begun.get(key) != now[key]:
+                raise InputError(
+                    f"runs/{settings.run_name} was begun with {key} = {begun.get(key)!r}, now it "
+                    f"is {now[key]!r}: go on with the old value, choose another --run_name, or "
+                    "begin anew with --overwrite true."
+                )
+        return Run(folder)
+    return Run(folder, new_config=asked)
+
+
+def record_hashes(settings: CoreSettings) -> dict[str, str]:
+    """Return the hashes of the files that a run learns from and is scored on.
+
+    Raises:
+        InputError: a file is absent.
+    """
+    values = flatten(settings.model_dump())
+    names = ["train_file", *([] if values["folds"] else ["dev_file"]), *declared("FILES")]
+    hashes = {}
+    for name in (name for name in names if values[name]):
+        path = project_path(values[name])
+        if not path.is_file():
+            raise InputError(
+                f"{values[name]} is not a file of the project: check {name} in config.toml."
+            )
+        hashes[name.removesuffix("_file") + "_hash"] = file_hash(path)
+    return hashes
+
+
+def find_runs(paths: Sequence[str | Path]) -> list[Path]:
+    """Return the folders of trained runs, by path or name; a cross-validation is all its folds.
+
+    Raises:
+        InputError: there is no such run, or it has not been trained to where it can be used.
+    """
+    return [member for path in paths for member in members(path)]
+
+
+def members(path: str | Path) -> list[Path]:
+    """Return the folder of a run, or those of the folds of a cross-validation."""
+    for folder in (Path(path), PROJECT / "runs" / path):
+        if (folder / "config.json").is_file():
+            config, folds = read_json(folder / "config.json"), fold_folders(folder)
+            wanted = 0 if "fold" in config else config.get("folds", 0)
+            ready = sum("finished" in read_scores(fold) for fold in folds)
+            if ready < wanted:
+                raise InputError(
+                    f"{path} has {ready} of {wanted} folds: let train.py finish them first."
+                )
+            if not wanted and not (folder / "best.weights.h5").is_file():
+                raise InputError(f"{path} has no weights yet: let train.py finish one epoch first.")
+            return folds if wanted else [folder]
+    raise InputError(f"{path} is not a run: {known_runs('config.json')}.")
+
+
+def known_runs(file: str) -> str:
+    """Return in words which runs have a file already."""
+    names = sorted(entry.parent.name for entry in PROJECT.glob(f"runs/*/{file}"))
+    return f"runs/ has {', '.join(names)}" if names else "train one with: python train.py"
+
+
+def fold_folders(folder: Path) -> list[Path]:
+    """Return the folders of the folds in a run's folder, the first fold first."""
+    found = (path.parent for path in folder.glob("fold_*/config.json"))
+    return sorted(found, key=lambda path: int(path.name.removeprefix("fold_")))
+
+
+def scored_folder(path: str | Path) -> Path:
+    """Return the folder that holds the scores of a run or of a whole cross-validation."""
+    first = members(path)[0]
+    return first.parent if len(members(path)) > 1 else first
+
+
+def check_members(folders: Sequence[Path], settings: tuple[str, ...]) -> None:
+    """Refuse runs whose labels, tokens or named settings differ: the mean of their scores is void.
+
+    Raises:
+        InputError: names two runs and what differs.
+    """
+    first, *others = folders
+    for folder in others:
+        for file, what in (("labels.json", "labels"), ("tokenizer.json", "tokens")):
+            if (first / file).read_bytes() != (folder / file).read_bytes():
+                raise InputError(
+                    f"{first.name} and {folder.name} have different {what}: only scores of the "
+                    "same ones can be averaged, so train both on the same file and encoder."
+                )
+        one, other = (read_json(place / "config.json") for place in (first, folder))
+        for name in (name for name in settings if one.get(name) != other.get(name)):
+            raise InputError(
+                f"{first.name} has {name} = {one.get(name)!r} and {folder.name} "
+                f"{other.get(name)!r}: train both with the same, or predict with one."
+            )
+
+
+def tuned_threshold(folders: Sequence[Path]) -> float:
+    """Return the mean of the thresholds of some runs; that of a fold is its cross-validation's.
+
+    Raises:
+        InputError: a run has none.
+    """
+    thresholds = []
+    for folder in folders:
+        whole = folder.parent if "fold" in read_json(folder / "config.json") else folder
+        # While the folds are still being trained, each has only its own.
+        path = next((p for p in (whole, folder) if (p / "scores.json").is_file()), folder)
+        thresholds.append(read_scores(path).get("dev", {}).get("threshold"))
+        if thresholds[-1] is None:
+            raise InputError(f"{path} has no threshold in scores.json: restore it, or train again.")
+    return sum(thresholds) / len(thresholds)
+
+
+def read_scores(folder: Path) -> dict:
+    """Return the scores of a run, empty before the first."""
+    path = folder / "scores.json"
+    return read_json(path) if path.is_file() else {}
+
+
+def provenance(settings: CoreSettings) -> dict:
+    """Return what a score must be read with: seed, command, versions, hardware, code."""
+    packages = ("tensorflow", "keras", "keras-hub", "tokenizers", "numpy")
+    return {
+        "seed": settings.seed,
+        "encoder": settings.encoder,
+        "command": " ".join(["python", Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "versions": {"python": platform.python_version(), **{p: version(p) for p in packages}},
+        "hardware": describe_hardware(),
+        "code_hash": code_hash(PROJECT),
+        "measured": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def describe_hardware() -> str:
+    """Return the processor, its cores and the accelerators, in words."""
+    processor = platform.processor() or platform.machine()
+    if Path("/proc/cpuinfo").is_file():
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+        processor = names[0] if names else processor
+    accelerators = [
+        tf.config.experimental.get_device_details(device).get("device_name", device.name)
+        for device in tf.config.list_physical_devices("GPU")
+    ]
+    # Those that this process may use: a scheduler or taskset can leave it fewer than there are.
+    linux = hasattr(os, "sched_getaffinity")
+    usable = len(os.sched_getaffinity(0)) if linux else os.cpu_count()
+    cores = "1 core" if usable == 1 else f"{usable} cores"
+    others = [f"{worker_count()} workers"] if worker_count() > 1 else []
+    return ", ".join([f"{processor}, {cores}", *accelerators, *others])
+
+
+def finish_run(run: Run) -> list[dict]:
+    """Mark a run as finished and return its dev predictions; its checkpoints are needed no more."""
+    scores = read_scores(run.folder) | {
+        "epochs": run.position.epoch,
+        "minutes": round(run.position.seconds / 60, 2),
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    write_json(run.folder / "scores.json", scores)
+    for name in UNFINISHED:
+        delete(run.folder / name)
+    return [record for _, record in read_json_lines(run.folder / "predictions" / "dev.jsonl")]
+
+
+def load_best(model: keras.Model, folder: Path) -> None:
+    """Load the best weights of a run.
+
+    Raises:
+        InputError: they are damaged, or of a model of another shape.
+    """
+    path = folder / "best.weights.h5"
+    try:
+        model.load_weights(path)
+    except (ValueError, OSError, KeyError) as error:
+        raise InputError(
+            f"{path} does not fit the model, or is damaged: restore the code and the settings it "
+            "was trained with, or train again."
+        ) from error

@@ -1,0 +1,168 @@
+"""What stands around every task: how a training begins and runs, and how trained runs come back."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import keras
+from tokenizers import Tokenizer
+
+from core.base.extras import ask
+from core.base.files import read_json, write_json
+from core.base.settings import CoreSettings, RecordSettings, saved_settings
+from core.data.data_generator import DataGenerator
+from core.model.encoder import freeze_layers, restore_encoder, save_encoder
+from core.runs.run_folder import Run, check_members, find_runs, load_best, provenance
+from core.train.devices import Strategy, make_strategy, scale_to_replicas
+from core.train.loop import run_loop
+from core.train.optimizer import make_optimizer
+from core.train.prediction import Predictor
+from core.train.scoring import Checkpoint, Evaluation, Evaluator, OwnWeights, PositionCounter
+from core.train.training import Models
+
+
+def begin_training(settings: CoreSettings, strategy: Strategy) -> int:
+    """Set the seeds and the precision; return the batch size over all replicas.
+
+    Raises:
+        InputError: the batch can't be split evenly.
+    """
+    batch_size, _ = scale_to_replicas(settings, strategy)
+    keras.utils.set_random_seed(settings.seed)
+    keras.config.set_dtype_policy(settings.devices.precision)
+    return batch_size
+
+
+def train_models(
+    settings: CoreSettings,
+    strategy: Strategy,
+    run: Run,
+    models: Models,
+    tokenizer: Tokenizer,
+    labels: dict | None,
+    train_batches: DataGenerator,
+    score_dev: Callable[[], Evaluation],
+    monitor: str,
+    read_unlabelled: Callable[[str], DataGenerator] | None = None,
+) -> None:
+    """Compile and fit; the callbacks score dev and keep the best weights in the run.
+
+    Args:
+        settings: of the project; `strategy` is what they choose.
+        strategy: under whose scope the models were built.
+        run: its folder and where to go on.
+        models: of the task; `tokenizer` is that of their encoder.
+        tokenizer: is kept with the run.
+        labels: what prediction has to know besides the weights; None: nothing.
+        train_batches: with labels.
+        score_dev: scores dev with the current weights.
+        monitor: the score that decides.
+        read_unlabelled: from a file without labels to batches; None: the task has no use for them.
+    """
+    train_batches.check_keys(models.training)
+    train_batches = ask("extend_batches", settings, train_batches, read_unlabelled) or train_batches
+    steps = settings.epochs * len(train_batches)
+    with strategy.scope():
+        compile_models(settings, models, steps, scale_to_replicas(settings, strategy)[1])
+    run.begin()
+    save_encoder(run.folder, models.encoder, tokenizer)
+    if labels is not None:
+        write_json(run.folder / "labels.json", labels)
+    run.restore(models.training)
+
+    averages = ask("make_averages", settings, run, settings.steps or steps) or OwnWeights()
+    facts, model = provenance(settings), models.inference
+    evaluator = Evaluator(run, score_dev, model, monitor, facts, train_batches, settings, averages)
+    counter, checkpoint = PositionCounter(run, settings.steps), Checkpoint(run, settings)
+    callbacks = [counter, evaluator, checkpoint]
+    run_loop(settings, models.training, train_batches, run, callbacks)
+    evaluator.finish()
+
+
+def compile_models(
+    settings: CoreSettings, models: Models, steps: int, rate_factor: float = 1.0
+) -> None:
+    """Give the training model its optimizer, and what the settings change about its step.
+
+    Args:
+        settings: of the project.
+        models: of the task.
+        steps: updates of the whole training.
+        rate_factor: multiplies all rates.
+    """
+    freeze_layers(models.encoder, settings.frozen_layers)
+    optimizer = make_optimizer(settings, models, steps, rate_factor)
+    ask("change_layers", settings, models.training)
+    make_gradients = ask("make_gradients", settings, models.encoder, models.scores)
+    models.training.compile(optimizer, settings.accumulation, settings.devices.xla, make_gradients)
+
+
+@dataclass(frozen=True)
+class TrainedRuns:
+    """What prediction needs of one run, or of several whose scores are averaged.
+
+    Attributes:
+        folders: of the runs.
+        every: the settings of each run; `settings`: of the first.
+        labels: the content of their labels.json; None: they have none.
+        tokenizer: that they share.
+        models: the inference model of each run, with its best weights.
+        encoder_inputs: the names of the inputs of their encoders.
+        strategy: where the models were built.
+    """
+
+    folders: list[Path]
+    every: list[Any]
+    labels: Any
+    tokenizer: Tokenizer
+    models: list[keras.Model]
+    encoder_inputs: list[str]
+    strategy: Strategy
+
+    @property
+    def settings(self) -> Any:
+        """The settings of the first run."""
+        return self.every[0]
+
+    @property
+    def predictor(self) -> Predictor:
+        """All models together."""
+        return Predictor(self.models, self.strategy)
+
+
+def load_trained(
+    paths: Sequence[str | Path],
+    task_class: type[CoreSettings],
+    shared_settings: tuple[str, ...],
+    build: Callable[[keras.Model, Any, Any], Models],
+    strategy: Strategy | None = None,
+) -> TrainedRuns:
+    """Load runs with their best weights.
+
+    Args:
+        paths: folders of runs, or their names in runs/; a cross-validation stands for its folds.
+        task_class: the settings of the task.
+        shared_settings: names of those that the members of an ensemble must share.
+        build: from encoder, content of labels.json and settings to the models.
+        strategy: where to build them; None: what this machine has.
+
+    Raises:
+        InputError: no such run, or its files don't fit together, or two runs don't.
+    """
+    folders = find_runs(paths)
+    check_members(folders, shared_settings)
+    every = [saved_settings(task_class, read_json(folder / "config.json")) for folder in folders]
+    # What learns from plain text has no labels.
+    labelled = issubclass(task_class, RecordSettings)
+    labels = read_json(folders[0] / "labels.json") if labelled else None
+    strategy = strategy or make_strategy(every[0])
+    models, inputs = [], set()
+    with strategy.scope():
+        for folder, settings in zip(folders, every, strict=True):
+            encoder, tokenizer = restore_encoder(folder)
+            built = build(encoder, labels, settings)
+            load_best(built.inference, folder)
+            models.append(built.inference)
+            inputs |= {*built.encoder_inputs}
+    return TrainedRuns(folders, every, labels, tokenizer, models, sorted(inputs), strategy)

@@ -1,0 +1,153 @@
+"""Is the graph of a training step static, as a TPU needs it? Each finding names layer and line."""
+
+import functools
+import re
+from collections.abc import Callable, Iterator
+
+import keras
+import tensorflow as tf
+
+from core.base.errors import gist
+from core.data.data_checks import Finding
+from core.data.data_generator import Batch
+from core.model.encoder import named_layers
+from core.train.training import TrainingModel
+from extras.doctor.introspection import join_places, name_place
+
+# What XLA can't compile for a TPU: Python, strings, and results whose size depends on values.
+DYNAMIC_OPERATIONS = {
+    "BooleanMask",
+    "DynamicPartition",
+    "EagerPyFunc",
+    "ListDiff",
+    "PyFunc",
+    "PyFuncStateless",
+    "Where",
+}
+DYNAMIC_PREFIXES: tuple[str, ...] = ("AsString", "Decode", "NonMaxSuppression", "Ragged", "Sparse")
+DYNAMIC_PREFIXES += ("String", "Unique", "Print", "LookupTable", "ReduceJoin", "RegexReplace")
+# Static in spite of a name, or of a shape that follows from other shapes alone.
+STATIC_OPERATIONS = {"BroadcastGradientArgs", "SparseSoftmaxCrossEntropyWithLogits"}
+# Lines of these files call every layer: they say nothing about one.
+CALLERS = (
+    "training.py",
+    "static_checks.py",
+    "compile_checks.py",
+    "model_checks.py",
+    "checking.py",
+    "check.py",
+)
+
+
+def find_dynamic_shapes(model: TrainingModel, batch: Batch) -> list[Finding]:
+    """Trace the gradient of a batch of static shape; find what a TPU can't compile, by layer."""
+    specs = {name: tf.TensorSpec(array.shape, array.dtype) for name, array in batch.items()}
+    try:
+        return dynamic_layers(model, trace(model.gradients, specs))
+    except Exception as error:  # whatever a layer's own code raises
+        findings = [
+            Finding("error", f"no gradient ({gist(error)})", model.name, "mend the layer it names.")
+        ]
+    # The graph without the gradient may still name the layer.
+    specs.pop("loss_weight")
+    return findings + dynamic_layers(
+        model, trace(functools.partial(model.__call__, training=True), specs)
+    )
+
+
+def trace(function: Callable, specs: dict[str, tf.TensorSpec]) -> tf.Graph:
+    """Return the graph of a function of a batch."""
+    traced = tf.function(lambda batch: function(batch), autograph=False)
+    return traced.get_concrete_function(specs).graph
+
+
+def dynamic_layers(model: keras.Model, graph: tf.Graph) -> list[Finding]:
+    """Return a finding for each layer that is not static."""
+    names = {layer.name for _, layer in named_layers(model)} | {model.name}
+    definition = graph.as_graph_def(add_shapes=True)
+    calls = called_from(definition)
+    faults: dict[str, list[str]] = {}
+    places: dict[str, str] = {}
+    for function, nodes in function_nodes(definition):
+        unknown = set()
+        for node in nodes:
+            if has_unknown_shape(node):
+                unknown.add(node.name)
+            fault = dynamic_fault(node, unknown)
+            if fault:
+                caller = calls.get(function, "")
+                layer = layer_of(node.name, names) or layer_of(caller, names) or model.name
+                faults.setdefault(layer, []).append(fault)
+                places.setdefault(layer, line_of(graph, caller if function else node.name))
+    return [
+        static_finding(layer, ", ".join(dict.fromkeys(found)), places[layer])
+        for layer, found in faults.items()
+    ]
+
+
+def static_finding(layer: str, what: str, place: str) -> Finding:
+    """Say that a layer is not static."""
+    mend = "use masks and fixed sizes (tf.where with three arguments, top_k), or stay off TPUs."
+    where = join_places("static graph for TPU", place)
+    return Finding("warning", f"layer {layer}: {what}", where, mend)
+
+
+def line_of(graph: tf.Graph, node: str) -> str:
+    """Return the line of the project that made a node of a graph; empty: it is a library's."""
+    try:
+        frames = graph.get_operation_by_name(node).traceback
+    except KeyError:  # within a function that another function calls
+        return ""
+    for frame in reversed(frames):
+        place = name_place(frame.filename, frame.lineno)
+        if place and not frame.filename.endswith(CALLERS):
+            return place
+    return ""
+
+
+def function_nodes(graph: tf.compat.v1.GraphDef) -> Iterator[tuple[str, list]]:
+    """Yield `(name, nodes)` of the graph itself, named "", and of every function it calls."""
+    yield "", graph.node
+    for function in graph.library.function:
+        yield function.signature.name, function.node_def
+
+
+def called_from(graph: tf.compat.v1.GraphDef) -> dict[str, str]:
+    """Return function -> name of the node that calls it: the bodies of loops and branches."""
+    calls: dict[str, str] = {}
+    for _, nodes in function_nodes(graph):
+        for node in nodes:
+            for attribute in node.attr.values():
+                for called in [attribute.func, *attribute.list.func]:
+                    calls.setdefault(called.name, node.name)
+    return calls
+
+
+def dynamic_fault(node: tf.compat.v1.NodeDef, unknown: set[str]) -> str | None:
+    """Return what is dynamic about a node; None: nothing, or only what it inherits."""
+    name = node.op
+    if name not in STATIC_OPERATIONS and (
+        name in DYNAMIC_OPERATIONS or name.startswith(DYNAMIC_PREFIXES)
+    ):
+        return f"operation {name}"
+    inherited = any(re.split(":", name.lstrip("^"))[0] in unknown for name in node.input)
+    return f"unknown shape of {name}" if node.name in unknown and not inherited else None
+
+
+def has_unknown_shape(node: tf.compat.v1.NodeDef) -> bool:
+    """Tell whether a size of an output is unknown."""
+    return node.op not in STATIC_OPERATIONS and any(
+        shape.unknown_rank or any(dimension.size < 0 for dimension in shape.dim)
+        for shape in node.attr["_output_shapes"].list.shape
+    )
+
+
+def layer_of(scope: str, names: set[str]) -> str:
+    """Return the layers within a name scope, outermost first; TensorFlow numbers its scopes."""
+    found = []
+    for part in scope.split("/"):
+        bare = re.sub(r"_\d+$", "", part)
+        name = bare if bare in names else part
+        if name in names and name not in found:
+            found.append(name)
+    return "/".join(found[-2:])

@@ -1,1 +1,0 @@
-"""Relation extraction: who stands in which relation to whom, as spans of a text."""

@@ -1,0 +1,71 @@
+"""A hash of the code that makes the scores: it tells whether scores are for older code."""
+
+import ast
+import hashlib
+from pathlib import Path
+
+SCRIPTS = ("prepare.py", "train.py", "evaluate.py")
+APART = ("extras", "tests")  # extras are looked at one by one
+ONLOOKERS = ("doctor", "tpu")  # extras that look at a model, and train nothing
+
+
+def code_hash(project: str | Path) -> str:
+    """Hash the scripts that prepare, train and evaluate, all packages, and extras that train.
+
+    Comments, docstrings and formatting do not count, nor does the version of Python.
+
+    Args:
+        project: the project's folder.
+
+    Returns:
+        `sha256:<hex>`.
+    """
+    project = Path(project)
+    digest = hashlib.sha256()
+    for path in sorted(hashed_files(project), key=Path.as_posix):
+        tree = ast.parse((project / path).read_bytes())
+        digest.update(f"{path.as_posix()}\n{outline(tree)}\n".encode())
+    return f"sha256:{digest.hexdigest()}"
+
+
+def hashed_files(project: Path) -> list[Path]:
+    """Return the files that can change a score, relative to the project."""
+    packages = (path.parent for path in project.glob("*/__init__.py"))
+    folders = [path for path in packages if path.name not in APART]
+    folders += [path for path in project.glob("extras/*/") if path.name not in ONLOOKERS]
+    found = [project / name for name in SCRIPTS if (project / name).is_file()]
+    found += [path for folder in folders for path in folder.rglob("*.py")]
+    return [path.relative_to(project) for path in found]
+
+
+def outline(node: ast.AST) -> str:
+    """Write out a syntax tree without docstrings, positions and empty fields.
+
+    `ast.dump` would do, but its output differs from one version of Python to the next.
+    """
+    fields = []
+    for name, value in ast.iter_fields(node):
+        if name == "body" and isinstance(value, list) and is_docstring(value[:1]):
+            value = value[1:]
+        if value not in (None, []):
+            fields.append(f"{name}={outline_value(value)}")
+    return f"{type(node).__name__}({', '.join(fields)})"
+
+
+def outline_value(value: object) -> str:
+    """Write out the value of a field: a node, a list of values, or a constant."""
+    if isinstance(value, ast.AST):
+        return outline(value)
+    if isinstance(value, list):
+        return f"[{', '.join(outline_value(item) for item in value)}]"
+    return repr(value)
+
+
+def is_docstring(body: list[ast.stmt]) -> bool:
+    """Tell whether a body begins with a bare string."""
+    return (
+        bool(body)
+        and isinstance(body[0], ast.Expr)
+        and isinstance(body[0].value, ast.Constant)
+        and isinstance(body[0].value.value, str)
+    )

@@ -1,0 +1,78 @@
+"""What generation is told: the table [generation] of config.toml, flags, and framing tokens."""
+
+import argparse
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError
+
+from core.base.errors import InputError
+from core.base.settings import SettingsTable
+
+
+@dataclass(frozen=True)
+class TargetTokens:
+    """The tokens that frame a target.
+
+    `begin` is what the first token is predicted from, `end` the last one to be written, `never`
+    are those that no text holds.
+    """
+
+    begin: int
+    end: int
+    never: tuple[int, ...]
+
+
+class GenerationTable(SettingsTable):
+    """How targets are written."""
+
+    decoding: Literal["beam", "sample"] = Field("beam", description="search, or draw at random")
+    beams: int = Field(4, ge=1, description="hypotheses of the search; 1: greedy")
+    evaluate_beams: int = Field(1, ge=1, description="beams of the scorings during the training")
+    length_penalty: Literal["mean", "gnmt"] = Field(
+        "mean", description="log-probability / length^power, or / ((5 + length) / 6)^power"
+    )
+    length_power: float = Field(1.0, ge=0, description="higher: longer texts; 0: no penalty")
+    block_ngrams: int = Field(0, ge=0, description="no sequence of so many tokens twice; 0: any")
+    temperature: float = Field(1.0, gt=0, description="of sampling; lower: surer tokens")
+    top_k: int = Field(0, ge=0, description="sample from so many tokens; 0: from all")
+    top_p: float = Field(1.0, gt=0, le=1, description="sample from the surest tokens of this sum")
+    cache: bool = Field(True, description="keep keys and values of the tokens written so far")
+
+
+class GenerationFlags(GenerationTable):
+    """What a trained run may be asked to do otherwise: the table, and two settings beside it."""
+
+    seed: int = Field(1, ge=0, description="of sampling")
+    prediction_batch_size: int = Field(32, ge=1, description="records written together")
+
+
+# Beams of the training would change nothing.
+FLAGS = [name for name in GenerationFlags.model_fields if name != "evaluate_beams"]
+
+
+def add_generation_flags(parser: argparse.ArgumentParser) -> None:
+    """Let a command ask a trained run to generate otherwise than its settings say."""
+    group = parser.add_argument_group("generation, instead of what the run's settings say")
+    for name in FLAGS:
+        description = GenerationFlags.model_fields[name].description
+        group.add_argument(f"--{name}", metavar="VALUE", help=description)
+
+
+def read_generation_flags(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the settings that the flags of `add_generation_flags` change.
+
+    Raises:
+        InputError: a value that the setting may not have.
+    """
+    values = {name: getattr(arguments, name) for name in FLAGS}
+    given = {name: value for name, value in values.items() if value is not None}
+    try:
+        return GenerationFlags.model_validate(given).model_dump(exclude_unset=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name, message = str(first["loc"][0]), first["msg"]
+        meaning = GenerationFlags.model_fields[name].description
+        raise InputError(
+            f"--{name} = {first['input']!r} ({meaning}): {message[:1].lower()}{message[1:]}."
+        ) from error

@@ -1,0 +1,110 @@
+"""The one door to extras/: what a project may do without, each a folder that can be deleted.
+
+An extra has up to two modules that this door opens. `extras/NAME/settings.py` has `Table`, the
+settings of its table in config.toml, and may declare what is named in `DECLARATIONS`.
+`extras/NAME/hooks.py` has functions that are asked before core does the same in its own way; they
+are named as in `HOOKS`, and each answers None where its table asks for nothing. No other module of
+core or task imports an extra.
+"""
+
+import functools
+import importlib
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from core.base.files import PROJECT
+
+# What each extra is for. Those whose layers or strategies others build on stand first.
+EXTRAS = {
+    "cluster": "several machines train together",
+    "parameter_server": "asynchronous training, experimental",
+    "orbit": "Orbit's loop, for long trainings",
+    "optimizers": "LAMB, Adafactor, Lion, Muon, lookahead, other schedules, rates by layer",
+    "regularization": "FGM, PGD, virtual adversaries, gradient penalty, R-Drop",
+    "averaging": "moving averages of weights, and soups",
+    "recompute": "layers computed twice instead of kept, to save memory",
+    "doctor": "check.py looks at the model too: replicas, configs, static shapes, memory",
+    "tpu": "check.py compiles for a TPU that is not there; a script for Cloud TPUs",
+}
+
+# Name of a hook -> who asks it, and what it may answer.
+HOOKS = {
+    "make_strategy": "core/train/devices.py: a tf.distribute.Strategy",
+    "choose_loop": "core/train/loop.py: what trains in the place of fit",
+    "optimizer_options": "core/train/optimizer.py: further arguments of any optimizer",
+    "make_optimizer": "core/train/optimizer.py: an optimizer in the place of AdamW",
+    "change_layers": "core/train/project.py: nothing; it changes the model's layers",
+    "make_gradients": "core/train/project.py: a gradient in the place of the plain one",
+    "extend_batches": "core/train/project.py: the training batches with something beside them",
+    "make_averages": "core/train/project.py: the weights that are scored and kept",
+    "try_batch_sizes": "core/train/checking.py: True, when it has tried them",
+    "examine": "core/train/checking.py: findings about the model",
+    "compile_for_tpu": "extras/doctor: what a TPU says of the training step",
+}
+
+# What a settings module may declare besides its table.
+DECLARATIONS = {
+    "STRATEGIES": "names that `strategy` may have with this extra",
+    "FREE": "settings that may change while a training is interrupted: none changes a weight",
+    "FILES": "settings that name a file which a training learns from",
+    "complain": "a function of the settings: why they don't fit together, or None",
+}
+
+
+def present() -> list[str]:
+    """Return the names of the extras that this project has."""
+    return [name for name in EXTRAS if (PROJECT / "extras" / name).is_dir()]
+
+
+def ask(hook: str, *arguments: Any) -> Any:
+    """Return the first answer of an extra; None: none has one, and core's own way holds.
+
+    Args:
+        hook: a key of `HOOKS`.
+        *arguments: of the functions of that name.
+    """
+    for function in functions(hook):
+        answer = function(*arguments)
+        if answer is not None:
+            return answer
+    return None
+
+
+def functions(hook: str) -> list[Callable]:
+    """Return the functions with the name of a hook, of all extras."""
+    if hook not in HOOKS:
+        raise ValueError(f"{hook} is not a hook: HOOKS has {', '.join(HOOKS)}.")
+    modules = [module for name in present() if (module := open_module(name, "hooks"))]
+    return [getattr(module, hook) for module in modules if hasattr(module, hook)]
+
+
+def settings_modules() -> dict[str, ModuleType]:
+    """Return extra -> its settings module, for the extras that have one."""
+    modules = {name: open_module(name, "settings") for name in present()}
+    return {name: module for name, module in modules.items() if module}
+
+
+def declared(name: str) -> list:
+    """Return what the extras declare under a name, a key of `DECLARATIONS`.
+
+    Tuples are joined; each function is one entry.
+    """
+    found: list = []
+    for module in settings_modules().values():
+        value = getattr(module, name, ())
+        found += value if isinstance(value, tuple) else (value,)
+    return found
+
+
+@functools.cache
+def open_module(extra: str, module: str) -> ModuleType | None:
+    """Import a module of an extra; None: it has no such module."""
+    if not (PROJECT / "extras" / extra / f"{module}.py").is_file():
+        return None
+    return importlib.import_module(f"extras.{extra}.{module}")
+
+
+def how_to_get(extra: str) -> str:
+    """Return how an extra joins this project."""
+    return f"add it with `baselines add {extra} --to {PROJECT.name}`"

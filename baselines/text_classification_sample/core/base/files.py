@@ -1,0 +1,157 @@
+"""Read JSON Lines with line numbers; write files whole or not at all."""
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import jsonlines
+
+from core.base.errors import InputError
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+def project_path(path: str) -> Path:
+    """Return a path of the settings, which is relative to the project's folder."""
+    return PROJECT / path
+
+
+def read_json_lines(path: str | Path) -> Iterator[tuple[int, dict]]:
+    """Yield `(line number, record)` for every record of a JSON Lines file.
+
+    Args:
+        path: a UTF-8 file with one JSON object a line; empty lines are skipped.
+
+    Raises:
+        InputError: the file is absent, not UTF-8, or a line is no JSON object.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"{path} is not a file: check the path, or the setting that names it.")
+    line = 0
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            # The text is cut at "\n" alone: U+2028 and its like are legal inside JSON strings.
+            for line, text in enumerate(file, start=1):
+                if text.strip():
+                    yield line, jsonlines.Reader([text]).read(type=dict)
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path}, after line {line}: not UTF-8 ({error.reason}): save the file as UTF-8."
+        ) from error
+    except jsonlines.InvalidLineError as error:
+        raise InputError(
+            f"{path}, line {line}: not a JSON object: write one {{...}} on each line."
+        ) from error
+
+
+def read_json(path: str | Path) -> dict:
+    """Read a JSON file.
+
+    Raises:
+        InputError: the file is absent or broken.
+    """
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise InputError(f"{path} is missing: is this the folder of a finished run?") from error
+    except ValueError as error:
+        raise InputError(f"{path} is not valid JSON ({error}): restore or delete it.") from error
+
+
+# Whether this process writes: of several workers of one training only the chief does.
+writes = [True]
+
+
+def write_nothing() -> None:
+    """Let this process leave every file as it is from now on."""
+    writes[0] = False
+
+
+def write_whole(
+    path: str | Path, write: Callable[[Path], object], keep_old: Path | None = None
+) -> None:
+    """Let `write` fill a temporary file beside `path`, then move it into place.
+
+    A crash or a full disk leaves the old file as it was: the new one appears whole or not at all.
+
+    Args:
+        path: the file to create or replace; its folder is created.
+        write: receives the path of the temporary file, which has the same suffixes.
+        keep_old: where the file goes that was there before.
+    """
+    if not writes[0]:
+        return
+    path = Path(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".writing-") as folder:
+            temporary = Path(folder) / path.name
+            write(temporary)
+            with open(temporary, "rb+") as file:
+                os.fsync(file.fileno())
+            if keep_old is not None and path.is_file():
+                os.replace(path, keep_old)
+            os.replace(temporary, path)
+    except OSError as error:
+        error.filename, error.filename2 = str(path), None  # the temporary one says nothing
+        raise
+
+
+def check_destination(path: str | Path) -> None:
+    """Find out whether a file can be written before the work that fills it.
+
+    Raises:
+        InputError: it is a folder, or lies in a file or where nobody may write.
+    """
+    folder = next(parent for parent in Path(path).absolute().parents if parent.exists())
+    if Path(path).is_dir():
+        raise InputError(f"{path} is a folder: name a file in it.")
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise InputError(f"{path} can't be written: {folder} is a file, or closed to you.")
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a UTF-8 text file, whole or not at all."""
+    write_whole(path, lambda temporary: temporary.write_bytes(text.encode("utf-8")))
+
+
+def write_json(path: str | Path, value: dict) -> None:
+    """Write an indented JSON file, whole or not at all."""
+    write_text(path, json.dumps(value, ensure_ascii=False, indent=1) + "\n")
+
+
+def write_json_lines(path: str | Path, records: Iterable[dict]) -> None:
+    """Write one JSON object a line, whole or not at all."""
+
+    def write(temporary: Path) -> None:
+        with jsonlines.open(temporary, "w") as writer:
+            writer.write_all(records)
+
+    write_whole(path, write)
+
+
+def append_json_line(path: str | Path, record: dict) -> None:
+    """Add one JSON object to the end of a file."""
+    if writes[0]:
+        with jsonlines.open(path, "a", flush=True) as writer:
+            writer.write(record)
+
+
+def delete(path: str | Path) -> None:
+    """Delete a file, or a folder with all in it, if it is there."""
+    path = Path(path)
+    if writes[0] and path.is_dir():
+        shutil.rmtree(path)
+    elif writes[0]:
+        path.unlink(missing_ok=True)
+
+
+def file_hash(path: str | Path) -> str:
+    """Return `sha256:<hex>` of a file's bytes, the same that `sha256sum` prints."""
+    with open(path, "rb") as file:
+        return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,252 @@
+"""Score dev by the task's metric, keep the best weights, checkpoint: what happens between steps."""
+
+import contextlib
+import math
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from core.base.errors import EndedWell
+from core.base.files import append_json_line, write_json, write_json_lines, write_whole
+from core.base.settings import CoreSettings
+from core.base.workers import gather, is_chief, worker_count
+from core.data.data_generator import DataGenerator
+from core.runs.run_folder import Run, read_scores, scored_folder
+
+AGREED_STEPS = 10  # several workers ask each other so often whether one was told to end
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What the metric says of one file.
+
+    Attributes:
+        scores: numbers by name, with what belongs to them (threshold, per label).
+        predictions: records of the predictions file, in the order of the file.
+        shown: a few records in words, gold beside prediction.
+    """
+
+    scores: dict
+    predictions: list[dict]
+    shown: list[str]
+
+
+def keep_scores(run: str, name: str, evaluation: Evaluation, facts: dict) -> None:
+    """Add the scores and predictions of another file to a run.
+
+    Args:
+        run: its folder or its name in runs/; a cross-validation keeps them as a whole.
+        name: of the file, as the scores call it.
+        evaluation: of that file.
+        facts: from `provenance`.
+    """
+    folder = scored_folder(run)
+    write_json_lines(folder / "predictions" / f"{name}.jsonl", evaluation.predictions)
+    scores = {**read_scores(folder), name: {**evaluation.scores, **facts}}
+    write_json(folder / "scores.json", scores)
+
+
+class OwnWeights:
+    """Which weights are scored and kept: the model's own; an extra may offer averages of them."""
+
+    def scored_weights(self, model: keras.Model) -> contextlib.AbstractContextManager[None]:
+        """Give a model, while it is scored, the weights that are meant."""
+        return contextlib.nullcontext()
+
+    def add(self, model: keras.Model, step: int, score: float) -> None:
+        """Note the score of the weights of a step."""
+
+    def average(self, model: keras.Model) -> list[int]:
+        """Give a model the last average to try; return the steps it is of, none: there is none."""
+        return []
+
+
+class Evaluator(keras.callbacks.Callback):
+    """Score dev each epoch or every N steps; keep the best; stop when nothing improves.
+
+    Args:
+        run: receives metrics.jsonl, scores.json, the best weights and their predictions.
+        evaluate: scores dev with the current weights.
+        inference_model: whose weights are kept.
+        monitor: the score that decides.
+        facts: what a score must be read with; from `provenance`.
+        train_batches: of the training examples.
+        settings: `evaluate_steps`, `patience`.
+        averages: which weights are scored and kept.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        evaluate: Callable[[], Evaluation],
+        inference_model: keras.Model,
+        monitor: str,
+        facts: dict,
+        train_batches: DataGenerator,
+        settings: CoreSettings,
+        averages: OwnWeights,
+    ) -> None:
+        super().__init__()
+        self.run, self.evaluate, self.inference_model = run, evaluate, inference_model
+        self.monitor, self.facts, self.averages = monitor, facts, averages
+        self.evaluate_steps, self.patience = settings.evaluate_steps, settings.patience
+        self.train_batches = train_batches
+        board = str(run.folder / "tensorboard")
+        summary = tf.summary
+        self.writer = (
+            summary.create_file_writer(board) if is_chief() else summary.create_noop_writer()
+        )
+
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
+        self.since = (time.perf_counter(), self.run.position.updates)
+
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+        if self.is_due():
+            self.score(logs)
+
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        if not self.is_due():  # else the last step of the epoch was scored already
+            self.score(logs)
+
+    def is_due(self) -> bool:
+        """Tell whether dev is scored after this step, besides the end of the epoch."""
+        return bool(self.evaluate_steps) and self.run.position.updates % self.evaluate_steps == 0
+
+    def score(self, logs: dict | None) -> None:
+        """Score dev, write the row of metrics.jsonl, and keep the weights if they are the best."""
+        position = self.run.position
+        seconds, steps = time.perf_counter() - self.since[0], position.updates - self.since[1]
+        with self.averages.scored_weights(self.model):
+            evaluation = self.evaluate()
+            self.keep_if_best(evaluation)
+            score = evaluation.scores[self.monitor]
+            self.averages.add(self.inference_model, position.updates, score)
+        numbers = {k: v for k, v in evaluation.scores.items() if isinstance(v, int | float)}
+        row = {
+            "epoch": round(position.epoch + position.step / len(self.train_batches), 4),
+            "step": position.updates,
+            # Arrays `[1]` within an epoch, and numbers at its end.
+            **{name: np.asarray(value).item() for name, value in (logs or {}).items()},
+            "learning_rate": float(self.model.optimizer.learning_rate),
+            "examples_per_second": steps * self.train_batches.batch_size / seconds,
+            **{f"dev_{name}": value for name, value in numbers.items()},
+        }
+        if not math.isfinite(row.get("loss", 0.0)):
+            print("the loss is not finite: lower learning_rate, or raise warm_up.")
+            self.model.stop_training = True
+        append_json_line(self.run.folder / "metrics.jsonl", row)
+        with self.writer.as_default(step=position.updates):
+            for name, value in row.items():
+                tf.summary.scalar(name, value)
+        self.writer.flush()
+        if logs is not None:
+            logs[f"dev_{self.monitor}"] = evaluation.scores[self.monitor]
+        for text in evaluation.shown:
+            print(f"\n{text}", end="")
+        self.since = (time.perf_counter(), position.updates)
+
+    def finish(self) -> None:
+        """Score the last average of weights, if there is one; keep it if it is the best."""
+        if steps := self.averages.average(self.inference_model):
+            evaluation = self.evaluate()
+            self.keep_if_best(evaluation, averaged_steps=steps)
+            score = evaluation.scores[self.monitor]
+            print(f"average of the weights after {steps} steps: {self.monitor} {score:.4f}")
+
+    def keep_if_best(self, evaluation: Evaluation, **facts: Any) -> None:
+        """Keep weights, predictions and scores of the best scoring so far, with facts about it."""
+        position = self.run.position
+        if evaluation.scores[self.monitor] > position.best:
+            position.best, position.waited = evaluation.scores[self.monitor], 0
+            folder = self.run.folder
+            write_whole(folder / "best.weights.h5", self.inference_model.save_weights)
+            write_json_lines(folder / "predictions" / "dev.jsonl", evaluation.predictions)
+            # Scores of other files go: they were those of weights that are no more.
+            write_json(
+                folder / "scores.json",
+                {**self.facts, "monitor": self.monitor, **facts, "dev": evaluation.scores},
+            )
+        else:
+            position.waited += 1
+            if self.patience and position.waited >= self.patience:
+                self.model.stop_training = True
+                position.stopped = True
+
+
+class PositionCounter(keras.callbacks.Callback):
+    """Count epochs, steps and seconds; stands before the callbacks that read them.
+
+    Args:
+        run: whose position is counted.
+        last_update: stop after so many updates; 0: never.
+    """
+
+    def __init__(self, run: Run, last_update: int = 0) -> None:
+        super().__init__()
+        self.run, self.last_update = run, last_update
+
+    def on_train_begin(self, logs: dict | None = None) -> None:
+        self.clock = time.perf_counter()
+
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+        position, now = self.run.position, time.perf_counter()
+        position.step += 1
+        position.updates += 1
+        position.seconds += now - self.clock
+        self.clock = now
+        if position.updates == self.last_update:
+            self.model.stop_training = True
+
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        self.run.position.epoch, self.run.position.step = epoch + 1, 0
+
+
+class Checkpoint(keras.callbacks.Callback):
+    """Write all state every N steps and after each epoch; stands after the other callbacks.
+
+    Only whole steps are written: an interruption may strike in the middle of an update.
+
+    Args:
+        run: receives the checkpoint.
+        settings: `checkpoint_steps`.
+    """
+
+    def __init__(self, run: Run, settings: CoreSettings) -> None:
+        super().__init__()
+        self.run, self.every = run, settings.checkpoint_steps
+
+    def on_train_begin(self, logs: dict | None = None) -> None:
+        self.told = False
+        signal.signal(signal.SIGTERM, self.note)
+
+    def on_train_end(self, logs: dict | None = None) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    def note(self, number: int, frame: FrameType | None) -> None:
+        """Remember that the process was told to end: machines that are lent give some seconds."""
+        self.told = True
+
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+        # The last step of an epoch is written after its scores, by `on_epoch_end`.
+        if batch + 1 < self.params["steps"]:
+            updates = self.run.position.updates
+            asked = worker_count() == 1 or updates % AGREED_STEPS == 0
+            end = asked and any(gather(self.told))
+            if end or updates % self.every == 0:
+                self.save(end)
+
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        self.save(any(gather(self.told)))
+
+    def save(self, end: bool) -> None:
+        """Write the checkpoint, and end if any worker was told to: none can go on alone."""
+        self.run.save(self.model)
+        if end:
+            raise EndedWell("told to end: all is saved; run the same command again to go on.")

@@ -1,0 +1,200 @@
+"""The classical model: TF-IDF of words and characters, and logistic regression.
+
+It trains in seconds, and is the floor that every neural score is held against: what it reaches is
+what the words alone tell, without their order.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import sparse
+from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer, TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from core.base.files import PROJECT, project_path, read_json, write_json, write_json_lines
+from core.report.folds import assign_folds
+from core.runs.run_folder import provenance
+from core.train.scoring import Evaluation
+from task.data import Example, Labels, check_kind, label_targets, read_examples, shared_texts
+from task.decode import Candidates, make_candidates
+from task.evaluation import evaluate
+from task.settings import FLOOR, Settings
+
+FOLDER = PROJECT / "runs" / FLOOR
+MOST_FEATURES = 100_000
+HASHED_FEATURES = 2**20
+INVERSE_REGULARISATION = 1.0
+
+
+class Features:
+    """Sparse features of texts or pairs, fitted to the training examples.
+
+    A text is its TF-IDF vector over words and word pairs, and over one to three characters: the
+    latter serve languages without spaces, and misspellings. A pair is the words of the second text,
+    the features that both texts share, and a few numbers that say how much they share: for those,
+    words that no training text has count too, and most of all, which only hashing knows.
+
+    Args:
+        examples: of the training file.
+    """
+
+    def __init__(self, examples: Sequence[Example]) -> None:
+        shape = {"sublinear_tf": True, "max_features": MOST_FEATURES, "dtype": np.float32}
+        self.pairs = any(example.text_b is not None for example in examples)
+        self.known = [
+            TfidfVectorizer(token_pattern=r"(?u)\w+", ngram_range=(1, 2), **shape),
+            TfidfVectorizer(analyzer="char", ngram_range=(1, 3), **shape),
+        ]
+        hashed = {"n_features": HASHED_FEATURES, "alternate_sign": False, "norm": None}
+        self.hashed = [
+            make_pipeline(
+                HashingVectorizer(analyzer=known.build_analyzer(), dtype=np.float32, **hashed),
+                TfidfTransformer(sublinear_tf=True),
+            )
+            for known in self.known
+            if self.pairs
+        ]
+        self.scaler = StandardScaler()
+        texts = sorted({text for example in examples for text in example.texts})
+        for vectorizer in self.known:
+            vectorizer.fit([*texts, "a"])  # one feature at least, whatever the texts
+        for pipeline in self.hashed:
+            pipeline.fit(texts)
+
+    def __call__(self, examples: Sequence[Example], fit: bool = False) -> sparse.csr_matrix:
+        """Return `[examples, features]`.
+
+        Args:
+            examples: to describe.
+            fit: they are those of the training file.
+        """
+        texts_a = [example.text_a for example in examples]
+        texts_b = [example.text_b or "" for example in examples]
+        known_a, known_b = vectors(texts_a, self.known), vectors(texts_b, self.known)
+        if not self.pairs:
+            return sparse.hstack(known_a, "csr")
+        hashed = zip(vectors(texts_a, self.hashed), vectors(texts_b, self.hashed), strict=True)
+        lengths = [[len(a), len(b)] for a, b in zip(texts_a, texts_b, strict=True)]
+        columns = [column for both in hashed for column in overlaps(*both)]
+        numbers = np.column_stack([*columns, np.log1p(lengths)])
+        numbers = self.scaler.fit_transform(numbers) if fit else self.scaler.transform(numbers)
+        shared = [a.multiply(b) for a, b in zip(known_a, known_b, strict=True)]
+        return sparse.hstack([known_b[0], *shared, sparse.csr_matrix(numbers)], "csr")
+
+
+def vectors(texts: list[str], transformers: list) -> list[sparse.csr_matrix]:
+    """Return the vectors `[texts, features]` of each transformer; a text is read only once."""
+    unique, rows = np.unique(np.array(texts, object), return_inverse=True)
+    return [transformer.transform(unique)[rows] for transformer in transformers]
+
+
+def overlaps(first: sparse.csr_matrix, second: sparse.csr_matrix) -> list[np.ndarray]:
+    """Return the cosine of each pair, and the share of either's weight that the other has too."""
+    columns = [row_sums(first.multiply(second))]
+    for one, other in ((first, second), (second, first)):
+        columns.append(row_sums(one.multiply(other > 0)) / np.maximum(row_sums(one), 1e-9))
+    return columns
+
+
+def row_sums(matrix: sparse.csr_matrix) -> np.ndarray:
+    """Return the sum of each row."""
+    return np.asarray(matrix.sum(axis=1)).ravel()
+
+
+def predict_floor(
+    labels: Labels, train_examples: Sequence[Example], *files: Sequence[Example]
+) -> list[Candidates]:
+    """Train the classical model and return the probabilities of the examples of each file.
+
+    Args:
+        labels: from `collect_labels`.
+        train_examples: to learn from.
+        *files: the examples of each.
+    """
+    features = Features(train_examples)
+    inputs, targets = features(train_examples, fit=True), label_targets(train_examples, labels)
+    # A label without any example, or that all have, as in a fold, has its share for a probability.
+    shares = targets.mean(axis=0)
+    learnable = np.flatnonzero((shares > 0) & (shares < 1))
+    # One label after the other: the memory of one, however many there are.
+    model = OneVsRestClassifier(
+        LogisticRegression(C=INVERSE_REGULARISATION, solver="liblinear", max_iter=1000)
+    )
+    if labels.several:
+        model.fit(inputs, targets[:, learnable])
+    else:
+        model.fit(inputs, targets.argmax(axis=1))
+        learnable = model.classes_
+    predicted = []
+    for examples in files:
+        rows = np.tile(shares, (len(examples), 1)).astype(float)
+        rows[:, learnable] = model.predict_proba(features(examples))
+        predicted.append(make_candidates(examples, rows))
+    return predicted
+
+
+def score_floor(
+    settings: Settings, labels: Labels, examples: list[Example], dev_examples: list[Example]
+) -> dict[str, Evaluation]:
+    """Return the scores of the classical model on dev, and on test where its labels are known.
+
+    With folds it is cross-validated as the neural model is: `dev` is the whole training file then.
+
+    Args:
+        settings: of the project.
+        labels: from `collect_labels`.
+        examples: of the training file.
+        dev_examples: tune the threshold.
+    """
+    if settings.folds:
+        texts = [shared_texts(example) for example in examples]
+        fold_of = assign_folds(texts, settings.folds, settings.seed)
+        candidates: Candidates = {}
+        for fold in range(settings.folds):
+            kept = [example for example, own in zip(examples, fold_of, strict=True) if own != fold]
+            held = [example for example, own in zip(examples, fold_of, strict=True) if own == fold]
+            candidates |= predict_floor(labels, kept, held)[0]
+        return {"dev": evaluate(examples, candidates, labels, project_path(settings.train_file))}
+    test_path = project_path(settings.test_file)
+    test: list[Example] = []
+    if test_path.is_file():
+        test = read_examples(test_path, require_labels=False)
+        test = test if all(example.labelled for example in test) else []
+        check_kind(test, labels, test_path)
+    found = predict_floor(labels, examples, dev_examples, *([test] if test else []))
+    dev = evaluate(dev_examples, found[0], labels, project_path(settings.dev_file))
+    if not test:
+        return {"dev": dev}
+    threshold = dev.scores["threshold"]
+    return {"dev": dev, "test": evaluate(test, found[1], labels, test_path, threshold)}
+
+
+def keep_floor(settings: Settings, metric: str, evaluations: dict[str, Evaluation]) -> None:
+    """Write the scores and predictions of the classical model to runs/floor, as a run's are.
+
+    Args:
+        settings: of the project.
+        metric: the score that decides.
+        evaluations: by the name of the file, `dev` among them.
+    """
+    facts = {**provenance(settings), "encoder": "none: TF-IDF and logistic regression"}
+    for name, evaluation in evaluations.items():
+        write_json_lines(FOLDER / "predictions" / f"{name}.jsonl", evaluation.predictions)
+    scores = {name: {**evaluation.scores, **facts} for name, evaluation in evaluations.items()}
+    write_json(FOLDER / "scores.json", {**facts, "monitor": metric, **scores})
+
+
+def find_floor(data_hash: str, metric: str) -> float | None:
+    """Return what the classical model scores on a file; None: it was not scored on it.
+
+    Args:
+        data_hash: of the file.
+        metric: name of the score.
+    """
+    path = FOLDER / "scores.json"
+    parts = read_json(path).values() if path.is_file() else []
+    same = [p for p in parts if isinstance(p, dict) and p.get("data_hash") == data_hash]
+    return same[0].get(metric) if same else None

@@ -1,0 +1,73 @@
+"""Add an extra to a project that exists."""
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from types import ModuleType
+
+from generator.bake import load_baking, read_origin
+from generator.errors import InputError
+from generator.files import list_files, write_json
+
+
+def add_extra(root: Path, name: str, project: Path) -> str:
+    """Add a folder to a project's extras/, and to the answers in its .cookiecutter.json.
+
+    Args:
+        root: the repository.
+        name: the extra.
+        project: the project's folder.
+
+    Returns:
+        What its user has to know: the extra's table of config.toml, if the project lacks it.
+
+    Raises:
+        InputError: there is no such extra, the project has it already, or it is not a project.
+    """
+    baking = load_baking(root / "templates")
+    known = baking.known_extras()
+    if name not in known:
+        raise InputError(f"there is no extra {name!r}: the names are {', '.join(known)}.")
+    origin = read_origin(project)
+    answers = origin["cookiecutter"]
+    if not (project / "core" / "base").is_dir():
+        raise InputError(f"{project} has no core/base: it was made by another version.")
+    extras = project / "extras"
+    if (extras / name).exists():
+        raise InputError(f"{extras / name} exists: delete that folder to get it anew.")
+    extras.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".writing-", dir=extras) as folder:
+        render_extra(root / "templates" / "extras" / name, Path(folder) / name, answers, baking)
+        if not (extras / "__init__.py").is_file():
+            shutil.copy(root / "templates" / "extras" / "__init__.py", extras)
+        os.rename(Path(folder) / name, extras / name)
+    present = [known_name for known_name in known if (extras / known_name).is_dir()]
+    answers["extras"] = baking.normal_extras(",".join(present))
+    write_json(project / ".cookiecutter.json", origin)
+    said = baking.describe_added(project, name)
+    version = baking.read_version()
+    if origin.get("version") != version:
+        said += f"\nIt is of version {version}, the project of {origin.get('version', 'another')}."
+    return said
+
+
+def render_extra(source: Path, target: Path, answers: dict[str, str], baking: ModuleType) -> None:
+    """Write what baking would write of an extra.
+
+    Args:
+        source: its folder in templates/extras.
+        target: the folder that is made.
+        answers: of the project.
+        baking: the module templates/baking.py.
+    """
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
+    for path in sorted(list_files(source)):
+        (target / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source / path, target / path)
+        text = (source / path).read_text(encoding="utf-8")
+        if baking.is_rendered(path.name, text):
+            rendered = environment.from_string(text).render(cookiecutter=answers)
+            (target / path).write_text(rendered, encoding="utf-8", newline="\n")

@@ -1,0 +1,150 @@
+"""The tables of what the benchmarks measured, and of what several GPUs are expected to do."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+FIGURE_HEADER = ("| measured | figure |", "|---|---|")
+# File in benchmarks/results, keys of the figure in it, what it says.
+FIGURES = (
+    (
+        "training_speed.json",
+        ("ours_to_stock", "median"),
+        "relation extraction: seconds of an epoch, ours / PyTorch peer, batches as its recipe pads",
+    ),
+    (
+        "training_speed.json",
+        ("ours_to_grouped", "median"),
+        "the same, the peer's batches grouped by length",
+    ),
+    (
+        "peer_relation_extraction.json",
+        ("last", "test", "f1"),
+        "KnowledgeNet test F1 of that peer after as many epochs, same encoder, one seed",
+    ),
+    (
+        "peer_reading_comprehension.json",
+        ("ours_to_stock", "median"),
+        "reading comprehension: seconds of an epoch, ours / the peer, padded as its recipe pads",
+    ),
+    (
+        "peer_reading_comprehension.json",
+        ("ours_to_grouped", "median"),
+        "the same, the peer's batches grouped by length",
+    ),
+    (
+        "peer_reading_comprehension.json",
+        ("peer", "epochs", -1, "test", "f1"),
+        "SQuAD test F1 of that peer, same encoder, epochs and windows, one seed",
+    ),
+    (
+        "peer_text_classification.json",
+        ("best", "test", "map"),
+        "SelQA test MAP of a PyTorch peer, same encoder and epochs, one seed",
+    ),
+    (
+        "peer_pretraining.json",
+        ("packed", "ours_to_peer_packed", "median"),
+        "pre-training: tokens a second without padding, ours / transformers' recipe, both packed",
+    ),
+    (
+        "peer_pretraining.json",
+        ("bucketed", "ours_to_peer_padded", "median"),
+        "the same, a line each: ours in buckets / the peer padded to the maximum length",
+    ),
+    (
+        "peer_pretraining.json",
+        ("bucketed", "ours_to_peer_dynamic", "median"),
+        "the same, the peer padded to the longest of a batch",
+    ),
+    (
+        "recompute_memory.json",
+        ("memory_percent",),
+        "peak memory of a training step with `recompute`, in percent of without, 12 layers",
+    ),
+    (
+        "recompute_memory.json",
+        ("times_as_long",),
+        "how many times as long that step takes",
+    ),
+    (
+        "generation_speed.json",
+        ("cached_to_uncached",),
+        "text generation: tokens a second, cached / uncached, 64 tokens",
+    ),
+    (
+        "generation_speed.json",
+        ("batched_to_single",),
+        "text generation: records a second of beam search, batched and cached / one at a time",
+    ),
+    *(
+        (
+            "evaluation_speed.json",
+            (task, "batched_to_single"),
+            f"{task.replace('_', ' ')}: records a second, batched evaluation / one at a time",
+        )
+        for task in (
+            "relation_extraction",
+            "event_extraction",
+            "reading_comprehension",
+            "seq2seq",
+            "text_classification",
+        )
+    ),
+    (
+        "pipeline_speed.json",
+        ("generator_to_training",),
+        "batches a second, generator alone / training",
+    ),
+    (
+        "pipeline_speed.json",
+        ("padded_per_real_token_with_buckets",),
+        "padded / real tokens, with buckets",
+    ),
+    (
+        "pipeline_speed.json",
+        ("padded_per_real_token_with_one_length",),
+        "padded / real tokens, with one length",
+    ),
+)
+
+
+def figure_table(root: Path) -> str:
+    """Return the table of what the benchmarks measured last."""
+    rows = []
+    for file, keys, meaning in FIGURES:
+        value = find_figure(root / "benchmarks" / "results" / file, keys)
+        if value is not None:
+            rows.append(
+                f"| {meaning} | {value:,.0f} |" if value >= 100 else f"| {meaning} | {value:.3g} |"
+            )
+    return "\n".join([*FIGURE_HEADER, *rows])
+
+
+def find_figure(path: Path, keys: tuple[str | int, ...]) -> float | None:
+    """Return a figure of a benchmark's results; None: it has not been measured."""
+    value: Any = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    for key in keys:
+        value = value.get(key, {}) if isinstance(value, dict) else value[key]
+    return value if value != {} else None
+
+
+def scaling_table(root: Path) -> str:
+    """Return the table of what several GPUs are expected to do, for each link between them."""
+    path = root / "benchmarks" / "results" / "scaling.json"
+    if not path.is_file():
+        return "Not computed yet."
+    results = json.loads(path.read_text(encoding="utf-8"))
+    forecast = results["forecast_percent"]
+    links = list(results["assumed"]["bytes_per_second"])
+    rows = [
+        f"| {batch} tokens | {' | '.join(f'{speeds[link]:.0f} %' for link in links)} |"
+        for batch, speeds in forecast.items()
+    ]
+    header = f"| a step of each of {results['gpus']} GPUs | {' | '.join(links)} |"
+    megabytes = results["processes"]["2"]["bytes_summed"] / 1e6
+    size = (
+        f"\n{results['encoder']}: {results['parameters']:,} parameters, {megabytes:.1f} MB of "
+        f"gradients a step, {results['bytes_per_parameter']:.2f} bytes a parameter."
+    )
+    return "\n".join([header, "|" + "---|" * (1 + len(links)), *rows, size])

@@ -1,0 +1,73 @@
+"""The format of SQuAD 1.1, also that of CMRC2018 and DRCD: articles, paragraphs, questions."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from generator.data_sets.reading import fields_checked, parse_json, pool, read_text
+
+
+def convert_squad_format(files: list[Path], splits: dict[str, list[str]]) -> dict[str, list[dict]]:
+    """Turn files in the format of SQuAD into the records of each split, one record a question.
+
+    Args:
+        files: files in that format; a question may be in any of them.
+        splits: the pinned question ids of each split.
+
+    Returns:
+        For each split its records, in the pinned order.
+
+    Raises:
+        InputError: a file is broken, or a pinned question is missing.
+    """
+    return pool(files, splits, read_records)
+
+
+def read_records(path: Path, wanted: set[str]) -> Iterator[tuple[str, dict]]:
+    """Yield `(place, record)` for the wanted questions of a file."""
+    document = parse_json(read_text(path), str(path))
+    with fields_checked(str(path)):
+        questions = [
+            (question["id"], question, paragraph)
+            for article in document["data"]
+            for paragraph in article["paragraphs"]
+            for question in paragraph["qas"]
+            if question["id"] in wanted
+        ]
+    for name, question, paragraph in questions:
+        where = f"{path}, question {name}"
+        with fields_checked(where):
+            record = read_record(question, paragraph["context"])
+        yield where, record
+
+
+def read_record(question: dict, context: str) -> dict:
+    """Turn a question into a record: spans count characters of the context.
+
+    Where the context does not read like an answer at the answer's start (CMRC2018 marks those
+    that are no span of their passage with -1), the answer gives no span: another place that
+    reads alike need not be the one that was meant. Such a record has all its answers as texts
+    too, for the score.
+    """
+    spans: list[list[int]] = []
+    all_spans = True
+    for answer in question["answers"]:
+        start, text = answer["answer_start"], answer["text"]
+        span = [start, start + len(text)]
+        if not is_span(context, start, text):
+            all_spans = False
+        elif span not in spans:
+            spans.append(span)
+    record = {
+        "id": question["id"],
+        "question": question["question"],
+        "context": context,
+        "answers": spans,
+    }
+    if not all_spans:
+        record["answer_texts"] = [answer["text"] for answer in question["answers"]]
+    return record
+
+
+def is_span(context: str, start: int, text: str) -> bool:
+    """Tell whether the context reads like the text from `start` on."""
+    return start >= 0 and text != "" and context.startswith(text, start)

@@ -1,0 +1,126 @@
+"""README.md of each baseline that is a recipe: what it is, its scores, its commands."""
+
+from pathlib import Path
+
+from generator.baselines import Baseline, encoder_name, read_baselines
+from generator.data_sets.registry import find_data_set
+from generator.files import write_text
+from generator.projects import describe_settings
+from generator.run_project import read_scores
+from generator.score_names import (
+    in_percent,
+    mean_and_deviation,
+    mean_minutes,
+    score_name,
+    task_name,
+)
+
+PAGE = "README.md"
+
+
+def write_pages(root: Path) -> None:
+    """Write the pages of all recipes."""
+    for baseline in read_baselines(root).values():
+        if not baseline.is_sample:
+            path, text = baseline.folder(root) / PAGE, page(root, baseline)
+            if not path.is_file() or path.read_text(encoding="utf-8") != text:
+                write_text(path, text)
+
+
+def page(root: Path, baseline: Baseline) -> str:
+    """Return the page of one recipe."""
+    scores = read_scores(baseline.results(root))
+    task = task_name(baseline.template)
+    prepare = "python prepare.py\n" if has_preparation(root, baseline) else ""
+    parts = [
+        f"# {baseline.name}\n",
+        f"{task[0].upper()}{task[1:]}. {describe_data(baseline)} {describe_encoder(baseline)}\n",
+        describe_scores(scores) if scores else "Not scored yet.",
+        "\nAll baselines side by side: [docs/results.md](../../docs/results.md).\n",
+        *settings_part(baseline),
+        "## The project\n",
+        "```",
+        f"baselines bake {baseline.name} --to DIR",
+        f"cd DIR/{baseline.name}",
+        *get_data(baseline),
+        f"pip install -r requirements.txt\n{prepare}python train.py",
+        f"python compare.py default REPOSITORY/baselines/{baseline.name}",
+        "```\n",
+        "The last line compares the run with the predictions in this folder.\n",
+        "## The scores\n",
+        "```",
+        f"baselines reproduce {baseline.name}{' --from TEXTS' if baseline.local_files else ''}",
+        "```\n",
+        "trains and scores every seed anew. `scores.json` has the scores of each, with versions,"
+        " hardware and hashes; `predictions/` has ids, spans, labels and scores, and no text of the"
+        " data.",
+    ]
+    if (baseline.folder(root) / "encoder").is_dir():
+        parts.append("`encoder/` is what the training made, in the format of Hugging Face.")
+    return "\n".join(parts) + "\n"
+
+
+def has_preparation(root: Path, baseline: Baseline) -> bool:
+    """Tell whether something comes before a training."""
+    return any((root / "templates" / baseline.template).glob("*/prepare.py"))
+
+
+def describe_data(baseline: Baseline) -> str:
+    """Say what a baseline is trained on."""
+    if not baseline.data_set:
+        return f"Data: {baseline.data or 'the sample of the template'}."
+    data_set = find_data_set(baseline.data_set)
+    return (
+        f"Data: [{data_set.name}](https://github.com/{data_set.repository}), {data_set.summary} "
+        f"({data_set.language}; {data_set.licence})."
+    )
+
+
+def describe_encoder(baseline: Baseline) -> str:
+    """Say what a baseline starts from."""
+    name = encoder_name(baseline)
+    if name == "tiny":
+        return "Encoder: a small one, from scratch."
+    if name.startswith("../"):
+        maker = name.split("/")[1]
+        return f"Encoder: that of [{maker}](../{maker}), which baking copies into the project."
+    return f"Encoder: `{name}`."
+
+
+def describe_scores(scores: dict) -> str:
+    """Return the table of a baseline's scores."""
+    monitor, seeds = scores["monitor"], scores["seeds"]
+    splits = [split for split in ("dev", "test") if split in seeds[0]]
+    cells = [
+        score_name(monitor),
+        *(
+            mean_and_deviation([in_percent(seed[split][monitor], monitor) for seed in seeds])
+            for split in splits
+        ),
+        ", ".join(str(seed["seed"]) for seed in seeds),
+        mean_minutes(scores),
+        scores.get("hardware", "unknown"),
+    ]
+    header = ["score", *splits, "seeds", "minutes a seed", "measured on"]
+    lines = [f"| {' | '.join(row)} |" for row in (header, ["---"] * len(header), cells)]
+    return "\n".join(lines)
+
+
+def settings_part(baseline: Baseline) -> list[str]:
+    """Return what differs from a project with the default answers, besides data and encoder."""
+    if not baseline.settings:
+        return []
+    return [
+        "Settings that differ from those of the template:\n",
+        f"```toml\n{describe_settings(baseline)}\n```\n",
+    ]
+
+
+def get_data(baseline: Baseline) -> list[str]:
+    """Return the commands that bring a baseline's data into its project."""
+    if baseline.data_set:
+        return [f"baselines data get {baseline.data_set} --to data/{baseline.data_set}"]
+    if baseline.local_files:
+        files = " ".join(f"TEXTS/{name}" for name in baseline.local_files)
+        return [f"mkdir data && cp {files} data/"]
+    return []

@@ -1,0 +1,426 @@
+"""What baking adds to cookiecutter: checked answers, and shared files brought into the template.
+
+Each template has a small module beside its cookiecutter.json (see `_extensions` there) that loads
+this one for its own folder. cookiecutter calls it before it writes anything. A hook would come too
+late: the project's folder exists by then, and cookiecutter adds a traceback to what a hook says.
+"""
+
+import hashlib
+import json
+import keyword
+import os
+import re
+import shlex
+import shutil
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+from jinja2 import Environment
+from jinja2.ext import Extension
+
+TEMPLATES = Path(__file__).resolve().parent
+PROJECT = "{{cookiecutter.project_slug}}"
+# Where the shared files go in a template. All but shared/ go into folders that hold nothing else.
+PLACES = {
+    "core": f"{PROJECT}/core",
+    "extras": f"{PROJECT}/extras",
+    "hooks": "hooks",
+    "shared": PROJECT,
+}
+# What a template's project gets from the baseline of its sample, where it stands once.
+SAMPLE = ("sample", "reference")
+# The files of shared/ that the last bake brought: they lie among those of the task.
+NOTE = ".brought.json"
+CACHES = {"__pycache__", ".pytest_cache", ".ruff_cache", ".mypy_cache"}
+STRATEGIES = ("auto", "single", "mirrored", "multi_worker", "tpu")
+# A file of any other kind is rendered if it names an answer.
+NEVER_RENDERED = (".py", ".jsonl", ".html")
+NAMES_AN_ANSWER = re.compile(r"\{[{%][^\n]*?\bcookiecutter\.")
+
+
+class BakingExtension(Extension):
+    """Checks the answers, brings the shared files, and copies Python as it is.
+
+    Attributes:
+        template: the template's folder.
+        left_out: shared files that its projects have no use for, such as `core/model/pointers.py`.
+    """
+
+    template: ClassVar[Path]
+    left_out: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, environment: Environment) -> None:
+        super().__init__(environment)
+        environment.filters |= {
+            "check_answers": self.check_answers,
+            "begin_project": self.begin_project,
+            "end_of_project": end_of_project,
+            "chosen_extras": chosen_extras,
+            "normal_extras": normal_extras,
+            "extras_tables": extras_tables,
+            "version": read_version,
+        }
+
+    def check_answers(self, answers: dict[str, Any]) -> str:
+        """Return "checked" when the answers are good and the shared files are in place."""
+        check_answers(answers)
+        bring_files(self.template, self.left_out)
+        return "checked"
+
+    def begin_project(self, answers: dict[str, Any]) -> str:
+        """Return the name of the project's folder; note what is there before it is written."""
+        self.check_answers(answers)
+        project = Path(answers["_output_dir"], answers["project_slug"])
+        answers["_before"] = {
+            "existed": (project / "config.toml").is_file(),
+            "extras": [name for name in known_extras() if (project / "extras" / name).is_dir()],
+            "folder": short_path(project),
+        }
+        return answers["project_slug"]
+
+    def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
+        """Return what Jinja sees of a file: one that names no answer comes out as it is.
+
+        cookiecutter's own list of files to copy, `_copy_without_render`, would overwrite them in a
+        project that exists, even where it is told to skip what is there.
+        """
+        if name is not None:
+            return source if is_rendered(name, source) else as_literal(source)
+        # The name of the folder is rendered before anything is written, with all answers. Private
+        # variables of cookiecutter.json see only those that do not come from a replay file.
+        return "{{ cookiecutter | begin_project }}" if source == PROJECT else source
+
+
+def is_rendered(name: str, source: str) -> bool:
+    """Tell whether answers are put into a file."""
+    return not name.endswith(NEVER_RENDERED) and bool(NAMES_AN_ANSWER.search(source))
+
+
+def as_literal(source: str) -> str:
+    """Return a Jinja template that renders to a text, whatever the text holds."""
+    escaped = source.encode("unicode_escape").decode("ascii").replace('"', '\\"')
+    return f'{{{{ "{escaped}" }}}}'
+
+
+def read_version(_: object = None) -> str:
+    """Return the version of the repository."""
+    path = TEMPLATES.parent / "generator" / "__init__.py"
+    found = re.search(r'__version__ = "(.+)"', path.read_text(encoding="utf-8"))
+    return found[1] if found else "unknown"
+
+
+def short_path(path: Path) -> str:
+    """Return a path as its user would write it."""
+    try:
+        relative = os.path.relpath(path)
+    except ValueError:  # Another drive of Windows.
+        return str(path)
+    return str(path) if relative.startswith("..") else relative
+
+
+# ------------------------------------------------------------------------------- answers
+
+
+def check_answers(answers: dict[str, Any]) -> None:
+    """Leave with one sentence on the first bad answer; those that are absent are not checked."""
+    for name, complaint in CHECKS.items():
+        if name in answers:
+            value = answers[name]
+            sentence = complaint(value) if isinstance(value, str) else "is not a text in quotes."
+            if sentence:
+                sys.exit(f"error: {name} {json.dumps(value, ensure_ascii=False)} {sentence}")
+    if answers.get("strategy") == "multi_worker" and "extras" in answers:
+        chosen = chosen_extras(answers["extras"])
+        if "cluster" not in chosen:
+            longer = ",".join([*chosen, "cluster"])
+            sys.exit(
+                f'error: strategy "multi_worker" needs the extra cluster: write extras={longer}'
+            )
+
+
+def complain_about_slug(value: str) -> str | None:
+    """Say what is wrong with the project's name, which is its folder too."""
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", value):
+        return (
+            "is not a plain name: start with a letter and use English letters, digits and _ only,"
+            " such as my_project."
+        )
+    if keyword.iskeyword(value):
+        return "is a word of Python: take another name, such as my_project."
+    return None
+
+
+def complain_about_path(value: str) -> str | None:
+    """Say what is wrong with a name or path that goes into config.toml."""
+    if not value.strip():
+        return "is empty: leave this answer out to get the default."
+    # JSON writes a character beyond U+FFFF as two halves, which TOML refuses.
+    unfit = re.search(r"[\"'`\\{}<>|\U00010000-\U0010ffff]", value)
+    if unfit or value != value.strip() or not value.isprintable():
+        return (
+            "holds quotes, backslashes, brackets, emoji or blanks at its ends: write a plain name,"
+            " or a path with /."
+        )
+    return None
+
+
+def complain_about_strategy(value: str) -> str | None:
+    """Say what is wrong with the choice of devices."""
+    return None if value in STRATEGIES else f"is unknown: choose one of {', '.join(STRATEGIES)}."
+
+
+def complain_about_extras(value: str) -> str | None:
+    """Say what is wrong with the choice of extras."""
+    choices = f"{', '.join(known_extras())}; or write all or none alone."
+    if not split_names(value):
+        return f"is empty: choose from {choices}"
+    if value.strip() in ("all", "none"):
+        return None
+    unknown = [name for name in split_names(value) if name not in known_extras()]
+    return f"holds the unknown name {unknown[0]}: choose from {choices}" if unknown else None
+
+
+CHECKS = {
+    "project_slug": complain_about_slug,
+    "encoder": complain_about_path,
+    "data_folder": complain_about_path,
+    "strategy": complain_about_strategy,
+    "extras": complain_about_extras,
+}
+
+
+# -------------------------------------------------------------------------------- extras
+
+
+def known_extras() -> list[str]:
+    """Return the names of all extras, sorted."""
+    folders = (path for path in (TEMPLATES / "extras").iterdir() if path.is_dir())
+    return sorted(path.name for path in folders if not path.name.startswith(("_", ".")))
+
+
+def split_names(answer: str) -> list[str]:
+    """Return the names in an answer."""
+    return [name.strip() for name in answer.split(",") if name.strip()]
+
+
+def chosen_extras(answer: str) -> list[str]:
+    """Return the names of the extras that an answer chooses, sorted."""
+    if answer.strip() == "all":
+        return known_extras()
+    return [name for name in known_extras() if name in split_names(answer)]
+
+
+def normal_extras(answer: str) -> str:
+    """Return the one way of writing an answer, which a project keeps."""
+    return "all" if answer.strip() == "all" else ", ".join(chosen_extras(answer)) or "none"
+
+
+def extras_tables(answer: str) -> str:
+    """Return the tables of config.toml of the chosen extras, each after an empty line.
+
+    A template's config.toml ends with `{{- cookiecutter.extras | extras_tables }}`.
+    """
+    texts = (read_table(TEMPLATES / "extras" / name) for name in chosen_extras(answer))
+    return "".join(f"\n\n{text}" for text in texts if text)
+
+
+def read_table(folder: Path) -> str:
+    """Return an extra's table of config.toml; empty: it has no settings."""
+    path = folder / "config.toml"
+    return path.read_text(encoding="utf-8").strip() if path.is_file() else ""
+
+
+# --------------------------------------------------------------------------- shared files
+
+
+def bring_files(template: Path, left_out: tuple[str, ...]) -> None:
+    """Make a template whole: write the shared files that differ there, remove those that left.
+
+    Several processes may do so at once. What is in place already is not touched, so that a clone
+    which can't be written to works too once it is whole.
+
+    Args:
+        template: its folder.
+        left_out: shared files that it has no use for, by their paths in templates/.
+    """
+    places = {TEMPLATES / place: template / target for place, target in PLACES.items()}
+    baseline = sample_baseline(template)
+    places |= {baseline / name: template / PROJECT / name for name in SAMPLE}
+    wanted = {
+        target / path: source / path
+        for source, target in places.items()
+        for path in list_files(source)
+        if f"{source.name}/{path.as_posix()}" not in left_out
+    }
+    try:
+        for target, source in wanted.items():
+            write_file(template, target, source.read_bytes(), source.stat().st_mode & 0o111)
+        for folder in places.values():
+            if folder.name != PROJECT:  # What shared/ brings lies among the task's own files.
+                for path in list_files(folder):
+                    if folder / path not in wanted:
+                        remove_file(folder / path)
+        remove_former_files(template)
+    except OSError as error:
+        sys.exit(
+            f"error: {template} can't be written to ({error.strerror}), and the shared files have"
+            " to be brought there: bake from a copy of the repository, or with `baselines bake"
+            f" {template.name}_sample --to DIR`."
+        )
+
+
+def sample_baseline(template: Path) -> Path:
+    """Return the folder of a template's sample and reference, or leave with one sentence."""
+    folder = TEMPLATES.parent / "baselines" / f"{template.name}_sample"
+    if not (folder / "sample").is_dir():
+        sys.exit(f"error: {folder / 'sample'} is absent: bake from a whole copy of the repository.")
+    return folder
+
+
+def list_files(folder: Path) -> Iterator[Path]:
+    """Yield the files of a folder, relative to it, without caches."""
+    for parent, folders, files in os.walk(folder):
+        folders[:] = sorted(set(folders) - CACHES)
+        yield from (Path(parent, name).relative_to(folder) for name in sorted(files))
+
+
+def remove_former_files(template: Path) -> None:
+    """Remove what an earlier bake brought from shared/ and is not there any more."""
+    now = {
+        path.as_posix(): file_hash(TEMPLATES / "shared" / path)
+        for path in list_files(TEMPLATES / "shared")
+    }
+    note = template / NOTE
+    before = json.loads(note.read_text(encoding="utf-8")) if note.is_file() else {}
+    for name in before.keys() - now.keys():
+        # Another content is not what was brought: somebody wrote it.
+        if file_hash(template / PROJECT / name) == before[name]:
+            remove_file(template / PROJECT / name)
+    write_file(template, note, json.dumps(now, indent=1).encode(), 0)
+
+
+def file_hash(path: Path) -> str | None:
+    """Return the SHA-256 of a file; None: it is absent."""
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+
+
+def write_file(template: Path, target: Path, content: bytes, executable: int) -> None:
+    """Write a whole file at once, if it differs.
+
+    The temporary file is not in the folder that cookiecutter walks: another bake would copy it.
+
+    Args:
+        template: the template's folder.
+        target: the file.
+        content: its bytes.
+        executable: the bits of its mode that let it be run.
+    """
+    if has_content(target, content, executable):
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=".writing-", dir=template)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.chmod(temporary, 0o644 | executable)
+        replace_file(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        if not has_content(target, content, executable):
+            raise
+
+
+def has_content(path: Path, content: bytes, executable: int) -> bool:
+    """Tell whether a file is there and as it should be."""
+    try:
+        same_mode = path.stat().st_mode & 0o111 == executable or os.name == "nt"
+        return same_mode and path.read_bytes() == content
+    except OSError:
+        return False
+
+
+def replace_file(source: str, target: Path) -> None:
+    """Give a file its name; Windows refuses while another process reads the old one."""
+    for _ in range(20):
+        try:
+            os.replace(source, target)
+            return
+        except PermissionError:
+            if os.name != "nt":
+                raise
+            time.sleep(0.05)
+    os.replace(source, target)
+
+
+def remove_file(path: Path) -> None:
+    """Remove a file, which another process may have done, and the folders that it leaves empty."""
+    path.unlink(missing_ok=True)
+    for folder in path.parents:
+        try:
+            folder.rmdir()
+        except OSError:
+            return
+
+
+# ------------------------------------------------------------------------- after the walk
+
+
+def end_of_project(answers: dict[str, Any]) -> dict[str, Any]:
+    """Return what the hook needs that runs when all is written: the arguments of `end_project`."""
+    before, chosen = answers["_before"], chosen_extras(answers["extras"])
+    return {
+        "baking": str(Path(__file__).resolve()),
+        "folder": before["folder"],
+        "existed": before["existed"],
+        "unwanted": [n for n in known_extras() if n not in chosen and n not in before["extras"]],
+        "added": [name for name in chosen if name not in before["extras"]],
+    }
+
+
+def end_project(
+    project: Path, folder: str, existed: bool, unwanted: list[str], added: list[str]
+) -> None:
+    """Delete the extras that nobody chose, and say what comes next.
+
+    Args:
+        project: the project's folder.
+        folder: the same, as its user would write it.
+        existed: whether it was a project before.
+        unwanted: extras to delete.
+        added: extras that it did not have before.
+    """
+    delete_extras(project, unwanted)
+    if existed:
+        print("\n".join(describe_added(project, name) for name in added))
+        return
+    scripts = [name for name in ("prepare.py", "train.py") if (project / name).is_file()]
+    commands = [f"cd {shlex.quote(folder)}", "pip install -r requirements.txt"]
+    print(" && ".join([*commands, *(f"python {name}" for name in scripts)]))
+
+
+def delete_extras(project: Path, names: list[str]) -> None:
+    """Delete some extras of a project, and the folder of all if none is left."""
+    extras = project / "extras"
+    for name in names:
+        shutil.rmtree(extras / name, ignore_errors=True)
+    if extras.is_dir() and {path.name for path in extras.iterdir()} <= {"__init__.py", *CACHES}:
+        shutil.rmtree(extras)
+
+
+def describe_added(project: Path, name: str) -> str:
+    """Return what the user of a project has to know of an extra that joined it."""
+    table = read_table(project / "extras" / name)
+    try:
+        config = tomllib.loads((project / "config.toml").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        config = {}
+    if not table or name in config:
+        return f"extras/{name} joined the project."
+    return (
+        f"extras/{name} joined the project. Its settings, for the end of config.toml:\n\n{table}\n"
+    )

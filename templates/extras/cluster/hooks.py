@@ -1,0 +1,37 @@
+"""Several machines train as one: the strategy of a cluster."""
+
+import tensorflow as tf
+
+from core.base.errors import InputError
+from core.train.devices import choose_gpus, split_first_device
+from extras.cluster.cluster import find_cluster, join
+from extras.cluster.settings import Settings
+
+
+def make_strategy(settings: Settings) -> tf.distribute.Strategy | None:
+    """Return the strategy of the cluster that this process belongs to; None: it stands alone.
+
+    Args:
+        settings: `strategy`, `devices`, and `port` of the table `cluster`.
+
+    Raises:
+        InputError: `multi_worker` without a cluster, or folds in one.
+    """
+    if settings.strategy not in ("auto", "multi_worker"):
+        return None
+    cluster = find_cluster(settings.cluster.port)
+    if cluster is None and settings.strategy == "multi_worker":
+        raise InputError(
+            "strategy = multi_worker, but neither TF_CONFIG nor SLURM nor Kubernetes names several "
+            "workers: start with extras/cluster/launch.py, or as the files beside it do."
+        )
+    if cluster is None:
+        return None
+    if settings.trainings > 1:
+        raise InputError(
+            f"folds = {settings.trainings} trains one fold after another on one machine: leave the "
+            "cluster, or train each worker's own runs with strategy = single."
+        )
+    choose_gpus(settings.devices.gpus)
+    split_first_device(settings.devices.logical_devices)
+    return join(cluster, settings.devices.logical_devices)

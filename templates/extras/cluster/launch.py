@@ -1,0 +1,194 @@
+"""Try a cluster out: run a script of this project in several processes of this machine.
+
+python extras/cluster/launch.py --workers 2 train.py [--KEY VALUE ...]
+python extras/cluster/launch.py --workers 2 --servers 1 train.py --strategy parameter_server
+
+When one process dies that the others need, all end.
+"""
+
+import argparse
+import json
+import os
+import queue
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+# A worker that is told to end writes its checkpoint first.
+PATIENCE_SECONDS = 30
+
+
+class ToldToEnd(Exception):
+    """A scheduler ends this process alone: it must end the others."""
+
+
+def raise_told_to_end(number: int, frame: object) -> None:
+    """Leave whatever is going on, once."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise ToldToEnd
+
+
+@dataclass
+class Member:
+    """One process of a cluster.
+
+    Attributes:
+        role: as TF_CONFIG calls it.
+        index: among those of its role.
+        label: what each of its lines begins with.
+        process: that runs now.
+    """
+
+    role: str
+    index: int
+    label: str
+    process: Any = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.role} {self.index}"
+
+
+def launch(command: Sequence[str], workers: int, servers: int = 0) -> int:
+    """Run a command in several processes; each line they print begins with the process's name.
+
+    Args:
+        command: a script and what follows it.
+        workers: processes that train.
+        servers: processes that hold the weights, besides a chief; 0: all workers are equal, and
+            hold them all.
+
+    Returns:
+        The exit code of the first that failed, or 0.
+    """
+    counts = {"chief": 1, "worker": workers, "ps": servers} if servers else {"worker": workers}
+    members = [
+        Member(role, index, f"{role} {index}" if servers else str(index))
+        for role, count in counts.items()
+        for index in range(count)
+    ]
+    ports = free_ports(len(members))
+    cluster: dict[str, list[str]] = {role: [] for role in counts}
+    for member, port in zip(members, ports, strict=True):
+        cluster[member.role].append(f"localhost:{port}")
+    ended: queue.Queue[Member] = queue.Queue()
+    for member in members:
+        start(member, command, cluster, ended)
+    signal.signal(signal.SIGTERM, raise_told_to_end)
+    try:
+        return wait_for_all(members, ended, lambda member: start(member, command, cluster, ended))
+    except ToldToEnd:
+        end_all(members, signal.SIGTERM)
+        return next((exit_code(m.process.returncode) for m in members if m.process.returncode), 0)
+    except KeyboardInterrupt:
+        end_all(members, signal.SIGINT)
+        return 130
+
+
+def wait_for_all(
+    members: Sequence[Member], ended: queue.Queue, restart: Callable[[Member], None]
+) -> int:
+    """Return the exit code of the first process that failed, or 0, when all have ended.
+
+    Args:
+        members: that run.
+        ended: receives each as it ends.
+        restart: starts a member again: a worker that others can do without for a while.
+    """
+    chief = next((member for member in members if member.role == "chief"), None)
+    code, running = None, len(members)
+    while running:
+        member = ended.get()
+        status = member.process.returncode
+        if code is None and chief and status and member.role == "worker":
+            print(f"{member.name} ended with exit code {exit_code(status)}: starting it again")
+            restart(member)
+            continue
+        running -= 1
+        if code is None and (status or member is chief):
+            code = exit_code(status)
+            if status:
+                print(f"{member.name} ended with exit code {code}: ending all", file=sys.stderr)
+            end_all(members, signal.SIGTERM)
+    return code or 0
+
+
+def exit_code(status: int) -> int:
+    """Return the exit code as a shell counts it: 128 + the signal that ended a process."""
+    return status if status >= 0 else 128 - status
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports of this machine that nobody listens on."""
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("localhost", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+def start(member: Member, command: Sequence[str], cluster: dict, ended: queue.Queue) -> None:
+    """Start one process of a cluster."""
+    config = {"cluster": cluster, "task": {"type": member.role, "index": member.index}}
+    member.process = subprocess.Popen(
+        [sys.executable, "-u", *command],
+        env={**os.environ, "TF_CONFIG": json.dumps(config)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    threading.Thread(target=watch, args=(member, ended), daemon=True).start()
+
+
+def watch(member: Member, ended: queue.Queue) -> None:
+    """Pass on what a process prints, line by line, and note its end."""
+    for line in member.process.stdout:
+        # Whole lines, in one call: those of other processes do not fall between.
+        sys.stdout.buffer.write(b"[%s] %s" % (member.label.encode(), line))
+        sys.stdout.buffer.flush()
+    member.process.wait()
+    ended.put(member)
+
+
+def end_all(members: Sequence[Member], how: signal.Signals) -> None:
+    """Tell all processes to end; kill those that do not."""
+    for member in members:
+        if member.process.poll() is None:
+            member.process.send_signal(how)
+    for member in members:
+        try:
+            member.process.wait(PATIENCE_SECONDS)
+        except subprocess.TimeoutExpired:
+            member.process.kill()
+            member.process.wait()
+
+
+def find_script(name: str) -> str:
+    """Return the path of a script; it may be named from the current folder or the project's."""
+    here = Path(name)
+    return str(here if here.is_file() else Path(__file__).resolve().parents[2] / name)
+
+
+def main() -> None:
+    """Start the workers, wait for them, and end with the exit code of the first that failed."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--workers", type=int, default=2, help="processes")
+    parser.add_argument("--servers", type=int, default=0, help="parameter servers, and a chief")
+    parser.add_argument("script", help="train.py, evaluate.py or predict.py")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="what follows the script")
+    asked = parser.parse_args()
+    if asked.workers < 1 or asked.servers < 0:
+        parser.error("--workers must be 1 or more, --servers 0 or more.")
+    command = [find_script(asked.script), *asked.arguments]
+    sys.exit(launch(command, asked.workers, asked.servers))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,19 @@
+"""The table [cluster] of config.toml."""
+
+from pydantic import Field
+
+from core.base.settings import CoreSettings, SettingsTable
+
+STRATEGIES = ("multi_worker",)
+
+
+class Table(SettingsTable):
+    """How the workers of several machines find each other."""
+
+    port: int = Field(12345, ge=1, le=65535, description="on which the workers of a cluster talk")
+
+
+class Settings(CoreSettings):
+    """The settings of a project that has this extra."""
+
+    cluster: Table = Field(default_factory=Table)

@@ -1,0 +1,288 @@
+"""Optimizers beside AdamW, and what all of them can do besides: lazy rows and Lookahead."""
+
+import math
+import re
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from core.base.errors import InputError
+from core.model.encoder import named_layers
+from core.train.optimizer import EPSILON, AdamW, FineTuning
+from extras.optimizers.schedules import ShapedSchedule
+from extras.optimizers.settings import Settings, Table, read_points
+
+
+class Toolbox(FineTuning):
+    """`FineTuning` with rows that wait, and with Lookahead.
+
+    Args:
+        lazy: paths of tables whose rows wait, moments too, until they have a gradient: elsewhere
+            a rare token goes on moving for long after it was seen.
+        lookahead: after so many steps the weights go back to `lookahead_share` of the way that
+            they have come; 0: never. Source: Zhang et al. 2019, https://arxiv.org/abs/1907.08610.
+        lookahead_share: of the way.
+        **kwargs: as in `FineTuning`.
+    """
+
+    # The attributes that hold a moment for each variable, of its shape.
+    moments: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        *args: Any,
+        lazy: tuple[str, ...] = (),
+        lookahead: int = 0,
+        lookahead_share: float = 0.5,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.lazy = tuple(lazy)
+        self.lookahead = lookahead
+        self.lookahead_share = lookahead_share
+
+    def build(self, variables: list[keras.Variable]) -> None:
+        super().build(variables)
+        keys = {variable.path: self._var_key(variable) for variable in variables}
+        self._lazy = {keys[path] for path in self.lazy if path in keys}
+        if self.lookahead:
+            self._slow = self.add_optimizer_variables(variables, "slow")
+
+    def update_step(self, gradient: tf.Tensor, variable: Any, learning_rate: tf.Tensor) -> None:
+        index = self._get_variable_index(variable)
+        start = tf.identity(variable) if self.lookahead else None
+        lazy = self._var_key(variable) in self._lazy
+        waiting = self.state_of(variable, index) if lazy else []
+        before = [tf.identity(state) for state in waiting]
+        super().update_step(gradient, variable, learning_rate)
+        if waiting:
+            rows = tf.reduce_any(gradient != 0, axis=range(1, len(gradient.shape)), keepdims=True)
+            for state, value in zip(waiting, before, strict=True):
+                state.assign(tf.where(rows, state, value))
+        if self.lookahead:
+            self.look_back(variable, start, index)
+
+    def state_of(self, variable: Any, index: int) -> list[tf.Variable]:
+        """Return a variable and its moments."""
+        moments = [getattr(self, name)[index] for name in self.moments]
+        return [variable, *(moment.value for moment in moments if moment is not None)]
+
+    def look_back(self, variable: Any, start: tf.Tensor, index: int) -> None:
+        """Let the slow weights follow, and the fast ones start from there."""
+        slow = self._slow[index].value
+        due = (self.iterations + 1) % self.lookahead == 0
+        origin = tf.where(tf.equal(self.iterations, 0), start, slow)
+        after = origin + self.lookahead_share * (variable - origin)
+        slow.assign(tf.where(due, after, origin))
+        variable.assign(tf.where(due, after, variable))
+
+    def get_config(self) -> dict:
+        return {
+            **super().get_config(),
+            "lazy": list(self.lazy),
+            "lookahead": self.lookahead,
+            "lookahead_share": self.lookahead_share,
+        }
+
+
+@keras.saving.register_keras_serializable("common")
+class ToolboxAdamW(Toolbox, AdamW):
+    """AdamW with lazy rows and Lookahead.
+
+    Args: as in `Toolbox` and `AdamW`.
+    """
+
+    moments = ("_momentums", "_velocities")
+
+
+@keras.saving.register_keras_serializable("common")
+class Lamb(Toolbox, keras.optimizers.Lamb):
+    """LAMB: the step of each layer is as long as its weights; the decay belongs to the step.
+
+    Keras leaves the decay out of the step, and adapts every variable.
+    Source: You et al. 2020, https://arxiv.org/abs/1904.00962.
+
+    Args:
+        no_adaptation: parts of the names of variables whose step is Adam's.
+        **kwargs: as in `Toolbox` and `keras.optimizers.Lamb`.
+    """
+
+    def __init__(self, *args, no_adaptation=("bias", "gamma", "beta"), **kwargs) -> None:
+        super().__init__(*args, **kwargs)
+        self.no_adaptation = tuple(no_adaptation)
+
+    def build(self, variables) -> None:
+        super().build(variables)
+        self._adapted = {
+            self._var_key(variable)
+            for variable in variables
+            if not any(part in variable.name for part in self.no_adaptation)
+        }
+
+    def move(self, gradient, variable, rate, decay) -> None:
+        index = self._get_variable_index(variable)
+        first, second = self._momentums[index].value, self._velocities[index].value
+        first.assign_add((gradient - first) * (1.0 - self.beta_1))
+        second.assign_add((tf.square(gradient) - second) * (1.0 - self.beta_2))
+        count = tf.cast(self.iterations + 1, variable.dtype)
+        first, second = first / (1.0 - self.beta_1**count), second / (1.0 - self.beta_2**count)
+        step = first / (tf.sqrt(second) + self.epsilon) + decay * variable
+        if self._var_key(variable) in self._adapted:
+            weights, length = tf.norm(variable), tf.norm(step)
+            ratio = tf.math.divide_no_nan(weights, length)
+            rate *= tf.where((weights > 0) & (length > 0), ratio, 1.0)
+        variable.assign_sub(rate * step)
+
+    def get_config(self) -> dict:
+        return {**super().get_config(), "no_adaptation": list(self.no_adaptation)}
+
+
+@keras.saving.register_keras_serializable("common")
+class Adafactor(Toolbox, keras.optimizers.Adafactor):
+    """Adafactor: second moments from the means of rows and columns.
+
+    Its steps are relative to the size of the weights: it wants a rate of 1e-3 to 1e-2.
+    Source: Shazeer and Stern 2018, https://arxiv.org/abs/1804.04235.
+
+    Args: as in `Toolbox` and `keras.optimizers.Adafactor`.
+    """
+
+
+@keras.saving.register_keras_serializable("common")
+class Lion(Toolbox, keras.optimizers.Lion):
+    """Lion: the sign of the momentum. It wants a third to a tenth of Adam's rate.
+
+    Source: Chen et al. 2023, https://arxiv.org/abs/2302.06675.
+
+    Args: as in `Toolbox` and `keras.optimizers.Lion`.
+    """
+
+    moments = ("_momentums",)
+
+
+@keras.saving.register_keras_serializable("common")
+class Muon(Toolbox, keras.optimizers.Muon):
+    """Muon: orthogonal steps for matrices, Adam's for all else and for embeddings.
+
+    Keras leaves the projections of attention to Adam, because they have three axes; here they are
+    the matrices that they are: of all ways to lay them flat the one most like a square.
+    Source: Liu et al. 2025, https://arxiv.org/abs/2502.16982.
+
+    Args: as in `Toolbox` and `keras.optimizers.Muon`.
+    """
+
+    moments = ("momentums", "adam_velocities")
+
+    def _should_use_adamw(self, variable: keras.Variable) -> bool:
+        matrix = variable.name == "kernel" and len(variable.shape) in (2, 3)
+        return not matrix or any(re.search(part, variable.path) for part in self.exclude_layers)
+
+    def _apply_weight_decay(self, variables) -> None:
+        """Do nothing: `move` has the decay."""
+
+    def _muon_update_step(self, gradient, variable, lr, m) -> None:
+        m.assign(self.momentum * m + gradient)
+        ahead = gradient + self.momentum * m if self.nesterov else m
+        rows, columns = most_square(variable.shape)
+        step = self.zeropower_via_newtonschulz5(tf.reshape(ahead, (rows, columns)), self.ns_steps)
+        variable.assign_sub(tf.reshape(self.lr_adjust(lr * step), variable.shape))
+
+
+def most_square(shape: tuple[int, ...]) -> tuple[int, int]:
+    """Return rows and columns of the way to lay an array flat that is most like a square."""
+    ways = [(math.prod(shape[:axis]), math.prod(shape[axis:])) for axis in range(1, len(shape))]
+    return min(ways, key=max)
+
+
+KINDS = {"adamw": ToolboxAdamW, "lamb": Lamb, "adafactor": Adafactor, "lion": Lion, "muon": Muon}
+
+
+def make_kind(
+    settings: Settings, model: keras.Model, encoder: keras.Model, options: dict[str, Any]
+) -> keras.optimizers.Optimizer:
+    """Return the optimizer that the table `optimizers` asks for.
+
+    Args:
+        settings: `optimizers`, `learning_rate`.
+        model: what is trained.
+        encoder: the part of it that learns at `learning_rate`.
+        options: the arguments of core's own optimizer.
+
+    Raises:
+        InputError: `layer_decay` with an encoder whose layers are not known.
+    """
+    table: Table = settings.optimizers
+    schedule = options["learning_rate"]
+    rates = options["rates"]
+    if table.layer_decay != 1.0:
+        rates = rates | decayed_rates(encoder, table.layer_decay)
+    changed = {
+        "learning_rate": ShapedSchedule(
+            schedule.peak,
+            schedule.steps,
+            schedule.warm_up_steps,
+            table.schedule,
+            table.schedule_power,
+            tuple(read_points(table.schedule_points)),
+        ),
+        "rates": rates,
+        "no_decay": split_names(table.no_decay),
+        "lazy": embedding_tables(model) if table.lazy_embeddings else (),
+        "lookahead": table.lookahead,
+    }
+    return KINDS[table.kind](**{**options, **changed, **own_arguments(table, model, encoder)})
+
+
+def own_arguments(table: Table, model: keras.Model, encoder: keras.Model) -> dict[str, Any]:
+    """Return the arguments that only the chosen optimizer has."""
+    if table.kind == "lamb":
+        return {"epsilon": EPSILON, "no_adaptation": split_names(table.no_adaptation)}
+    if table.kind == "muon":
+        # A head scores labels: its rows are not directions of one space.
+        within = {variable.path for variable in encoder.variables}
+        heads = [variable.path for variable in model.variables if variable.path not in within]
+        return {"epsilon": EPSILON, "exclude_layers": [f"^{re.escape(path)}$" for path in heads]}
+    return {"epsilon": EPSILON} if table.kind == "adamw" else {}
+
+
+def split_names(names: str) -> tuple[str, ...]:
+    """Return the parts of `bias,gamma`."""
+    return tuple(name.strip() for name in names.split(",") if name.strip())
+
+
+def embedding_tables(model: keras.Model) -> tuple[str, ...]:
+    """Return the paths of the tables that tokens are looked up in."""
+    return tuple(
+        variable.path
+        for _, layer in named_layers(model)
+        if isinstance(layer, keras.layers.Embedding)
+        for variable in layer.trainable_variables
+    )
+
+
+def decayed_rates(encoder: keras.Model, decay: float) -> dict[str, float]:
+    """Return the rates of an encoder whose layers learn `decay` times as fast as those above them.
+
+    Embeddings are below the first layer; what is above the last, as a pooler, keeps its rate.
+    Source: Howard and Ruder 2018, https://arxiv.org/abs/1801.06146, section 3.2.
+
+    Raises:
+        InputError: the layers of the encoder are not known.
+    """
+    layers = getattr(encoder, "transformer_layers", None)
+    if not layers:
+        raise InputError(
+            f"layer_decay needs an encoder with transformer_layers, which {type(encoder).__name__} "
+            "does not have: set layer_decay = 1."
+        )
+    rates = {
+        variable.path: decay ** (len(layers) - 1 - depth)
+        for depth, layer in enumerate(layers)
+        for variable in layer.trainable_variables
+    }
+    return rates | {
+        variable.path: decay ** len(layers)
+        for variable in encoder.trainable_variables
+        if variable.path not in rates and "embedding" in variable.path
+    }

@@ -1,0 +1,323 @@
+"""Orbit as the loop of long and large trainings: many steps a call, rotating checkpoints, two jobs.
+
+Model, generator, evaluator and run folder are those of `fit`, and so are the numbers.
+Source: https://github.com/tensorflow/models/tree/master/orbit.
+"""
+
+import json
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from types import FrameType
+
+import keras
+import numpy as np
+import orbit
+import tensorflow as tf
+
+from core.base.errors import EndedWell, InputError, gist
+from core.base.workers import broadcast, gather, is_chief
+from core.data.data_generator import DataGenerator
+from core.runs.run_folder import Position, Run, checkpoint_variables, read_scores
+from core.train.scoring import Evaluator
+from core.train.training import TrainingModel
+from extras.orbit.settings import Settings
+
+SECONDS_BETWEEN_LOOKS = 2.0  # of the evaluating job, for a new checkpoint
+
+
+def train_with_orbit(
+    settings: Settings,
+    model: TrainingModel,
+    train_batches: DataGenerator,
+    run: Run,
+    callbacks: list[keras.callbacks.Callback],
+) -> None:
+    """Do what `orbit.job` says, from the newest checkpoint on.
+
+    Args:
+        settings: `epochs`, `steps`, `evaluate_steps`, `checkpoint_steps`, and the table `orbit`.
+        model: compiled.
+        train_batches: of the training examples.
+        run: receives checkpoints, scores and the best weights.
+        callbacks: Orbit counts and saves by itself, and takes the `Evaluator` alone.
+
+    Raises:
+        EndedWell: the job leaves something to another one.
+        InputError: all checkpoints are damaged, or of a model of another shape.
+    """
+    evaluator = next(callback for callback in callbacks if isinstance(callback, Evaluator))
+    schedule = Schedule(settings, len(train_batches))
+    evaluator.set_model(model)
+    evaluator.on_epoch_begin(0)
+    with tempfile.TemporaryDirectory() as nowhere:
+        # All workers save together, for they must sum what each has; the chief's is kept.
+        folder = str(run.folder / "checkpoints") if is_chief() else nowhere
+        if settings.orbit.job == "evaluate":
+            evaluate_checkpoints(settings, schedule, model, run, evaluator, folder)
+            return
+        state = PositionState(run.position)
+        manager = make_manager(settings, model, state, folder)
+        restore(manager, model, run, state)
+        Training(settings, schedule, model, train_batches, run, evaluator, manager).run_to_end()
+    if settings.orbit.job == "train":
+        raise EndedWell("all steps are trained; orbit.job = evaluate scores the checkpoints.")
+
+
+class Schedule:
+    """When an epoch ends and dev is scored, counted in steps.
+
+    Args:
+        settings: `epochs`, `steps`, `evaluate_steps`, and `steps_per_loop` of the table `orbit`.
+        epoch_steps: of one epoch.
+    """
+
+    def __init__(self, settings: Settings, epoch_steps: int) -> None:
+        self.epoch_steps = epoch_steps
+        self.last = settings.epochs * epoch_steps
+        if settings.steps:
+            self.last = min(self.last, settings.steps)
+        self.evaluate_steps = settings.evaluate_steps or self.last
+        self.steps_per_loop = settings.orbit.steps_per_loop
+
+    def ends_epoch(self, step: int) -> bool:
+        """Tell whether an epoch, or the training, ends with a step."""
+        return step % self.epoch_steps == 0 or step == self.last
+
+    def is_scored(self, step: int) -> bool:
+        """Tell whether dev is scored after a step."""
+        return self.ends_epoch(step) or step % self.evaluate_steps == 0
+
+    def steps_at_once(self, step: int) -> int:
+        """Return how many steps can follow a step before something else is due."""
+        until = [every - step % every for every in (self.epoch_steps, self.evaluate_steps)]
+        return min(self.steps_per_loop, self.last - step, *until)
+
+
+class PositionState(tf.train.experimental.PythonState):
+    """Keeps a position in TensorFlow's checkpoints.
+
+    Args:
+        position: to keep.
+        kept: names of what a restored checkpoint leaves as it is.
+    """
+
+    def __init__(self, position: Position, kept: tuple[str, ...] = ()) -> None:
+        super().__init__()
+        self.position = position
+        self.kept = kept
+
+    def serialize(self) -> str:
+        return json.dumps(vars(self.position))
+
+    def deserialize(self, string_value: str) -> None:
+        saved = json.loads(string_value)
+        vars(self.position).update({k: v for k, v in saved.items() if k not in self.kept})
+
+
+def make_manager(
+    settings: Settings, model: TrainingModel, state: PositionState, folder: str
+) -> tf.train.CheckpointManager:
+    """Return the manager of checkpoints that hold everything that changes during a training."""
+    variables = [variable.value for variable in checkpoint_variables(model)]
+    return tf.train.CheckpointManager(
+        tf.train.Checkpoint(variables=variables, position=state),
+        folder,
+        max_to_keep=settings.orbit.kept_checkpoints,
+        step_counter=model.optimizer.iterations.value,
+        checkpoint_interval=settings.checkpoint_steps,
+    )
+
+
+def restore(
+    manager: tf.train.CheckpointManager, model: TrainingModel, run: Run, state: PositionState
+) -> None:
+    """Go on from the newest whole checkpoint, if there is one: the chief tells the others.
+
+    Raises:
+        InputError: all are damaged, or of a model of another shape.
+    """
+    if not broadcast(restore_newest(manager) if is_chief() else False):
+        return
+    state.deserialize(broadcast(state.serialize()))
+    for variable in checkpoint_variables(model):
+        variable.assign(broadcast(np.asarray(variable)))
+    run.forget_later_rows()
+
+
+def restore_newest(manager: tf.train.CheckpointManager) -> bool:
+    """Tell whether a checkpoint could be restored; a damaged one is passed over with a warning.
+
+    Raises:
+        InputError: all are damaged, or of a model of another shape.
+    """
+    damage = ""
+    for path in reversed(manager.checkpoints):
+        try:
+            manager.checkpoint.restore(path).assert_existing_objects_matched()
+        except ValueError as error:
+            raise InputError(
+                f"{path} is of a model of another shape ({gist(error)}): use the settings it was "
+                "trained with, or another --run_name."
+            ) from error
+        except (tf.errors.OpError, AssertionError) as error:
+            damage = damage or f"{path} is damaged ({gist(error)})"
+            continue
+        if damage:
+            print(f"warning: {damage}: going on from the one before.")
+        return True
+    if damage:
+        raise InputError(f"{damage}, and so are all before: delete them to begin the run anew.")
+    return False
+
+
+class Trainer(orbit.StandardTrainer):
+    """Runs steps of the training model in one TensorFlow loop.
+
+    Args:
+        model: compiled.
+        generator: of the training examples.
+        position: of the first batch.
+    """
+
+    def __init__(self, model: TrainingModel, generator: DataGenerator, position: Position) -> None:
+        strategy = model.distribute_strategy
+        super().__init__(generator.to_dataset(position.epoch, position.step, strategy))
+        self.model = model
+        self.strategy = strategy
+        self.position = position
+
+    def train_loop_begin(self) -> None:
+        """Begin the means of the losses anew with each epoch."""
+        if self.position.step == 0:
+            self.model.reset_metrics()
+
+    def train_step(self, iterator: Iterator) -> None:
+        """Update the weights by the next batch."""
+        self.strategy.run(self.model.train_step, args=(next(iterator),))
+
+    def train_loop_end(self) -> dict[str, float]:
+        """Return the means of the losses of this epoch so far."""
+        return mean_losses(self.model)
+
+
+def mean_losses(model: TrainingModel) -> dict[str, float]:
+    """Return the means of the losses of this epoch so far by name."""
+    return {mean.name: float(mean.result()) for mean in model.loss_means}
+
+
+class DevEvaluator(orbit.AbstractEvaluator):
+    """Scores dev as `fit` does, by the same callback.
+
+    Args:
+        evaluator: of the training model.
+        model: the training model.
+    """
+
+    def __init__(self, evaluator: Evaluator, model: TrainingModel) -> None:
+        self.evaluator = evaluator
+        self.model = model
+
+    def evaluate(self, num_steps: tf.Tensor) -> dict[str, float]:
+        """Score all of dev; return the losses so far and the score that decides."""
+        logs = mean_losses(self.model)
+        self.evaluator.score(logs)
+        return logs
+
+
+class Training:
+    """Lets Orbit's controller train, and does between its loops what is due."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        schedule: Schedule,
+        model: TrainingModel,
+        generator: DataGenerator,
+        run: Run,
+        evaluator: Evaluator,
+        manager: tf.train.CheckpointManager,
+    ) -> None:
+        self.scores = settings.orbit.job != "train"
+        self.schedule = schedule
+        self.model = model
+        self.position = run.position
+        self.controller = orbit.Controller(
+            global_step=model.optimizer.iterations.value,
+            trainer=Trainer(model, generator, run.position),
+            evaluator=DevEvaluator(evaluator, model),
+            strategy=model.distribute_strategy,
+            train_actions=[self.after_steps],
+            steps_per_loop=schedule.steps_at_once,
+            summary_dir=str(run.folder / "tensorboard" / "orbit") if is_chief() else None,
+        )
+        # Not given to it above: it would restore the newest, whole or not, on this worker alone.
+        self.controller.checkpoint_manager = manager
+        self.preempted = False
+
+    def run_to_end(self) -> None:
+        """Train to the last step, or until dev gains nothing more."""
+        position = self.position
+        before = signal.signal(signal.SIGTERM, self.note_preemption)
+        self.clock = time.perf_counter()
+        self.model.stop_training = position.stopped
+        try:
+            while position.updates < self.schedule.last and not self.model.stop_training:
+                steps = self.schedule.steps_at_once(position.updates)
+                self.controller.train(position.updates + steps, checkpoint_at_completion=False)
+        finally:
+            signal.signal(signal.SIGTERM, before)
+
+    def note_preemption(self, number: int, frame: FrameType | None) -> None:
+        """Remember that the process was told to end: machines that are lent give some seconds."""
+        self.preempted = True
+
+    def after_steps(self, losses: dict) -> None:
+        """Move the position on; score and save where that is due; end where the process must.
+
+        The controller calls this before it saves at its intervals: what a scoring found is in the
+        checkpoint that follows.
+
+        Raises:
+            EndedWell: a worker was told to end; all have saved.
+        """
+        position = self.position
+        position.updates = int(self.controller.global_step.numpy())
+        position.epoch, position.step = divmod(position.updates, self.schedule.epoch_steps)
+        position.seconds += time.perf_counter() - self.clock
+        if self.scores and self.schedule.is_scored(position.updates):
+            self.controller.evaluate()
+        self.clock = time.perf_counter()
+        told_to_end = any(gather(self.preempted))
+        if told_to_end or self.schedule.ends_epoch(position.updates):
+            self.controller.save_checkpoint()
+        if told_to_end:
+            raise EndedWell("told to end: all is saved; run the same command again to go on.")
+
+
+def evaluate_checkpoints(
+    settings: Settings,
+    schedule: Schedule,
+    model: TrainingModel,
+    run: Run,
+    evaluator: Evaluator,
+    folder: str,
+) -> None:
+    """Score the checkpoints of a job that trains, as they appear, until its last."""
+    position = run.position
+    scores = read_scores(run.folder)
+    if "dev" in scores:
+        position.best = scores["dev"][scores["monitor"]]
+    # Of a checkpoint that was never scored these say nothing.
+    state = PositionState(position, kept=("best", "waited", "stopped"))
+    controller = orbit.Controller(
+        global_step=model.optimizer.iterations.value,
+        evaluator=DevEvaluator(evaluator, model),
+        strategy=model.distribute_strategy,
+        eval_summary_dir=str(run.folder / "tensorboard" / "orbit_dev"),
+    )
+    controller.checkpoint_manager = make_manager(settings, model, state, folder)
+    controller.evaluate_continuously(
+        timeout=SECONDS_BETWEEN_LOOKS, timeout_fn=lambda: position.updates >= schedule.last
+    )

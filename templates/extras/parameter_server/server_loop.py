@@ -1,0 +1,77 @@
+"""Asynchronous training with parameter servers. Experimental: the numbers differ from run to run.
+
+Servers hold the weights; each worker takes a batch, reads the weights as they are, and writes its
+update while the others write theirs. The chief hands the batches out, scores and saves. A worker
+that is lost costs its batch some seconds: another one gets it.
+Source: https://www.tensorflow.org/tutorials/distribute/parameter_server_training.
+"""
+
+import functools
+import itertools
+from collections.abc import Callable
+
+import keras
+import tensorflow as tf
+
+from core.base.settings import CoreSettings
+from core.data.data_generator import DataGenerator
+from core.runs.run_folder import Run
+from core.train.training import TrainingModel
+
+
+def fit_with_servers(
+    settings: CoreSettings,
+    model: TrainingModel,
+    train_batches: DataGenerator,
+    run: Run,
+    callbacks: list[keras.callbacks.Callback],
+) -> None:
+    """Train from a position on to the last epoch; between two looks at the clock in any order.
+
+    Args:
+        settings: `epochs`; all workers are waited for every `evaluate_steps` and
+            `checkpoint_steps`, and at the end of an epoch.
+        model: compiled under the strategy of the chief.
+        train_batches: of the training examples.
+        run: where to begin; the callbacks move it on.
+        callbacks: as in `keras.Model.fit`.
+    """
+    position, strategy = run.position, model.distribute_strategy
+    coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+
+    @functools.cache
+    def update_of(shapes: tuple) -> Callable[[dict], dict]:
+        """Return the update for batches of one shape: the coordinator traces a function once."""
+        return tf.function(lambda batch: strategy.run(model.train_step, args=(batch,)))
+
+    calls = keras.callbacks.CallbackList(callbacks, model=model, steps=len(train_batches))
+    model.stop_training = position.stopped
+    calls.on_train_begin()
+    while position.epoch < settings.epochs and not model.stop_training:
+        epoch = position.epoch
+        if position.step == 0:
+            model.reset_metrics()
+        calls.on_epoch_begin(epoch)
+        batches = train_batches.batches(epoch, position.step)
+        while position.step < len(train_batches) and not model.stop_training:
+            together = list(itertools.islice(batches, steps_to_next_stop(settings, run)))
+            for batch in together:
+                update = update_of(tuple(array.shape for array in batch.values()))
+                coordinator.schedule(update, args=(batch,))
+            coordinator.join()
+            for _ in together:
+                calls.on_train_batch_end(position.step, mean_losses(model))
+        calls.on_epoch_end(epoch, mean_losses(model))
+    calls.on_train_end()
+
+
+def steps_to_next_stop(settings: CoreSettings, run: Run) -> int:
+    """Return how many batches can be out at once: until something is due that waits for all."""
+    updates = run.position.updates
+    due = [settings.checkpoint_steps, settings.evaluate_steps, settings.steps]
+    return min(every - updates % every for every in due if every)
+
+
+def mean_losses(model: TrainingModel) -> dict[str, float]:
+    """Return the means of the losses of this epoch so far by name."""
+    return {mean.name: float(mean.result()) for mean in model.loss_means}

@@ -1,0 +1,54 @@
+"""Join the servers, workers and chief that TF_CONFIG names."""
+
+import json
+import os
+from typing import NoReturn
+
+import tensorflow as tf
+
+from core.base.errors import InputError
+
+SERVER_ROLES = ("chief", "worker", "ps")  # as TF_CONFIG calls them
+
+
+def join_servers() -> tf.distribute.Strategy:
+    """Return the strategy if this process is the chief; serve, and never return, if it is not.
+
+    Raises:
+        InputError: TF_CONFIG names no such cluster.
+    """
+    try:
+        config = json.loads(os.environ.get("TF_CONFIG", ""))
+        cluster, task = config["cluster"], config["task"]
+        known = task["type"] in SERVER_ROLES and cluster[task["type"]][task["index"]]
+        complete = all(cluster[role] for role in SERVER_ROLES)
+    except (ValueError, KeyError, TypeError, IndexError):
+        known = complete = False
+    if not known or not complete:
+        raise InputError(
+            "strategy = parameter_server, but TF_CONFIG names no chief, workers and ps with this "
+            "process among them: set TF_CONFIG on each machine, or use --servers 1 of "
+            "extras/cluster/launch.py."
+        )
+    if task["type"] != "chief":
+        serve(cluster, task["type"], task["index"])
+    # The chief computes nothing: a graphics card is the workers'.
+    tf.config.set_visible_devices([], "GPU")
+    resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver(rpc_layer="grpc")
+    return tf.distribute.ParameterServerStrategy(resolver)
+
+
+def serve(cluster: dict, role: str, index: int) -> NoReturn:
+    """Do what the chief says, until this process is ended."""
+    # A thread waits for what another process sends: on a machine of one core all would wait.
+    threads = max(os.cpu_count() or 1, len(cluster["worker"]) + 1)
+    server = tf.distribute.Server(
+        tf.train.ClusterSpec(cluster),
+        job_name=role,
+        task_index=index,
+        protocol="grpc",
+        config=tf.compat.v1.ConfigProto(inter_op_parallelism_threads=threads),
+    )
+    print(f"{role} {index} is process {os.getpid()} and waits for the chief", flush=True)
+    server.join()
+    raise SystemExit

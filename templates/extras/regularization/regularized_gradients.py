@@ -1,0 +1,208 @@
+"""The gradient of a batch with penalty, adversaries and R-Drop: the same on any replicas."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from core.train.training import Gradients, Scores
+from extras.regularization.regularization import Regularization, divergence
+from extras.regularization.unlabelled import UNLABELLED
+
+
+class RegularizedGradients:
+    """What a training step takes in the place of the plain gradient; called in each replica.
+
+    Args:
+        model: a `TrainingModel`.
+        regularization: what it is made with.
+    """
+
+    def __init__(self, model: keras.Model, regularization: Regularization) -> None:
+        self.model = model
+        self.regularization = regularization
+        logits = [scores.logits for scores in regularization.scores]
+        # Other models over the same layers, kept here: the training model has each layer once.
+        self.scored = keras.Model(model.input, {"losses": model.output, "scores": logits})
+        self.inputs = {
+            tensor.name: tensor
+            for logit in logits
+            for tensor in keras.utils.get_source_inputs(logit)
+        }
+        self.scores: Any = keras.Model(self.inputs, logits) if logits else None
+        self.loss_gradients = model.graph_of(
+            self.gradients_of_losses, ["loss", *model.output_names]
+        )
+        self.change_gradients = model.graph_of(self.gradients_of_change, ["change"])
+
+    def __call__(self, batch: dict) -> Gradients:
+        """Return the gradient by each variable, and the losses `[batch]` by name.
+
+        Args:
+            batch: by the names of the inputs, and `loss_weight`; beside them `unlabelled/...`.
+        """
+        batch, unlabelled = split_unlabelled(batch)
+        gradients, losses = self.with_labels(batch)
+        if self.regularization.virtual_adversary:
+            others = self.without_labels(unlabelled or batch)
+            gradients = [one + other for one, other in zip(gradients, others, strict=True)]
+        return gradients, losses
+
+    def with_labels(self, batch: dict) -> tuple[list, dict]:
+        """Return the gradient of the losses with penalty and adversary, and the losses."""
+        adversary, penalty = self.regularization.adversary, self.regularization.gradient_penalty
+        seeds = self.seeds()
+        gradients, losses = self.loss_gradients(batch)
+        if not adversary and not penalty:
+            return gradients, losses
+        slope = self.slope(gradients)
+        if penalty:
+            # The same dropout once more: the length of one gradient is meant, not of two.
+            self.set_seeds(seeds)
+            gradients, losses = self.loss_gradients(batch, {"direction": slope})
+        if adversary:
+            shift = tf.zeros_like(slope)
+            for _ in range(adversary.steps):
+                shift = adversary.move(shift, slope)
+                shifted, _ = self.loss_gradients(batch, {"shift": shift})
+                slope = self.slope(shifted)
+            pairs = zip(gradients, shifted, strict=True)
+            gradients = [0.5 * (one + other) for one, other in pairs]
+        return gradients, losses
+
+    def without_labels(self, batch: dict) -> list[tf.Tensor]:
+        """Return the gradient of the largest change of scores that a shift can make, or nearly."""
+        adversary: Any = self.regularization.virtual_adversary
+        seeds = self.seeds()
+        shape = self.regularization.embeddings.shape
+        noise = adversary.first_shift(shape, self.model.optimizer.iterations.value)
+        gradients, _ = self.change_gradients(batch, {"shift": noise})
+        self.set_seeds(seeds)
+        shift = adversary.reach(self.slope(gradients))
+        return self.change_gradients(batch, {"shift": shift})[0]
+
+    def gradients_of_losses(
+        self, batch: dict, shift: tf.Tensor | None = None, direction: tf.Tensor | None = None
+    ) -> tuple[list, dict]:
+        """Return the gradient of the weighted loss, and the losses `[batch]` by name.
+
+        Args:
+            batch: by the names of the inputs, and `loss_weight`.
+            shift: added to the embedding table.
+            direction: the gradient by the embedding table; the penalty goes along it.
+        """
+        with tf.GradientTape() as tape:
+            with tf.GradientTape() as inner:
+                total, losses = self.losses(batch, shift)
+                loss = tf.reduce_sum(total * batch["loss_weight"])
+            if direction is not None:
+                # Half the square of g has the derivative g g'. The first g is summed over replicas
+                # and micro-batches already: so is then the whole.
+                table = self.regularization.embeddings.value
+                slope = tf.convert_to_tensor(inner.gradient(loss, table))
+                penalty = tf.reduce_sum(tf.stop_gradient(direction) * slope)
+                loss += self.regularization.gradient_penalty * penalty
+        return self.model.by_variables(loss, tape), {"loss": total, **losses}
+
+    def losses(self, batch: dict, shift: tf.Tensor | None) -> tuple[tf.Tensor, dict]:
+        """Return the loss of each example `[batch]`, and its parts by name."""
+        inputs = {name: array for name, array in batch.items() if name != "loss_weight"}
+
+        def read() -> dict:
+            return self.scored(inputs, training=True)
+
+        first = self.shifted(read, shift)
+        losses = first["losses"]
+        if not self.regularization.r_drop:
+            return add_up(losses), losses
+        again = self.shifted(read, shift)
+        losses = {name: 0.5 * (loss + again["losses"][name]) for name, loss in losses.items()}
+        distance = self.distance(first["scores"], again["scores"], inputs)
+        return add_up(losses) + 0.25 * self.regularization.r_drop * distance, losses
+
+    def gradients_of_change(self, batch: dict, shift: tf.Tensor) -> tuple[list, dict]:
+        """Return the gradient of how far a shift moves the scores, and that itself `[batch]`.
+
+        Args:
+            batch: inputs, labels or none, and `loss_weight`.
+            shift: added to the embedding table, while the scores without it stand still.
+        """
+        adversary: Any = self.regularization.virtual_adversary
+        inputs = {name: batch[name] for name in self.inputs}
+
+        def read() -> list:
+            return tf.nest.flatten(self.scores(inputs, training=True))
+
+        seeds = self.seeds()
+        here = [tf.stop_gradient(score) for score in read()]
+        # The same dropout once more: the shift alone is what moves the scores.
+        self.set_seeds(seeds)
+        with tf.GradientTape() as tape:
+            change = self.distance(here, self.shifted(read, shift), batch)
+            loss = tf.reduce_sum(change * batch["loss_weight"])
+            loss *= adversary.weight
+        return self.model.by_variables(loss, tape), {"change": change}
+
+    def distance(self, one: list, other: list, batch: dict) -> tf.Tensor:
+        """Return how far the scores of two passes are from each other `[batch]`."""
+        triples = zip(self.regularization.scores, one, other, strict=True)
+        return tf.add_n(
+            [divergence(a, b, scores.kind, used(scores, batch)) for scores, a, b in triples]
+        )
+
+    def shifted(self, read: Callable, shift: tf.Tensor | None) -> Any:
+        """Return what a function reads while the embedding table is shifted; None: as it is."""
+        if shift is None:
+            return read()
+        table = self.regularization.embeddings
+        # No assignment: a replica can't assign by itself, nor give the table back to the last bit.
+        with keras.StatelessScope(state_mapping=[(table, table.value + shift)]) as scope:
+            results = read()
+        for state in random_states(self.model):
+            if (value := scope.get_current_value(state)) is not None:
+                state.assign(value)
+        return results
+
+    def slope(self, gradients: list[tf.Tensor]) -> tf.Tensor:
+        """Return the gradient by the embedding table, summed over all replicas."""
+        variables = [id(variable) for variable in self.model.trainable_variables]
+        slope = gradients[variables.index(id(self.regularization.embeddings))]
+        context = tf.distribute.get_replica_context()
+        if context is None or context.num_replicas_in_sync == 1:
+            return slope
+        return context.all_reduce(tf.distribute.ReduceOp.SUM, slope)
+
+    def seeds(self) -> list[tf.Tensor]:
+        """Return what the next masks of dropout are drawn from."""
+        return [tf.identity(state.value) for state in random_states(self.model)]
+
+    def set_seeds(self, seeds: list[tf.Tensor]) -> None:
+        """Let the next masks of dropout be those that came after `seeds`."""
+        for state, seed in zip(random_states(self.model), seeds, strict=True):
+            state.assign(seed)
+
+
+def random_states(model: keras.Model) -> list[keras.Variable]:
+    """Return the states of the random generators of a model, which Keras calls no weights."""
+    weights = {id(weight) for weight in model.weights}
+    return [variable for variable in model.variables if id(variable) not in weights]
+
+
+def used(scores: Scores, batch: dict) -> tf.Tensor | None:
+    """Return `[batch, positions]`, false where nothing is predicted; None: something everywhere."""
+    return batch[scores.labels] >= 0 if scores.labels else None
+
+
+def add_up(losses: dict[str, tf.Tensor]) -> tf.Tensor:
+    """Return the sum of losses `[batch]`, in float32."""
+    return tf.add_n([tf.cast(loss, tf.float32) for loss in losses.values()])
+
+
+def split_unlabelled(batch: dict) -> tuple[dict, dict]:
+    """Return the examples with labels, and those without, each by the names of the inputs."""
+    others = {name for name in batch if name.startswith(UNLABELLED)}
+    return (
+        {name: array for name, array in batch.items() if name not in others},
+        {name.removeprefix(UNLABELLED): batch[name] for name in others},
+    )

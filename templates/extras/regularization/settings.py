@@ -1,0 +1,51 @@
+"""The table [regularization] of config.toml."""
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from core.base.settings import CoreSettings, SettingsTable
+
+FILES = ("regularization.unlabelled_file",)
+
+
+class Table(SettingsTable):
+    """What the gradient of a step is besides that of the loss."""
+
+    adversary: Literal["none", "fgm", "pgd"] = Field(
+        "none", description="who shifts the embeddings to where the loss is higher"
+    )
+    adversary_size: float = Field(1.0, gt=0, description="length of that shift at the most")
+    gradient_penalty: float = Field(0.0, ge=0, description="weight of the embeddings' gradient")
+    r_drop: float = Field(0.0, ge=0, description="weight of how far two dropout passes differ")
+    virtual_adversary: float = Field(
+        0.0, ge=0, description="weight of how far a shift of the embeddings moves answers"
+    )
+    unlabelled_file: str = Field("", description="records for virtual_adversary; empty: train_file")
+
+    @model_validator(mode="after")
+    def check_file(self) -> Self:
+        """Refuse a file that nobody reads."""
+        if self.unlabelled_file and not self.virtual_adversary:
+            raise ValueError(
+                f"unlabelled_file = {self.unlabelled_file!r} with virtual_adversary = 0, which "
+                "alone reads it: set both, or neither"
+            )
+        return self
+
+
+class Settings(CoreSettings):
+    """The settings of a project that has this extra."""
+
+    regularization: Table = Field(default_factory=Table)
+
+
+def complain(settings: Settings) -> str | None:
+    """Refuse second derivatives of what is computed again."""
+    recompute = getattr(settings, "recompute", None)
+    if settings.regularization.gradient_penalty and recompute and recompute.enabled:
+        return (
+            "gradient_penalty with recompute: what is computed again has no second derivatives, so "
+            "set gradient_penalty = 0, or enabled = false in the table recompute"
+        )
+    return None

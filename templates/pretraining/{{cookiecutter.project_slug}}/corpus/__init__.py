@@ -1,0 +1,1 @@
+"""Text becomes shards of examples: on this machine, or on many with Apache Beam."""

@@ -1,0 +1,318 @@
+"""From sources to targets: greedy search, beam search and sampling, batched.
+
+The searches know no model: they ask `Steps` for the logits of the next token. All shapes are static
+but for the length of the sources: `[batch, beams, ...]`, targets of so many tokens.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+from generation.settings import GenerationTable, TargetTokens
+from generation.steps import (
+    CachedSteps,
+    RecomputedSteps,
+    Steps,
+    WritingLayers,
+    set_position,
+)
+
+IMPOSSIBLE = -1e9  # the log-probability of what must not be written
+POSSIBLE = -1e8  # all sums of real log-probabilities are above
+
+# `(states, written, index) -> (log-probabilities [batch, beams, vocabulary], states)`
+NextToken: TypeAlias = Callable[[list, tf.Tensor, tf.Tensor], tuple[tf.Tensor, list]]
+
+
+class Beams(NamedTuple):
+    """A search in progress.
+
+    Attributes:
+        index: how many tokens are written.
+        written: the hypotheses `[batch, beams, length]`.
+        totals: their log-probabilities `[batch, beams]`, the highest first.
+        best: the best finished hypothesis of each record `[batch, length]`.
+        best_score: its score `[batch]`.
+        states: of the steps.
+    """
+
+    index: tf.Tensor
+    written: tf.Tensor
+    totals: tf.Tensor
+    best: tf.Tensor
+    best_score: tf.Tensor
+    states: list
+
+
+class Writer:
+    """From a batch of sources to the best targets; stands where a model does in a `Predictor`.
+
+    Several models are an ensemble: the mean of their probabilities is searched, token by token.
+
+    Args:
+        models: inference models with the same tokens.
+        writing_layers: from such a model to the layers that a cache has to know.
+        tokens: those that frame a target.
+        table: what and how to search.
+        length: tokens of a target at the most.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[keras.Model],
+        writing_layers: Callable[[keras.Model], WritingLayers],
+        tokens: TargetTokens,
+        table: GenerationTable,
+        length: int,
+    ) -> None:
+        self.steps: list[Steps] = [
+            CachedSteps(writing_layers(model), length)
+            if table.cache
+            else RecomputedSteps(model, length)
+            for model in models
+        ]
+        self.tokens = tokens
+        self.table = table
+        self.length = length
+        inputs = {tensor.name: tensor for model in models for tensor in model.inputs}
+        inputs["draws"] = keras.Input((length,), name="draws")
+        self.inputs = [tensor for name, tensor in inputs.items() if name != "target_ids"]
+
+    def __call__(self, batch: dict, training: bool = False) -> dict[str, tf.Tensor]:
+        """Return `tokens` `[batch, length]`, 0 after the end, and `scores` `[batch]`.
+
+        Args:
+            batch: sources and `draws`, the random numbers `[batch, length]` of sampling.
+            training: never.
+        """
+        sources = {name: array for name, array in batch.items() if name != "draws"}
+        if self.table.decoding == "sample":
+            tokens, scores = self.write_one(sources, batch["draws"])
+        elif self.table.beams == 1:
+            tokens, scores = self.write_one(sources, None)
+        else:
+            tokens, scores = self.search(sources)
+        return {"tokens": tokens, "scores": scores}
+
+    def begin(self, sources: dict, beams: int) -> tuple[NextToken, list]:
+        """Let all models read the sources; return how they go on, and their states."""
+        begun = [steps.begin(sources, beams) for steps in self.steps]
+
+        def next_token(
+            states: list, written: tf.Tensor, index: tf.Tensor
+        ) -> tuple[tf.Tensor, list]:
+            last = ops.where(
+                index > 0, ops.take(written, ops.maximum(index - 1, 0), axis=2), self.tokens.begin
+            )
+            probabilities, after = [], []
+            for steps, (context, _), state in zip(self.steps, begun, states, strict=True):
+                logits, state = steps.step(context, state, last, index)
+                probabilities.append(ops.softmax(ops.cast(logits, "float32"), axis=-1))
+                after.append(state)
+            mean = sum(probabilities) / len(probabilities)
+            logs = ops.log(ops.maximum(mean, 1e-30))
+            return self.forbid(logs, written, index), after
+
+        return next_token, [state for _, state in begun]
+
+    def forbid(self, logs: tf.Tensor, written: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
+        """Return the log-probabilities `[batch, beams, vocabulary]` without what must not come."""
+        never = tf.scatter_nd(
+            [[token] for token in self.tokens.never],
+            [IMPOSSIBLE] * len(self.tokens.never),
+            [logs.shape[-1]],
+        )
+        logs = logs + never
+        if self.table.block_ngrams:
+            logs = block_ngrams(logs, written, index, self.table.block_ngrams)
+        return logs
+
+    def write_one(self, sources: dict, draws: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
+        """Take the likeliest token, or draw one, until all records have ended.
+
+        Args:
+            sources: a batch.
+            draws: random numbers `[batch, length]`; None: take the likeliest.
+        """
+        next_token, states = self.begin(sources, 1)
+        rows = ops.shape(sources["token_ids"])[0]
+
+        def go_on(index, written, total, lengths, ended, states) -> tf.Tensor:
+            return tf.logical_and(index < self.length, tf.reduce_any(~ended))
+
+        def write(index, written, total, lengths, ended, states) -> tuple:
+            logs, states = next_token(states, written, index)
+            logs = logs[:, 0]
+            if draws is None:
+                token = ops.argmax(logs, axis=-1)
+            else:
+                token = draw(logs, ops.take(draws, index, axis=1), self.table)
+            token = ops.cast(token, "int32")
+            log = ops.take_along_axis(logs, token[:, None], axis=-1)[:, 0]
+            token = ops.where(ended, 0, token)
+            written = set_position(written, index, token[:, None])
+            total += ops.where(ended, 0.0, log)
+            lengths += ops.cast(~ended, "int32")
+            return index + 1, written, total, lengths, ended | (token == self.tokens.end), states
+
+        start = (
+            tf.constant(0),
+            ops.zeros((rows, 1, self.length), "int32"),
+            ops.zeros((rows,)),
+            ops.zeros((rows,), "int32"),
+            ops.zeros((rows,), "bool"),
+            states,
+        )
+        _, written, total, lengths, _, _ = tf.while_loop(go_on, write, start)
+        return written[:, 0], total / self.penalty(lengths)
+
+    def search(self, sources: dict) -> tuple[tf.Tensor, tf.Tensor]:
+        """Keep the best `beams` hypotheses of each record until none can beat the best finished.
+
+        A hypothesis is finished by its end token, or by its length; its score is its
+        log-probability over the length penalty.
+        """
+        beams = self.table.beams
+        next_token, states = self.begin(sources, beams)
+        rows = ops.shape(sources["token_ids"])[0]
+        start = Beams(
+            index=tf.constant(0),
+            written=ops.zeros((rows, beams, self.length), "int32"),
+            totals=ops.broadcast_to(
+                ops.where(ops.arange(beams) == 0, 0.0, IMPOSSIBLE), (rows, beams)
+            ),
+            best=ops.zeros((rows, self.length), "int32"),
+            best_score=ops.full((rows,), -float("inf")),
+            states=states,
+        )
+
+        def go_on(search: Beams) -> tf.Tensor:
+            return tf.logical_and(
+                search.index < self.length, tf.reduce_any(self.is_beatable(search))
+            )
+
+        grow = functools.partial(self.grow, next_token)
+        (end,) = tf.while_loop(go_on, lambda search: [grow(search)], [start])
+        # What is as long as a target may be is finished without an end.
+        cut_score = end.totals[:, 0] / self.penalty(tf.constant(self.length))
+        better = cut_score > end.best_score
+        return (
+            ops.where(better[:, None], end.written[:, 0], end.best),
+            ops.where(better, cut_score, end.best_score),
+        )
+
+    def is_beatable(self, search: Beams) -> tf.Tensor:
+        """Tell whether a hypothesis may yet score higher than the best finished one, `[batch]`.
+
+        One that goes on loses log-probability with each token, so log-probability /
+        penalty(length of all) is the most that it can reach.
+        """
+        highest = self.penalty(tf.constant(self.length))
+        return search.best_score < ops.max(search.totals, axis=1) / highest
+
+    def grow(self, next_token: NextToken, search: Beams) -> Beams:
+        """Write one more token of each hypothesis, and keep the best."""
+        index, beams = search.index, self.table.beams
+        logs, states = next_token(search.states, search.written, index)
+        rows, vocabulary = ops.shape(logs)[0], logs.shape[-1]
+        candidates = ops.reshape(search.totals[:, :, None] + logs, (rows, beams * vocabulary))
+        # One end for each beam at the most: of twice as many, enough go on.
+        sums, choices = tf.math.top_k(candidates, k=min(2 * beams, beams * vocabulary))
+        parents, tokens = choices // vocabulary, choices % vocabulary
+        longer = set_position(tf.gather(search.written, parents, batch_dims=1), index, tokens)
+        ends = tokens == self.tokens.end
+
+        finished = ops.where(
+            ends & (sums > POSSIBLE), sums / self.penalty(index + 1), -float("inf")
+        )
+        first, score = ops.argmax(finished, axis=1), ops.max(finished, axis=1)
+        # A record that is done stays as it is, whatever the others of its batch still need.
+        better = self.is_beatable(search) & (score > search.best_score)
+        best = ops.where(better[:, None], tf.gather(longer, first, batch_dims=1), search.best)
+
+        totals, order = tf.math.top_k(ops.where(ends, IMPOSSIBLE, sums), k=beams)
+        parents = tf.gather(parents, order, batch_dims=1)
+        return Beams(
+            index=index + 1,
+            written=tf.gather(longer, order, batch_dims=1),
+            totals=totals,
+            best=best,
+            best_score=ops.where(better, score, search.best_score),
+            states=tf.nest.map_structure(
+                lambda state: tf.gather(state, parents, batch_dims=1), states
+            ),
+        )
+
+    def penalty(self, lengths: tf.Tensor) -> tf.Tensor:
+        """Return what a log-probability is divided by; `gnmt`: https://arxiv.org/abs/1609.08144."""
+        lengths = tf.cast(lengths, tf.float32)
+        if self.table.length_penalty == "gnmt":
+            lengths = (5.0 + lengths) / 6.0
+        return lengths**self.table.length_power
+
+
+def draw(logs: tf.Tensor, numbers: tf.Tensor, table: GenerationTable) -> tf.Tensor:
+    """Return a token `[batch]` each, drawn from the surest ones.
+
+    The tokens are lined up, the likeliest first; the random number points at one of them.
+    Source of top-p: Holtzman et al. 2020, https://arxiv.org/abs/1904.09751.
+
+    Args:
+        logs: `[batch, vocabulary]`.
+        numbers: `[batch]` in [0, 1).
+        table: `temperature`, `top_k`, `top_p`.
+    """
+    size = logs.shape[-1]
+    kept, tokens = tf.math.top_k(logs / table.temperature, k=min(table.top_k or size, size))
+    shares = ops.softmax(kept, axis=-1)
+    # A token is kept if those before it have not reached top_p: the first one always is.
+    before = ops.cumsum(shares, axis=-1) - shares
+    shares = ops.where((before < table.top_p) & (kept > POSSIBLE), shares, 0.0)
+    sums = ops.cumsum(shares, axis=-1)
+    place = ops.sum(ops.cast(sums <= numbers[:, None] * sums[:, -1:], "int32"), axis=-1)
+    last = ops.sum(ops.cast(shares > 0, "int32"), axis=-1) - 1
+    return tf.gather(tokens, ops.minimum(place, last), batch_dims=1)
+
+
+def block_ngrams(logs: tf.Tensor, written: tf.Tensor, index: tf.Tensor, size: int) -> tf.Tensor:
+    """Return the log-probabilities without tokens that would repeat an n-gram of the target.
+
+    Every place of the target is looked at: where the `size - 1` tokens before it are those written
+    last, the token that stands there must not come again.
+
+    Args:
+        logs: `[batch, beams, vocabulary]`.
+        written: `[batch, beams, length]`.
+        index: how many of them are written.
+        size: n.
+    """
+    length = written.shape[2]
+    places = length - size + 1
+    if places < 1:
+        return logs
+    # From `size - 1` on there are so many last tokens.
+    last = [
+        ops.take(written, ops.maximum(index - size + 1 + offset, 0), axis=2)[:, :, None]
+        for offset in range(size - 1)
+    ]
+    same = ops.arange(places) + size - 1 < index
+    for offset in range(size - 1):
+        same = same & (written[:, :, offset : offset + places] == last[offset])
+    same = ops.broadcast_to(same, ops.shape(written[:, :, :places]))
+    rows, beams = ops.shape(written)[0], written.shape[1]
+    row, beam = tf.meshgrid(tf.range(rows), tf.range(beams), indexing="ij")
+    follows = written[:, :, size - 1 :]
+    where = tf.stack(
+        [
+            tf.broadcast_to(row[:, :, None], tf.shape(follows)),
+            tf.broadcast_to(beam[:, :, None], tf.shape(follows)),
+            follows,
+        ],
+        axis=-1,
+    )
+    lowest = ops.where(same, IMPOSSIBLE, float("inf"))
+    return tf.tensor_scatter_nd_min(logs, where, lowest)

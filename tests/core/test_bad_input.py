@@ -1,0 +1,378 @@
+"""Bad input: one sentence that says what, where and how to mend it; nothing on disk is touched."""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+from project_process import ProjectProcess
+from projects import CASES, TASKS, bake_project, run, shorten, template_of
+
+# What stands in the training file after a good line, and the words of the sentence.
+BROKEN_FILES = {
+    "id of a wrong type": ("BAD ID", 'line 2: "id" must be a string or a number, not [1]'),
+    "not JSON": ("{'id': 1}\n", "line 2: not a JSON object: write one {...} on each line"),
+    "cut short": ('{"id": "1", "te', "line 2: not a JSON object"),
+    "not an object": ("[1, 2]\n", "line 2: not a JSON object"),
+    "not UTF-8": (b'{"id": "\xff"}\n', "not UTF-8", "save the file as UTF-8"),
+    "repeated id": ("\nGOOD", "line 3: id '0' stands on line 1 already"),
+}
+EMPTY_FILES = {
+    "empty file": ("", "holds no record: write one JSON object on each line"),
+    "blank lines only": ("\n \n", "holds no record"),
+}
+
+# What stands above config.toml, and the words of the sentence.
+BROKEN_SETTINGS = {
+    "unknown key": ("epoch = 3", "line 1: epoch is not a setting: did you mean epochs?"),
+    "key of a table": ("xla = true", "line 1: xla is not a setting: did you mean devices.xla?"),
+    "broken TOML": ("epochs = = 3", "config.toml is not valid TOML", "line"),
+}
+
+# A command, and the words of the sentence.
+BAD_COMMANDS = {
+    "unknown flag": ("train.py --epocs 3", "unknown flag --epocs: did you mean --epochs?"),
+    "wrong type": ("train.py --epochs three", "--epochs = 'three'", "valid integer"),
+    "value out of range": ("train.py --batch_size 0", "--batch_size = '0'", "greater than"),
+    "not a choice": (
+        "train.py --optimizers.schedule steps",
+        "--optimizers.schedule = 'steps'",
+        "'linear', 'cosine'",
+    ),
+    "run name with a folder": ("train.py --run_name a/b", "--run_name = 'a/b'"),
+    "one fold": ("train.py --folds 1", "folds = 1 leaves nothing to train on: set folds to 2"),
+    "more folds than texts": (
+        "train.py --folds 900 --run_name new",
+        "folds = 900, but the training file has ",
+        "groups of records that share no text: set folds to ",
+    ),
+    "batch that cannot be split": (
+        "train.py --batch_size 10 --accumulation 4 --run_name new",
+        "a batch of 10 examples can't be split evenly",
+        "make batch_size a multiple of 4",
+    ),
+    "absent training file": ("train.py --train_file no.jsonl", "no.jsonl is not a file: check"),
+    "absent dev file": ("train.py --dev_file sample", "sample is not a file: check the path"),
+    "absent encoder": (
+        "train.py --encoder ./no/folder --run_name new",
+        "encoder = './no/folder' is not a folder",
+    ),
+    "unknown encoder": ("train.py --encoder brt_tiny --run_name new", "encoder = 'brt_tiny'"),
+    "encoder without tokenizer": (
+        "train.py --encoder encoders/no_tokenizer --run_name new",
+        "has neither tokenizer.json nor vocab.txt: save the tokenizer there",
+    ),
+    "encoder without weights": (
+        "train.py --encoder encoders/no_weights --run_name new",
+        "encoder = 'encoders/no_weights' can't be loaded",
+    ),
+    "no TPU": ("train.py --strategy tpu --buckets 1 --run_name new", "no TPU of this machine was"),
+    "no cluster": (
+        "train.py --strategy multi_worker --run_name new",
+        "neither TF_CONFIG nor SLURM nor Kubernetes names several workers: start with "
+        "extras/cluster/launch.py",
+    ),
+    "no such graphics card": (
+        "train.py --devices.gpus 0,7 --run_name new",
+        "devices.gpus = 0,7, but this machine",
+    ),
+    "finished run": (
+        "train.py --run_name done",
+        "runs/done is a finished run: choose another name with --run_name",
+    ),
+    "unfinished run, other settings": (
+        "train.py --run_name begun --seed 2",
+        "runs/begun was begun with seed = 1, now it is 2: go on with the old value",
+    ),
+    "damaged checkpoint": (
+        "train.py --run_name begun",
+        "checkpoint.npz is damaged",
+        "delete it to begin the run anew",
+    ),
+    "checkpoint of another shape": (
+        "train.py --run_name changed",
+        "checkpoint.npz is of a model of another shape",
+    ),
+    "run that does not exist": (
+        "evaluate.py absent sample/test.jsonl",
+        "absent",
+        "runs/ has begun, changed, crossed, damaged, done",
+    ),
+    "run without weights": (
+        "predict.py begun sample/test.jsonl out.jsonl",
+        "begun has no weights yet: let train.py finish one epoch first",
+    ),
+    "damaged weights": (
+        "predict.py damaged sample/test.jsonl out.jsonl",
+        "best.weights.h5 does not fit the model, or is damaged",
+    ),
+    "weights of another shape": (
+        "evaluate.py reshaped sample/test.jsonl",
+        "best.weights.h5 does not fit the model, or is damaged",
+    ),
+    "unfinished cross-validation": (
+        "predict.py crossed sample/test.jsonl out.jsonl",
+        "crossed has 1 of 2 folds: let train.py finish them first",
+    ),
+    "runs of other tokens": (
+        "predict.py done retokenised sample/test.jsonl out.jsonl",
+        "done and retokenised have different tokens: only scores of the same ones can be averaged",
+    ),
+    "out is a folder": ("predict.py done sample/test.jsonl sample", "sample is a folder: name"),
+    "out lies in a file": (
+        "predict.py done sample/test.jsonl config.toml/out.jsonl",
+        "config.toml is a file: name another place",
+    ),
+    "compared with another file": (
+        "compare.py done other_data",
+        "done was scored on sample/dev.jsonl and other_data on sample/dev.jsonl, which differ",
+    ),
+    "compared with nothing": ("compare.py done nothing", "nothing has no scores.json: name a run"),
+    "checked without data": ("check.py --train_file no.jsonl", "no.jsonl is not a file"),
+}
+HIDDEN = ("__pycache__", ".pytest_cache")
+
+pytestmark = pytest.mark.trains
+
+
+def contents(folder) -> dict[str, str]:
+    """Return the hash of every file below a folder."""
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not set(HIDDEN) & set(path.parts)
+    }
+
+
+@pytest.fixture(scope="module", params=TASKS)
+def project(request, tmp_path_factory):
+    """A project with a short sample and runs in every state of disrepair."""
+    project = bake_project(request.param, tmp_path_factory.mktemp("bad"))
+    shorten(project, {"train": 24, "dev": 24, "test": 24})
+    settings = project / "config.toml"
+    small = {"tiny_width": 16, "tiny_layers": 1, "steps": 1, "epochs": 1}
+    for name, value in small.items():
+        text = re.sub(
+            rf"^{name} = \d+", f"{name} = {value}", settings.read_text("utf-8"), flags=re.M
+        )
+        settings.write_text(text, encoding="utf-8")
+    write_encoders(project / "encoders")
+    (project / "plain.jsonl").write_text(CASES[request.param].PLAIN, encoding="utf-8")
+    return project
+
+
+@pytest.fixture(scope="module")
+def case(project):
+    """What the task brings."""
+    return CASES[template_of(project)]
+
+
+@pytest.fixture(scope="module")
+def process(project):
+    process = ProjectProcess(project)
+    for name, width in (("done", 16), ("wide", 32)):
+        done = process.run("train.py", "--run_name", name, "--tiny_width", str(width))
+        assert done.code == 0, done.err
+    break_runs(project / "runs")
+    yield process
+    process.stop()
+
+
+def write_encoders(folder):
+    """Write folders that look like encoders and lack something."""
+    config = {"model_type": "bert", "hidden_act": "gelu"}
+    for name in ("no_tokenizer", "no_weights"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    words = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n"
+    (folder / "no_weights/vocab.txt").write_text(words, encoding="utf-8")
+
+
+def break_runs(runs):
+    """Copy the finished run, and break each copy in another way."""
+    for name in (
+        "begun",
+        "changed",
+        "damaged",
+        "reshaped",
+        "retokenised",
+        "unscored",
+        "other_data",
+    ):
+        shutil.copytree(runs / "done", runs / name)
+    shutil.copytree(runs / "done", runs / "crossed" / "fold_1")
+    config = json.loads((runs / "done/config.json").read_text(encoding="utf-8"))
+    (runs / "crossed/config.json").write_text(json.dumps({**config, "folds": 2}), encoding="utf-8")
+    tokenizer = runs / "retokenised/tokenizer.json"
+    tokenizer.write_text(tokenizer.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+    for name in ("begun", "changed"):
+        (runs / name / "scores.json").unlink()
+    (runs / "begun/best.weights.h5").unlink()
+    (runs / "begun/checkpoint.npz").write_bytes(b"PK\x03\x04 cut short")
+    position = dict.fromkeys(("epoch", "step", "updates", "waited"), 0)
+    position |= {"seconds": 0.0, "best": -1.0, "stopped": False}
+    arrays = {f"position/{name}": np.asarray(value) for name, value in position.items()}
+    np.savez(runs / "changed/checkpoint.npz", **arrays, **{"00000": np.zeros(3)})
+    (runs / "damaged/best.weights.h5").write_bytes(b"\x89HDF cut short")
+    shutil.move(runs / "wide/best.weights.h5", runs / "reshaped/best.weights.h5")
+    shutil.rmtree(runs / "wide")
+    (runs / "unscored/scores.json").unlink()
+    scores = json.loads((runs / "other_data/scores.json").read_text(encoding="utf-8"))
+    scores["dev"]["data_hash"] = "sha256:0"
+    (runs / "other_data/scores.json").write_text(json.dumps(scores), encoding="utf-8")
+
+
+def assert_refused(process, command, words, **options):
+    """Run a command: one sentence with these words, exit code 1 or 2, every file as it was."""
+    before = contents(process.project.parent)
+    done = process.run(*command, **options)
+    print(done.err)
+    sentences = [line for line in done.err.splitlines() if line.startswith("error: ")]
+    assert done.code in (1, 2) and "Traceback" not in done.err
+    assert len(sentences) == 1 and sentences[0].endswith((".", "?"))
+    for word in words:
+        assert word in sentences[0]
+    assert contents(process.project.parent) == before
+
+
+def assert_file_refused(process, tmp_path, content, words, names_file=True):
+    """Train on a file: refused, and the file is as it was."""
+    content = content if isinstance(content, bytes) else content.encode()
+    file = tmp_path / "train.jsonl"
+    file.write_bytes(content)
+    place = [str(file)] if names_file else []
+    command = ("train.py", "--run_name", "new", "--train_file", file)
+    assert_refused(process, command, [*place, *words])
+    assert file.read_bytes() == content
+
+
+@pytest.mark.parametrize("name", [*BROKEN_FILES, *EMPTY_FILES])
+def test_broken_files(name, process, case, tmp_path):
+    content, *words = {**BROKEN_FILES, **EMPTY_FILES}[name]
+    good = case.GOOD if name in BROKEN_FILES else ""
+    if isinstance(content, bytes):
+        content = good.encode() + content
+    else:
+        bad_id = case.GOOD.replace('"id": "0"', '"id": [1]')
+        content = good + content.replace("GOOD", case.GOOD).replace("BAD ID", bad_id)
+    assert_file_refused(process, tmp_path, content, words)
+
+
+def test_broken_files_of_the_task(process, case, tmp_path, subtests):
+    for name, (content, *words) in case.BROKEN_FILES.items():
+        with subtests.test(name):
+            assert_file_refused(process, tmp_path, content, words)
+
+
+def test_nothing_to_learn(process, case, tmp_path, subtests):
+    for name, (content, *words) in case.NOTHING_TO_LEARN.items():
+        with subtests.test(name):
+            assert_file_refused(process, tmp_path, content, words, names_file=False)
+
+
+def test_labels_are_needed_to_evaluate(process, case):
+    assert_refused(process, ("evaluate.py", "done", "plain.jsonl"), [case.PLAIN_REFUSED])
+
+
+@pytest.mark.parametrize("name", BROKEN_SETTINGS)
+def test_broken_settings_file(name, process):
+    line, *words = BROKEN_SETTINGS[name]
+    config = process.project / "config.toml"
+    text = config.read_text(encoding="utf-8")
+    config.write_text(f"{line}\n{text}", encoding="utf-8")
+    try:
+        assert_refused(process, ("train.py", "--run_name", "new"), ["config.toml", *words])
+    finally:
+        config.write_text(text, encoding="utf-8")
+
+
+def test_value_of_the_settings_file_has_its_line(process):
+    config = process.project / "config.toml"
+    text = config.read_text(encoding="utf-8")
+    changed = re.sub(r"^dropout = [\d.]+", "dropout = 1.1", text, count=1, flags=re.M)
+    config.write_text(changed, encoding="utf-8")
+    line = changed[: changed.index("\ndropout = 1.1")].count("\n") + 2
+    try:
+        assert_refused(process, ("train.py",), [f"config.toml, line {line}: dropout = 1.1"])
+    finally:
+        config.write_text(text, encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", BAD_COMMANDS)
+def test_bad_commands(name, process):
+    command, *words = BAD_COMMANDS[name]
+    assert_refused(process, command.split(), words)
+
+
+def test_bad_commands_of_the_task(process, case, subtests):
+    for name, (command, *words) in case.BAD_COMMANDS.items():
+        with subtests.test(name):
+            assert_refused(process, command.split(), words)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "train.py --run_name full",
+        "evaluate.py done sample/test.jsonl",
+        "predict.py done sample/test.jsonl out.jsonl",
+        "compare.py done done",
+    ],
+)
+def test_full_disk(command, process):
+    words = ["the disk is full while writing ", "free some space and run the command again"]
+    assert_refused(process, command.split(), words, full_disk=True)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="POSIX permissions")
+def test_out_where_nobody_may_write(process, tmp_path):
+    folder = tmp_path / "closed"
+    folder.mkdir(mode=0o555)
+    place = "/proc" if os.geteuid() == 0 else folder
+    command = ("predict.py", "done", "sample/test.jsonl", f"{place}/out.jsonl")
+    assert_refused(process, command, [f"{place}/out.jsonl can't be "])
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("predict.py", 2),
+        ("compare.py absent", 1),
+        ("train.py --epochs 0", 1),
+    ],
+)
+def test_exit_codes_of_a_process(command, code, project):
+    done = run(*command.split(), cwd=project, check=False)
+    assert done.returncode == code
+    assert "error: " in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_corrected_command_starts_anew(process):
+    """A refused training leaves no run behind that the next command would have to agree with."""
+    wrong = ("train.py", "--run_name", "corrected", "--batch_size", "10", "--accumulation", "4")
+    assert process.run(*wrong).code == 1
+    done = process.run("train.py", "--run_name", "corrected", "--batch_size", "8")
+    assert done.code == 0, done.err
+    shutil.rmtree(process.project / "runs/corrected")
+
+
+def test_a_disk_that_is_really_full(process, tmp_path):
+    """HDF5 has its own way to fail: the weights don't fit on the disk."""
+    project = tmp_path / "project"
+    shutil.copytree(process.project, project, ignore=shutil.ignore_patterns(*HIDDEN))
+    shutil.rmtree(project / "runs")
+    (project / "runs").mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", str(project / "runs")]
+    if shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("only an administrator may mount a small disk")
+    try:
+        done = run("train.py", cwd=project, check=False)
+        left = [path.name for path in (project / "runs").rglob(".writing-*")]
+    finally:
+        subprocess.run(["umount", str(project / "runs")], check=True)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert "error: the disk is full" in done.stderr and left == []

@@ -1,0 +1,126 @@
+"""compare.py: what it finds, what it prints, and what it says when something is missing."""
+
+import json
+import shutil
+
+import pytest
+from projects import bake_project, run
+
+from core.base.errors import InputError
+from core.base.files import file_hash, write_json, write_json_lines
+from core.report import comparison
+
+
+def write_scored(folder, records, project, file="sample/dev.jsonl"):
+    scores = {"dev": {"file": file, "data_hash": file_hash(project / file)}}
+    write_json(folder / "scores.json", scores)
+    write_json_lines(folder / "predictions" / "dev.jsonl", records)
+
+
+@pytest.fixture(scope="module")
+def baked(tmp_path_factory):
+    return bake_project("relation_extraction", tmp_path_factory.mktemp("compare"), "none")
+
+
+@pytest.fixture
+def project(baked, tmp_path, monkeypatch):
+    """A project with a perfect run, and a reference that never finds where anybody was born."""
+    project = tmp_path / "my project"
+    shutil.copytree(baked, project, ignore=shutil.ignore_patterns("reference"))
+    lines = (project / "sample/dev.jsonl").read_text(encoding="utf-8").splitlines()
+    perfect = [json.loads(line) for line in lines]
+    stripped = [
+        {
+            "id": record["id"],
+            "triples": [
+                {**t, "score": 0.9} for t in record["triples"] if t["predicate"] != "born_in"
+            ],
+        }
+        for record in perfect
+    ]
+    write_scored(project / "runs/good", perfect, project)
+    write_scored(project / "reference", stripped, project)
+    monkeypatch.setattr(comparison, "PROJECT", project)
+    monkeypatch.setattr(comparison, "project_path", lambda path: project / path)
+    return project
+
+
+def run_compare(project, *arguments):
+    return run(project / "compare.py", *arguments, cwd=project.parent, check=False)
+
+
+def test_run_against_the_reference(project):
+    done = run_compare(project, "good")
+    assert done.returncode == 0, done.stderr
+    print(done.stdout)
+    assert "better" in done.stdout and "born_in" in done.stdout
+    result = json.loads((project / "runs/good/comparison.json").read_text(encoding="utf-8"))
+    assert result["first"] == 1 and result["second"] < 1
+    assert 0 < result["low"] < result["difference"] < result["high"]
+    assert result["verdict"] == "better"
+    first, *others = result["per_predicate"].items()
+    assert first[0] == "born_in" and first[1]["difference"] == 1
+    assert first[1]["run_correct"] == first[1]["gold"] > first[1]["other_correct"] == 0
+    assert others and all(row["difference"] == 0 for _, row in others)
+
+
+def test_one_sentence_when_a_run_is_missing(project):
+    done = run_compare(project, "absent")
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    sentence = "absent has no scores.json: name a run that has finished an epoch (runs/ has good)."
+    assert sentence in done.stderr
+
+
+def test_folders_are_found_by_path_and_by_name(project):
+    for name in ("good", "runs/good", str(project / "runs/good"), "reference"):
+        scored = comparison.find_scored(name)
+        assert comparison.shared_gold_file(scored, scored) == project / "sample/dev.jsonl"
+
+
+def test_a_data_folder_may_have_the_name_of_a_run(project, monkeypatch):
+    (project / "good").mkdir()
+    monkeypatch.chdir(project)
+    assert comparison.find_scored("good").folder == project / "runs/good"
+
+
+def test_dev_file_outside_the_project(project, tmp_path):
+    elsewhere = tmp_path / "elsewhere.jsonl"
+    (project / "sample/dev.jsonl").rename(elsewhere)
+    scores = {"dev": {"file": elsewhere.name, "data_hash": file_hash(elsewhere)}}
+    write_json(project / "runs/good/scores.json", scores)
+    write_json(project / "runs/good/config.json", {"dev_file": str(elsewhere)})
+    run = comparison.find_scored("good")
+    assert comparison.shared_gold_file(run, run) == elsewhere
+
+
+def test_other_data_is_refused(project):
+    write_scored(project / "runs/other", [], project, "sample/test.jsonl")
+    run, other = comparison.find_scored("good"), comparison.find_scored("other")
+    with pytest.raises(InputError, match="good was scored on sample/dev.jsonl and other on sample"):
+        comparison.shared_gold_file(run, other)
+
+
+def test_changed_data_is_refused(project):
+    run = comparison.find_scored("good")
+    with open(project / "sample/dev.jsonl", "a", encoding="utf-8") as file:
+        file.write("\n")
+    with pytest.raises(InputError, match="has changed since good was scored"):
+        comparison.shared_gold_file(run, run)
+    (project / "sample/dev.jsonl").unlink()
+    with pytest.raises(InputError, match="is missing"):
+        comparison.shared_gold_file(run, run)
+
+
+def test_unscored_and_incomplete_folders_are_refused(project):
+    (project / "runs/empty").mkdir()
+    with pytest.raises(InputError, match="has no scores.json"):
+        comparison.find_scored("empty")
+    write_json(project / "runs/empty/scores.json", {"test": {}})
+    with pytest.raises(InputError, match='has no "dev"'):
+        comparison.find_scored("empty")
+    run = comparison.find_scored("good")
+    with pytest.raises(InputError, match="lacks 1 of 1 records, 'unknown'"):
+        comparison.read_predictions(run, ["unknown"])
+    (project / "runs/good/predictions/dev.jsonl").unlink()
+    with pytest.raises(InputError, match="is not a file"):
+        comparison.read_predictions(run, ["unknown"])

@@ -1,0 +1,209 @@
+"""The generator of batches: every example once, an order that can be continued, little padding."""
+
+import itertools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from core.base.errors import InputError
+from core.data.data_generator import DataGenerator, bucket_boundaries, pad
+
+
+class Numbers(DataGenerator):
+    """Batches of example numbers, as many times as the example is long."""
+
+    def __init__(self, lengths, **kwargs):
+        self.made = []
+        super().__init__(lengths, **kwargs)
+
+    def make_batch(self, examples, length):
+        rows = [np.full(self.lengths[index], index, np.int32) for index in examples]
+        batch = {"token_ids": pad(rows, length, -1), "example": examples.astype(np.int32)}
+        self.made.append(batch)
+        return batch
+
+
+def make(examples=101, batch_size=8, buckets=4, seed=0, longest=60) -> Numbers:
+    lengths = np.random.default_rng(5).integers(3, longest + 1, examples)
+    return Numbers(lengths, batch_size=batch_size, buckets=buckets, seed=seed)
+
+
+def consumed(batches) -> list[int]:
+    """Return the examples that weigh something, in order."""
+    return [
+        int(example)
+        for batch in batches
+        for example, weight in zip(batch["example"], batch["loss_weight"], strict=True)
+        if weight > 0
+    ]
+
+
+CASES = [(101, 8, 4), (96, 8, 4), (5, 8, 4), (1, 1, 1), (101, 101, 12), (50, 1, 3), (33, 16, 1)]
+
+
+@pytest.mark.parametrize("examples,batch_size,buckets", CASES)
+@pytest.mark.parametrize("epoch", [0, 1, None])
+def test_every_example_once(examples, batch_size, buckets, epoch):
+    generator = make(examples, batch_size, buckets)
+    batches = list(generator.batches(epoch))
+    assert sorted(consumed(batches)) == list(range(examples))
+    assert len(batches) == len(generator)
+    for batch in batches:
+        longest = generator.lengths[batch["example"]].max()
+        assert batch["token_ids"].shape[0] == batch_size
+        assert batch["token_ids"].shape[1] in generator.boundaries
+        assert batch["token_ids"].shape[1] >= longest
+
+
+@pytest.mark.parametrize("examples,batch_size,buckets", CASES)
+def test_weights_sum_to_one_and_one_batch_is_partial(examples, batch_size, buckets):
+    generator = make(examples, batch_size, buckets)
+    for epoch in (0, 1, None):
+        real = []
+        for batch in generator.batches(epoch):
+            weight = batch["loss_weight"]
+            assert weight.dtype == np.float32 and weight.shape == (batch_size,)
+            assert weight.sum(dtype="float64") == pytest.approx(1)
+            real.append(int((weight > 0).sum()))
+            np.testing.assert_allclose(weight[: real[-1]], 1 / real[-1], rtol=1e-6)
+            assert not weight[real[-1] :].any()
+        assert [count for count in real[:-1] if count < batch_size] == []
+        assert real[-1] == (examples % batch_size or batch_size)
+
+
+def test_order_depends_on_seed_and_epoch_alone():
+    orders = {
+        (seed, epoch): consumed(make(seed=seed).batches(epoch))
+        for seed, epoch in itertools.product((0, 1, 2), (0, 1, 2))
+    }
+    generator = make(seed=1)
+    for epoch in (2, 0, 1, 0):
+        np.random.seed(epoch)  # the global generators play no part
+        keras.utils.set_random_seed(epoch)
+        assert consumed(generator.batches(epoch)) == orders[1, epoch]
+    assert len(set(map(tuple, orders.values()))) == len(orders)
+
+
+def test_buckets_are_mixed_within_an_epoch():
+    lengths = [length for _, length in make(400).plan(0)]
+    assert lengths != sorted(lengths) and len(set(lengths)) == 4
+
+
+@pytest.mark.parametrize("skip", [0, 1, 7, 12, 13])
+def test_skipping_goes_on_with_the_next_batch(skip):
+    generator = make()
+    assert len(generator) == 13
+    whole = [batch for epoch in (3, 4) for batch in generator.batches(epoch)]
+    rest = generator.to_dataset(epoch=3, skip=skip).take(len(whole) - skip)
+    for batch, expected in zip(rest, whole[skip:], strict=True):
+        assert batch.keys() == expected.keys()
+        for name, array in expected.items():
+            np.testing.assert_array_equal(batch[name], array)
+
+
+def test_dataset_goes_on_without_end():
+    generator = make(20, 8)
+    assert len(list(generator.to_dataset().take(10))) == 10
+
+
+def test_prediction_is_shortest_first():
+    generator = make()
+    batches = [batch for batch in generator.to_prediction_dataset()]
+    numbers = consumed([{k: v.numpy() for k, v in batch.items()} for batch in batches])
+    assert numbers == [index for part, _ in generator.plan(None) for index in part]
+    lengths = generator.lengths[numbers]
+    buckets = np.searchsorted(generator.boundaries, lengths)
+    assert (np.diff(buckets) >= 0).all()
+
+
+@pytest.mark.parametrize("trial", range(40))
+def test_boundaries_waste_the_fewest_tokens(trial):
+    random = np.random.default_rng(trial)
+    lengths = random.choice(random.integers(1, 60, 8), random.integers(1, 50))
+    buckets = int(random.integers(1, 6))
+    unique = np.unique(lengths)
+
+    def padded(boundaries) -> int:
+        boundaries = np.array(boundaries)
+        return int(boundaries[np.searchsorted(boundaries, lengths)].sum())
+
+    best = min(
+        padded([*chosen, unique[-1]])
+        for count in range(min(buckets, len(unique)))
+        for chosen in itertools.combinations(unique[:-1], count)
+    )
+    boundaries = bucket_boundaries(lengths, buckets)
+    assert len(boundaries) <= buckets and boundaries[-1] == unique[-1]
+    assert list(boundaries) == sorted(set(boundaries))
+    assert padded(boundaries) == best
+
+
+def test_boundaries_of_a_histogram_are_those_of_its_examples():
+    random = np.random.default_rng(5)
+    lengths = np.clip(random.lognormal(3.3, 0.5, 3000).astype(int), 4, 128)
+    unique, counts = np.unique(lengths, return_counts=True)
+    for buckets in (1, 5, 300):
+        expected = bucket_boundaries(lengths, buckets)
+        np.testing.assert_array_equal(bucket_boundaries(unique, buckets, counts), expected)
+    assert len(expected) == len(unique)
+
+
+def test_buckets_save_padding():
+    random = np.random.default_rng(2)
+    lengths = np.clip(random.lognormal(3.3, 0.5, 3000).astype(int), 4, 128)
+    waste = {}
+    for count in (1, 12):
+        plan = Numbers(lengths, batch_size=16, buckets=count).plan(0)
+        waste[count] = sum(len(examples) * length for examples, length in plan) / lengths.sum()
+    print(f"padded / real tokens: {waste}")
+    assert waste[12] < 1.15 < 2 < waste[1]
+
+
+def test_one_bucket_has_one_static_shape():
+    generator = make(buckets=1)
+    longest = int(generator.lengths.max())
+    specification = generator.to_dataset().element_spec
+    assert specification["token_ids"].shape == (8, longest)
+    shapes = {batch["token_ids"].shape for batch in generator.batches(0)}
+    assert shapes == {(8, longest)}
+    several = make(buckets=4).to_dataset().element_spec
+    assert several["token_ids"].shape.as_list() == [8, None]
+    assert several["example"].shape == several["loss_weight"].shape == (8,)
+
+
+def model_of(*names) -> keras.Model:
+    inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in names}
+    return keras.Model(inputs, keras.layers.Add()(list(inputs.values())))
+
+
+def test_keys_are_compared_with_the_model():
+    make().check_keys(model_of("token_ids", "example"))
+    with pytest.raises(InputError) as caught:
+        make().check_keys(model_of("token_ids", "segment_ids"))
+    assert "missing keys ['segment_ids']" in str(caught.value)
+    assert "no input reads ['example']" in str(caught.value)
+    assert "Numbers" in str(caught.value)
+
+
+def test_dataset_feeds_copies(monkeypatch):
+    """TensorFlow may compute in place in the memory that it is handed."""
+    generator, streams = make(40, 8), []
+    monkeypatch.setattr(
+        tf.data.Dataset,
+        "from_generator",
+        lambda stream, **_: streams.append(stream) or tf.data.Dataset.range(1),
+    )
+    generator.to_dataset()
+    generator.made.clear()
+    fed = list(itertools.islice(streams[0](), 5))
+    for batch, arrays in zip(fed, generator.made, strict=True):
+        for name, array in arrays.items():
+            np.testing.assert_array_equal(batch[name], array)
+            assert not np.shares_memory(batch[name], array)
+
+
+def test_pad():
+    padded = pad([np.array([[1, 2]]), np.array([[3, 4], [5, 6]])], 3, -1)
+    assert padded.tolist() == [[[1, 2], [-1, -1], [-1, -1]], [[3, 4], [5, 6], [-1, -1]]]

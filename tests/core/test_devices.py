@@ -1,0 +1,91 @@
+"""What a training asks of the machine before it begins."""
+
+import json
+import platform
+
+import pytest
+from conftest import ROOT
+from projects import run
+
+from core.base.errors import InputError
+from core.base.settings import CoreSettings, DeviceTable
+from core.train import devices
+
+# Each array is larger than what glibc keeps, and is allocated by a thread, as TensorFlow's are.
+COUNT_FAULTS = """
+import resource, sys, threading
+sys.path.insert(0, sys.argv[1])
+from core.train.devices import keep_freed_memory
+
+if sys.argv[2] == "keep":
+    keep_freed_memory()
+
+def allocate():
+    for _ in range(20):
+        bytearray(b"x") * 100_000_000
+
+allocate()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+thread = threading.Thread(target=allocate)
+thread.start()
+thread.join()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library is not glibc")
+def test_freed_memory_is_used_again(tmp_path):
+    script = tmp_path / "count_faults.py"
+    script.write_text(COUNT_FAULTS, encoding="utf-8")
+    faults = {
+        how: int(run(script, ROOT / "templates", how, cwd=tmp_path).stdout)
+        for how in ("leave", "keep")
+    }
+    pages = 100_000_000 // 4096
+    assert faults["leave"] > 15 * pages and faults["keep"] < 2 * pages
+
+
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        (json.dumps({"cluster": {"worker": ["a:1", "b:1"]}, "task": {}}), True),
+        (json.dumps({"cluster": {"worker": ["a:1"]}, "task": {}}), False),
+        ("not JSON", False),
+        ("[]", False),
+        ("", False),
+    ],
+)
+def test_workers_that_nobody_can_join_are_refused(monkeypatch, text, refused):
+    """Without the extra each worker would train by itself, and write over the others' run."""
+    monkeypatch.setenv("TF_CONFIG", text)
+    if not refused:
+        devices.refuse_unknown_cluster()
+        return
+    with pytest.raises(InputError) as caught:
+        devices.refuse_unknown_cluster()
+    assert "TF_CONFIG names 2 workers" in str(caught.value)
+    assert "add it with `baselines add cluster --to" in str(caught.value)
+
+
+class Strategy:
+    """Says how many replicas it has."""
+
+    num_replicas_in_sync = 4
+
+
+@pytest.mark.parametrize(
+    ("counts", "scales", "expected"),
+    [
+        ("all_replicas", False, (32, 1.0)),
+        ("all_replicas", True, (32, 4.0)),
+        ("one_replica", False, (128, 1.0)),
+        ("one_replica", True, (128, 4.0)),
+    ],
+)
+def test_batch_and_rate_on_several_replicas(counts, scales, expected):
+    table = DeviceTable(batch_size_counts=counts, scale_learning_rate=scales)
+    settings = CoreSettings.model_construct(batch_size=32, accumulation=2, devices=table)
+    assert devices.scale_to_replicas(settings, Strategy()) == expected
+    uneven = settings.model_copy(update={"accumulation": 16, "batch_size": 30})
+    with pytest.raises(InputError, match="a multiple of 64"):
+        devices.scale_to_replicas(uneven, Strategy())

@@ -1,0 +1,294 @@
+"""How the shared code hangs together: imports point down, and extras have one door."""
+
+import ast
+import functools
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+from project_process import ProjectProcess
+from projects import TEMPLATES, bake_project
+
+from core.base.extras import DECLARATIONS, EXTRAS, HOOKS
+
+CORE, EXTRA = ROOT / "templates/core", ROOT / "templates/extras"
+PROJECTS = [ROOT / "templates" / name / "{{cookiecutter.project_slug}}" for name in TEMPLATES]
+FLOORS = ["core.base", "core.data", "core.model", "core.runs", "core.train", "core.report"]
+# What a template has beside its task, such as the corpus of pre-training.
+BESIDE = {path.parent for project in PROJECTS for path in project.glob("*/__init__.py")}
+BESIDE = sorted(path for path in BESIDE if path.name not in {"core", "extras", "task", "tests"})
+OWN = [path.name for path in BESIDE]
+FLOORS += [*OWN, "task", "scripts"]
+DOOR = "core.base.extras"
+# Left out of the projects that have no use for them: nothing else of core may want them.
+HEADS = {"core.model.pointers", "core.model.language_model"}
+
+
+def find_modules() -> dict[str, list[Path]]:
+    """Return module -> its files: one of core or of an extra; of `task` one in each template."""
+    found: dict[str, list[Path]] = {}
+    for top in (CORE, EXTRA, *BESIDE, *(project / "task" for project in PROJECTS)):
+        for path in top.rglob("*.py"):
+            name = ".".join(path.relative_to(top.parent).with_suffix("").parts)
+            found.setdefault(name.removesuffix(".__init__"), []).append(path)
+    for project in PROJECTS:
+        for path in project.glob("*.py"):
+            found.setdefault(f"scripts.{path.stem}", []).append(path)
+    return found
+
+
+MODULES = find_modules()
+
+
+def parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@functools.cache
+def imported_names(path: Path) -> set[str]:
+    """Return the modules that a file imports, wherever it does; `dynamic`: by a name it makes."""
+    found = set()
+    for node in ast.walk(parse(path)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: a relative import"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            found |= {name if name in MODULES else node.module for name in names}
+        elif isinstance(node, ast.Call) and called_name(node) in {"import_module", "__import__"}:
+            found.add("dynamic")
+    return found
+
+
+def imports_of(path: Path) -> set[str]:
+    """Return the modules of a project that a file imports."""
+    ours = ("core", "extras", "task", "dynamic", *OWN)
+    return {name for name in imported_names(path) if name.partition(".")[0] in ours}
+
+
+def called_name(node: ast.Call) -> str:
+    """Return the last part of the name of what is called."""
+    return getattr(node.func, "attr", getattr(node.func, "id", ""))
+
+
+def all_imports(*tops: str) -> Iterator[tuple[str, str]]:
+    """Yield `(module, what it imports)` for the modules below some packages."""
+    for module, paths in MODULES.items():
+        if module.partition(".")[0] in tops:
+            for path in paths:
+                yield from ((module, imported) for imported in sorted(imports_of(path)))
+
+
+def floor_of(module: str) -> int:
+    """Return the number of the floor that a module stands on."""
+    if module == "core":
+        return 0
+    return next(n for n, floor in enumerate(FLOORS) if f"{module}.".startswith(f"{floor}."))
+
+
+# ---------------------------------------------------------------------- the floors
+
+
+def test_every_package_has_its_floor():
+    packages = {f"core.{path.parent.name}" for path in CORE.rglob("*.py") if path.parent != CORE}
+    assert packages == set(FLOORS[:6])
+    assert not list(CORE.glob("*/__init__.py")) and not list(EXTRA.glob("*/__init__.py"))
+    assert all((project / "task/__init__.py").is_file() for project in PROJECTS)
+
+
+def test_imports_point_down():
+    upward = [
+        f"{module} imports {imported}"
+        for module, imported in all_imports("core", "task", "scripts", *OWN)
+        if imported != "dynamic" and not imported.startswith("extras")
+        if floor_of(imported) > floor_of(module)
+    ]
+    assert upward == []
+
+
+def test_only_scripts_import_a_script():
+    scripts = {path.stem for project in PROJECTS for path in project.glob("*.py")}
+    for module, paths in MODULES.items():
+        names = set().union(*(imported_names(path) for path in paths))
+        assert module.startswith("scripts.") or not names & scripts, module
+
+
+@pytest.mark.parametrize("top", ["core", "task", *OWN])
+def test_modules_form_no_circle(top):
+    """The modules `task` of all templates are looked at together, which is stricter."""
+    below = {module: set() for module in MODULES if module.startswith(f"{top}.")}
+    for module, imported in all_imports(top):
+        if imported in below:
+            below[module].add(imported)
+    while below:
+        leaves = {module for module, wanted in below.items() if not wanted & below.keys()}
+        assert leaves, f"a circle among {sorted(below)}"
+        below = {module: wanted for module, wanted in below.items() if module not in leaves}
+
+
+def test_no_module_of_core_wants_the_heads_of_some_tasks():
+    wanted = [pair for pair in all_imports("core", "extras") if pair[1] in HEADS]
+    assert wanted == []
+
+
+# ------------------------------------------------------------------------ the door
+
+
+def test_the_door_alone_imports_extras():
+    """Statically and dynamically: nobody else imports a module by a name that he puts together."""
+    pairs = list(all_imports("core", "task", "scripts", *OWN))
+    assert [pair for pair in pairs if pair[1].startswith("extras")] == []
+    assert {module for module, imported in pairs if imported == "dynamic"} == {DOOR}
+
+
+def test_extras_stand_beside_each_other():
+    for module, imported in all_imports("extras"):
+        assert imported.partition(".")[0] not in {"task", "dynamic", *OWN}, module
+        if imported.startswith("extras"):
+            own = ".".join(module.split(".")[:2])
+            assert f"{imported}.".startswith(f"{own}."), f"{module} imports {imported}"
+
+
+def test_every_extra_is_known_and_described():
+    folders = {path.name for path in EXTRA.iterdir() if path.is_dir() and path.name[0] not in "_."}
+    assert folders == set(EXTRAS)
+    for name in folders:
+        assert (EXTRA / name / "README.md").is_file()
+        assert (EXTRA / name / "hooks.py").is_file() or (EXTRA / name / "settings.py").is_file()
+
+
+def public_names(path: Path, kind: type) -> set[str]:
+    """Return the public functions, or the constants, that a module defines."""
+    found = set()
+    for node in parse(path).body if path.is_file() else ():
+        if isinstance(node, kind):
+            targets = getattr(node, "targets", [getattr(node, "target", node)])
+            found |= {getattr(target, "name", getattr(target, "id", "_")) for target in targets}
+    return {name for name in found if not name.startswith("_")}
+
+
+def string_calls(*functions: str) -> dict[str, set[str]]:
+    """Return what some functions are called with, a string -> the files that call them."""
+    found: dict[str, set[str]] = {}
+    for path in itertools.chain(CORE.rglob("*.py"), EXTRA.rglob("*.py")):
+        for node in ast.walk(parse(path)):
+            if isinstance(node, ast.Call) and called_name(node) in functions and node.args:
+                if isinstance(node.args[0], ast.Constant):
+                    place = path.relative_to(ROOT / "templates").as_posix()
+                    found.setdefault(node.args[0].value, set()).add(place)
+    return found
+
+
+def test_every_function_of_a_hooks_module_is_a_hook_and_every_hook_has_one():
+    found = {name: public_names(EXTRA / name / "hooks.py", ast.FunctionDef) for name in EXTRAS}
+    for name, functions in found.items():
+        assert functions <= HOOKS.keys(), name
+    assert set().union(*found.values()) == HOOKS.keys()
+
+
+def test_every_hook_is_asked_where_it_says():
+    asked = string_calls("ask", "functions")
+    assert asked.keys() == HOOKS.keys()
+    for hook, what in HOOKS.items():
+        where = what.partition(": ")[0]
+        assert all(place.startswith(where) for place in asked[hook]), hook
+
+
+def test_every_declaration_is_known_and_read():
+    """What else a settings module defines is for its own extra."""
+    found = set()
+    for name in EXTRAS:
+        path = EXTRA / name / "settings.py"
+        constants = public_names(path, ast.Assign | ast.AnnAssign)
+        others = public_names(path, ast.FunctionDef) - DECLARATIONS.keys()
+        own_code = "".join(file.read_text("utf-8") for file in (EXTRA / name).glob("*.py"))
+        assert constants <= DECLARATIONS.keys(), name
+        assert all(own_code.count(other) > 1 for other in others), name
+        found |= constants | (public_names(path, ast.FunctionDef) & DECLARATIONS.keys())
+    assert found == DECLARATIONS.keys() == string_calls("declared").keys()
+
+
+# ------------------------------------------------------------- without what is asked for
+
+
+READ = """
+from core.base.errors import command
+from core.base.settings import read_settings
+from task.settings import Settings
+
+
+@command
+def main():
+    print(read_settings(Settings).describe())
+
+
+main()
+"""
+WITH_TABLES = [name for name in EXTRAS if (EXTRA / name / "config.toml").is_file()]
+
+
+@pytest.fixture(scope="module")
+def process(tmp_path_factory):
+    """Runs scripts of a project without extras, one of which reads the settings."""
+    project = bake_project("relation_extraction", tmp_path_factory.mktemp("door"), "none")
+    (project / "read.py").write_text(READ, encoding="utf-8")
+    process = ProjectProcess(project)
+    yield process
+    process.stop()
+
+
+def refusal(process, *command) -> str:
+    """Return the one sentence that a command ends with."""
+    done = process.run(*command)
+    assert done.code == 1 and "Traceback" not in done.err, done.err
+    [sentence] = done.err.strip().splitlines()
+    return sentence
+
+
+def test_a_project_without_extras_has_no_trace_of_them(process):
+    assert not (process.project / "extras").exists()
+    done = process.run("read.py")
+    assert done.code == 0, done.err
+    assert not any(f"{name}." in done.out for name in EXTRAS)
+
+
+@pytest.mark.parametrize("extra", WITH_TABLES)
+def test_a_table_whose_folder_is_absent_says_how_to_get_it(process, extra):
+    config = process.project / "config.toml"
+    text = config.read_text(encoding="utf-8")
+    table = (EXTRA / extra / "config.toml").read_text(encoding="utf-8")
+    line = text.count("\n") + 2
+    config.write_text(f"{text}\n{table}", encoding="utf-8")
+    try:
+        sentence = refusal(process, "read.py")
+    finally:
+        config.write_text(text, encoding="utf-8")
+    assert sentence == (
+        f"error: config.toml, line {line}: {extra} belongs to extras/{extra}, which is absent: "
+        f"add it with `baselines add {extra} --to {process.project.name}`."
+    )
+
+
+@pytest.mark.parametrize("extra", WITH_TABLES)
+def test_a_flag_whose_folder_is_absent_says_how_to_get_it(process, extra):
+    sentence = refusal(process, "read.py", f"--{extra}.anything", "1")
+    assert sentence == (
+        f"error: --{extra}.anything belongs to extras/{extra}, which is absent: add it with "
+        f"`baselines add {extra} --to {process.project.name}`."
+    )
+
+
+@pytest.mark.parametrize("strategy", ["multi_worker", "parameter_server", "mirrord"])
+def test_a_strategy_that_is_not_there_is_told_those_that_are(process, strategy):
+    sentence = refusal(process, "read.py", "--strategy", strategy)
+    assert f"--strategy = '{strategy}'" in sentence
+    assert "choose one of auto, single, mirrored, tpu" in sentence
+
+
+@pytest.mark.parametrize("flags", [["--memory"], ["--tpu", "v5e:2x2"]])
+def test_a_check_whose_folder_is_absent_says_how_to_get_it(process, flags):
+    sentence = refusal(process, "check.py", *flags)
+    assert sentence.startswith(f"error: {flags[0]} needs extras/doctor")
+    assert sentence.endswith(f"`baselines add doctor --to {process.project.name}`.")

@@ -1,0 +1,182 @@
+"""One replica or two, one batch or micro-batches: the same weights.
+
+Each training runs in a process of its own: logical devices can't be made a second time.
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import ROOT
+from projects import (
+    HAS_ORBIT,
+    NO_ORBIT,
+    TEMPLATES,
+    bake_project,
+    flags,
+    run,
+    run_workers,
+    shorten,
+    template_of,
+)
+
+WORKER = ROOT / "tests" / "replica_worker.py"
+EXAMPLES, BATCH = 133, 32  # 5 steps an epoch; the last batch has 5 examples
+EPOCHS = 4
+VARIANTS = {
+    "one_replica": {"strategy": "single"},
+    "two_replicas": {
+        "strategy": "mirrored",
+        "devices.logical_devices": 2,
+        "accumulation": 4,
+        "recompute.enabled": True,
+    },
+}
+# Several processes, on one machine here; they share nothing but what they tell each other.
+CLUSTERS = {
+    "two_workers": {"strategy": "multi_worker"},
+    "two_workers_of_two": {
+        "strategy": "multi_worker",
+        "devices.logical_devices": 2,
+        "accumulation": 4,
+    },
+}
+# Orbit's loop on one device and on several, in loops of another length than an epoch.
+ORBIT = {
+    f"{name}_orbit": {
+        **{**VARIANTS, **CLUSTERS}[name],
+        "orbit.enabled": True,
+        "orbit.steps_per_loop": 3,
+    }
+    for name in ("one_replica", "two_workers_of_two")
+}
+# All tasks share the code of clusters and of Orbit. One task shows all of it, and the one that
+# predicts in the most other way that two workers predict what one does.
+IN_CLUSTERS = {
+    "relation_extraction": [*CLUSTERS, *(ORBIT if HAS_ORBIT else {})],
+    "seq2seq": ["two_workers"],
+}
+NAMES = [*VARIANTS, *CLUSTERS, *ORBIT]
+
+pytestmark = pytest.mark.trains
+
+
+@pytest.fixture(scope="module", params=TEMPLATES)
+def project(request, tmp_path_factory) -> Path:
+    project = bake_project(request.param, tmp_path_factory.mktemp("project"))
+    shorten(project, {"train": EXAMPLES, "dev": 21})
+    return project
+
+
+@pytest.fixture(scope="module")
+def trainings(project, tmp_path_factory) -> dict[str, tuple[dict, list[dict]]]:
+    """What each variant left: the arrays that the worker recorded, the rows of metrics.jsonl."""
+    folder, results = tmp_path_factory.mktemp("records"), {}
+    for name in [*VARIANTS, *IN_CLUSTERS.get(template_of(project), [])]:
+        plan = folder / f"{name}.json"
+        plan.write_text(json.dumps({"record": str(folder / f"{name}.npz")}), encoding="utf-8")
+        asked = {
+            "run_name": name,
+            "epochs": EPOCHS,
+            "batch_size": BATCH,
+            "prediction_batch_size": 6,
+            "dropout": 0.0,
+            "clip_norm": 0.05,
+            **{**VARIANTS, **CLUSTERS, **ORBIT}[name],
+        }
+        run_workers(
+            2 if "workers" in name else 1,
+            WORKER,
+            project,
+            plan,
+            *flags(project, **asked),
+            cwd=folder,
+        )
+        rows = (project / "runs" / name / "metrics.jsonl").read_text(encoding="utf-8")
+        with np.load(folder / f"{name}.npz") as record:
+            results[name] = dict(record), [json.loads(row) for row in rows.splitlines()]
+    return results
+
+
+@pytest.fixture(params=NAMES)
+def name(request, project, trainings) -> str:
+    """The name of a variant that this project was trained in."""
+    if request.param not in trainings:
+        pytest.skip(
+            NO_ORBIT
+            if "orbit" in request.param and not HAS_ORBIT
+            else f"{template_of(project)} shares the code of clusters and Orbit with others"
+        )
+    return request.param
+
+
+def arrays(record: dict, kind: str) -> dict[str, np.ndarray]:
+    return {name: value for name, value in record.items() if name.startswith(f"{kind}/")}
+
+
+def difference(record: dict, other: dict, kind: str) -> float:
+    """Return the largest difference between two records."""
+    first, second = arrays(record, kind), arrays(other, kind)
+    assert first.keys() == second.keys() and first
+    return max(np.abs(first[name] - second[name]).max() for name in first)
+
+
+def test_weights_are_the_same(trainings, name):
+    record, one = trainings[name][0], trainings["one_replica"][0]
+    assert record["steps"] == one["steps"] == 20
+    devices = name.removesuffix("_orbit")
+    of_clusters = {"two_workers": (2, 2), "two_workers_of_two": (2, 4)}
+    workers, replicas = of_clusters.get(devices, (1, None))
+    assert record["workers"] == workers
+    assert record["replicas"] == (replicas or (2 if "two" in name else 1))
+    assert record["examples"] % BATCH, "the last batch must be partial"
+    largest = difference(record, one, "weights")
+    print(f"{name}: largest difference of a weight {largest:.1e}")
+    assert largest < 1e-5
+
+
+def test_losses_are_the_same(trainings, name):
+    rows, one = trainings[name][1], trainings["one_replica"][1]
+    assert len(rows) == EPOCHS
+    for key in [key for key in one[0] if key.endswith("loss")]:
+        losses = [[row[key] for row in table] for table in (rows, one)]
+        np.testing.assert_allclose(*losses, rtol=1e-5)
+
+
+def test_each_example_is_consumed_once_an_epoch(trainings, name):
+    assert trainings[name][0]["each_once"].tolist() == [True] * EPOCHS
+
+
+def test_fed_arrays_are_untouched(trainings, name):
+    assert trainings[name][0]["fed"] > 0
+    assert trainings[name][0]["untouched"]
+
+
+def test_predictions_are_the_same_and_in_order(trainings):
+    record, one = trainings["two_replicas"][0], trainings["one_replica"][0]
+    assert difference(record, one, "positions") == 0
+    positions = np.concatenate(list(arrays(record, "positions").values()))
+    assert sorted(positions) == list(range(len(positions)))
+    assert difference(record, one, "predicted") < 1e-5
+
+
+def test_predictions_of_two_workers_are_those_of_one_to_the_last_bit(trainings):
+    if "two_workers" not in trainings:
+        pytest.skip("it shares the code of clusters with those that are tried in one")
+    record, one = trainings["two_workers"][0], trainings["one_replica"][0]
+    assert difference(record, one, "positions") == difference(record, one, "predicted") == 0
+    assert str(record["records"]) == str(one["records"]) and len(str(one["records"])) > 100
+
+
+def test_clipping_bites(project, trainings, tmp_path):
+    """Without clipping the weights are others: the comparison above is of clipped gradients."""
+    if template_of(project) != TEMPLATES[-1]:
+        pytest.skip("all tasks share the optimizer: one of them shows it")
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"record": str(tmp_path / "free.npz")}), encoding="utf-8")
+    asked = {"run_name": "free", "epochs": EPOCHS, "batch_size": BATCH, "dropout": 0.0}
+    asked |= {"strategy": "single", "clip_norm": 0, "prediction_batch_size": 6}
+    run(WORKER, project, plan, *flags(project, **asked), cwd=tmp_path)
+    with np.load(tmp_path / "free.npz") as record:
+        assert difference(dict(record), trainings["one_replica"][0], "weights") > 1e-3

@@ -1,0 +1,314 @@
+"""A run that is killed and started again ends as if nothing had happened."""
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from conftest import ROOT
+from project_process import ProjectProcess
+from projects import (
+    HAS_ORBIT,
+    NO_ORBIT,
+    TEMPLATES,
+    bake_project,
+    flags,
+    run,
+    run_workers,
+    shorten,
+    template_of,
+)
+
+WORKER = ROOT / "tests" / "replica_worker.py"
+STEPS = 6  # an epoch: 90 examples in batches of 16, the last of 10
+# Dropout is on; the settings leave its seeds no other way than through the checkpoint.
+SETTINGS = {"epochs": 3, "batch_size": 16, "dropout": 0.1, "attention_dropout": 0.1}
+KILLS = {
+    # The checkpoint is of update 8 = epoch 1, step 2; two more updates are lost.
+    "in_mid_epoch": {"plan": {"kill_at": 10}, "checkpoint_steps": 4},
+    # The checkpoint is of the end of epoch 0.
+    "before_the_first_of_an_epoch": {"plan": {"kill_at": 8}, "checkpoint_steps": 100},
+    # A checkpoint falls due at the last step of an epoch, and the scoring after it is not survived.
+    "in_scoring": {"plan": {"kill_in_scoring": 2 * STEPS}, "checkpoint_steps": STEPS},
+}
+
+pytestmark = pytest.mark.trains
+
+
+@pytest.fixture(scope="module", params=TEMPLATES)
+def project(request, tmp_path_factory) -> Path:
+    project = bake_project(request.param, tmp_path_factory.mktemp("project"))
+    shorten(project, {"train": 90, "dev": 12})
+    return project
+
+
+@pytest.fixture(scope="module")
+def whole(project) -> Path:
+    """The folder of an uninterrupted run."""
+    run("train.py", *flags(project, run_name="whole", **SETTINGS), cwd=project)
+    return project / "runs" / "whole"
+
+
+def kill(project: Path, name: str, folder: Path, plan: dict, **settings) -> None:
+    """Start a run that is killed."""
+    path = folder / f"{name}.json"
+    path.write_text(json.dumps(plan), encoding="utf-8")
+    arguments = flags(project, run_name=name, **SETTINGS, **settings)
+    result = run(WORKER, project, path, *arguments, cwd=folder, check=False)
+    assert result.returncode == -signal.SIGKILL, f"{result.stdout}\n{result.stderr}"
+
+
+def weights(folder: Path) -> dict[str, np.ndarray]:
+    arrays = {}
+    with h5py.File(folder / "best.weights.h5") as file:
+        file.visititems(
+            lambda name, item: (
+                arrays.update({name: item[()]}) if isinstance(item, h5py.Dataset) else None
+            )
+        )
+    return arrays
+
+
+def rows(folder: Path) -> list[dict]:
+    """Return metrics.jsonl without what a clock says."""
+    lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    return [
+        {name: value for name, value in json.loads(line).items() if "second" not in name}
+        for line in lines
+    ]
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
+@pytest.mark.parametrize("name", KILLS)
+def test_killed_run_ends_like_an_uninterrupted_one(project, whole, name, tmp_path):
+    if name != "in_mid_epoch" and template_of(project) != TEMPLATES[-1]:
+        pytest.skip("where the shared code is interrupted makes no difference between the tasks")
+    every = KILLS[name]["checkpoint_steps"]
+    kill(project, name, tmp_path, KILLS[name]["plan"], checkpoint_steps=every)
+    folder = project / "runs" / name
+    assert (folder / "checkpoint.npz").is_file()
+    assert "finished" not in json.loads((folder / "scores.json").read_text(encoding="utf-8"))
+    # From another folder: the run is found all the same.
+    again = flags(project, run_name=name, **SETTINGS, checkpoint_steps=every)
+    run(project / "train.py", *again, cwd=tmp_path, anew=True)
+    assert_same_end(folder, whole)
+
+
+def assert_same_end(folder: Path, whole: Path) -> None:
+    """Compare what a run left, that was interrupted, with what one left that was not."""
+    expected, found = weights(whole), weights(folder)
+    assert expected.keys() == found.keys() and expected
+    largest = max(np.abs(expected[key] - found[key]).max() for key in expected)
+    print(f"{folder.name}: largest difference of a weight {largest:.1e}")
+    assert largest < 1e-7
+    assert [row["step"] for row in rows(folder)] == [STEPS, 2 * STEPS, 3 * STEPS]
+    for row, other in zip(rows(folder), rows(whole), strict=True):
+        assert row == pytest.approx(other, rel=1e-6)
+    scores = [json.loads((f / "scores.json").read_text(encoding="utf-8")) for f in (folder, whole)]
+    assert scores[0]["dev"] == scores[1]["dev"] and scores[0]["epochs"] == scores[1]["epochs"]
+    predictions = [(f / "predictions" / "dev.jsonl").read_bytes() for f in (folder, whole)]
+    assert predictions[0] == predictions[1]
+    assert not (folder / "checkpoint.npz").exists()
+
+
+@pytest.fixture(scope="module", params=["fit", "orbit"])
+def cluster(request, project) -> tuple[str, dict, Path]:
+    """A loop, the settings of two workers with it, the folder of their uninterrupted run."""
+    if template_of(project) != "relation_extraction":
+        pytest.skip("all tasks share the code of clusters: one of them shows it")
+    if request.param == "orbit" and not HAS_ORBIT:
+        pytest.skip(NO_ORBIT)
+    settings = {**SETTINGS, "strategy": "multi_worker", "checkpoint_steps": 4}
+    if request.param == "orbit":
+        settings |= {"orbit.enabled": True, "orbit.steps_per_loop": 2}
+    name = f"cluster_{request.param}"
+    run_workers(2, "train.py", *flags(project, run_name=name, **settings), cwd=project)
+    return request.param, settings, project / "runs" / name
+
+
+def end_second_worker(project: Path, plan: dict, folder: Path, asked: list[str]) -> list:
+    """Run a cluster whose second worker does not get to the end, by a plan."""
+    path = folder / "plan.json"
+    path.write_text(json.dumps({**plan, "kill_worker": 1}), encoding="utf-8")
+    workers = run_workers(2, WORKER, project, path, *asked, cwd=folder, check=False)
+    assert not any("Traceback" in worker.stderr for worker in workers), workers
+    return workers
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no signals")
+def test_a_cluster_that_was_stopped_ends_like_an_uninterrupted_one(project, cluster, tmp_path):
+    """It is told to end in its second epoch, and loses a worker in its third."""
+    loop, settings, whole = cluster
+    name = f"stopped_{loop}"
+    folder, asked = project / "runs" / name, flags(project, run_name=name, **settings)
+    workers = end_second_worker(project, {"end_at": 10}, tmp_path, asked)
+    # All save, whichever was told, and none is told of before the end of the epoch.
+    assert [worker.returncode for worker in workers] == [0, 0], workers
+    assert "told to end: all is saved" in workers[0].stdout
+    if loop == "orbit":
+        assert (folder / "checkpoints" / "ckpt-12.index").is_file()
+    else:
+        with np.load(folder / "checkpoint.npz") as saved:
+            assert saved["position/updates"] == 12
+    if loop == "fit":  # Orbit's goes on from a checkpoint alike, whoever ended it
+        workers = end_second_worker(project, {"kill_at": 14}, tmp_path, asked)
+        assert workers[1].returncode == -signal.SIGKILL, workers
+        assert any(folder.glob("checkpoint*"))
+    assert "finished" not in json.loads((folder / "scores.json").read_text(encoding="utf-8"))
+    run_workers(2, "train.py", *asked, cwd=project)
+    assert_same_end(folder, whole)
+
+
+def test_two_workers_predict_what_one_does(project, cluster, tmp_path):
+    if cluster[0] != "fit":
+        pytest.skip("which loop trained makes no difference to predictions")
+    predict = ["predict.py", cluster[2].name, project / "sample" / "dev.jsonl"]
+    launch = ["extras/cluster/launch.py", "--workers", "2"]
+    run(*launch, *predict, tmp_path / "by_two.jsonl", cwd=project)
+    run(*predict, tmp_path / "by_one.jsonl", cwd=project)
+    assert (tmp_path / "by_two.jsonl").read_bytes() == (tmp_path / "by_one.jsonl").read_bytes()
+
+
+@pytest.mark.skipif(not HAS_ORBIT, reason=NO_ORBIT)
+def test_one_process_trains_and_another_scores(project, whole):
+    if template_of(project) != TEMPLATES[-1]:
+        pytest.skip("all tasks share the code of Orbit's loop: one of them shows it")
+    jobs = {"orbit.enabled": True, "orbit.steps_per_loop": 3, "run_name": "two_jobs"}
+    asked = flags(project, **SETTINGS, **jobs)
+    scoring = subprocess.Popen(
+        [sys.executable, "train.py", *asked, "--orbit.job", "evaluate"],
+        cwd=project,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    folder = project / "runs" / "two_jobs"
+    while not (folder / "labels.json").is_file() and scoring.poll() is None:
+        time.sleep(0.1)
+    done = run("train.py", *asked, "--orbit.job", "train", cwd=project)
+    assert "all steps are trained" in done.stdout
+    out, _ = scoring.communicate(timeout=300)
+    assert scoring.returncode == 0 and "Traceback" not in out, out
+    steps = [row["step"] for row in rows(folder)]
+    # Orbit saves after its first loop and with each epoch; which of these are seen, time decides.
+    saved = {jobs["orbit.steps_per_loop"], STEPS, 2 * STEPS, 3 * STEPS}
+    assert steps[-1] == 3 * STEPS and set(steps) <= saved
+    last, expected = rows(folder)[-1], rows(whole)[-1]
+    assert last == pytest.approx(expected, rel=1e-6)
+    scores = json.loads((folder / "scores.json").read_text(encoding="utf-8"))
+    assert "finished" in scores and not (folder / "checkpoints").exists()
+
+
+@pytest.mark.skipif(not HAS_ORBIT, reason=NO_ORBIT)
+def test_orbit_passes_over_a_torn_checkpoint(project, whole, tmp_path):
+    if template_of(project) != TEMPLATES[-1]:
+        pytest.skip("all tasks share the code of Orbit's loop: one of them shows it")
+    orbit = {"orbit.enabled": True, "orbit.steps_per_loop": 2, "checkpoint_steps": 2}
+    kill(project, "torn_orbit", tmp_path, {"kill_at": 8}, **orbit)
+    folder = whole.with_name("torn_orbit")
+    for part in (folder / "checkpoints").glob("ckpt-6*"):
+        part.write_bytes(part.read_bytes()[: part.stat().st_size // 2])
+    done = run("train.py", *flags(project, run_name="torn_orbit", **SETTINGS, **orbit), cwd=project)
+    assert "ckpt-6 is damaged" in done.stdout and "going on from the one before" in done.stdout
+    # `whole` is of Keras's loop, whose last bits are others.
+    expected, found = weights(whole), weights(folder)
+    assert max(np.abs(expected[key] - found[key]).max() for key in expected) < 1e-6
+    assert [row["step"] for row in rows(folder)] == [STEPS, 2 * STEPS, 3 * STEPS]
+
+
+@pytest.fixture(scope="module")
+def process(project):
+    """Runs the project's scripts without importing TensorFlow for each."""
+    process = ProjectProcess(project)
+    yield process
+    process.stop()
+
+
+def refusal(process: ProjectProcess, **settings) -> str:
+    """Return the one sentence that train.py refuses with."""
+    done = process.run("train.py", *flags(process.project, **SETTINGS, **settings))
+    assert done.code == 1, f"{done.out}\n{done.err}"
+    assert "Traceback" not in done.err
+    sentence = done.err.strip().splitlines()[-1]
+    assert sentence.startswith("error: ")
+    return sentence
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_finished_run_is_refused(process, whole):
+    before = contents(whole)
+    sentence = refusal(process, run_name="whole")
+    assert "runs/whole is a finished run" in sentence and "--overwrite" in sentence
+    assert contents(whole) == before
+
+
+@pytest.fixture(scope="module")
+def unfinished(project, whole, tmp_path_factory) -> Path:
+    """A copy of the run as it was before its end."""
+    folder = whole.with_name("unfinished")
+    kill(
+        project,
+        "unfinished",
+        tmp_path_factory.mktemp("plan"),
+        {"kill_at": 3},
+        checkpoint_steps=2,
+    )
+    return folder
+
+
+def test_other_settings_are_refused(process, unfinished):
+    before = contents(unfinished)
+    sentence = refusal(process, run_name="unfinished", learning_rate=0.5)
+    assert "learning_rate = 0.001, now it is 0.5" in sentence
+    assert contents(unfinished) == before
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no signals")
+def test_a_run_that_is_told_to_end_saves_and_goes_on(project, whole, tmp_path):
+    if template_of(project) != TEMPLATES[-1]:
+        pytest.skip("how a run is told to end makes no difference between the tasks")
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"end_at": 9}), encoding="utf-8")
+    asked = flags(project, run_name="told", **SETTINGS, checkpoint_steps=100)
+    done = run(WORKER, project, plan, *asked, cwd=tmp_path)
+    assert "told to end: all is saved" in done.stdout and "Traceback" not in done.stderr
+    with np.load(project / "runs" / "told" / "checkpoint.npz") as saved:
+        assert saved["position/updates"] == 10  # the step after the signal is a whole one
+    run("train.py", *asked, cwd=project)
+    assert_same_end(project / "runs" / "told", whole)
+
+
+def test_a_torn_checkpoint_is_skipped_for_the_one_before(process, whole, tmp_path):
+    project = process.project
+    if template_of(project) != TEMPLATES[-1]:
+        pytest.skip("where a checkpoint is torn makes no difference between the tasks")
+    kill(project, "half", tmp_path, {"kill_at": 5}, checkpoint_steps=2)
+    folder = whole.with_name("half")
+    newest = (folder / "checkpoint.npz").read_bytes()
+    (folder / "checkpoint.npz").write_bytes(newest[: len(newest) // 2])
+    done = process.run("train.py", *flags(project, run_name="half", **SETTINGS, checkpoint_steps=2))
+    assert done.code == 0, done.err
+    assert "checkpoint.npz is damaged" in done.out and "going on from the one before" in done.out
+    assert_same_end(folder, whole)
+    assert not (folder / "older_checkpoint.npz").exists()
+
+
+def test_torn_checkpoint_gets_its_sentence(process, unfinished):
+    torn = unfinished.with_name("torn")
+    shutil.copytree(unfinished, torn)
+    (torn / "older_checkpoint.npz").unlink(missing_ok=True)
+    whole_bytes = (torn / "checkpoint.npz").read_bytes()
+    for size in (0, 10, len(whole_bytes) // 2, len(whole_bytes) - 30):
+        (torn / "checkpoint.npz").write_bytes(whole_bytes[:size])
+        sentence = refusal(process, run_name="torn")
+        assert "checkpoint.npz is damaged" in sentence and "delete it" in sentence
+        assert (torn / "checkpoint.npz").read_bytes() == whole_bytes[:size]

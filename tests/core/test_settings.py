@@ -1,0 +1,174 @@
+"""config.toml, the Settings class and --help name the same settings, with the same defaults."""
+
+import functools
+import pickle
+import re
+import subprocess
+import sys
+import tomllib
+
+import pytest
+from conftest import ROOT, use_template
+from projects import bake_project
+
+PROJECT = use_template("relation_extraction")
+
+import task.settings as settings_module  # noqa: E402
+from core.base import settings as base_settings  # noqa: E402
+from core.base.errors import InputError  # noqa: E402
+from generator.bake import bake  # noqa: E402
+from task.settings import Settings  # noqa: E402
+
+WITH_TABLES = base_settings.with_tables(Settings)
+DEFAULTS = WITH_TABLES.model_construct().model_dump()
+FLAT = base_settings.flatten(DEFAULTS)
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    """A project with all extras."""
+    return bake_project("relation_extraction", tmp_path_factory.mktemp("settings"))
+
+
+def test_the_file_holds_every_setting_with_its_default(project):
+    values = tomllib.loads((project / "config.toml").read_text(encoding="utf-8"))
+    assert values == DEFAULTS
+
+
+def test_every_setting_has_its_reason(project):
+    lines = (project / "config.toml").read_text(encoding="utf-8").splitlines()
+    settings = [line for line in lines if re.match(r"\w+\s*=", line)]
+    assert len(settings) == len(FLAT)
+    assert [line for line in settings if not re.search(r"\S\s+# \S", line)] == []
+
+
+def test_every_setting_is_described():
+    described = dict(base_settings.all_fields(WITH_TABLES))
+    assert described.keys() == FLAT.keys() and all(described.values())
+
+
+def test_help_lists_every_flag(project):
+    done = subprocess.run(
+        [sys.executable, "train.py", "--help"], cwd=project, capture_output=True, encoding="utf-8"
+    )
+    assert done.returncode == 0, done.stderr
+    for name in FLAT:
+        assert f"--{name} " in done.stdout, name
+    assert not (project / "runs").exists()
+
+
+@pytest.fixture
+def config(tmp_path, monkeypatch):
+    """A settings file that the tests may write."""
+    path = tmp_path / "config.toml"
+    path.write_text("epochs = 7\n", encoding="utf-8")
+    monkeypatch.setitem(WITH_TABLES.model_config, "toml_file", path)
+    line_of = functools.partial(base_settings.line_of, path=path)
+    monkeypatch.setattr(base_settings, "line_of", line_of)
+    return path
+
+
+def test_flags_override_the_file_and_the_file_the_defaults(config):
+    read = base_settings.read_settings
+    assert read(Settings, []).epochs == 7
+    flags = ["--epochs", "3", "--pointer=plain", "--devices.xla", "true", "--optimizers.kind=lamb"]
+    settings = read(Settings, flags)
+    assert (settings.epochs, settings.pointer) == (3, "plain")
+    assert settings.devices.xla and settings.optimizers.kind == "lamb"
+    assert settings.batch_size == DEFAULTS["batch_size"]
+    assert settings.devices.precision == "float32"
+
+
+def test_a_flag_overrides_one_key_of_a_table(config):
+    table = '[optimizers]\nkind = "lion"\nlookahead = 5\n'
+    config.write_text(table, encoding="utf-8")
+    settings = base_settings.read_settings(Settings, ["--optimizers.lookahead", "0"])
+    assert (settings.optimizers.kind, settings.optimizers.lookahead) == ("lion", 0)
+
+
+def test_the_environment_is_no_source(config, monkeypatch):
+    monkeypatch.setenv("EPOCHS", "99")
+    monkeypatch.setenv("SEED", "99")
+    settings = base_settings.read_settings(Settings, [])
+    assert (settings.epochs, settings.seed) == (7, DEFAULTS["seed"])
+
+
+def test_what_differs_from_the_defaults_is_marked(config):
+    flags = ["--averaging.ema", "0.5"]
+    described = base_settings.read_settings(Settings, flags).describe().splitlines()
+    assert "* epochs = 7" in described and "  batch_size = 16" in described
+    assert "* averaging.ema = 0.5" in described and "  averaging.soup = 0" in described
+    assert len(described) == len(FLAT)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("seed = 1\nepochs = 0\n", "config.toml, line 2: epochs = 0"),
+        ("warm_upp = 0.1\n", "line 1: warm_upp is not a setting: did you mean warm_up?"),
+        ("zzz = 1\n", "line 1: zzz is not a setting: config.toml lists all settings"),
+        ("xla = true\n", "line 1: xla is not a setting: did you mean devices.xla?"),
+        ("seed = 1\n[devices]\nxlb = 1\n", "line 3: devices.xlb is not a setting: did you mean"),
+        ("seed = 1\n[averaging]\nema = 1.5\n", "config.toml, line 3: averaging.ema = 1.5 (mom"),
+        ("[zzz]\nseed = 1\n", "line 1: zzz is not a setting: config.toml lists all settings"),
+        ("epochs = \n", "config.toml is not valid TOML"),
+        ('strategy = "tpu"\n', "set buckets = 1 with strategy = tpu"),
+        ('seed = 1\nstrategy = "tpo"\n', "line 2: strategy = 'tpo' (which devices train): choose"),
+    ],
+)
+def test_a_wrong_file_is_explained(config, text, words):
+    config.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError) as error:
+        base_settings.read_settings(Settings, [])
+    assert words in str(error.value) and "\n" not in str(error.value)
+
+
+def test_settings_of_a_run_come_back_whatever_the_file_says(config):
+    flags = ["--epochs", "3", "--averaging.soup", "2", "--devices.precision", "mixed_bfloat16"]
+    settings = base_settings.read_settings(Settings, flags)
+    stored = {**settings.model_dump(), "train_hash": "sha256:0"}
+    config.write_text("epochs = 11\n", encoding="utf-8")
+    assert base_settings.saved_settings(Settings, stored) == settings
+
+
+def test_settings_of_an_older_run_come_back(config):
+    """Before there were tables all keys were flat; what no setting has any more is passed over."""
+    older = {"epochs": 3, "precision": "mixed_bfloat16", "soup": 2, "loop": "fit", "port": 99}
+    found = base_settings.saved_settings(Settings, older)
+    assert (found.epochs, found.devices.precision, found.averaging.soup) == (3, "mixed_bfloat16", 2)
+    assert found.cluster.port == 99 and found.batch_size == DEFAULTS["batch_size"]
+
+
+def test_settings_of_a_run_fit_the_devices_of_this_machine(config):
+    stored = {"strategy": "tpu", "buckets": 4, "devices": {"gpus": "0,3", "xla": True}}
+    found = base_settings.saved_settings(Settings, stored)
+    assert (found.strategy, found.devices.gpus, found.devices.xla) == ("auto", "", True)
+
+
+def test_settings_go_to_another_process(config, monkeypatch):
+    # The tests of another template may have put its `task` in the place of this one.
+    monkeypatch.setitem(sys.modules, "task.settings", settings_module)
+    settings = base_settings.read_settings(Settings, ["--optimizers.kind", "muon"])
+    config.write_text("epochs = 11\n", encoding="utf-8")
+    assert pickle.loads(pickle.dumps(settings)) == settings
+
+
+def test_without_orbit_its_loop_explains_itself(config, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(InputError, match="install --no-deps -r extras/orbit/requirements.txt"):
+        base_settings.read_settings(Settings, ["--orbit.enabled", "true"])
+
+
+@pytest.mark.parametrize("others", [[], ["--orbit.enabled", "true", "--folds", "3"]])
+def test_a_job_of_orbit_wants_orbit_and_one_training(config, monkeypatch, others):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
+    with pytest.raises(InputError, match="orbit.job = train is one of two processes"):
+        base_settings.read_settings(Settings, ["--orbit.job", "train", *others])
+
+
+def test_with_tpu_the_project_can_start(tmp_path):
+    """What the prompt for the devices offers must be a valid file."""
+    answers = {"strategy": "tpu", "project_slug": "on_tpu"}
+    project = bake(ROOT / "templates/relation_extraction", tmp_path, answers)
+    values = tomllib.loads((project / "config.toml").read_text(encoding="utf-8"))
+    assert (values["strategy"], values["buckets"]) == ("tpu", 1)

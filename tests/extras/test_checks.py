@@ -1,0 +1,523 @@
+"""check.py: wrong layers and unreachable labels are found by name, the shipped project is sound."""
+
+import functools
+import importlib.util
+import inspect
+import os
+import re
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from conftest import use_template
+from keras import ops
+from projects import TASKS, TEMPLATES, bake_project, flags, prepare, run, shorten, template_of
+
+use_template("relation_extraction")
+
+from core.base.errors import InputError  # noqa: E402
+from core.base.settings import CoreSettings, with_tables  # noqa: E402
+from core.data.tokens import train_tokenizer  # noqa: E402
+from core.train.training import Models, TrainingModel  # noqa: E402
+from extras.doctor import compile_checks, model_checks, static_checks  # noqa: E402
+from extras.tpu import tpu_compile  # noqa: E402
+from task import checks  # noqa: E402
+from task.data import Example, Triple  # noqa: E402
+from task.settings import Settings  # noqa: E402
+
+LENGTH = 6
+SETTINGS = with_tables(CoreSettings)()
+
+
+class Layer(keras.layers.Layer):
+    """A layer that keeps the shape of its inputs."""
+
+    def compute_output_shape(self, input_shape):
+        return input_shape
+
+    def compute_output_spec(self, inputs):
+        return keras.KerasTensor(inputs.shape, "float32")
+
+
+class BooleanMask(Layer):
+    def call(self, inputs):
+        return inputs + tf.reduce_sum(tf.boolean_mask(inputs, inputs > 0))
+
+
+class WhereOfOne(Layer):
+    def call(self, inputs):
+        return inputs + tf.reduce_sum(tf.gather_nd(inputs, tf.where(inputs > 0)))
+
+
+class Unique(Layer):
+    def call(self, inputs):
+        values, _ = tf.unique(tf.reshape(tf.stop_gradient(inputs), [-1]))
+        return inputs + tf.reduce_sum(values)
+
+
+class PythonFunction(Layer):
+    def call(self, inputs):
+        return tf.ensure_shape(tf.py_function(np.abs, [inputs], tf.float32), inputs.shape)
+
+
+class NumpyFunction(Layer):
+    def call(self, inputs):
+        return tf.ensure_shape(tf.numpy_function(np.abs, [inputs], tf.float32), inputs.shape)
+
+
+class SliceByValue(Layer):
+    def call(self, inputs):
+        longest = tf.cast(tf.reduce_max(inputs), tf.int32)
+        return inputs + tf.reduce_sum(inputs[:, :longest])
+
+
+class UniqueInLoop(Layer):
+    def call(self, inputs):
+        def add(index, total):
+            values, _ = tf.unique(tf.reshape(tf.cast(inputs, tf.int32), [-1]))
+            return index + 1, total + tf.cast(tf.size(values), tf.float32)
+
+        return inputs + tf.while_loop(lambda index, _: index < 3, add, (0, 0.0))[1]
+
+
+class NoGradient(Layer):
+    def call(self, inputs):
+        values, _ = tf.unique(tf.reshape(inputs, [-1]))
+        return inputs + tf.reduce_sum(values)
+
+
+class Words(Layer):
+    def call(self, inputs):
+        numbers = tf.strings.to_number(tf.strings.as_string(inputs))
+        return inputs + tf.stop_gradient(numbers)
+
+
+class Static(Layer):
+    """Everything that looks dynamic and is not: three-argument where, top_k, a loop."""
+
+    def call(self, inputs):
+        best, _ = tf.math.top_k(inputs, 2)
+        kept = tf.where(inputs > 0, inputs, 0.0)
+        _, total = tf.while_loop(
+            lambda index, _: index < 3, lambda i, t: (i + 1, t + kept), (0, kept)
+        )
+        return (
+            total
+            + tf.reduce_sum(best, axis=-1, keepdims=True)
+            + inputs[:, : LENGTH // 2, :1][:, :1]
+        )
+
+
+class Normalised(Layer):
+    """Divides by the mean of the batch: wrong on replicas."""
+
+    def call(self, inputs):
+        return inputs / (1.0 + ops.mean(ops.abs(inputs), axis=0, keepdims=True))
+
+
+class Scaled(Layer):
+    """Forgets its argument in get_config, which Keras can't know about."""
+
+    def __init__(self, factor=1.0, **kwargs):
+        super().__init__(**kwargs)
+        self.factor = factor
+
+    def call(self, inputs):
+        return inputs * self.factor
+
+    def get_config(self):
+        config = super().get_config()
+        config.pop("factor", None)
+        return config
+
+
+class Needy(Layer):
+    """Can't be built from what get_config returns."""
+
+    def __init__(self, table, **kwargs):
+        super().__init__(**kwargs)
+        self.table = table
+
+    def call(self, inputs):
+        return inputs
+
+    def get_config(self):
+        return {"name": self.name}
+
+
+class Unbuilt(Layer):
+    """Holds a layer that it never calls."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.spare = Static(name="spare")
+
+    def build(self, input_shape):
+        pass
+
+    def call(self, inputs):
+        return inputs
+
+
+class AddedLoss(Layer):
+    """Adds a loss that is no output: a vector, which Keras would sum."""
+
+    def call(self, inputs):
+        self.add_loss(ops.mean(ops.square(inputs), axis=(1, 2)))
+        return inputs
+
+
+class SumLoss(keras.layers.Layer):
+    def call(self, inputs):
+        return ops.sum(ops.square(inputs), axis=(1, 2))
+
+
+class MeanLoss(keras.layers.Layer):
+    def call(self, inputs):
+        return ops.mean(ops.square(inputs))
+
+
+class TokenMeanLoss(keras.layers.Layer):
+    """Divides by the tokens of the batch it sees: of each replica's own."""
+
+    def call(self, inputs):
+        mask = ops.cast(inputs[..., 0] > 0, "float32")
+        return ops.sum(inputs[..., 0] * mask, axis=1) / (1.0 + ops.sum(mask))
+
+
+class LambdaLoss(keras.layers.Lambda):
+    def __init__(self, **kwargs):
+        super().__init__(lambda x: ops.sum(ops.square(x), axis=(1, 2)), **kwargs)
+
+
+class SpreadMeanLoss(keras.layers.Layer):
+    def call(self, inputs):
+        return ops.mean(ops.square(inputs)) + 0.0 * ops.sum(inputs, axis=(1, 2))
+
+
+def build_models(culprit=None, loss=SumLoss) -> Models:
+    """Return small models with one layer of the zoo in them."""
+    keras.utils.set_random_seed(1)
+    ids = keras.Input((None,), dtype="int32", name="ids")
+    hidden = keras.layers.Embedding(20, 4, name="embedding")(ids)
+    hidden = keras.layers.Dropout(0.5, name="dropout")(hidden)
+    hidden = keras.layers.Dense(4, name="dense")(hidden)
+    encoder = keras.Model(ids, hidden)
+    if culprit is not None:
+        hidden = culprit(name="culprit")(hidden)
+    hidden = keras.layers.Dense(4, name="dense_1")(hidden)
+    outputs = {"loss_1": loss(name="loss_1")(hidden)}
+    training = TrainingModel({"ids": ids}, outputs, name="training")
+    return Models(training, keras.Model(ids, hidden), encoder)
+
+
+def build(*arguments, **changes) -> TrainingModel:
+    """Return the training model alone."""
+    return build_models(*arguments, **changes).training
+
+
+def build_compiled(*arguments) -> TrainingModel:
+    """Return the same, compiled."""
+    model = build(*arguments)
+    model.compile(optimizer=keras.optimizers.SGD(0.01))
+    return model
+
+
+@pytest.fixture
+def batch():
+    """Five examples, and three that fill the batch up."""
+    weight = np.array([0.2] * 5 + [0.0] * 3, np.float32)
+    random = np.random.default_rng(1)
+    ids = random.integers(0, 20, (model_checks.BATCH_SIZE, LENGTH)).astype(np.int32)
+    return {"ids": ids, "loss_weight": weight}
+
+
+@pytest.mark.parametrize(
+    ("layer", "operation"),
+    [
+        (BooleanMask, "operation Where"),
+        (WhereOfOne, "operation Where"),
+        (Unique, "operation Unique"),
+        (PythonFunction, "operation EagerPyFunc"),
+        (NumpyFunction, "operation PyFunc"),
+        (SliceByValue, "unknown shape of StridedSlice"),
+        (UniqueInLoop, "operation Unique"),
+        (Words, "operation AsString"),
+    ],
+)
+def test_dynamic_layers_are_named(layer, operation, batch):
+    findings = static_checks.find_dynamic_shapes(build(layer), batch)
+    assert [finding.what.partition(":")[0] for finding in findings] == ["layer training/culprit"]
+    assert operation in findings[0].what
+    assert points_to(findings[0], layer)
+
+
+def points_to(finding, code) -> bool:
+    """Tell whether a finding names a line of a class or function of this file."""
+    lines, first = inspect.getsourcelines(code)
+    named = re.search(r"; test_checks\.py, line (\d+)$", finding.where)
+    return named is not None and first <= int(named[1]) < first + len(lines)
+
+
+def test_a_layer_without_gradient_is_named(batch):
+    error, warning = static_checks.find_dynamic_shapes(build(NoGradient), batch)
+    assert error.level == "error" and "Unique" in error.what
+    assert warning.what == "layer training/culprit: operation Unique"
+
+
+def test_static_layers_have_no_finding(batch):
+    assert static_checks.find_dynamic_shapes(build(Static), batch) == []
+    assert model_checks.find_config_faults(build(Static), batch) == []
+    assert model_checks.find_split_faults(build(Static), batch) == []
+
+
+@pytest.mark.parametrize(
+    ("layer", "what"),
+    [
+        (functools.partial(keras.layers.Lambda, lambda x: 2 * x), "can't be rebuilt"),
+        (functools.partial(Needy, object()), "can't be rebuilt"),
+        (functools.partial(Scaled, 3.0), "other outputs in a clone"),
+    ],
+)
+def test_layers_without_a_right_config_are_named(layer, what, batch):
+    (finding,) = model_checks.find_config_faults(build(layer), batch)
+    assert finding.level == "error"
+    assert finding.what.startswith("layer culprit") and what in finding.what
+    is_lambda = layer.func is keras.layers.Lambda
+    assert points_to(finding, layer.args[0] if is_lambda else layer.func)
+
+
+def test_a_lambda_as_loss_is_named(batch):
+    (finding,) = model_checks.find_config_faults(build(loss=LambdaLoss), batch)
+    assert finding.what.startswith("layer loss_1 can't be rebuilt")
+    assert points_to(finding, LambdaLoss)
+
+
+@pytest.mark.parametrize(
+    ("layer", "how"),
+    [
+        (AddedLoss, "add_loss"),
+        (functools.partial(keras.layers.Dense, 4, kernel_regularizer="l2"), "a regularizer"),
+        (functools.partial(keras.layers.Dense, 4, activity_regularizer="l2"), "add_loss"),
+    ],
+)
+def test_losses_that_are_no_outputs_are_named(layer, how, batch):
+    (finding,) = model_checks.find_added_losses(build(layer), batch)
+    assert finding.level == "error"
+    assert finding.what == f"layer culprit adds a loss by {how}, which is never trained"
+    assert layer is not AddedLoss or points_to(finding, AddedLoss)
+    assert model_checks.find_added_losses(build(), batch) == []
+
+
+@pytest.mark.parametrize(
+    ("layer", "loss", "name"),
+    [
+        (None, MeanLoss, "loss_1"),
+        (None, SpreadMeanLoss, "loss_1"),
+        (None, TokenMeanLoss, "loss_1"),
+        (Normalised, SumLoss, "culprit"),
+        (keras.layers.BatchNormalization, SumLoss, "culprit"),
+    ],
+)
+def test_layers_that_mix_examples_are_named(layer, loss, name, batch):
+    (finding,) = model_checks.find_split_faults(build(layer, loss), batch)
+    assert finding.level == "error" and finding.what.startswith(f"layer {name} ")
+    code = {"loss_1": loss, "culprit": layer}[name]
+    assert code is keras.layers.BatchNormalization or points_to(finding, code)
+
+
+# --------------------------------------------------------------------- compilation
+
+
+@pytest.mark.parametrize(
+    ("layer", "what"),
+    [
+        (BooleanMask, "a size that depends on values"),
+        (WhereOfOne, "a size that depends on values"),
+        (Unique, "a size that depends on values"),
+        (PythonFunction, "XLA refuses it"),
+        (Words, "XLA refuses it"),
+    ],
+)
+def test_what_a_tpu_has_not_is_found_in_the_lowered_step(layer, what, batch):
+    findings = compile_checks.find_lowering_faults(build_compiled(layer), batch)
+    assert any(f.what.startswith(f"layer training/culprit: {what}") for f in findings)
+
+
+def test_the_lowered_step_of_static_layers_has_no_finding(batch):
+    model = build_compiled(Static)
+    assert compile_checks.find_lowering_faults(model, batch) == []
+    text = compile_checks.lower(model, batch)(stage="hlo")
+    # The whole step: the optimizer gives back every weight.
+    kernels = [w for w in model.trainable_weights if w.name == "kernel"]
+    outputs = text.partition("->")[2].partition("\n")[0]
+    assert outputs.count("f32[4,4]") >= len(kernels) == 2
+
+
+HAS_LIBTPU = importlib.util.find_spec("libtpu") and importlib.util.find_spec("jax")
+
+
+@pytest.mark.skipif(not HAS_LIBTPU, reason="needs the packages of extras/tpu/requirements.txt")
+def test_a_tpu_compiles_the_step(batch):
+    model = build_compiled(Static)
+    hlo = compile_checks.lower(model, batch)(stage="hlo_serialized")
+    program = tpu_compile.compile_for_tpu_cores(hlo, "v5e:2x2")
+    weights = sum(4 * weight.numpy().size for weight in model.trainable_weights)
+    assert program.arguments > weights and program.code > 0
+    with pytest.raises(InputError, match="v5e:nope is not a topology"):
+        tpu_compile.count_cores("v5e:nope")
+
+
+@pytest.mark.skipif(bool(HAS_LIBTPU), reason="the packages of extras/tpu are installed")
+def test_without_a_compiler_for_tpus_the_option_explains_itself():
+    with pytest.raises(InputError, match="--tpu needs jax and libtpu: pip install -r"):
+        tpu_compile.count_cores("v5e:2x2")
+
+
+def test_checking_leaves_the_model_as_it_was(batch):
+    model = build(Normalised)
+    before = model.get_weights()
+    model_checks.find_split_faults(model, batch)
+    assert model.get_layer("dropout").rate == 0.5
+    assert not any("call" in vars(layer) for layer in model.layers)
+    for old, new in zip(before, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
+def test_an_unbuilt_layer_is_named(batch):
+    wrong = functools.partial(build_models, Unbuilt)
+    (finding,) = model_checks.find_replica_faults(build(Unbuilt), batch, wrong, SETTINGS)
+    assert finding.what == "layer culprit/spare is never built"
+
+
+@pytest.mark.trains
+def test_two_replicas_differ_where_a_layer_mixes_examples(batch):
+    wrong = functools.partial(build_models, Normalised)
+    (finding,) = model_checks.find_replica_faults(build(Normalised), batch, wrong, SETTINGS)
+    assert finding.what.startswith("weights differ by")
+
+
+@pytest.mark.trains
+def test_two_replicas_agree_where_each_example_stands_alone(batch):
+    right = functools.partial(build_models, Static)
+    assert model_checks.find_replica_faults(build(Static), batch, right, SETTINGS) == []
+
+
+TEXTS = ["ada founded zenco in 1999", "zenco of ada", "bob founded acme", "acme of bob, ada"]
+
+
+def reach(example):
+    settings = with_tables(Settings)(max_length=16, window_overlap=4)
+    tokenizer = train_tokenizer(4 * TEXTS, 100)
+    return checks.measure_reach([example], tokenizer, ["founded"], settings)
+
+
+def founded(subject, object_, text=TEXTS[0], predicate="founded"):
+    return Example("a", text, (Triple(subject, predicate, object_),), None, 7)
+
+
+def test_oracle_is_perfect_where_everything_is_aligned():
+    found = reach(founded((0, 3), (12, 17)))
+    assert (found.oracle["f1"], found.oracle["gold"], len(found.tokens)) == (1.0, 1, 1)
+    assert checks.find_reach_faults("train.jsonl", found) == []
+
+
+def test_unaligned_spans_are_found_with_their_line():
+    found = reach(founded((0, 3), (12, 16)))
+    assert found.oracle["f1"] == 0
+    unaligned, oracle = checks.find_reach_faults("train.jsonl", found)
+    assert unaligned.where == "train.jsonl, line 7, [12, 16] 'zenc' for one"
+    assert (oracle.level, "1 triples are lost" in oracle.where) == ("error", True)
+
+
+def test_triples_beyond_every_window_are_found():
+    text = "ada " + "founded " * 30 + "zenco"
+    found = reach(founded((0, 3), (len(text) - 5, len(text)), text))
+    assert len(found.tokens) > 1
+    apart, _ = checks.find_reach_faults("train.jsonl", found)
+    assert apart.what.startswith("triples whose spans never share a window: 1")
+
+
+def test_partial_annotation_asks_for_entity_heads_of_its_own():
+    partial = [Example("a", "ada", (), frozenset({"founded"}), 1)]
+    whole = 4 * [Example("b", "bob", (), None, 2)]
+    shared, own = Settings.model_construct(), Settings.model_construct(entity_heads="per_predicate")
+
+    def faults(settings, examples) -> list[str]:
+        findings = checks.find_data_faults({settings.train_file: examples}, settings)
+        return [found.what for found in findings if "annotated_predicates" in found.what]
+
+    (fault,) = faults(shared, partial + whole)
+    assert fault.startswith("1 of 5 records list annotated_predicates")
+    assert faults(shared, partial + 2 * whole) == [] and faults(own, partial) == []
+
+
+@pytest.fixture(params=TEMPLATES)
+def project(request, tmp_path):
+    """The project as baked: with default answers."""
+    return bake_project(request.param, tmp_path)
+
+
+def run_check(project, *flags):
+    return run(project / "check.py", *flags, cwd=project, check=False)
+
+
+@pytest.mark.trains
+def test_the_shipped_project_is_sound(project):
+    files = sorted(project.rglob("*.jsonl"))
+    prepare(project)
+    # The model has its own size in one task; it is smaller in the others, which share the checks.
+    small = ["--tiny_layers", "1", "--tiny_width", "32", "--buckets", "2"]
+    done = run_check(project, *([] if template_of(project) == "relation_extraction" else small))
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr and "UserWarning" not in done.stderr
+    assert done.stdout.splitlines()[-1] == "sound"
+    assert sorted(project.rglob("*.jsonl")) == files and not (project / "runs").exists()
+
+
+def test_a_leak_is_an_error(project):
+    if template_of(project) not in TASKS:
+        pytest.skip("without records there are none that could leak")
+    first = (project / "sample/dev.jsonl").read_text(encoding="utf-8").splitlines()[0]
+    shorten(project, {"train": 24, "dev": 24, "test": 24})
+    with open(project / "sample/train.jsonl", "a", encoding="utf-8") as file:
+        file.write(first.replace('"id": "', '"id": "again ', 1) + "\n")
+    done = run_check(project, *flags(project))
+    assert done.returncode == 1, done.stderr
+    errors = [line for line in done.stdout.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1
+    assert "of sample/dev.jsonl that stand in sample/train.jsonl too: 1" in errors[0]
+
+
+@pytest.mark.trains
+def test_a_missing_input_is_an_error(tmp_path):
+    project = bake_project("relation_extraction", tmp_path)
+    data = project / "task/data.py"
+    code = data.read_text(encoding="utf-8")
+    data.write_text(code.replace('batch["annotated"]', 'batch["noted"]'), encoding="utf-8")
+    done = run_check(project)
+    assert done.returncode == 1, done.stderr
+    assert "missing keys ['annotated'], keys that no input reads ['noted']" in done.stdout
+    assert done.stdout.splitlines()[-1] == "1 errors, 0 warnings"
+
+
+@pytest.mark.trains
+def test_predicted_compilations_are_those_of_a_training(tmp_path):
+    project = bake_project("text_classification", tmp_path)
+    shorten(project, {"train": 40, "dev": 8, "test": 8})
+    asked = flags(project, **{"devices.xla": True}, epochs=1, batch_size=8, buckets=2)
+    done = run_check(project, *asked)
+    predicted = re.search(r"XLA, or a TPU: (\d+) compilations", done.stdout)
+    dump = tmp_path / "dump"
+    training = subprocess.run(
+        [sys.executable, str(project / "train.py"), *asked],
+        env={**os.environ, "XLA_FLAGS": f"--xla_dump_to={dump} --xla_dump_hlo_as_text"},
+        capture_output=True,
+        encoding="utf-8",
+    )
+    assert training.returncode == 0, training.stderr
+    compiled = [path for path in dump.glob("*gradients*before_optimizations.txt")]
+    assert len(compiled) == int(predicted[1]) == 2

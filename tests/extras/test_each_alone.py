@@ -1,0 +1,60 @@
+"""Every project trains without extras, with each of them alone, and with all: two steps of each."""
+
+import re
+from pathlib import Path
+
+import pytest
+from projects import HAS_ORBIT, NO_ORBIT, TEMPLATES, bake_project, run
+
+from core.base.extras import EXTRAS
+
+pytestmark = pytest.mark.trains
+
+# What switches an extra on; the others are asked by scripts, or by `strategy`.
+SWITCHES = {
+    "cluster": {"port": "12399"},
+    "orbit": {"enabled": "true", "steps_per_loop": "2"},
+    "optimizers": {"kind": '"lamb"', "layer_decay": "0.9", "lookahead": "2"},
+    "regularization": {"adversary": '"fgm"'},
+    "averaging": {"ema": "0.5", "soup": "1"},
+    "recompute": {"enabled": "true"},
+}
+# The project's own test of a training, by the project's own settings for it. What pytest does at
+# its end, to find errors that nobody saw, takes longer than the training.
+SMOKE = """
+import os, sys
+import pytest
+import core
+assert os.path.dirname(core.__file__) == os.path.abspath("core")
+options = [f"-pno:{name}" for name in ("cacheprovider", "unraisableexception", "threadexception")]
+sys.exit(pytest.main(["-q", *options, "tests/test_smoke.py", "-k", "test_train"]))
+"""
+
+
+def switch_on(project: Path, extra: str) -> None:
+    """Let config.toml ask for what an extra brings."""
+    config = project / "config.toml"
+    before, found, table = config.read_text(encoding="utf-8").partition(f"[{extra}]\n")
+    assert found
+    for key, value in SWITCHES[extra].items():
+        table, count = re.subn(rf"^{key} = \S+", f"{key} = {value}", table, count=1, flags=re.M)
+        assert count, key
+    config.write_text(f"{before}{found}{table}", encoding="utf-8")
+
+
+@pytest.mark.parametrize("extras", ["none", *EXTRAS, "all"])
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_a_project_trains_with(template, extras, tmp_path):
+    if extras == "orbit" and not HAS_ORBIT:
+        pytest.skip(NO_ORBIT)
+    chosen = {"none": [], "all": list(EXTRAS)}.get(extras, [extras])
+    project = bake_project(template, tmp_path, extras)
+    folders = {path.name for path in project.glob("extras/*/")}
+    assert folders == set(chosen) and (project / "extras").exists() == bool(chosen)
+    for extra in chosen:
+        if extra in SWITCHES and (extra != "orbit" or HAS_ORBIT):
+            switch_on(project, extra)
+    script = project / "run_smoke.py"
+    script.write_text(SMOKE, encoding="utf-8")
+    done = run(script, cwd=project)
+    assert "1 passed" in done.stdout

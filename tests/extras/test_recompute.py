@@ -1,0 +1,112 @@
+"""Recomputed layers: the same losses and gradients, dropout on, and less that is kept."""
+
+import keras
+import keras_hub
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from core.base.errors import InputError
+from core.model.encoder import BertEncoder
+from extras.recompute.recompute import recompute_layers
+
+WIDTH, LENGTH, LAYERS = 16, 9, 3
+
+
+def make_encoder() -> keras.Model:
+    return BertEncoder(
+        vocabulary_size=20,
+        num_layers=LAYERS,
+        num_heads=2,
+        hidden_dim=WIDTH,
+        intermediate_dim=2 * WIDTH,
+        max_sequence_length=LENGTH,
+        dropout=0.3,
+        attention_dropout=0.2,
+    )
+
+
+def make_decoder() -> keras.Model:
+    """A decoder that reads the encoder: gradients flow through both of its inputs."""
+    encoder = make_encoder()
+    target = keras.Input((None, WIDTH), name="target")
+    read = encoder.output["sequence_output"]
+    decoder = keras_hub.layers.TransformerDecoder(2 * WIDTH, 2, dropout=0.3)
+    written = decoder(target, read, encoder_padding_mask=encoder.input["padding_mask"])
+    return keras.Model({**encoder.input, "target": target}, {"sequence_output": written})
+
+
+def batch() -> dict[str, tf.Tensor]:
+    random = np.random.default_rng(0)
+    return {
+        "token_ids": tf.constant(random.integers(0, 20, (4, LENGTH))),
+        "segment_ids": tf.zeros((4, LENGTH), tf.int32),
+        "padding_mask": tf.constant(np.arange(LENGTH) < np.array([[9], [5], [7], [2]])),
+        "target": tf.constant(random.normal(size=(4, LENGTH, WIDTH)), tf.float32),
+    }
+
+
+def steps(make, recompute: bool, count: int = 3) -> tuple[list, list, tf.Graph]:
+    """Return the losses and the gradients of some steps, each with dropout masks of its own."""
+    keras.utils.set_random_seed(1)
+    model = make()
+    if recompute:
+        recompute_layers(model)
+
+    @tf.function
+    def step(batch):
+        with tf.GradientTape() as tape:
+            inputs = {tensor.name: batch[tensor.name] for tensor in model.inputs}
+            # Of an even power no terms cancel, so the loss is rounded as its terms are.
+            loss = tf.reduce_sum(model(inputs, training=True)["sequence_output"] ** 4)
+        weights = [variable.value for variable in model.trainable_variables]
+        gradients = tape.gradient(loss, weights, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+        return loss, [tf.convert_to_tensor(gradient) for gradient in gradients]
+
+    losses, gradients = zip(*(step(batch()) for _ in range(count)), strict=True)
+    return [float(loss) for loss in losses], gradients, step.get_concrete_function(batch()).graph
+
+
+@pytest.mark.parametrize("make", [make_encoder, make_decoder])
+def test_losses_and_gradients_are_those_without(make):
+    losses, gradients, graph = steps(make, recompute=False)
+    again_losses, again_gradients, again_graph = steps(make, recompute=True)
+    np.testing.assert_allclose(again_losses, losses, rtol=1e-6)
+    assert len(set(losses)) == len(losses)  # dropout draws anew at each step
+    for ours, theirs in zip(again_gradients, gradients, strict=True):
+        # Small elements are sums of large ones, and are rounded as these are.
+        largest = max(np.abs(array).max() for array in theirs)
+        for one, other in zip(ours, theirs, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6 * largest)
+    assert any(np.abs(array).max() > 0.1 for array in gradients[0])
+    products = [
+        sum("MatMul" in operation.type or operation.type == "Einsum" for operation in ops)
+        for ops in (graph.get_operations(), again_graph.get_operations())
+    ]
+    assert products[1] >= products[0] + 6 * LAYERS  # of each layer all but the gradients, again
+
+
+def test_prediction_computes_once_and_the_same():
+    keras.utils.set_random_seed(1)
+    model = make_encoder()
+    inputs = {tensor.name: batch()[tensor.name] for tensor in model.inputs}
+    before = model(inputs)["sequence_output"]
+    recompute_layers(model)
+    recompute_layers(model)  # a second time changes nothing
+    np.testing.assert_array_equal(model(inputs)["sequence_output"], before)
+
+
+def test_a_copy_has_the_same_weights_and_configuration():
+    model = make_encoder()
+    recompute_layers(model)
+    copy = keras.models.clone_model(model)
+    assert [w.shape for w in copy.weights] == [w.shape for w in model.weights]
+    assert type(model).from_config(model.get_config()).count_params() == model.count_params()
+
+
+def test_a_model_without_such_layers_is_refused():
+    inputs = keras.Input((4,))
+    with pytest.raises(
+        InputError, match="add its kind of layer to KINDS .* or set enabled = false"
+    ):
+        recompute_layers(keras.Model(inputs, keras.layers.Dense(2)(inputs)))

@@ -1,0 +1,346 @@
+"""Adversaries, gradient penalty and R-Drop against eager computations that share no code."""
+
+import dataclasses
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from pydantic import ValidationError
+from small_models import CrossEntropy, make_settings
+
+from core.base.errors import InputError
+from core.data.data_generator import DataGenerator
+from core.model.transformer import LayerNormalization, exact_gelu_function
+from core.train.training import Scores, TrainingModel
+from extras.regularization import hooks
+from extras.regularization.regularization import (
+    Adversary,
+    Regularization,
+    VirtualAdversary,
+    divergence,
+)
+from extras.regularization.regularized_gradients import RegularizedGradients
+from extras.regularization.unlabelled import UNLABELLED, WithUnlabelled
+
+BATCH, LENGTH, LABELS = 4, 5, 3
+DROPOUT = 0.3
+
+
+def make_model(dropout: float = 0.0) -> tuple[TrainingModel, keras.Model, keras.KerasTensor]:
+    """Return a classifier, its encoder, of the parts of a Transformer layer, and its logits."""
+    keras.utils.set_random_seed(1)
+    token_ids = keras.Input((LENGTH,), dtype="int32", name="token_ids")
+    table = keras.layers.Embedding(11, 8, name="token_embedding")
+    hidden = keras.layers.Dropout(dropout, name="dropout")(table(token_ids))
+    hidden = keras.layers.Dense(8, exact_gelu_function, name="dense")(hidden)
+    hidden = LayerNormalization(name="norm")(hidden)
+    encoder = keras.Model(token_ids, hidden, name="encoder")
+    encoder.token_embedding = table
+    labels = keras.Input((), dtype="int32", name="labels")
+    logits = keras.layers.Dense(LABELS, name="logits")(
+        keras.layers.GlobalMaxPooling1D()(encoder(token_ids))
+    )
+    loss = CrossEntropy(name="label_loss")(logits, labels)
+    model = TrainingModel({"token_ids": token_ids, "labels": labels}, {"label_loss": loss})
+    random = np.random.default_rng(2)
+    for weight in model.weights:
+        weight.assign(weight + 0.3 * random.normal(size=weight.shape))
+    return model, encoder, logits
+
+
+def make_batch() -> dict[str, tf.Tensor]:
+    random = np.random.default_rng(3)
+    return {
+        "token_ids": tf.constant(random.integers(1, 6, (BATCH, LENGTH)), "int32"),  # some repeat
+        "labels": tf.constant(random.integers(0, LABELS, BATCH), "int32"),
+        "loss_weight": tf.constant([0.4, 0.3, 0.3, 0.0]),
+    }
+
+
+def compile_with(model, regularization: Regularization, accumulation: int) -> None:
+    model.compile(
+        keras.optimizers.SGD(),
+        accumulation,
+        make_gradients=lambda model: RegularizedGradients(model, regularization),
+    )
+
+
+def found_gradients(regularization, accumulation=1, dropout=0.0) -> tuple[list, dict]:
+    model, encoder, logits = make_model(dropout)
+    regularization = dataclasses.replace(
+        regularization,
+        embeddings=encoder.token_embedding.embeddings,
+        scores=(Scores(logits, "softmax"),),
+    )
+    compile_with(model, regularization, accumulation)
+    gradients, losses = model.batch_gradients(make_batch())
+    return [gradient.numpy() for gradient in gradients], losses
+
+
+def plain_loss(model, batch, table=None) -> tf.Tensor:
+    """Return the weighted loss; `table`: assigned for the while."""
+    inputs = {name: array for name, array in batch.items() if name != "loss_weight"}
+    return tf.reduce_sum(model(inputs, training=True)["label_loss"] * batch["loss_weight"])
+
+
+def gradient_at(model, table, shift: np.ndarray) -> list[np.ndarray]:
+    """Return the gradient with the table shifted by assignment."""
+    before = table.numpy()
+    table.assign(before + shift)
+    with tf.GradientTape() as tape:
+        loss = plain_loss(model, make_batch())
+    variables = [variable.value for variable in model.trainable_variables]
+    found = tape.gradient(loss, variables, unconnected_gradients="zero")
+    table.assign(before)
+    return [tf.convert_to_tensor(gradient).numpy() for gradient in found]
+
+
+def table_place(model, table) -> int:
+    return [variable.path for variable in model.trainable_variables].index(table.path)
+
+
+def adversarial_reference(adversary: Adversary) -> list[np.ndarray]:
+    """Return the mean of both gradients, with NumPy's norms and projections."""
+    model, encoder, _ = make_model()
+    table = encoder.token_embedding.embeddings
+    place = table_place(model, table)
+    shift = np.zeros(table.shape, "float32")
+    gradients = shifted = gradient_at(model, table, shift)
+    for _ in range(adversary.steps):
+        slope = shifted[place]
+        shift = shift + adversary.step_size * slope / np.linalg.norm(slope)
+        length = np.linalg.norm(shift)
+        shift = shift * min(1.0, adversary.size / length)
+        shifted = gradient_at(model, table, shift)
+    return [(one + other) / 2 for one, other in zip(gradients, shifted, strict=True)]
+
+
+ADVERSARIES = {"fgm": Adversary(0.5, 1, 0.5), "pgd": Adversary(0.5, 3, 0.3)}
+
+
+@pytest.mark.parametrize("accumulation", [1, 2])
+@pytest.mark.parametrize("name", ADVERSARIES)
+def test_adversaries_agree_with_an_eager_reference(name, accumulation):
+    adversary = ADVERSARIES[name]
+    found, _ = found_gradients(Regularization(adversary=adversary), accumulation)
+    expected = adversarial_reference(adversary)
+    clean, _ = found_gradients(Regularization())
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6, rtol=1e-5)
+    assert max(np.abs(o - c).max() for o, c in zip(found, clean, strict=True)) > 1e-3
+
+
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_gradient_penalty_agrees_with_an_eager_reference(accumulation):
+    weight = 0.7
+    found, _ = found_gradients(Regularization(gradient_penalty=weight), accumulation)
+    clean, _ = found_gradients(Regularization())
+    model, encoder, _ = make_model()
+    table = encoder.token_embedding.embeddings
+    variables = [variable.value for variable in model.trainable_variables]
+    with tf.GradientTape() as outer:
+        with tf.GradientTape() as inner:
+            loss = plain_loss(model, make_batch())
+        slope = tf.convert_to_tensor(inner.gradient(loss, table.value))
+        penalty = weight / 2 * tf.reduce_sum(slope**2)
+    expected = outer.gradient(penalty, variables, unconnected_gradients="zero")
+    for one, other, own in zip(found, clean, expected, strict=True):
+        np.testing.assert_allclose(one - other, tf.convert_to_tensor(own), atol=1e-5, rtol=1e-4)
+    assert max(np.abs(tf.convert_to_tensor(own)).max() for own in expected) > 1e-2
+
+
+def test_gradient_penalty_agrees_with_finite_differences():
+    """Along one direction of all weights together."""
+    weight, step = 0.7, 1e-3
+    found, _ = found_gradients(Regularization(gradient_penalty=weight))
+    clean, _ = found_gradients(Regularization())
+    model, encoder, _ = make_model()
+    table = encoder.token_embedding.embeddings
+    place = table_place(model, table)
+    random = np.random.default_rng(5)
+    directions = [random.normal(size=variable.shape) for variable in model.trainable_variables]
+    before, heights = model.get_weights(), []
+    for sign in (1, -1):
+        for variable, direction in zip(model.trainable_variables, directions, strict=True):
+            variable.assign(variable + sign * step * direction)
+        slope = gradient_at(model, table, np.zeros(table.shape, "float32"))[place]
+        heights.append(weight / 2 * np.sum(slope.astype("float64") ** 2))
+        model.set_weights(before)
+    slope = (heights[0] - heights[1]) / (2 * step)
+    ours = sum(
+        float(np.sum((one - other) * direction))
+        for one, other, direction in zip(found, clean, directions, strict=True)
+    )
+    assert abs(slope) > 0.1
+    assert ours == pytest.approx(slope, rel=1e-2)
+
+
+def test_gradient_penalty_keeps_the_dropout_of_the_gradient():
+    """Both passes see one mask: with other ones the length would be that of no gradient."""
+    once, _ = found_gradients(Regularization(gradient_penalty=1e-12), dropout=DROPOUT)
+    clean, _ = found_gradients(Regularization(), dropout=DROPOUT)
+    for one, other in zip(once, clean, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6, rtol=1e-6)
+
+
+def test_r_drop_agrees_with_scipy():
+    from scipy.special import log_softmax, softmax
+
+    model, _, logits = make_model(DROPOUT)
+    both = keras.Model(model.input, logits)
+    inputs = {name: array for name, array in make_batch().items() if name != "loss_weight"}
+    first, second = (np.asarray(both(inputs, training=True), "float64") for _ in range(2))
+    labels = make_batch()["labels"].numpy()
+    rows = np.arange(BATCH)
+    entropies = [-log_softmax(part, -1)[rows, labels] for part in (first, second)]
+    p, q = softmax(first, -1), softmax(second, -1)
+    log_p, log_q = log_softmax(first, -1), log_softmax(second, -1)
+    distance = (p * (log_p - log_q)).sum(-1) + (q * (log_q - log_p)).sum(-1)
+    _, losses = found_gradients(Regularization(r_drop=4.0), dropout=DROPOUT)
+    np.testing.assert_allclose(losses["label_loss"], np.mean(entropies, axis=0), rtol=1e-5)
+    np.testing.assert_allclose(losses["loss"], np.mean(entropies, axis=0) + distance, rtol=1e-5)
+    assert distance.min() > 1e-3
+
+
+@pytest.mark.parametrize("accumulation", [1, 2])
+@pytest.mark.parametrize("dropout", [0.0, DROPOUT])
+def test_virtual_adversary_agrees_with_an_eager_reference(dropout, accumulation):
+    """Miyato et al. 2018, algorithm 1, with KL(p, q) + KL(q, p) by its definition."""
+    if dropout and accumulation > 1:
+        pytest.skip("micro-batches draw other masks than the whole batch")
+    virtual = VirtualAdversary(0.7, 0.5, 3)
+    model, encoder, logits = make_model(dropout)
+    table = encoder.token_embedding.embeddings
+    scores = (Scores(logits, "softmax"),)
+    regularization = Regularization(embeddings=table, virtual_adversary=virtual, scores=scores)
+    compile_with(model, regularization, accumulation)
+    model.optimizer.iterations.assign(4)
+    batch = {name: array for name, array in make_batch().items() if name != "labels"}
+    found = [gradient.numpy() for gradient in model.batch_gradients.without_labels(batch)]
+
+    model, encoder, logits = make_model(dropout)
+    table = encoder.token_embedding.embeddings
+    answer = keras.Model(encoder.input, logits)
+    start, variables = table.numpy(), [v.value for v in model.trainable_variables]
+    [state] = [v for v in model.variables if "seed" in v.path] if dropout else [None]
+
+    def change_gradients(shift) -> list[np.ndarray]:
+        def probabilities():
+            if dropout:
+                state.assign(mask)
+            return tf.nn.log_softmax(answer(batch["token_ids"], training=True))
+
+        one = probabilities().numpy()
+        table.assign(start + shift)
+        with tf.GradientTape() as tape:
+            other = probabilities()
+            both = tf.exp(one) * (one - other) + tf.exp(other) * (other - one)
+            loss = 0.7 * tf.reduce_sum(tf.reduce_sum(both, axis=1) * batch["loss_weight"])
+        gradients = tape.gradient(loss, variables, unconnected_gradients="zero")
+        table.assign(start)
+        return [tf.convert_to_tensor(gradient).numpy() for gradient in gradients]
+
+    mask = state.numpy() if dropout else None
+    noise = tf.random.stateless_normal(start.shape, [3, 4]).numpy()
+    slope = change_gradients(0.05 * noise / np.linalg.norm(noise))[table_place(model, table)]
+    expected = change_gradients(0.5 * slope / np.linalg.norm(slope))
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5, rtol=1e-3)
+    assert max(np.abs(other).max() for other in expected) > 1e-2
+
+
+class Numbers(DataGenerator):
+    """Batches of examples that are their own numbers."""
+
+    def make_batch(self, examples, length):
+        return {"numbers": np.stack([examples] * length, axis=1)}
+
+
+def test_unlabelled_batches_go_on_where_they_were():
+    generator = WithUnlabelled(
+        Numbers([2] * 9, 4, buckets=1, seed=1), Numbers([3] * 7, 4, buckets=1, seed=1)
+    )
+    assert len(generator) == 3
+    name = f"{UNLABELLED}numbers"
+    whole = [batch for epoch in range(4) for batch in generator.batches(epoch)]
+    assert [len(batch[name]) for batch in whole] == [4] * 12
+    # Two batches an epoch of the unlabelled: each example once in both.
+    for start in range(0, 12, 2):
+        seen = [
+            number
+            for batch in whole[start : start + 2]
+            for number, weight in zip(
+                batch[name][:, 0], batch[f"{UNLABELLED}loss_weight"], strict=True
+            )
+            if weight
+        ]
+        assert sorted(seen) == list(range(7))
+    for position in range(12):
+        batch = next(generator.batches(*divmod(position, 3)))
+        for key, array in batch.items():
+            np.testing.assert_array_equal(array, whole[position][key])
+    batch = next(iter(generator.to_dataset(1, 2)))
+    np.testing.assert_array_equal(batch[name], whole[5][name])
+
+
+@pytest.mark.parametrize("kind", ["sigmoid", "softmax", "softmax_of_all"])
+def test_divergence_is_that_of_the_definition(kind):
+    random = np.random.default_rng(1)
+    one, other = random.normal(size=(2, 2, 3, 4)) * 3
+    if kind == "sigmoid":
+        p, q = (1 / (1 + np.exp(-logits)) for logits in (one, other))
+        expected = p * np.log(p / q) + (1 - p) * np.log((1 - p) / (1 - q))
+        expected += q * np.log(q / p) + (1 - q) * np.log((1 - q) / (1 - p))
+    else:
+        axes = (-1,) if kind == "softmax" else (1, 2)
+        p, q = (np.exp(x) / np.exp(x).sum(axis=axes, keepdims=True) for x in (one, other))
+        expected = (p - q) * (np.log(p) - np.log(q))
+    found = divergence(tf.constant(one), tf.constant(other), kind)
+    np.testing.assert_allclose(found, expected.sum(axis=(1, 2)), rtol=1e-4)
+    assert float(tf.reduce_sum(divergence(tf.constant(one), tf.constant(one), kind))) == 0.0
+
+
+def test_what_the_table_asks_for_is_what_a_step_does():
+    model, encoder, logits = make_model()
+    scores = (Scores(logits, "softmax"),)
+    assert hooks.make_gradients(make_settings(), encoder, scores) is None
+    table = {"adversary": "pgd", "adversary_size": 0.5, "r_drop": 2.0, "virtual_adversary": 0.3}
+    make = hooks.make_gradients(make_settings(regularization=table, seed=7), encoder, scores)
+    model.compile(keras.optimizers.SGD(), make_gradients=make)
+    found = model.batch_gradients.regularization
+    assert found.adversary == Adversary(0.5, 3, 0.25) and found.r_drop == 2.0
+    assert found.virtual_adversary == VirtualAdversary(0.3, 0.5, 7)
+    assert found.embeddings is encoder.token_embedding.embeddings and found.scores == scores
+
+
+def test_answers_that_depend_on_each_other_are_not_compared():
+    _, encoder, _ = make_model()
+    for table in ({"r_drop": 1.0}, {"virtual_adversary": 1.0}):
+        with pytest.raises(InputError, match="set both to 0, or choose another model"):
+            hooks.make_gradients(make_settings(regularization=table), encoder, ())
+
+
+def test_a_file_without_labels_wants_a_task_that_reads_it():
+    table = {"virtual_adversary": 1.0, "unlabelled_file": "sample/test.jsonl"}
+    settings, batches = make_settings(regularization=table), Numbers([2] * 9, 4, buckets=1)
+    assert hooks.extend_batches(make_settings(), batches, None) is None
+    with pytest.raises(InputError, match="this task compares scores that need labels"):
+        hooks.extend_batches(settings, batches, None)
+    both = hooks.extend_batches(settings, batches, lambda path: Numbers([3] * 7, 4, buckets=1))
+    assert isinstance(both, WithUnlabelled) and both.labelled is batches
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"regularization": {"gradient_penalty": 1.0}, "recompute": {"enabled": True}},
+            "second derivatives",
+        ),
+        ({"regularization": {"unlabelled_file": "sample/test.jsonl"}}, "virtual_adversary = 0"),
+    ],
+)
+def test_settings_that_contradict_each_other(settings, message):
+    with pytest.raises(ValidationError, match=message):
+        make_settings(**settings)

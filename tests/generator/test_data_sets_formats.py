@@ -1,0 +1,594 @@
+"""Converters: official formats in, records out, and one sentence for whatever is broken."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from generator.data_sets.event_extraction import convert_fewfc, convert_phee
+from generator.data_sets.reading import text_id
+from generator.data_sets.reading_comprehension import convert_squad_format
+from generator.data_sets.relation_extraction import convert_finre, convert_knowledgenet, locate
+from generator.data_sets.seq2seq import convert_csl_title, convert_e2e
+from generator.data_sets.text_classification import convert_selqa
+from generator.errors import InputError
+
+
+def write(path: Path, text: str) -> Path:
+    """Write a file and return its path."""
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def write_json_lines(path: Path, *records: dict) -> Path:
+    """Write one JSON object a line."""
+    return write(path, "".join(json.dumps(record) + "\n" for record in records))
+
+
+# ---------------------------------------------------------------- KnowledgeNet
+
+
+def passage(name: str = "7:10:40", **changes: object) -> dict:
+    """Return a passage in the official format; its text has a character beyond 16 bits."""
+    text = "\U0001f600 Ann founded Bolt in Oslo."
+    return {
+        "passageId": name,
+        "passageStart": 10,
+        "passageEnd": 10 + len(text),
+        "passageText": text,
+        "exhaustivelyAnnotatedProperties": [
+            {"propertyId": "2", "propertyName": "FOUNDED_BY", "propertyDescription": ""},
+            {"propertyId": "6", "propertyName": "HEADQUARTERS", "propertyDescription": ""},
+        ],
+        "facts": [fact("6", "Bolt", "Oslo"), fact("2", "Bolt", "Ann"), fact("9", "Ann", "Oslo")],
+        **changes,
+    }
+
+
+def fact(property_id: str, subject: str, object_: str) -> dict:
+    """Return a fact in the official format: document offsets."""
+    starts = {"Ann": 12, "Bolt": 24, "Oslo": 32}
+    return {
+        "propertyId": property_id,
+        "subjectStart": starts[subject],
+        "subjectEnd": starts[subject] + len(subject),
+        "subjectText": subject,
+        "objectStart": starts[object_],
+        "objectEnd": starts[object_] + len(object_),
+        "objectText": object_,
+    }
+
+
+def write_documents(path: Path, *passages: dict) -> Path:
+    """Write one document for each passage."""
+    lines = [json.dumps({"documentId": "7", "passages": [passage]}) for passage in passages]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def test_knowledgenet_offsets_count_characters_of_the_passage(tmp_path: Path) -> None:
+    path = write_documents(tmp_path / "train.json", passage())
+    records = convert_knowledgenet([path], {"train": ["7:10:40"]})
+    assert records["train"] == [
+        {
+            "id": "7:10:40",
+            "text": "\U0001f600 Ann founded Bolt in Oslo.",
+            "triples": [
+                {"subject": [14, 18], "predicate": "FOUNDED_BY", "object": [2, 5]},
+                {"subject": [14, 18], "predicate": "HEADQUARTERS", "object": [22, 26]},
+            ],
+            "annotated_predicates": ["FOUNDED_BY", "HEADQUARTERS"],
+        }
+    ]
+
+
+def test_knowledgenet_takes_the_pinned_order_and_leaves_out_the_rest(tmp_path: Path) -> None:
+    broken = passage("c", facts=[{**fact("2", "Bolt", "Ann"), "subjectText": "other"}])
+    path = write_documents(tmp_path / "train.json", passage("a"), broken, passage("b"))
+    records = convert_knowledgenet([path], {"train": ["b"], "dev": ["a"]})
+    assert [record["id"] for record in records["train"] + records["dev"]] == ["b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("second", "expected"),
+    [
+        ("{", "line 2: not JSON"),
+        ('{"documentId": "8"}', "line 2: a field is missing"),
+        ('{"passages": ["a"]}', "line 2: a field is missing or of a wrong type"),
+        (passage("b", facts=[{"propertyId": "2"}]), "line 2, passage b: a field is missing"),
+        (
+            passage("b", facts=[{**fact("2", "Bolt", "Ann"), "objectEnd": 14}]),
+            "line 2, passage b: the object of a fact is not the text at",
+        ),
+        (passage("a", facts=[]), "line 2, passage a: record a comes twice"),
+        (passage("c"), "record b of the train split is missing"),
+    ],
+)
+def test_knowledgenet_refuses_a_broken_file(
+    tmp_path: Path, second: str | dict, expected: str
+) -> None:
+    path = write_documents(tmp_path / "train.json", passage("a"))
+    if isinstance(second, dict):
+        second = json.dumps({"passages": [second]})
+    path.write_text(path.read_text() + second + "\n")
+    with pytest.raises(InputError, match=expected) as error:
+        convert_knowledgenet([path], {"train": ["a", "b"]})
+    assert str(path) in str(error.value)
+
+
+# ----------------------------------------------------------------------- FinRE
+
+SENTENCES = ("甲乙公司收购丙厂", "甲乙集团与甲乙合作", "丁行")
+
+
+def write_pairs(path: Path, *lines: str) -> Path:
+    """Write lines as the official files have them: an empty line after each."""
+    path.write_text("".join(f"{line}\n\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def finre_records(path: Path, *sentences: str) -> list[dict]:
+    """Convert one FinRE file for the given sentences."""
+    return convert_finre([path], {"train": [text_id(text) for text in sentences]})["train"]
+
+
+def test_finre_groups_lines_by_sentence(tmp_path: Path) -> None:
+    one, two, three = SENTENCES
+    path = write_pairs(
+        tmp_path / "train.txt",
+        f"丙厂\t甲乙公司\t被收购\t{one}",
+        f"丁行\t丁行\tunknown\t{three}",
+        f"甲乙公司\t丙厂\t收购\t{one}",
+        f"甲乙公司\t丙厂\t收购\t{one}",
+        f"甲乙集团\t甲乙\t拥有\t{two}",
+    )
+    records = finre_records(path, one, two, three)
+    assert [record["text"] for record in records] == [one, two, three]
+    assert records[0]["triples"] == [
+        {"subject": [0, 4], "predicate": "收购", "object": [6, 8]},
+        {"subject": [6, 8], "predicate": "被收购", "object": [0, 4]},
+    ]
+    # The second "甲乙" is meant: the first one lies inside of the head.
+    assert records[1]["triples"] == [{"subject": [0, 4], "predicate": "拥有", "object": [5, 7]}]
+    assert records[2]["triples"] == []
+
+
+def test_finre_keeps_nested_names_where_nothing_else_fits() -> None:
+    assert locate("甲乙集团", "甲乙集团", "甲乙", "here") == ((0, 4), (0, 2))
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("甲\t乙\t收购", "line 3: 3 fields instead of"),
+        ("丁行\t\t收购\t丁行", "line 3: the sentence does not hold its tail ''"),
+        ("戊\t丁行\t收购\t丁行", "line 3: the sentence does not hold its head '戊'"),
+        ("丁行\t戊\t收购\t丁行", "line 3: the sentence does not hold its tail '戊'"),
+        ("甲\t乙\t收购\t甲乙", "the train split is missing"),
+    ],
+)
+def test_finre_refuses_a_broken_file(tmp_path: Path, line: str, expected: str) -> None:
+    path = write_pairs(tmp_path / "train.txt", f"甲乙公司\t丙厂\t收购\t{SENTENCES[0]}", line)
+    with pytest.raises(InputError, match=expected):
+        finre_records(path, SENTENCES[0], SENTENCES[2])
+
+
+def test_a_file_that_is_no_utf8_is_refused_by_line(tmp_path: Path) -> None:
+    path = write_pairs(tmp_path / "train.txt", f"甲乙公司\t丙厂\t收购\t{SENTENCES[0]}")
+    path.write_bytes(path.read_bytes() + "丁行".encode("gbk"))
+    with pytest.raises(InputError, match="line 3: not UTF-8"):
+        finre_records(path, SENTENCES[0])
+
+
+# -------------------------------------------------------------- format of SQuAD
+
+CONTEXT = "\U0001f600 Ann founded Bolt in Oslo. Ann left."
+
+
+def question(name: str, *answers: tuple[str, int]) -> dict:
+    """Return a question in the official format."""
+    return {
+        "id": name,
+        "question": "Who founded Bolt?",
+        "answers": [{"text": text, "answer_start": start} for text, start in answers],
+    }
+
+
+def write_squad(path: Path, *questions: dict) -> Path:
+    """Write a file with two articles, of which the first has no question."""
+    articles = [
+        {"title": "empty", "paragraphs": []},
+        {"title": "Bolt", "paragraphs": [{"context": CONTEXT, "qas": list(questions)}]},
+    ]
+    return write(path, json.dumps({"version": "1.1", "data": articles}))
+
+
+def convert_squad(path: Path, *names: str) -> list[dict]:
+    """Convert one file for the given questions."""
+    return convert_squad_format([path], {"train": list(names)})["train"]
+
+
+def test_squad_answers_are_distinct_spans(tmp_path: Path) -> None:
+    path = write_squad(
+        tmp_path / "a.json", question("q", ("Ann", 2), ("Bolt", 14), ("Ann", 2), ("Ann", 28))
+    )
+    [record] = convert_squad(path, "q")
+    assert record == {
+        "id": "q",
+        "question": "Who founded Bolt?",
+        "context": CONTEXT,
+        "answers": [[2, 5], [14, 18], [28, 31]],
+    }
+    assert [CONTEXT[start:end] for start, end in record["answers"]] == ["Ann", "Bolt", "Ann"]
+
+
+@pytest.mark.parametrize("answer", [("Anna", -1), (".", -1), ("Ann", 3), ("", 4), ("Ann", 99)])
+def test_squad_answers_that_are_no_span_stay_as_texts(
+    tmp_path: Path, answer: tuple[str, int]
+) -> None:
+    path = write_squad(tmp_path / "a.json", question("q", answer, ("Ann", 2), answer))
+    [record] = convert_squad(path, "q")
+    assert record["answers"] == [[2, 5]]
+    assert record["answer_texts"] == [answer[0], "Ann", answer[0]]
+
+
+def test_squad_answers_without_any_span(tmp_path: Path) -> None:
+    path = write_squad(tmp_path / "a.json", question("q", ("Ann", -1)), question("none"))
+    marked, unanswerable = convert_squad(path, "q", "none")
+    assert marked["answers"] == [] and marked["answer_texts"] == ["Ann"]
+    assert unanswerable["answers"] == [] and "answer_texts" not in unanswerable
+
+
+def test_squad_questions_may_be_in_any_file_and_come_in_the_pinned_order(tmp_path: Path) -> None:
+    one = write_squad(tmp_path / "one.json", question("a"), question("left out", (4, "wrong")))
+    two = write_squad(tmp_path / "two.json", question("b"), question("a"))
+    records = convert_squad_format([one, two], {"train": ["b"], "dev": ["a"]})
+    assert [record["id"] for record in records["train"] + records["dev"]] == ["b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("{", "not JSON"),
+        ("[]", "a field is missing or of a wrong type"),
+        ({"data": [{}]}, "a field is missing or of a wrong type .'paragraphs'"),
+        (question("q", ("Ann", "2")), "question q: a field is missing or of a wrong type"),
+        (question("q", (7, 2)), "question q: a field is missing or of a wrong type"),
+        ({"id": "q", "answers": []}, "question q: a field is missing .*'question'"),
+        (question("other"), "record q of the train split is missing"),
+    ],
+)
+def test_squad_refuses_a_broken_file(tmp_path: Path, content: str | dict, expected: str) -> None:
+    path = tmp_path / "a.json"
+    if isinstance(content, dict) and "id" in content:
+        write_squad(path, content)
+    else:
+        write(path, content if isinstance(content, str) else json.dumps(content))
+    with pytest.raises(InputError, match=expected) as error:
+        convert_squad(path, "q")
+    assert str(path) in str(error.value)
+
+
+def test_squad_refuses_a_question_that_comes_twice_and_differs(tmp_path: Path) -> None:
+    path = write_squad(tmp_path / "a.json", question("q", ("Ann", 2)), question("q", ("Bolt", 14)))
+    with pytest.raises(InputError, match="record q comes twice and differs"):
+        convert_squad(path, "q")
+
+
+def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"absent\.json cannot be read"):
+        convert_squad(tmp_path / "absent.json", "q")
+
+
+# ----------------------------------------------------------------------- FewFC
+
+NEWS = "甲公司\U0001f4c8收购乙厂51%股权,甲公司另购丙厂"
+
+
+def mention(role: str, start: int, end: int, **changes: object) -> dict:
+    """Return a mention in the official format."""
+    return {"word": NEWS[start:end], "span": [start, end], "role": role, **changes}
+
+
+def news(name: str, *events: dict) -> dict:
+    """Return a sentence in the official format."""
+    return {"id": name, "content": NEWS, "events": list(events)}
+
+
+def purchase(*mentions: dict, kind: str = "收购") -> dict:
+    """Return an event in the official format."""
+    return {"type": kind, "mentions": list(mentions)}
+
+
+def test_fewfc_events_are_sorted_and_distinct(tmp_path: Path) -> None:
+    trigger, buyer = mention("trigger", 4, 6), mention("sub-org", 0, 3)
+    first = purchase(mention("proportion", 8, 11), buyer, trigger)
+    path = write_json_lines(
+        tmp_path / "a.json",
+        news(
+            "a",
+            purchase(mention("trigger", 18, 19), mention("sub-org", 14, 17)),
+            first,
+            purchase(trigger, buyer, buyer, mention("proportion", 8, 11)),
+            purchase(trigger, mention("sub", 0, 3), buyer, kind="投资"),
+            purchase(buyer),
+        ),
+        news("b"),
+    )
+    records = convert_fewfc([path], {"train": ["b", "a"]})["train"]
+    assert records[0] == {"id": "b", "text": NEWS, "events": []}
+    buyer = {"role": "sub-org", "span": [0, 3]}
+    assert records[1]["events"] == [
+        {"type": "收购", "trigger": None, "arguments": [buyer]},
+        {
+            "type": "投资",
+            "trigger": [4, 6],
+            "arguments": [{"role": "sub", "span": [0, 3]}, buyer],
+        },
+        {
+            "type": "收购",
+            "trigger": [4, 6],
+            "arguments": [buyer, {"role": "proportion", "span": [8, 11]}],
+        },
+        {
+            "type": "收购",
+            "trigger": [18, 19],
+            "arguments": [{"role": "sub-org", "span": [14, 17]}],
+        },
+    ]
+
+
+@pytest.mark.parametrize(
+    ("second", "expected"),
+    [
+        ("{", "line 2: not JSON"),
+        ("[]", "line 2: a field is missing or of a wrong type"),
+        (news("b", {"type": "收购"}), "line 2: a field is missing .*'mentions'"),
+        (
+            news("b", purchase(mention("sub", 0, 3, word="乙厂"))),
+            r"line 2: a mention of sub is not the text at \[0, 3\)",
+        ),
+        (news("b", purchase(mention("sub", 0, 3, span=[3, 3]))), "is not the text at"),
+        (news("b", purchase(mention("sub", 0, 3, span=[3]))), "line 2: a field is missing or"),
+        (
+            news("b", purchase(mention("trigger", 0, 3), mention("trigger", 4, 6))),
+            "line 2: an event has two triggers",
+        ),
+        (news("a", purchase()), "line 2: record a comes twice"),
+        (news("c"), "record b of the train split is missing"),
+    ],
+)
+def test_fewfc_refuses_a_broken_file(tmp_path: Path, second: str | dict, expected: str) -> None:
+    path = write_json_lines(tmp_path / "a.json", news("a"))
+    second = second if isinstance(second, str) else json.dumps(second)
+    path.write_text(path.read_text() + second + "\n")
+    with pytest.raises(InputError, match=expected) as error:
+        convert_fewfc([path], {"train": ["a", "b"]})
+    assert str(path) in str(error.value)
+
+
+# ------------------------------------------------------------------------ PHEE
+
+REPORT = "Fever and rash after aspirin in a boy."
+
+
+def entity(*mentions: list[tuple[str, int]], **sub_arguments: object) -> dict:
+    """Return an entity in the official format: mentions, each with its parts."""
+    return {
+        "text": [[words for words, _ in parts] for parts in mentions],
+        "start": [[start for _, start in parts] for parts in mentions],
+        "entity_id": ["T1"] * len(mentions),
+        **sub_arguments,
+    }
+
+
+def report(name: str, *events: dict) -> dict:
+    """Return a sentence in the official format."""
+    events = [{"event_id": f"E{number}", **event} for number, event in enumerate(events)]
+    return {
+        "id": name,
+        "context": REPORT,
+        "is_mult_event": len(events) > 1,
+        "annotations": [{"events": events}],
+    }
+
+
+def adverse(**roles: dict) -> dict:
+    """Return an event in the official format."""
+    return {"event_type": "Adverse_event", "Trigger": entity([("after", 15)]), **roles}
+
+
+def test_phee_has_an_argument_for_each_part_of_each_mention(tmp_path: Path) -> None:
+    event = adverse(
+        Treatment=entity([("aspirin", 21)], Drug=entity([("aspirin", 21)])),
+        Effect=entity([("rash", 10)], [("Fever", 0)]),
+        Subject=entity([("a", 32), ("boy", 34)]),
+        Severity={"text": [["Fever"]], "start": [[0]], "value": "high"},
+    )
+    other = {**adverse(), "event_type": "Potential_therapeutic_event"}
+    path = write_json_lines(tmp_path / "a.json", report("1_2", other, event))
+    [record] = convert_phee([path], {"train": ["1_2"]})["train"]
+    assert record == {
+        "id": "1_2",
+        "text": REPORT,
+        "events": [
+            {
+                "type": "Adverse_event",
+                "trigger": [15, 20],
+                "arguments": [
+                    {"role": "Effect", "span": [0, 5]},
+                    {"role": "Effect", "span": [10, 14]},
+                    {"role": "Treatment", "span": [21, 28]},
+                    {"role": "Subject", "span": [32, 33]},
+                    {"role": "Subject", "span": [34, 37]},
+                ],
+            },
+            {"type": "Potential_therapeutic_event", "trigger": [15, 20], "arguments": []},
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    ("second", "expected"),
+    [
+        ("{", "line 2: not JSON"),
+        (report("b", {"event_type": "Adverse_event"}), "line 2: a field is missing .*'Trigger'"),
+        (report("b", adverse(Effect=entity([("rash", 9)]))), "line 2: a part of Effect is not"),
+        (report("b", adverse(Trigger=entity([("after", 0)]))), "line 2: the trigger is not the"),
+        (report("b", adverse(Trigger=entity())), "line 2: 0 triggers in an event"),
+        (
+            report("b", adverse(Effect={"text": [["rash"]], "start": [[10, 11]]})),
+            "line 2: a field is missing or of a wrong type",
+        ),
+        (
+            report("b", adverse(Effect={"text": [["rash"], ["Fever"]], "start": [[10]]})),
+            "line 2: a field is missing or of a wrong type",
+        ),
+        (report("a", adverse()), "line 2: record a comes twice"),
+        (report("c"), "record b of the train split is missing"),
+    ],
+)
+def test_phee_refuses_a_broken_file(tmp_path: Path, second: str | dict, expected: str) -> None:
+    path = write_json_lines(tmp_path / "a.json", report("a"))
+    second = second if isinstance(second, str) else json.dumps(second)
+    path.write_text(path.read_text() + second + "\n")
+    with pytest.raises(InputError, match=expected) as error:
+        convert_phee([path], {"train": ["a", "b"]})
+    assert str(path) in str(error.value)
+
+
+# ------------------------------------------------------------------------- E2E
+
+MEANING = "name[Bolt], food[Thai]"
+
+
+def write_csv(path: Path, *rows: tuple[str, ...]) -> Path:
+    """Write rows below the official header."""
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([("mr", "ref"), *rows])
+    return path
+
+
+def test_e2e_has_all_references_of_a_meaning_in_the_order_of_the_file(tmp_path: Path) -> None:
+    train = write_csv(
+        tmp_path / "train.csv",
+        (MEANING, 'Bolt, a "Thai" place.'),
+        ("name[Oslo]", "left out"),
+        (MEANING, "Thai food: at Bolt."),
+        (MEANING, 'Bolt, a "Thai" place.'),
+    )
+    # The same meaning in another file is another record's.
+    dev = write_csv(tmp_path / "dev.csv", ("name[Ann]", "Ann."), (MEANING, "not of train"))
+    splits = {"train": [text_id(MEANING)], "dev": [text_id("name[Ann]")]}
+    records = convert_e2e([train, dev], splits)
+    assert records["train"] == [
+        {
+            "id": text_id(MEANING),
+            "source": MEANING,
+            "targets": [
+                'Bolt, a "Thai" place.',
+                "Thai food: at Bolt.",
+                'Bolt, a "Thai" place.',
+            ],
+        }
+    ]
+    assert [record["targets"] for record in records["dev"]] == [["Ann."]]
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("", "the first line is not mr,ref"),
+        ("ref,mr\n", "the first line is not mr,ref"),
+        (f'mr,ref\n"a, b",c\n"{MEANING}",b,c\n', "line 3: 3 fields instead of mr and ref"),
+        (f'mr,ref\n"{MEANING}"\n', "line 2: 1 fields instead of mr and ref"),
+        ("b" * 200_000, "line 1: not CSV"),
+        (f'mr,ref\na,"{"b" * 200_000}\n', "line 2: not CSV"),
+        (f'mr,ref\na,"b\n"{MEANING}",b\n', "of the train split is missing"),
+        ("mr,ref\na,b\n", "of the train split is missing"),
+    ],
+)
+def test_e2e_refuses_a_broken_file(tmp_path: Path, content: str, expected: str) -> None:
+    path = write(tmp_path / "train.csv", content)
+    with pytest.raises(InputError, match=expected) as error:
+        convert_e2e([path], {"train": [text_id(MEANING)]})
+    assert str(path) in str(error.value)
+
+
+# ------------------------------------------------------------------- CSL titles
+
+
+def test_csl_pairs_abstracts_with_titles(tmp_path: Path) -> None:
+    dev = write(tmp_path / "dev.tsv", 'to title\t 研究"甲"。\t甲的研究\nto title\t乙文\t论乙\n')
+    test = write(tmp_path / "test.tsv", "to title\t丙文\t论丙\n")
+    splits = {
+        "train": [text_id("乙文")],
+        "dev": [text_id(' 研究"甲"。')],
+        "test": [text_id("丙文")],
+    }
+    records = convert_csl_title([dev, test], splits)
+    assert records == {
+        "train": [{"id": text_id("乙文"), "source": "乙文", "targets": ["论乙"]}],
+        "dev": [{"id": text_id(' 研究"甲"。'), "source": ' 研究"甲"。', "targets": ["甲的研究"]}],
+        "test": [{"id": text_id("丙文"), "source": "丙文", "targets": ["论丙"]}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("to title\t甲", "line 2: 2 fields instead of prompt, abstract and title"),
+        ("to title\t甲\t乙", "of the train split is missing"),
+    ],
+)
+def test_csl_refuses_a_broken_file(tmp_path: Path, line: str, expected: str) -> None:
+    path = write(tmp_path / "dev.tsv", f"to title\t丙文\t论丙\n{line}\n")
+    with pytest.raises(InputError, match=expected) as error:
+        convert_csl_title([path], {"train": [text_id("丙文"), text_id("丁文")]})
+    assert str(path) in str(error.value)
+
+
+# ----------------------------------------------------------------------- SelQA
+
+
+def test_selqa_ids_do_not_depend_on_the_order_of_the_files(tmp_path: Path) -> None:
+    rows = ["Who ?\tAnn .\t1", "Who ?\tBolt .\t0", "Who ?\tAnn .\t0", "Where ?\tAnn .\t0"]
+    one = write(tmp_path / "one.tsv", "\n".join(rows) + "\n")
+    two = write(tmp_path / "two.tsv", "\n".join(rows[1:3]) + "\n")
+    three = write(tmp_path / "three.tsv", "\n".join([rows[3], rows[0]]) + "\n")
+    pair = text_id("Who ?", "Ann .")
+    splits = {
+        "train": [f"{pair}-2", text_id("Where ?", "Ann .")],
+        "dev": [text_id("Who ?", "Bolt ."), pair],
+    }
+    records = convert_selqa([one], splits)
+    assert records == convert_selqa([two, three], splits) == convert_selqa([three, two], splits)
+    group = text_id("Who ?")
+    assert records["train"][0] == {
+        "id": f"{pair}-2",
+        "text_a": "Who ?",
+        "text_b": "Ann .",
+        "label": "1",
+        "group": group,
+    }
+    assert [record["label"] for record in records["train"]] == ["1", "0"]
+    assert [record["label"] for record in records["dev"]] == ["0", "0"]
+    assert [record["group"] for record in records["dev"]] == [group, group]
+    assert records["train"][1]["group"] == text_id("Where ?")
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("Who ?\tAnn .", "line 2: 2 fields instead of question, candidate and label"),
+        ("Who ?\tAnn .\t", "line 2: the label is '' instead of 0 or 1"),
+        ("Who ?\tAnn .\t2", "line 2: the label is '2' instead of 0 or 1"),
+        ("Who ?\tAnn .\t1", "of the train split is missing"),
+    ],
+)
+def test_selqa_refuses_a_broken_file(tmp_path: Path, line: str, expected: str) -> None:
+    path = write(tmp_path / "a.tsv", f"Who ?\tBolt .\t0\n{line}\n")
+    with pytest.raises(InputError, match=expected) as error:
+        convert_selqa([path], {"train": [text_id("Who ?", "Oslo .")]})
+    assert str(path) in str(error.value)

@@ -1,0 +1,249 @@
+"""Recipes become projects: `bake`, `add`, `release`, `smoke`; what baselines.toml promises."""
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+from projects import TEMPLATES, run
+from test_bake import EXTRAS, TEMPLATE, contents
+
+from generator import __version__, smoke
+from generator.add import add_extra
+from generator.bake import bake
+from generator.baselines import (
+    ENCODER,
+    describe_encoder,
+    find_baselines,
+    flatten,
+    own_encoder_folder,
+)
+from generator.errors import InputError
+from generator.projects import bake_recipe, bake_whole
+from generator.release import CHECKSUMS, release
+from generator.run_project import read_scores
+
+RECIPES = {baseline.name: baseline for baseline in find_baselines(ROOT)}
+
+
+def run_baselines(*arguments: str | Path) -> subprocess.CompletedProcess:
+    """Call the command line."""
+    words = [sys.executable, "-m", "generator", *map(str, arguments)]
+    return subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+
+
+# --------------------------------------------------------------------- the list of baselines
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_the_seeds_of_a_recipe_are_those_of_its_scores(name: str) -> None:
+    scores = read_scores(RECIPES[name].results(ROOT))
+    if not scores:
+        pytest.skip("not scored yet")
+    assert sorted(row["seed"] for row in scores["seeds"]) == sorted(RECIPES[name].seeds)
+    assert scores["seed"] in RECIPES[name].seeds
+    assert scores["command"] == f"baselines reproduce {name}"
+
+
+def test_each_task_has_a_sample_and_a_headline() -> None:
+    headlines = Counter(recipe.template for recipe in RECIPES.values() if recipe.headline)
+    assert headlines == Counter(TEMPLATES)
+    assert Counter(r.template for r in RECIPES.values() if r.is_sample) == Counter(TEMPLATES)
+
+
+def test_a_folder_of_results_holds_no_project() -> None:
+    for recipe in RECIPES.values():
+        if not recipe.is_sample:
+            found = {path.name for path in recipe.folder(ROOT).iterdir()} - {"data"}
+            assert found <= {"README.md", "scores.json", "predictions", ENCODER}, recipe.name
+
+
+def test_shipped_encoders_are_small_and_those_that_were_scored():
+    """Twenty megabytes live well in git; scores hold for the weights that lie beside them."""
+    files = [path for path in ROOT.glob(f"baselines/*/{ENCODER}/*") if path.is_file()]
+    assert files
+    assert sum(path.stat().st_size for path in files) < 20e6
+    compared = 0
+    for baseline in find_baselines(ROOT):
+        encoder, scores = own_encoder_folder(baseline, ROOT), read_scores(baseline.results(ROOT))
+        if encoder and scores:
+            assert describe_encoder(baseline, encoder).items() <= scores.items()
+            compared += 1
+    assert compared
+
+
+# -------------------------------------------------------------------------------------- bake
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_every_recipe_fits_its_template(template: str, tmp_path: Path) -> None:
+    for recipe in RECIPES.values():
+        if recipe.template == template and recipe.settings:
+            project = bake_recipe(ROOT, recipe, tmp_path)
+            config = tomllib.loads((project / "config.toml").read_text(encoding="utf-8"))
+            assert {name: flatten(config)[name] for name in recipe.settings} == recipe.settings
+
+
+def test_baking_by_the_command_line(tmp_path: Path) -> None:
+    name = "relation_extraction_finre_pretrained"
+    result = run_baselines("bake", name, "--to", tmp_path, "extras=cluster")
+    assert result.returncode == 0, result.stderr
+    project = tmp_path / name
+    assert result.stdout.splitlines() == [
+        f"cd {project}",
+        "baselines data get finre --to data/finre",
+        "pip install -r requirements.txt",
+        "python train.py",
+    ]
+    # The encoder that another baseline made goes with it.
+    made = contents(ROOT / "baselines/pretraining_zh" / ENCODER)
+    assert contents(project / ENCODER) == made
+    config = tomllib.loads((project / "config.toml").read_text(encoding="utf-8"))
+    assert (config["encoder"], config["epochs"]) == (ENCODER, 15)
+    assert config["train_file"] == "data/finre/train.jsonl"
+    answers = json.loads((project / ".cookiecutter.json").read_text())["cookiecutter"]
+    assert (answers["encoder"], answers["extras"]) == (ENCODER, "cluster")
+    other = run_baselines("bake", name, "--to", tmp_path, "project_slug=mine", "encoder=tiny")
+    assert other.returncode == 0 and not (tmp_path / "mine" / ENCODER).exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["nope"], "error: there is no baseline 'nope': the names are "),
+        (["seq2seq_sample", "extra=all"], "error: there is no question 'extra': write NAME=ANSWER"),
+        (["seq2seq_sample", "all"], "error: there is no question 'all': write NAME=ANSWER"),
+        (["seq2seq_sample", "extras=al"], 'error: extras "al" holds the unknown name al: choose'),
+    ],
+)
+def test_a_bad_request_is_one_sentence(tmp_path: Path, arguments: list[str], sentence: str) -> None:
+    result = run_baselines("bake", *arguments, "--to", tmp_path)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.startswith(sentence) and result.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+# --------------------------------------------------------------------------------------- add
+
+
+def test_adding_gives_what_baking_would_have_given(tmp_path: Path) -> None:
+    answers = {"project_slug": "mine", "extras": "doctor"}
+    project = bake(ROOT / TEMPLATE, tmp_path, answers)
+    expected = bake(ROOT / TEMPLATE, tmp_path / "whole", {**answers, "extras": "all"})
+    before = contents(project)
+    for name in EXTRAS:
+        if name != "doctor":
+            said = add_extra(ROOT, name, project)
+            table = ROOT / "templates/extras" / name / "config.toml"
+            assert said.startswith(f"extras/{name} joined the project.")
+            assert not table.is_file() or table.read_text(encoding="utf-8").strip() in said
+    after, whole = contents(project), contents(expected)
+    assert after.keys() == whole.keys()
+    differ = {name for name in whole if after[name] != whole[name]}
+    assert differ <= {"config.toml", ".cookiecutter.json"}
+    assert {n: after[n] for n in before if n != ".cookiecutter.json"} == {
+        name: text for name, text in before.items() if name != ".cookiecutter.json"
+    }
+    kept = json.loads(after[".cookiecutter.json"])["cookiecutter"]
+    assert kept["extras"] == ", ".join(EXTRAS) and kept["project_slug"] == "mine"
+
+
+def test_adding_to_a_project_whose_extras_were_deleted(tmp_path: Path) -> None:
+    project = bake(ROOT / TEMPLATE, tmp_path)
+    whole = contents(project)
+    shutil.rmtree(project / "extras")
+    result = run_baselines("add", "doctor", "--to", project)
+    assert result.returncode == 0, result.stderr
+    assert contents(project) == whole
+    assert not list(project.rglob(".writing-*"))
+    path = project / ".cookiecutter.json"
+    path.write_text(path.read_text().replace(__version__, "0.0.9"))
+    said = add_extra(ROOT, "orbit", project)
+    assert said.endswith(f"\nIt is of version {__version__}, the project of 0.0.9.")
+    assert json.loads(path.read_text())["version"] == "0.0.9"
+
+
+def test_what_can_not_be_added_is_refused(tmp_path: Path) -> None:
+    project = bake(ROOT / TEMPLATE, tmp_path)
+    before = contents(project)
+    for arguments, sentence in (
+        (["obit", project], "there is no extra 'obit': the names are averaging, cluster"),
+        (["doctor", project], "extras/doctor exists: delete that folder to get it anew"),
+        (["orbit", tmp_path], "has no .cookiecutter.json: name a project's folder"),
+    ):
+        with pytest.raises(InputError, match=sentence):
+            add_extra(ROOT, *arguments)
+    assert contents(project) == before
+    (project / ".cookiecutter.json").write_text("{")
+    with pytest.raises(InputError, match=".cookiecutter.json is broken"):
+        add_extra(ROOT, "orbit", project)
+    (project / ".cookiecutter.json").write_bytes(before[".cookiecutter.json"])
+    shutil.rmtree(project / "core")
+    with pytest.raises(InputError, match="has no core/base: it was made by another version"):
+        add_extra(ROOT, "orbit", project)
+    assert not (project / "extras/orbit").exists()
+
+
+# ----------------------------------------------------------------------------------- release
+
+
+def test_a_release_is_the_same_each_time(tmp_path: Path) -> None:
+    names = ["relation_extraction_finre_pretrained", "pretraining_zh", "text_classification_sample"]
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for folder in folders:
+        release(ROOT, folder, names)
+    first, second = (contents(folder) for folder in folders)
+    assert first == second and first.keys() == {*(f"{name}.zip" for name in names), CHECKSUMS}
+    lines = [line.split("  ") for line in first[CHECKSUMS].decode().splitlines()]
+    assert {name: digest for digest, name in lines} == {
+        name: hashlib.sha256(content).hexdigest()
+        for name, content in first.items()
+        if name != CHECKSUMS
+    }
+
+
+def test_a_zip_holds_project_results_and_encoder(tmp_path: Path) -> None:
+    name = "relation_extraction_finre_pretrained"
+    release(ROOT, tmp_path, [name])
+    with zipfile.ZipFile(tmp_path / f"{name}.zip") as archive:
+        entries = archive.infolist()
+        archive.extractall(tmp_path / "unpacked")
+    assert [entry.filename for entry in entries] == sorted(entry.filename for entry in entries)
+    assert {entry.date_time for entry in entries} == {(1980, 1, 1, 0, 0, 0)}
+    found = contents(tmp_path / "unpacked" / name)
+    project = contents(bake_whole(ROOT, RECIPES[name], tmp_path / "baked"))
+    assert {part: found[part] for part in project} == project
+    results = contents(ROOT / "baselines" / name)
+    results.pop("README.md")
+    assert {part: found[part] for part in results} == results
+    assert f"{ENCODER}/model.safetensors" in found
+    assert found.keys() == project.keys() | results.keys()
+
+
+# ------------------------------------------------------------------------------------- smoke
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize("name", [baseline.name for baseline in find_baselines(ROOT)])
+def test_baseline_runs(name, tmp_path, monkeypatch):
+    [baseline] = find_baselines(ROOT, [name])
+    ran = []
+
+    def run_scripts(project, commands):
+        made = own_encoder_folder(baseline, ROOT)
+        train = next(command for command in commands if command[0] == "train.py")
+        assert ("tiny" in train) != bool(made and made.is_dir())
+        if baseline.data_set:  # the last one scores, which the sample of the template shows
+            commands = commands[:-1]
+        ran.extend(run(*command, cwd=project) for command in commands)
+
+    monkeypatch.setattr(smoke, "run_scripts", run_scripts)
+    smoke.smoke_baseline(ROOT, baseline, tmp_path)
+    assert len(ran) >= 2

@@ -1,0 +1,433 @@
+"""Events through labels and back: what must survive, what may not take long, what is kept when."""
+
+import itertools
+import json
+import time
+
+import networkx
+import numpy as np
+import pytest
+from conftest import use_template
+
+use_template("event_extraction")
+
+from core.data.tokens import split_into_windows, train_tokenizer  # noqa: E402
+from task import checks, graph  # noqa: E402
+from task.data import (  # noqa: E402
+    Event,
+    Example,
+    Schema,
+    collect_schema,
+    link_cells,
+    pointer_labels,
+    tag_labels,
+)
+from task.decode import (  # noqa: E402
+    decode_pointers,
+    duee_records,
+    keep_events,
+    make_graph,
+    prediction_records,
+)
+from task.graph import Graph, events_at, mentions_of  # noqa: E402
+from task.settings import Settings  # noqa: E402
+
+TEXT = "a b c d e f g h i j k l"
+TOKENIZER = train_tokenizer([TEXT] * 4, 100)
+
+
+def span(letters):
+    """Return the characters of `c` or `c-e` in the text."""
+    first, _, last = letters.partition("-")
+    return TEXT.index(first), TEXT.index(last or first) + 1
+
+
+def event(kind, trigger, *arguments):
+    """Return an event; arguments are written `role=c-e`."""
+    pairs = (argument.split("=") for argument in arguments)
+    found = tuple(sorted({(role, span(letters)) for role, letters in pairs}))
+    return Event(kind, span(trigger) if trigger else None, found)
+
+
+def example(*events, text=TEXT):
+    return Example("a", text, tuple(events), 7)
+
+
+def reach(*events, model="gplinker", max_length=32, known=()):
+    settings = Settings.model_construct(
+        max_length=max_length, window_overlap=2, model=model, metric="argument_classification"
+    )
+    own = example(*events)
+    schema = collect_schema([own, *known])
+    return checks.measure_reach([own], TOKENIZER, schema, settings)
+
+
+SURVIVING = {
+    "one argument": [event("x", "a", "r=c")],
+    "a trigger alone": [event("x", "a")],
+    "no trigger": [event("x", None, "r=b", "s=d")],
+    "one argument without trigger": [event("x", None, "r=b")],
+    "several of one type": [event("x", "a", "r=b", "s=c"), event("x", "d", "r=e", "s=f")],
+    "an argument shared": [event("x", "a", "r=b", "s=c"), event("x", "d", "r=b", "s=f")],
+    "shared between types": [event("x", "a", "r=b", "s=c"), event("y", "a", "q=b")],
+    "a role filled twice": [event("x", "a", "r=b", "r=c")],
+    "two roles of one span": [event("x", "a", "r=b", "s=b")],
+    "an argument that is the trigger": [event("x", "a", "r=a")],
+    "nested and overlapping": [event("x", "a", "r=b-e", "s=c-d", "q=d-f", "r=e")],
+    "one trigger, two events": [event("x", "a", "r=b", "s=c"), event("x", "a", "r=d", "s=e")],
+    "equal but for the trigger": [event("x", "a", "r=b", "s=c"), event("x", "d", "r=b", "s=c")],
+    "winner, then loser": [event("x", "a", "w=b", "l=c"), event("x", "d", "w=e", "l=b")],
+    "a ring of arguments": [
+        event("x", "a", "r=b", "s=c"),
+        event("x", "d", "s=c", "q=e"),
+        event("x", "f", "q=e", "r=b"),
+    ],
+    "with and without trigger": [event("x", "a", "r=b"), event("x", None, "r=c", "s=d")],
+    "without trigger, an argument shared": [
+        event("x", None, "r=b", "s=c"),
+        event("x", None, "r=b", "s=d"),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", SURVIVING)
+def test_events_survive(name):
+    found = reach(*SURVIVING[name])
+    assert not any(found.faults.values())
+    assert found.oracle["event_f1"] == found.oracle["metrics"]["event"]["f1"] == 1
+    settings = Settings.model_construct(metric="argument_classification")
+    findings = checks.find_reach_faults("train.jsonl", found, settings)
+    if name == "a trigger alone":
+        assert findings.pop().what == "nothing that metric = 'argument_classification' counts"
+    assert findings == []
+
+
+LOST = {
+    "contained": ([event("x", "a", "r=b"), event("x", "a", "r=b", "s=c")], {}),
+    "joined": (
+        # Without triggers a ring of three pairs is the same links as one event of three.
+        [
+            event("x", None, "r=b", "s=c"),
+            event("x", None, "s=c", "q=d"),
+            event("x", None, "q=d", "r=b"),
+        ],
+        {},
+    ),
+    "unaligned": ([Event("x", (0, 1), (("r", (1, 3)),))], {}),
+    "apart": ([event("x", None, "r=a", "s=l")], {"max_length": 9}),
+    "overlapping": ([event("x", "a", "r=b-d", "s=c")], {"model": "crf"}),
+    "composed": (
+        [event("x", "a", "r=f"), event("x", "e", "r=b")],
+        {"model": "crf"},
+    ),
+}
+
+
+@pytest.mark.parametrize("cause", LOST)
+def test_lost_events_have_their_cause(cause):
+    events, options = LOST[cause]
+    found = reach(*events, **options)
+    assert {name for name, lines in found.faults.items() if lines} - {"invented"} == {cause}
+    settings = Settings.model_construct(metric="argument_classification")
+    finding = checks.find_reach_faults("dev.jsonl", found, settings)[0]
+    assert finding.what.startswith(f"events that {checks.CAUSES[cause][0]}: ")
+    assert finding.where == "dev.jsonl, line 7 for one"
+
+
+def test_what_tags_express_survives_tags():
+    events = [event("x", "a", "r=b", "s=c-d"), event("x", "h", "r=g"), event("y", None, "q=j")]
+    found = reach(*events, model="crf")
+    assert not any(found.faults.values()) and found.oracle["event_f1"] == 1
+
+
+def test_an_oracle_below_the_bound_is_an_error():
+    found = reach(event("x", "a", "r=b-d", "s=c"), model="crf")
+    settings = Settings.model_construct(metric="argument_classification")
+    *_, finding = checks.find_reach_faults("dev.jsonl", found, settings)
+    assert finding.level == "error" and "argument_classification F1 0.6667" in finding.what
+
+
+def test_tails_tell_enclosing_spans_from_overlapping_ones():
+    assert link_cells((1, 5), (3, 4)) == link_cells((3, 4), (1, 5)) == ((1, 3), (5, 4))
+    assert link_cells((1, 4), (3, 5)) == ((1, 3), (4, 5))
+    # Beginnings in order: the head pointer masks the other half of its grid.
+    assert all(start <= other for (start, other), _ in [link_cells((2, 2), (2, 7))])
+
+
+def test_links_of_different_types_are_apart():
+    events = [event("x", "a", "r=b"), event("y", "a", "r=c")]
+    window = split_into_windows(TOKENIZER, [TEXT], 32, 2)[0][0]
+    schema = collect_schema([example(*events)])
+    labels = pointer_labels(events, window, schema)
+    assert list(schema.types) == ["x", "y"]
+    assert as_lists(labels["head"]) == {0: [(1, 2)], 1: [(1, 3)]}
+    assert as_lists(labels["span"]) == {0: [(1, 1)], 1: [(2, 2)], 2: [(1, 1)], 3: [(3, 3)]}
+
+
+def as_lists(pairs):
+    """Return head -> pairs of tokens."""
+    return {head: list(cells) for head, cells in sorted(pairs.items())}
+
+
+def test_labels_of_unknown_types_are_left_out():
+    window = split_into_windows(TOKENIZER, [TEXT], 32, 2)[0][0]
+    schema = collect_schema([example(event("x", "a", "r=b"))])
+    events = [event("x", "a", "new=c"), event("new", "d", "r=e")]
+    labels = pointer_labels(events, window, schema)
+    assert len(schema.labels) == 2 and as_lists(labels["span"]) == {0: [(1, 1)]}
+    assert not labels["head"] and not labels["tail"]
+    assert tag_labels(events, window, schema).tolist() == [0, 1] + [0] * 12
+
+
+def test_schema_goes_through_its_file():
+    schema = collect_schema([example(event("x", "a", "r=b"), event("y", None, "q=c"))])
+    assert schema.labels == [("x", None), ("x", "r"), ("y", "q")]
+    assert schema.triggered == {"x"}
+    assert Schema(json.loads(json.dumps(schema.types))) == schema
+    both = collect_schema([example(event("x", "a"), event("x", None, "q=c"))])
+    assert both.triggered == frozenset()
+
+
+def test_chinese_emoji_and_accents():
+    text = "👩\u200d⚕️王医生治好了Re\u0301my和李🚀。"
+    pieces = {"doctor": "王医生", "patient": "Re\u0301my", "other": "李"}
+    spans = {role: (text.index(p), text.index(p) + len(p)) for role, p in pieces.items()}
+    trigger = (text.index("治好了"), text.index("治好了") + 3)
+    own = Event("treat", trigger, tuple(sorted(spans.items())))
+    tokenizer = train_tokenizer([text] * 4, 100)
+    settings = Settings.model_construct(
+        max_length=64, window_overlap=2, model="gplinker", metric="duee"
+    )
+    records = [Example("a", text, (own,), 1)]
+    found = checks.measure_reach(records, tokenizer, collect_schema(records), settings)
+    assert found.oracle["event_f1"] == found.oracle["duee_f1"] == 1
+
+
+@pytest.mark.parametrize("far", ["e", "l"])
+def test_windows_of_one_text_are_joined(far):
+    """Two events in different windows; and an argument that never shares one with its trigger."""
+    events = [event("x", "c", "r=d", "s=e"), event("y", "i", "r=j", f"s={far}")]
+    found = reach(*events, max_length=8)
+    assert len(found.tokens) > 1 and found.oracle["event_f1"] == 1
+
+
+# ------------------------------------------------------------------- effort and thresholds
+
+
+def random_graph(seed, mentions=14, triggered=("x",), digits=2):
+    """Return a graph of two types with rounded probabilities, so that there are ties."""
+    random = np.random.default_rng(seed)
+    found = {}
+    for _ in range(mentions):
+        start = int(random.integers(6))
+        kind, role = str(random.choice(["x", "y"])), str(random.choice(["-", "-", "r", "s", "q"]))
+        key = kind, None if role == "-" else role, (start, start + int(random.integers(1, 3)))
+        found[key] = float(np.round(random.random(), digits))
+    spans = sorted({key[2] for key in found})
+    links = {
+        (kind, one, two): float(np.round(random.random() ** 0.3, digits))
+        for kind in "xy"
+        for one, two in itertools.combinations_with_replacement(spans, 2)
+        if random.random() < 0.8
+    }
+    return Graph(found, links, frozenset(triggered))
+
+
+@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("bounds", [(256, 48), (2, 48), (256, 2)])
+def test_every_mention_above_the_threshold_is_kept(seed, bounds, monkeypatch):
+    """Also where the search is cut short: then events are too large, but nothing is lost."""
+    monkeypatch.setattr(graph, "MOST_CLIQUES", bounds[0])
+    monkeypatch.setattr(graph, "MOST_LINKED", bounds[1])
+    own = random_graph(seed)
+    for threshold in [0.0, 0.5, 0.999, *sorted(set(own.mentions.values()))]:
+        kept = {mention for mention, value in own.mentions.items() if value > threshold}
+        assert mentions_of(events_at(own, threshold)).keys() == kept
+
+
+def test_an_argument_without_link_joins_the_likeliest_trigger():
+    mentions = {("x", None, (0, 1)): 0.9, ("x", None, (8, 9)): 0.9, ("x", "r", (6, 7)): 0.9}
+    links = {("x", (0, 1), (6, 7)): 0.09, ("x", (6, 7), (8, 9)): 0.08}
+    found = events_at(Graph(mentions, links, frozenset("x")), 0.5)
+    assert [(e.trigger, len(e.arguments)) for e in found] == [((0, 1), 1), ((8, 9), 0)]
+    found = events_at(Graph(mentions, {}, frozenset("x")), 0.5)  # the nearer one
+    assert [(e.trigger, len(e.arguments)) for e in found] == [((0, 1), 0), ((8, 9), 1)]
+    found = events_at(Graph(mentions, links, frozenset()), 0.5)  # no trigger is needed
+    assert sorted(len(e.arguments) for e in found) == [0, 0, 1]
+    # Without a trigger the argument is an event of its own.
+    (found,) = events_at(Graph({("x", "r", (6, 7)): 0.9}, links, frozenset("x")), 0.5)
+    assert found == Event("x", None, (("r", (6, 7)),))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_events_are_all_maximal_sets_of_linked_mentions(seed, monkeypatch):
+    """Against every subset of the mentions of one type, doubles over the same spans left in."""
+    monkeypatch.setattr(graph, "drop_doubles", lambda events: events)
+    monkeypatch.setattr(graph, "LIKELY_LINK", 0.4)
+    own = random_graph(seed, mentions=9)
+    for kind in "xy":
+        nodes = [(r, s) for (k, r, s), p in own.mentions.items() if k == kind and p > 0.4]
+
+        def together(one, two, kind=kind):
+            pair = sorted((one[1], two[1]))
+            return not (one[0] is None and two[0] is None) and own.links.get((kind, *pair), 0) > 0.4
+
+        good = [
+            frozenset(chosen)
+            for size in range(1, len(nodes) + 1)
+            for chosen in itertools.combinations(nodes, size)
+            if all(together(*pair) for pair in itertools.combinations(chosen, 2))
+        ]
+        largest = {one for one in good if not any(one < other for other in good)}
+        orphans = set()
+        triggers = [node for node in nodes if node[0] is None]
+        if kind == "x" and triggers:  # always has a trigger
+            orphans = {n for n in nodes if n[0] and not any(together(n, t) for t in triggers)}
+            largest = {one for one in largest if any(role is None for role, _ in one)}
+        found = [frozenset(e.nodes()) - orphans for e in events_at(own, 0.4) if e.type == kind]
+        assert len(found) == len(set(found)) and set(found) == largest
+
+
+def test_doubles_go_only_where_nothing_is_lost():
+    trigger, a, b = (0, 1), (2, 3), (4, 5)
+    mentions = {("x", role, s): 0.9 for role, s in [(None, trigger), ("w", a), ("l", a), ("l", b)]}
+    links = {("x", *sorted(pair)): 0.9 for pair in [(trigger, a), (trigger, b), (a, b)]}
+    found = events_at(Graph(mentions, links, frozenset("x")), 0.5)
+    # ("l", a) stands nowhere else: the double stays.
+    assert [e.arguments for e in found] == [(("l", a), ("l", b)), (("l", b), ("w", a))]
+    other = {("x", None, (6, 7)): 0.9}, {("x", a, (6, 7)): 0.9}
+    found = events_at(Graph(mentions | other[0], links | other[1], frozenset("x")), 0.5)
+    assert (("l", b), ("w", a)) in [e.arguments for e in found]
+    assert (("l", a), ("l", b)) not in [e.arguments for e in found]
+
+
+def accept(length, labels, types, score):
+    return {
+        "span": score((labels, length, length)),
+        "head": score((types, length, length)),
+        "tail": score((types, length, length)),
+    }
+
+
+@pytest.mark.parametrize("triggered", [True, False])
+@pytest.mark.parametrize("pattern", ["everything", "noise", "most links"])
+def test_a_model_that_accepts_everything_is_decoded_quickly(pattern, triggered):
+    """A barely trained model: 128 tokens, 8 types, 40 labels, any span and link may hold."""
+    random = np.random.default_rng(1)
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    text = " ".join(random.choice(list(letters), 126))
+    events = [
+        event(f"t{n}", "a" if triggered else None, *(f"r{m}=b" for m in range(4))) for n in range(8)
+    ] + [event(f"t{n}", "a", "r0=b") for n in range(8)]
+    schema = collect_schema([example(*events)])
+    tokenizer = train_tokenizer([" ".join(letters)] * 4, 100)
+    window = split_into_windows(tokenizer, [text], 128, 2)[0][0]
+    assert len(window) == 128 and len(schema.labels) == 40
+    assert len(schema.triggered) == 8 * triggered
+    score = {
+        "everything": lambda shape: np.full(shape, 5.0, np.float32),
+        "noise": lambda shape: random.normal(3, 3, shape).astype(np.float32),
+        "most links": lambda shape: np.where(random.random(shape) < 0.85, 5.0, -9.0),
+    }[pattern]
+    grids = accept(128, 40, 8, score)
+    start = time.process_time()
+    own = make_graph(*decode_pointers(grids, window, schema), schema, "gplinker")
+    found = events_at(own, 0.5)
+    seconds = time.process_time() - start
+    assert found and len(own.mentions) <= 96
+    assert len(found) <= graph.MOST_CLIQUES + 2 * 96
+    assert seconds < 0.9, seconds
+
+
+def test_cliques_without_bound_would_explode(monkeypatch):
+    """Moon and Moser's graph: 3^16 maximal cliques of 48 nodes; all nodes become one event."""
+    spans = [(2 * n, 2 * n + 1) for n in range(48)]
+    mentions = {("x", "r", s): 1.0 for s in spans}
+    links = {
+        ("x", one, two): 1.0
+        for (m, one), (n, two) in itertools.combinations(enumerate(spans), 2)
+        if m // 3 != n // 3
+    }
+    own = Graph(mentions, links, frozenset())
+    network = graph.link_nodes(own, "x", [("r", s) for s in spans])
+    assert len(list(itertools.islice(networkx.find_cliques(network), 1000))) == 1000
+    start = time.process_time()
+    (found,) = events_at(own, 0.5)
+    assert len(found.arguments) == 48
+    triggered = Graph(
+        {**mentions, ("x", None, (99, 100)): 1.0},
+        {**links, **{("x", s, (99, 100)): 1.0 for s in spans}},
+        frozenset("x"),
+    )
+    (found,) = events_at(triggered, 0.5)
+    assert found.trigger == (99, 100) and len(found.arguments) == 48
+    assert time.process_time() - start < 0.9
+
+
+# ------------------------------------------------------------------------- tags and records
+
+
+def test_tags_of_overlapping_spans_keep_the_first_and_longer():
+    window = split_into_windows(TOKENIZER, [TEXT], 32, 2)[0][0]
+    events = [event("x", "a", "r=b-d", "s=c", "q=b", "r=f-g")]
+    schema = collect_schema([example(*events)])
+    number = {label: index for index, label in enumerate(schema.labels)}
+    r = number["x", "r"]
+    tags = tag_labels(events, window, schema).tolist()
+    begin, inside = 1 + 2 * r, 2 + 2 * r
+    a = 1 + 2 * number["x", None]
+    assert tags == [0, a, begin, inside, inside, 0, begin, inside, 0, 0, 0, 0, 0, 0]
+
+
+def test_composed_events_go_to_the_nearest_trigger():
+    schema = collect_schema([example(event("x", "a", "r=b"), event("y", None, "q=c", "p=c"))])
+    mentions = {
+        ("x", None, span("c")): 1.0,
+        ("x", None, span("i")): 1.0,
+        ("x", "r", span("a")): 1.0,
+        ("x", "r", span("f")): 1.0,  # as far from both: the earlier
+        ("x", "r", span("k")): 1.0,
+        ("y", "q", span("b")): 1.0,
+        ("y", "p", span("l")): 1.0,
+    }
+    found = events_at(make_graph(mentions, {}, schema, "crf"), 0.5)
+    assert found == [
+        event("x", "c", "r=a", "r=f"),
+        event("y", None, "q=b", "p=l"),
+        event("x", "i", "r=k"),
+    ]
+
+
+def test_records_of_predictions_and_of_duee():
+    own = example(event("x", "a", "r=b-c"))
+    schema = collect_schema([own, example(event("y", None, "q=d"))])
+    mentions = {("x", None, (0, 1)): 0.9, ("x", "r", (2, 5)): 0.8, ("y", "q", (6, 7)): 0.7}
+    candidates = {"a": Graph(mentions, {("x", (0, 1), (2, 5)): 0.6}, schema.triggered)}
+    records = prediction_records([own], candidates, keep_events(candidates, 0.5))
+    assert records == [
+        {
+            "id": "a",
+            "text": TEXT,
+            "events": [
+                {
+                    "type": "x",
+                    "trigger": [0, 1],
+                    "trigger_text": "a",
+                    "trigger_score": 0.9,
+                    "arguments": [{"role": "r", "span": [2, 5], "text": "b c", "score": 0.8}],
+                },
+                {
+                    "type": "y",
+                    "trigger": None,
+                    "arguments": [{"role": "q", "span": [6, 7], "text": "d", "score": 0.7}],
+                },
+            ],
+        }
+    ]
+    first, second = duee_records(records)[0]["event_list"]
+    assert first == {
+        "event_type": "x",
+        "trigger": "a",
+        "arguments": [{"role": "r", "argument": "b c"}],
+    }
+    assert second == {"event_type": "y", "arguments": [{"role": "q", "argument": "d"}]}

@@ -1,0 +1,318 @@
+"""Generation: cached as uncached, batched as alone, beams as by hand, the best of all sequences."""
+
+import functools
+import itertools
+from collections.abc import Callable
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from conftest import use_template
+from scipy import special
+
+use_template("seq2seq")
+
+from core.model.encoder import BertEncoder  # noqa: E402
+from generation.search import Writer, block_ngrams, draw  # noqa: E402
+from generation.settings import GenerationTable, TargetTokens  # noqa: E402
+from generation.steps import CachedSteps  # noqa: E402
+from task.model import build_models, writing_layers  # noqa: E402
+from task.settings import Settings  # noqa: E402
+
+LENGTH = 5
+VOCABULARY = 30
+TOKENS = TargetTokens(begin=2, end=3, never=(0, 1, 2, 4))
+SEEDS = {"unilm": 11, "encoder_decoder": 10}
+LIKED = {"unilm": 16, "encoder_decoder": 26}
+
+
+def make_model(kind: str, seed: int = 1, vocabulary: int = VOCABULARY) -> keras.Model:
+    """Return an inference model whose weights are large enough to have opinions."""
+    keras.utils.set_random_seed(seed)
+    encoder = BertEncoder(
+        vocabulary_size=vocabulary,
+        num_layers=2,
+        num_heads=2,
+        hidden_dim=16,
+        intermediate_dim=32,
+        max_sequence_length=40,
+        dropout=0.1,
+        name="encoder",
+    )
+    settings = Settings.model_construct(target_length=LENGTH, model=kind)
+    model = build_models(encoder, settings).inference
+    random, arrays = np.random.default_rng(SEEDS[kind] + seed), []
+    for array in model.get_weights():
+        if array.ndim > 1:
+            embedding = len(array) == vocabulary
+            array = random.normal(0, 0.05 if embedding else 0.4, array.shape)
+            if embedding:
+                # The end is a token that this model likes: targets are to differ in length.
+                array[[TOKENS.end, LIKED[kind] % vocabulary]] = array[
+                    [LIKED[kind] % vocabulary, TOKENS.end]
+                ]
+        arrays.append(array)
+    model.set_weights(arrays)
+    return model
+
+
+@pytest.fixture(scope="module", params=SEEDS)
+def kind(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def model(kind):
+    return make_model(kind)
+
+
+def make_batch(records: int = 6, length: int = 11, seed: int = 0) -> dict[str, tf.Tensor]:
+    """Return sources of different lengths, and random numbers."""
+    random = np.random.default_rng(seed)
+    lengths = random.integers(2, length + 1, records)
+    mask = (np.arange(length) < lengths[:, None]).astype(np.int32)
+    token_ids = random.integers(5, VOCABULARY, mask.shape).astype(np.int32) * mask
+    draws = random.random((records, LENGTH)).astype(np.float32)
+    arrays = {"token_ids": token_ids, "segment_ids": token_ids * 0, "padding_mask": mask}
+    return {name: tf.constant(array) for name, array in {**arrays, "draws": draws}.items()}
+
+
+def make_writer(models, **table):
+    """Return a function from a batch to its outputs, compiled once for all lengths."""
+    writer = Writer(models, writing_layers, TOKENS, GenerationTable(**table), LENGTH)
+    compiled = tf.function(lambda batch: writer(batch), reduce_retracing=True)
+    return lambda batch: {name: tensor.numpy() for name, tensor in compiled(batch).items()}
+
+
+def write(models, batch, **table) -> dict[str, np.ndarray]:
+    return make_writer(models, **table)(batch)
+
+
+def step_by_step(models) -> Callable:
+    """Return `source -> prefix -> log-probabilities`, by the whole models without any cache."""
+    compiled = [
+        tf.function(lambda batch, m=m: m(batch, training=False)["logits"], reduce_retracing=True)
+        for m in models
+    ]
+
+    def of_source(source: dict) -> Callable:
+        @functools.cache
+        def log_probabilities(prefix: tuple[int, ...]) -> np.ndarray:
+            target_ids = np.zeros((1, LENGTH), np.int32)
+            target_ids[0, : len(prefix) + 1] = [TOKENS.begin, *prefix]
+            batch = {**source, "target_ids": tf.constant(target_ids)}
+            logits = [compute(batch)[0, len(prefix)].numpy() for compute in compiled]
+            mean = np.mean([special.softmax(row.astype(float)) for row in logits], axis=0)
+            logs = np.log(mean)
+            logs[list(TOKENS.never)] = -np.inf
+            return logs
+
+        return log_probabilities
+
+    return of_source
+
+
+def one_source(batch: dict, row: int) -> dict:
+    """Return a record without its padding, alone."""
+    length = int(tf.reduce_sum(batch["padding_mask"][row]))
+    return {name: batch[name][row : row + 1, :length] for name in batch if name != "draws"}
+
+
+def penalty(length: int, form: str = "mean", power: float = 1.0) -> float:
+    return (length if form == "mean" else (5 + length) / 6) ** power
+
+
+def repeats(prefix: tuple[int, ...], token: int, size: int) -> bool:
+    """Tell whether a token would end an n-gram that stands in the prefix already."""
+    text = (*prefix, token)
+    grams = [text[i : i + size] for i in range(len(text) - size + 1)]
+    return bool(size) and len(grams) > 0 and grams[-1] in grams[:-1]
+
+
+def beam_search_by_hand(log_probabilities, beams, form="mean", power=1.0, blocked=0):
+    """Return the best finished hypothesis of one record, with lists and no early stop."""
+    alive, finished = [((), 0.0)], []
+    for _ in range(LENGTH):
+        candidates = [
+            ((*prefix, token), total + log)
+            for prefix, total in alive
+            for token, log in enumerate(log_probabilities(prefix))
+            if np.isfinite(log) and not repeats(prefix, token, blocked)
+        ]
+        candidates.sort(key=lambda candidate: -candidate[1])
+        candidates = candidates[: 2 * beams]
+        finished += [c for c in candidates if c[0][-1] == TOKENS.end]
+        alive = [c for c in candidates if c[0][-1] != TOKENS.end][:beams]
+    best = max(finished + alive, key=lambda c: c[1] / penalty(len(c[0]), form, power))
+    return best[0], best[1] / penalty(len(best[0]), form, power)
+
+
+def as_prefix(row: np.ndarray) -> tuple[int, ...]:
+    """Return the tokens of an output up to its end."""
+    tokens = row.tolist()
+    return tuple(tokens[: tokens.index(TOKENS.end) + 1] if TOKENS.end in tokens else tokens)
+
+
+SEARCHES = {
+    "greedy": {"beams": 1},
+    "beams": {"beams": 3},
+    "gnmt": {"beams": 4, "length_penalty": "gnmt", "length_power": 0.6},
+    "blocked": {"beams": 3, "block_ngrams": 2},
+    "sample": {"decoding": "sample", "temperature": 0.8, "top_k": 20, "top_p": 0.95},
+}
+
+
+def test_cached_steps_give_the_logits_of_the_whole_model(model):
+    batch = make_batch()
+    sources = {name: batch[name] for name in batch if name != "draws"}
+    random = np.random.default_rng(3)
+    targets = tf.constant(random.integers(5, VOCABULARY, (6, LENGTH)).astype(np.int32))
+    whole = model({**sources, "target_ids": targets}, training=False)["logits"].numpy()
+    decoder = CachedSteps(writing_layers(model), LENGTH)
+    context, state = decoder.begin(sources, 1)
+    for index in range(LENGTH):
+        logits, state = decoder.step(
+            context, state, targets[:, index : index + 1], tf.constant(index)
+        )
+        np.testing.assert_allclose(logits[:, 0], whole[:, index], rtol=0, atol=1e-5)
+    assert whole.std() > 0.1  # a model without opinions would agree with anything
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_cached_is_uncached_token_for_token(model, name):
+    batch = make_batch()
+    cached, uncached = (write([model], batch, cache=bool(c), **SEARCHES[name]) for c in (1, 0))
+    assert np.array_equal(cached["tokens"], uncached["tokens"])
+    np.testing.assert_allclose(cached["scores"], uncached["scores"], rtol=0, atol=1e-5)
+    assert len(np.unique(cached["scores"])) > 1
+
+
+@pytest.mark.parametrize("name", ["greedy", "blocked", "sample"])
+def test_a_record_gets_in_a_batch_what_it_gets_alone(model, name):
+    batch = make_batch()
+    written = make_writer([model], **SEARCHES[name])
+    together = written(batch)
+    for row in range(6):
+        outputs = written({**one_source(batch, row), "draws": batch["draws"][row : row + 1]})
+        assert np.array_equal(outputs["tokens"][0], together["tokens"][row])
+        np.testing.assert_allclose(outputs["scores"][0], together["scores"][row], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("beams", "form", "power", "blocked"),
+    [(2, "mean", 1.0, 0), (3, "gnmt", 0.6, 0), (4, "mean", 0.0, 0), (3, "mean", 1.0, 2)],
+)
+def test_beam_search_is_that_of_plain_python(model, beams, form, power, blocked):
+    batch = make_batch()
+    settings = {"length_penalty": form, "length_power": power, "block_ngrams": blocked}
+    outputs = write([model], batch, beams=beams, **settings)
+    scores_of = step_by_step([model])
+    for row in range(6):
+        logs = scores_of(one_source(batch, row))
+        tokens, score = beam_search_by_hand(logs, beams, form, power, blocked)
+        assert as_prefix(outputs["tokens"][row]) == tokens
+        assert outputs["scores"][row] == pytest.approx(score, abs=1e-5)
+
+
+def test_enough_beams_find_the_best_of_all_sequences(kind):
+    """Six tokens, targets of five at most, and as many beams as prefixes: nothing is overlooked."""
+    model = make_model(kind, seed=4, vocabulary=8)
+    batch = make_batch(records=2)
+    batch["token_ids"] = tf.minimum(batch["token_ids"], 7)
+    free = [5, 6, 7]
+    outputs = write([model], batch, beams=3 ** (LENGTH - 1))
+    scores_of = step_by_step([model])
+    for row in range(2):
+        logs = scores_of(one_source(batch, row))
+        best = (None, -np.inf)
+        for length in range(LENGTH + 1):
+            for text in itertools.product(free, repeat=length):
+                whole = (*text, TOKENS.end) if length < LENGTH else text
+                total = sum(logs(whole[:index])[token] for index, token in enumerate(whole))
+                best = max(best, (whole, total / len(whole)), key=lambda found: found[1])
+        assert as_prefix(outputs["tokens"][row]) == best[0]
+        assert outputs["scores"][row] == pytest.approx(best[1], abs=1e-5)
+
+
+def test_greedy_takes_the_likeliest(model):
+    batch = make_batch()
+    outputs = write([model], batch, beams=1)
+    scores_of = step_by_step([model])
+    for row in range(6):
+        logs, prefix = scores_of(one_source(batch, row)), ()
+        while len(prefix) < LENGTH and TOKENS.end not in prefix:
+            prefix = (*prefix, int(np.argmax(logs(prefix))))
+        assert as_prefix(outputs["tokens"][row]) == prefix
+
+
+def test_an_ensemble_averages_probabilities():
+    """Of different models, too."""
+    models = [make_model("unilm", 1), make_model("encoder_decoder", 2)]
+    batch = make_batch()
+    outputs = write(models, batch, beams=3)
+    alone = [write([model], batch, beams=3)["tokens"] for model in models]
+    scores_of = step_by_step(models)
+    for row in range(6):
+        logs = scores_of(one_source(batch, row))
+        tokens, score = beam_search_by_hand(logs, 3)
+        assert as_prefix(outputs["tokens"][row]) == tokens
+        assert outputs["scores"][row] == pytest.approx(score, abs=1e-5)
+    assert any(not np.array_equal(outputs["tokens"], tokens) for tokens in alone)
+
+
+def test_what_no_text_holds_is_never_written(model):
+    for name in ("beams", "sample"):
+        tokens = write([model], make_batch(records=16), **SEARCHES[name])["tokens"]
+        for row in tokens:
+            assert not set(as_prefix(row)) & set(TOKENS.never)
+
+
+def test_blocked_ngrams():
+    random = np.random.default_rng(0)
+    for size in (1, 2, 3):
+        for index in range(8):
+            written = random.integers(0, 3, (4, 2, 8)).astype(np.int32)
+            logs = random.normal(size=(4, 2, 3)).astype(np.float32)
+            found = block_ngrams(tf.constant(logs), tf.constant(written), tf.constant(index), size)
+            for row, beam, token in np.ndindex(4, 2, 3):
+                prefix = tuple(written[row, beam, :index].tolist())
+                value = found.numpy()[row, beam, token]
+                if repeats(prefix, token, size):
+                    assert value < -1e8
+                else:
+                    assert value == logs[row, beam, token]
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, [0.4, 0.3, 0.2, 0.1]),
+        ({"top_k": 2}, [4 / 7, 3 / 7, 0, 0]),
+        ({"top_p": 0.65}, [4 / 7, 3 / 7, 0, 0]),
+        ({"top_p": 0.75}, [4 / 9, 3 / 9, 2 / 9, 0]),
+        ({"top_p": 0.01}, [1, 0, 0, 0]),
+        ({"temperature": 0.5}, np.array([16, 9, 4, 1]) / 30),
+    ],
+)
+def test_sampling_has_the_right_shares(settings, expected):
+    """Evenly spaced numbers meet every token as often as its probability says."""
+    order = [2, 0, 3, 1]
+    logs = np.full(4, 0.0, np.float32)
+    logs[order] = np.log([0.4, 0.3, 0.2, 0.1])
+    numbers = (np.arange(9000) + 0.5) / 9000
+    tokens = draw(
+        tf.constant(np.tile(logs, (9000, 1))),
+        tf.constant(numbers, tf.float32),
+        GenerationTable(decoding="sample", **settings),
+    )
+    shares = np.bincount(tokens.numpy(), minlength=4)[order] / 9000
+    np.testing.assert_allclose(shares, expected, atol=2e-4)
+
+
+def test_sampling_follows_its_numbers(model):
+    batch = make_batch()
+    written = make_writer([model], decoding="sample")
+    first, again = written(batch)["tokens"], written(batch)["tokens"]
+    other = written({**batch, "draws": 1 - batch["draws"]})["tokens"]
+    assert np.array_equal(first, again) and not np.array_equal(first, other)

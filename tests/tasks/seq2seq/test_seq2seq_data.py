@@ -1,0 +1,318 @@
+"""Tokenizers that give texts back, blocks of static shape, weights of tokens, the prefix mask."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from conftest import ROOT, use_template
+from scipy import special
+
+PROJECT = use_template("seq2seq")
+
+from core.model.encoder import BertEncoder, word_piece  # noqa: E402
+from core.model.language_model import TokenLoss, prefix_mask  # noqa: E402
+from task.data import NO_TOKEN, Example, PairGenerator, SourceGenerator, encode  # noqa: E402
+from task.model import build_models, find_positions, keep_rows  # noqa: E402
+from task.settings import Settings  # noqa: E402
+from task.tokens import (  # noqa: E402
+    close_gaps,
+    decode_texts,
+    find_target_tokens,
+    keep_used_tokens,
+    train_text_tokenizer,
+)
+
+INPUTS = ("token_ids", "segment_ids", "padding_mask")
+WORDS = [
+    "Ada",
+    "met",
+    "Ravi",
+    "at",
+    "18:30",
+    "in",
+    "Torvik,",
+    "for",
+    "£20-25!",
+    "re\u0301sume\u0301",
+]
+ODD = [
+    " leads", "trails ", "two  spaces", "\ttab\nline", "[SEP] [CLS]", "𝔘🚀👩\u200d🔬", "e\u0301 é",
+    "你好 world，再见。", "كتاب", "it's 3.5-4 %", "<0x41>",
+]  # fmt: skip
+
+
+def make_settings(**values) -> Settings:
+    return Settings.model_construct(**values)
+
+
+def make_texts(seed: int, count: int = 60) -> list[str]:
+    random = np.random.default_rng(seed)
+    english = [" ".join(random.choice(WORDS, random.integers(2, 12))) for _ in range(count)]
+    chinese = ["".join(random.choice(list("我们在岚州开会，很好。12"), 9)) for _ in range(count)]
+    return english + chinese
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return train_text_tokenizer(make_texts(0), 600)
+
+
+def test_texts_come_back_as_they_were(tokenizer):
+    texts = make_texts(1) + ODD
+    assert decode_texts(tokenizer, list(encode(tokenizer, texts))) == texts
+    unknown = tokenizer.token_to_id("[UNK]")
+    assert not any(unknown in ids for ids in encode(tokenizer, texts))
+
+
+def test_names_have_the_same_tokens_wherever_they_stand(tokenizer):
+    tokens = tokenizer.encode("岚州，岚州12开会在岚州。", add_special_tokens=False).tokens
+    assert [token for token in tokens if token in "岚州"] == ["岚", "州"] * 3
+
+
+TRAIN = """
+import hashlib, json, sys
+sys.path[:0] = sys.argv[1:]
+from task.tokens import train_text_tokenizer
+tokenizer = train_text_tokenizer(json.load(sys.stdin), 600)
+print(hashlib.sha256(tokenizer.to_str().encode()).hexdigest())
+"""
+
+
+@pytest.mark.parametrize("seed", ["1", "2", "3"])
+def test_training_a_tokenizer_again_gives_the_same_bytes(tokenizer, seed):
+    done = subprocess.run(
+        [sys.executable, "-c", TRAIN, str(ROOT / "templates"), str(PROJECT)],
+        input=json.dumps(make_texts(0)),
+        env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == hashlib.sha256(tokenizer.to_str().encode()).hexdigest()
+
+
+def test_tokens_that_frame_a_target(tokenizer):
+    size = tokenizer.get_vocab_size()
+    tokens = find_target_tokens(tokenizer, size + 3)
+    names = [tokenizer.id_to_token(token) for token in (tokens.begin, tokens.end)]
+    assert names == ["[CLS]", "[SEP]"]
+    assert {tokenizer.token_to_id(t) for t in ("[PAD]", "[UNK]", "[CLS]", "[MASK]")} | {
+        size, size + 1, size + 2
+    } == set(tokens.never)  # fmt: skip
+
+
+def word_piece_of(texts):
+    """A WordPiece vocabulary of whole words, characters, and pieces that no text uses."""
+    words = {word for text in texts for word in text.lower().split()}
+    words |= {c for word in words for c in word} | {f"##{c}" for word in words for c in word}
+    listed = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *sorted(words)]
+    listed += [f"nobody{number}" for number in range(50)]
+    return word_piece({token: number for number, token in enumerate(listed)}, lowercase=True)
+
+
+def test_used_tokens_are_kept_and_renumbered():
+    texts = [text for text in make_texts(0) if text.isascii()][:30]
+    whole = word_piece_of(texts)
+    smaller, kept = keep_used_tokens(whole, texts)
+    assert smaller.get_vocab_size() == len(kept) < whole.get_vocab_size() - 40
+    for text in [*texts, "Nora met Zoe at 7"]:
+        old, new = whole.encode(text), smaller.encode(text)
+        assert old.tokens == new.tokens
+        assert [kept[number] for number in new.ids] == old.ids
+    assert smaller.encode("", "").tokens == whole.encode("", "").tokens
+
+    # The rows of the embedding follow: the smaller encoder reads what the whole one reads.
+    keras.utils.set_random_seed(1)
+    encoder = BertEncoder(
+        vocabulary_size=whole.get_vocab_size(), num_layers=1, num_heads=2, hidden_dim=16,
+        intermediate_dim=16, max_sequence_length=64, dropout=0.0, name="encoder",
+    )  # fmt: skip
+    cut = keep_rows(encoder, kept)
+    outputs = []
+    for model, tokens in ((encoder, whole), (cut, smaller)):
+        ids = tf.constant([tokens.encode(texts[0]).ids])
+        batch = {"token_ids": ids, "segment_ids": ids * 0, "padding_mask": ids * 0 + 1}
+        outputs.append(model(batch)["sequence_output"].numpy())
+    np.testing.assert_array_equal(*outputs)
+    assert cut.token_embedding.input_dim == len(kept)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "text"),
+    [
+        (
+            "zenby is family - friendly , near the river .",
+            "zenby is family-friendly, near the river.",
+        ),
+        ("it ' s £ 20 - 25 ( cheap ) !", "it's £20-25 (cheap)!"),
+        ("一 种 基 于 bert 的 方 法 ， 3 . 5 倍", "一种基于bert的方法，3.5倍"),
+        ("two words", "two words"),
+    ],
+)
+def test_gaps_of_word_piece_are_closed(tokens, text):
+    assert close_gaps(tokens) == text
+
+
+def make_examples(count: int = 37, seed: int = 0) -> list[Example]:
+    random = np.random.default_rng(seed)
+    texts = make_texts(seed, 400)
+    return [
+        Example(f"r{n}", str(random.choice(texts)), tuple(random.choice(texts, 1 + n % 3)), n + 1)
+        for n in range(count)
+    ]
+
+
+@pytest.fixture(scope="module", params=[1, 4])
+def generator(request, tokenizer):
+    settings = make_settings(max_length=24, target_length=12, buckets=request.param, seed=1)
+    tokens = find_target_tokens(tokenizer, tokenizer.get_vocab_size())
+    return PairGenerator(make_examples(), tokens, tokenizer, INPUTS, settings, batch_size=8)
+
+
+def test_every_pair_is_an_example_once(generator, tokenizer):
+    examples, seen = make_examples(), []
+    for batch in generator.batches(0):
+        for row in np.flatnonzero(batch["loss_weight"]):
+            source = batch["token_ids"][row][batch["padding_mask"][row] > 0]
+            target = batch["target_labels"][row]
+            seen.append((source.tolist(), target[target != NO_TOKEN].tolist()))
+            # What stands before a label is what the label follows.
+            length = (target != NO_TOKEN).sum()
+            assert batch["target_ids"][row, 0] == generator.begin
+            assert batch["target_ids"][row, 1:length].tolist() == target[: length - 1].tolist()
+    wanted = []
+    for example in examples:
+        source = tokenizer.encode(example.source).ids
+        if len(source) > 24:
+            source = [*source[:23], source[-1]]
+        for target in example.targets:
+            ids = tokenizer.encode(target, add_special_tokens=False).ids
+            wanted.append((source, [*ids, source[-1]][:12]))
+    assert sorted(seen) == sorted(wanted) and len(wanted) == sum(len(e.targets) for e in examples)
+
+
+def test_shapes_are_static(generator):
+    batches = list(generator.batches(0)) + list(generator.batches(1))
+    shapes = {(b["token_ids"].shape, b["target_ids"].shape) for b in batches}
+    assert len(shapes) <= (1 if len(generator.boundaries) == 1 else 4)
+    dataset = generator.to_dataset()
+    for batch, _ in zip(dataset, range(12), strict=False):
+        assert batch["target_ids"].shape == batch["target_labels"].shape
+    source = dataset.element_spec["token_ids"].shape
+    target = dataset.element_spec["target_ids"].shape
+    assert (source[1] is None) == (target[1] is None) == (len(generator.boundaries) > 1)
+
+
+def test_weighted_losses_are_the_mean_over_tokens(generator):
+    """Labels are scored against logits drawn anew: the mean over all tokens of a batch."""
+    random = np.random.default_rng(0)
+    vocabulary, layer = 700, TokenLoss(0.0)
+    for batch in generator.batches(0):
+        labels = batch["target_labels"]
+        logits = random.normal(size=(*labels.shape, vocabulary)).astype(np.float32)
+        losses = layer(logits, labels).numpy()
+        logs = special.log_softmax(logits.astype(float), axis=-1)
+        real = batch["loss_weight"] > 0
+        own = [
+            -logs[row, place, labels[row, place]]
+            for row, place in np.argwhere(labels != NO_TOKEN)
+            if real[row]
+        ]
+        assert np.sum(losses * batch["loss_weight"]) == pytest.approx(np.mean(own), rel=1e-5)
+
+
+def test_label_smoothing_is_the_cross_entropy_with_a_mixed_target():
+    random = np.random.default_rng(0)
+    logits = random.normal(size=(3, 4, 10)).astype(np.float32)
+    labels = random.integers(-1, 10, (3, 4)).astype(np.int32)
+    target = 0.8 * np.eye(10)[np.maximum(labels, 0)] + 0.2 / 10
+    losses = -(target * special.log_softmax(logits.astype(float), axis=-1)).sum(-1) * (labels >= 0)
+    np.testing.assert_allclose(TokenLoss(0.2)(logits, labels), losses.sum(1), rtol=1e-5)
+
+
+def test_random_numbers_belong_to_the_record(tokenizer):
+    settings = make_settings(max_length=24, target_length=12, seed=3)
+    examples = make_examples()
+
+    def draws(of, **changes):
+        generator = SourceGenerator(
+            of, tokenizer, INPUTS, settings.model_copy(update=changes), batch_size=4
+        )
+        batch = generator.make_batch(np.arange(len(of)), 24)
+        return dict(zip((e.id for e in of), batch["draws"].tolist(), strict=True))
+
+    all_of_them = draws(examples)
+    assert draws(examples[5:9]) == {e.id: all_of_them[e.id] for e in examples[5:9]}
+    assert draws(examples, seed=4) != all_of_them
+    assert len({tuple(row) for row in all_of_them.values()}) == len(examples)
+
+
+def test_prefix_mask():
+    """Two source tokens and a padding, then three of the target: who sees whom, written out."""
+    segments, padding = np.array([[0, 0, 0, 1, 1, 1]]), np.array([[1, 1, 0, 1, 1, 1]])
+    expected = [
+        [1, 1, 0, 0, 0, 0],
+        [1, 1, 0, 0, 0, 0],
+        [1, 1, 0, 0, 0, 0],
+        [1, 1, 0, 1, 0, 0],
+        [1, 1, 0, 1, 1, 0],
+        [1, 1, 0, 1, 1, 1],
+    ]
+    assert prefix_mask(segments, padding)[0].numpy().astype(int).tolist() == expected
+    assert find_positions(padding)[0].numpy().tolist() == [0, 1, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("kind", ["unilm", "encoder_decoder"])
+def test_no_token_sees_its_future_and_padding_changes_nothing(kind):
+    keras.utils.set_random_seed(1)
+    encoder = BertEncoder(
+        vocabulary_size=20, num_layers=2, num_heads=2, hidden_dim=16, intermediate_dim=16,
+        max_sequence_length=40, dropout=0.1, name="encoder",
+    )  # fmt: skip
+    models = build_models(encoder, make_settings(model=kind, target_length=6))
+    training, model = models.training, models.inference
+    random = np.random.default_rng(0)
+    model.set_weights([w + random.normal(0, 0.3, w.shape) for w in model.get_weights()])
+
+    def logits(source, target, padding=0):
+        ids = tf.constant([[*source, *[7] * padding]])
+        mask = tf.constant([[1] * len(source) + [0] * padding])
+        batch = {"token_ids": ids, "segment_ids": ids * 0, "padding_mask": mask}
+        batch["target_ids"] = tf.constant([target])
+        return model(batch, training=False)["logits"].numpy()[0]
+
+    first = logits([2, 9, 3], [2, 5, 6, 7])
+    np.testing.assert_allclose(first[:2], logits([2, 9, 3], [2, 5, 9, 8])[:2], atol=1e-5)
+    np.testing.assert_allclose(first, logits([2, 9, 3], [2, 5, 6, 7], padding=4), atol=1e-5)
+    assert np.abs(first - logits([2, 8, 3], [2, 5, 6, 7])).max() > 1e-2
+    assert np.abs(first[1:] - logits([2, 9, 3], [2, 4, 6, 7])[1:]).max() > 1e-2
+    clone = keras.models.clone_model(training)
+    assert [w.shape for w in clone.get_weights()] == [w.shape for w in training.get_weights()]
+    assert len(clone.trainable_variables) == len(training.trainable_variables)
+
+
+def test_the_head_of_unilm_is_the_embedding():
+    encoder = BertEncoder(
+        vocabulary_size=500, num_layers=1, num_heads=2, hidden_dim=16, intermediate_dim=16,
+        max_sequence_length=40, name="encoder",
+    )  # fmt: skip
+    model = build_models(encoder, make_settings()).inference
+    tables = [w for w in model.weights if 500 in w.shape]
+    assert len(tables) == 1 and tables[0] is encoder.token_embedding.embeddings
+    assert {id(w) for w in encoder.weights} <= {id(w) for w in model.weights}
+
+
+def test_tokenizer_file_is_complete(tokenizer, tmp_path):
+    from tokenizers import Tokenizer
+
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(json.loads(tokenizer.to_str())), encoding="utf-8")
+    again = Tokenizer.from_file(str(path))
+    assert [again.encode(t).ids for t in ODD] == [tokenizer.encode(t).ids for t in ODD]
+    assert decode_texts(again, list(encode(again, ODD))) == ODD

@@ -1,0 +1,406 @@
+"""Encoding, losses, classical model and submissions of text classification."""
+
+import csv
+import functools
+import json
+
+import keras
+import numpy as np
+import pytest
+from conftest import use_template
+
+PROJECT = use_template("text_classification")
+
+from sklearn.utils.class_weight import compute_class_weight  # noqa: E402
+from tokenizers import Tokenizer, models, pre_tokenizers  # noqa: E402
+
+from core.base.errors import InputError  # noqa: E402
+from core.base.settings import with_tables  # noqa: E402
+from core.data.tokens import train_tokenizer  # noqa: E402
+from core.model.encoder import load_encoder  # noqa: E402
+from core.report.folds import assign_folds  # noqa: E402
+from extras.doctor.compile_checks import build_as_trained, find_lowering_faults  # noqa: E402
+from extras.regularization.settings import Table  # noqa: E402
+from floor import predict_floor  # noqa: E402
+from task import checks, model  # noqa: E402
+from task.data import (  # noqa: E402
+    Example,
+    ExampleGenerator,
+    collect_labels,
+    encode_examples,
+    read_examples,
+    shared_texts,
+)
+from task.decode import make_candidates, prediction_records, write_submission  # noqa: E402
+from task.evaluation import evaluate  # noqa: E402
+from task.settings import Settings  # noqa: E402
+
+WORDS = "one two three four five six seven eight nine ten".split()
+SMALL = {"tiny_layers": 1, "tiny_width": 16, "max_length": 12, "buckets": 2, "dropout": 0.0}
+
+
+def pair(identity, a, b=None, labels=("x",), group=None, several=False):
+    return Example(str(identity), a, b, tuple(labels), several, group, 1)
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return train_tokenizer([" ".join(WORDS)] * 4, 200)
+
+
+def words_of(tokenizer, encoding):
+    return tokenizer.decode(encoding.ids, skip_special_tokens=False).split()
+
+
+def test_a_pair_has_the_frame_of_the_tokenizer(tokenizer):
+    (encoding,) = encode_examples(tokenizer, [pair(0, "one two", "three")], 12)
+    assert words_of(tokenizer, encoding) == ["[CLS]", "one", "two", "[SEP]", "three", "[SEP]"]
+    assert encoding.type_ids == [0, 0, 0, 0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "kept_a", "kept_b"),
+    [(10, 2, 7, 2), (2, 10, 2, 7), (10, 9, 5, 4), (9, 10, 4, 5), (4, 5, 4, 5)],
+)
+def test_the_longer_text_is_cut_first_and_at_its_end(tokenizer, a, b, kept_a, kept_b):
+    example = pair(0, " ".join(WORDS[:a]), " ".join(WORDS[:b]))
+    (encoding,) = encode_examples(tokenizer, [example], 12)
+    numbers = [number for number in encoding.sequence_ids if number is not None]
+    assert abs(numbers.count(0) - kept_a) <= 1 and abs(numbers.count(1) - kept_b) <= 1
+    assert len(numbers) == min(a + b, 9)
+    assert words_of(tokenizer, encoding)[1 : 1 + numbers.count(0)] == WORDS[: numbers.count(0)]
+    assert bool(encoding.overflowing) == (a + b > 9)
+    _, cut = checks.measure_tokens([example], tokenizer, 12)
+    assert len(cut) == (a + b > 9)
+
+
+def test_encoding_leaves_the_tokenizer_as_it_was(tokenizer):
+    before = tokenizer.to_str()
+    encode_examples(tokenizer, [pair(0, " ".join(WORDS))], 8)
+    assert tokenizer.to_str() == before
+
+
+def test_pairs_without_a_separator_are_refused():
+    bare = Tokenizer(models.WordLevel({"one": 0, "[UNK]": 1}, unk_token="[UNK]"))
+    bare.pre_tokenizer = pre_tokenizers.Whitespace()
+    assert encode_examples(bare, [pair(0, "one")], 8)
+    with pytest.raises(InputError, match="puts nothing between two texts"):
+        encode_examples(bare, [pair(0, "one", "one")], 8)
+
+
+def test_text_numbers_say_which_text_a_token_is_of(tokenizer):
+    examples = [pair(0, "one two", "three", "x"), pair(1, "four", "five six", "y")]
+    labels = collect_labels(examples)
+    settings = Settings.model_construct(**SMALL)
+    inputs = ["token_ids", "padding_mask", "text_numbers"]
+    generator = ExampleGenerator(examples, tokenizer, labels, inputs, settings, batch_size=2)
+    batch = generator.make_batch(np.array([0, 1]), 7)
+    assert batch["text_numbers"].tolist() == [[0, 1, 1, 0, 2, 0, 0], [0, 1, 0, 2, 2, 0, 0]]
+    assert batch["targets"].tolist() == [[1, 0], [0, 1]]
+
+
+def softmax(logits):
+    exponentials = np.exp(logits - logits.max(-1, keepdims=True))
+    return exponentials / exponentials.sum(-1, keepdims=True)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_softmax_loss_is_the_cross_entropy(smoothing):
+    random = np.random.default_rng(1)
+    logits, gold = 5 * random.normal(size=(6, 3)).astype(np.float32), np.array([0, 1, 2, 0, 0, 1])
+    targets, weights = np.eye(3, dtype=np.float32)[gold], [0.5, 2.0, 1.0]
+    found = model.SoftmaxLoss(weights, smoothing)(logits, targets).numpy()
+    soft = (1 - smoothing) * targets + smoothing / 3
+    expected = -(soft * np.log(softmax(logits))).sum(-1) * np.array(weights)[gold]
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert model.SoftmaxLoss()(np.array([[100.0, -100.0]]), np.array([[0.0, 1.0]])) == 200
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_sigmoid_loss_is_the_sum_of_binary_cross_entropies(smoothing):
+    random = np.random.default_rng(2)
+    logits = 5 * random.normal(size=(6, 3)).astype(np.float32)
+    targets = (random.random((6, 3)) < 0.5).astype(np.float32)
+    weights = np.array([[0.5, 2], [1, 1], [3, 4]], np.float32)
+    found = model.SigmoidLoss(weights.tolist(), smoothing)(logits, targets).numpy()
+    p, soft = 1 / (1 + np.exp(-logits)), targets * (1 - smoothing) + smoothing / 2
+    each = -(soft * np.log(p) + (1 - soft) * np.log(1 - p))
+    expected = (each * np.where(targets == 1, weights[:, 1], weights[:, 0])).sum(-1)
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+    assert model.SigmoidLoss()(np.array([[100.0, -100.0]]), np.array([[0.0, 1.0]])) == 200
+
+
+def test_balanced_weights_are_scikit_learns():
+    gold = list("aaaabbc")
+    labels = collect_labels([pair(n, "t", labels=[y]) for n, y in enumerate(gold)])
+    expected = compute_class_weight("balanced", classes=np.array(list("abc")), y=gold)
+    np.testing.assert_allclose(model.balanced_weights(labels), expected)
+    # Several labels: each is a question with two answers.
+    rows = [pair(n, "t", labels=row, several=True) for n, row in enumerate(["a", "ab", "", "a"])]
+    found = model.balanced_weights(collect_labels(rows))
+    for name, weights in zip("ab", found, strict=True):
+        has = [name in row.labels for row in rows]
+        expected = compute_class_weight("balanced", classes=np.array([False, True]), y=has)
+        np.testing.assert_allclose(weights, expected)
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_masked_mean_sees_its_own_tokens_only(number):
+    hidden = np.random.default_rng(1).normal(size=(2, 4, 3)).astype(np.float32)
+    mask = np.array([[0, 1, 2, 2], [1, 1, 1, 1]])
+    found = model.MaskedMean(number)(hidden, mask).numpy()
+    for row, states, numbers in zip(found, hidden, mask, strict=True):
+        chosen = states[numbers == number]
+        expected = chosen.mean(0) if len(chosen) else np.zeros(3)
+        np.testing.assert_allclose(row, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("pooling", ["auto", "cls", "mean", "compare"])
+@pytest.mark.parametrize("several", [False, True])
+def test_models_clone_and_give_probabilities(tokenizer, pooling, several):
+    examples = [
+        pair(0, "one two", "three", "x", several=several),
+        pair(1, "four five", "six", "y", several=several),
+    ]
+    labels = collect_labels(examples)
+    settings = Settings.model_construct(**SMALL, pooling=pooling, class_weights="balanced")
+    models = model.build_models(load_encoder(settings, tokenizer), labels, settings)
+    training, inference = models.training, models.inference
+    inputs = [tensor.name for tensor in inference.inputs]
+    assert ("text_numbers" in inputs) == (pooling in ("auto", "compare"))
+    generator = ExampleGenerator(examples, tokenizer, labels, inputs, settings, batch_size=2)
+    generator.check_keys(training)
+    batch = generator.make_batch(np.array([0, 1]), 7)
+    longer = generator.make_batch(np.array([0, 1]), 9)
+
+    def predict(arrays):
+        return inference({name: arrays[name] for name in inputs})["probabilities"].numpy()
+
+    probabilities = predict(batch)
+    # Padding changes nothing.
+    np.testing.assert_allclose(predict(longer), probabilities, atol=1e-6)
+    sums = probabilities.sum(-1)
+    assert several or np.allclose(sums, 1, atol=1e-6)
+    loss = training(batch)["label_loss"].numpy()
+    assert loss.shape == (2,)
+    clone = keras.models.clone_model(training)
+    clone.set_weights(training.get_weights())
+    np.testing.assert_allclose(clone(batch)["label_loss"], loss, rtol=1e-6)
+
+
+def test_dropout_samples_share_all_but_their_masks(tokenizer):
+    examples = [pair(0, "one two", "three", "x"), pair(1, "four five", "six", "y")]
+    labels = collect_labels(examples)
+    settings = Settings.model_construct(**{**SMALL, "dropout": 0.3}, dropout_samples=3)
+    keras.utils.set_random_seed(1)
+    models = model.build_models(load_encoder(settings, tokenizer), labels, settings)
+    training, inference = models.training, models.inference
+    inputs = [tensor.name for tensor in inference.inputs]
+    generator = ExampleGenerator(examples, tokenizer, labels, inputs, settings, batch_size=2)
+    batch = generator.make_batch(np.array([0, 1]), 7)
+    score = training.get_layer("logits")
+    samples = [node.output_tensors[0] for node in score._inbound_nodes]
+    watched = keras.Model(training.input, [samples, training.output["label_loss"]])
+    logits, loss = watched(batch, training=True)
+    found = [-np.log(softmax(part.numpy()))[[0, 1], [0, 1]] for part in logits]
+    assert len(found) == 3 and np.abs(found[0] - found[1]).max() > 1e-4
+    np.testing.assert_allclose(loss, np.mean(found, axis=0), rtol=1e-5)
+    assert list(training.output) == training.output_names == ["label_loss"]
+    # Without dropout there is one answer, that of the inference model.
+    probabilities = inference({name: batch[name] for name in inputs})["probabilities"].numpy()
+    expected = -np.log(probabilities[[0, 1], [0, 1]])
+    np.testing.assert_allclose(training(batch)["label_loss"], expected, rtol=1e-5)
+    [scores] = models.scores
+    assert inference.get_layer("probabilities").input is scores.logits
+    assert scores.kind == "softmax"
+
+
+def test_checks_compile_what_a_training_does(tokenizer):
+    """Dropout samples and all regularisations together: XLA lowers the whole step."""
+    labels = collect_labels([pair(0, "one two", "three", "x"), pair(1, "four", "six", "y")])
+    table = Table(adversary="fgm", r_drop=1.0, gradient_penalty=1.0, virtual_adversary=1.0)
+    settings = with_tables(Settings).model_construct(
+        **{**SMALL, "dropout": 0.3}, dropout_samples=2, regularization=table
+    )
+    build = functools.partial(checks.build, tokenizer, labels, settings)
+    trained = build_as_trained(build, settings, xla=False)
+    regularization = trained.batch_gradients.regularization
+    assert regularization.adversary and regularization.virtual_adversary
+    inputs = [name for name in trained.input if name != "targets"]
+    examples = [pair(0, "one two", "three", "x")]
+    generator = ExampleGenerator(examples, tokenizer, labels, inputs, settings, batch_size=2)
+    assert find_lowering_faults(trained, next(generator.batches(0))) == []
+    frozen = settings.model_copy(update={"frozen_layers": 1})
+    with pytest.raises(InputError, match="frozen_layers = 0"):
+        build_as_trained(build, frozen, xla=False)
+
+
+def write(path, records):
+    path.write_text("".join(json.dumps(r, ensure_ascii=False) + "\n" for r in records), "utf-8")
+    return path
+
+
+def test_records_of_every_kind_are_read(tmp_path):
+    records = [
+        {"id": 1, "text_a": "猫😀e\u0301", "text_b": "", "label": 1, "group": 7},
+        {"id": 2, "text_a": "", "label": "b", "group": "g"},
+    ]
+    first, second = read_examples(write(tmp_path / "a.jsonl", records))
+    assert (first.id, first.labels, first.group, first.texts) == (
+        "1",
+        ("1",),
+        "7",
+        ("猫😀e\u0301", ""),
+    )
+    assert (second.text_b, second.texts) == (None, ("",))
+    several = [
+        {"id": "1", "text_a": "a", "labels": ["b", 2, "b"]},
+        {"id": "2", "text_a": "a", "labels": []},
+    ]
+    first, second = read_examples(write(tmp_path / "b.jsonl", several))
+    assert first.labels == ("b", "2") and second.labels == () and second.several
+    plain = read_examples(write(tmp_path / "c.jsonl", [{"id": "1", "text_a": "a"}]), False)
+    assert not plain[0].labelled and plain[0].labels == () and first.labelled and second.labelled
+
+
+def test_positive_label_of_a_ranking():
+    rows = [pair(n, "t", labels=[y], group="q") for n, y in enumerate(["no", "no", "yes"])]
+    assert collect_labels(rows).positive == "yes"
+    assert collect_labels(rows, "no").positive == "no"
+    with pytest.raises(InputError, match="no training example has it"):
+        collect_labels(rows, "maybe")
+
+
+def test_folds_share_no_text_and_no_group():
+    random = np.random.default_rng(1)
+    rows = [
+        pair(n, f"a{random.integers(40)}", f"b{random.integers(400)}", group=f"g{n % 50}")
+        for n in range(60)
+    ] + [pair(100 + n, "", labels=["x"]) for n in range(3)]
+    folds = assign_folds([shared_texts(row) for row in rows], 3, seed=1)
+    for texts in (
+        lambda r: {r.text_a} - {""},
+        lambda r: {r.text_b} - {None},
+        lambda r: {r.group} - {None},
+    ):
+        held = [
+            set().union(*(texts(r) for r, f in zip(rows, folds, strict=True) if f == k))
+            for k in range(3)
+        ]
+        assert not (held[0] & held[1] or held[0] & held[2] or held[1] & held[2])
+    # Empty texts don't tie records together.
+    assert len({shared_texts(row) for row in rows[-3:]}) == 3
+
+
+def candidates_of(examples, rows):
+    return make_candidates(examples, np.array(rows))
+
+
+def test_submissions(tmp_path):
+    examples = [pair("1", "t", labels=["a"]), pair("2", "t", labels=["b\tc"])]
+    labels = collect_labels(examples)
+    records = prediction_records(
+        examples, candidates_of(examples, [[0.7, 0.3], [0.4, 0.6]]), labels, 0
+    )
+    write_submission(tmp_path / "a.tsv", records, ranked=False)
+    rows = list(csv.reader((tmp_path / "a.tsv").open(encoding="utf-8"), delimiter="\t"))
+    assert rows == [["id", "label"], ["1", "a"], ["2", "b\tc"]]
+    write_submission(tmp_path / "a.csv", records, ranked=True)
+    rows = list(csv.reader((tmp_path / "a.csv").open(encoding="utf-8")))
+    assert rows == [["id", "label", "score"], ["1", "a", "0.7"], ["2", "b\tc", "0.6"]]
+
+    several = [pair(row, "t", labels=row, several=True) for row in ("ab", "b")]
+    labels = collect_labels(several)
+    records = prediction_records(
+        several, candidates_of(several, [[0.6, 0.7], [0.1, 0.2]]), labels, 0.5
+    )
+    assert [record["labels"] for record in records] == [["a", "b"], []]
+    write_submission(tmp_path / "b.csv", records, ranked=False)
+    assert (tmp_path / "b.csv").read_text("utf-8") == "id,label\nab,a|b\nb,\n"
+
+
+def test_equal_probabilities_survive_the_files(tmp_path):
+    """Scores computed from the predictions file are those of the model: nothing is rounded away."""
+    values = np.array([1e-9, 2e-9, 0.123456789, 1 - 1e-7, 0.5], np.float32)
+    examples = [pair(n, "t", labels=[str(n % 2)], group="q") for n in range(5)]
+    candidates = candidates_of(examples, np.column_stack([1 - values, values]))
+    order = np.argsort([candidates[example.id][1] for example in examples])
+    np.testing.assert_array_equal(order, np.argsort(values))
+    labels = collect_labels(examples)
+    evaluation = evaluate(examples, candidates, labels, PROJECT / "train.py")
+    found = [json.loads(json.dumps(record))["score"] for record in evaluation.predictions]
+    np.testing.assert_array_equal(found, [candidates[example.id][1] for example in examples])
+
+
+def test_the_classical_model_learns_words_characters_and_overlap():
+    texts = [("good food", "a"), ("bad food", "b"), ("很好吃", "a"), ("不好吃", "b")]
+    rows = [pair(f"{n}-{t}", f"{t} {n}", labels=[y]) for n in range(20) for t, y in texts]
+    labels = collect_labels(rows)
+    (found,) = predict_floor(labels, rows, rows)
+    assert evaluate(rows, found, labels, PROJECT / "train.py").scores["accuracy"] == 1
+    # The label of a pair is whether both texts hold the same number: no word of either tells.
+    random = np.random.default_rng(1)
+    pairs = []
+    for n in range(400):
+        a, b = random.integers(0, 1000, 2)
+        same = n % 2
+        pairs.append(pair(n, f"flat {a} upstairs", f"key of {a if same else b}", [str(same)]))
+    labels = collect_labels(pairs[:300])
+    (found,) = predict_floor(labels, pairs[:300], pairs[300:])
+    scores = evaluate(pairs[300:], found, labels, PROJECT / "train.py").scores
+    assert scores["accuracy"] > 0.95
+
+
+def test_the_classical_model_gives_several_labels():
+    rows = [
+        pair(n, t, labels=t.split(), several=True)
+        for n, t in enumerate(["a b", "a", "b", "c a"] * 10)
+    ]
+    rows += [pair("last", "d", labels=["d", "e"], several=True)]
+    labels = collect_labels(rows)
+    # A label that no training record of a fold has is improbable, not a crash.
+    (found,) = predict_floor(labels, rows[:-1], rows)
+    assert all(row[labels.names.index("e")] == 0 for row in found.values())
+    scores = evaluate(rows[:-1], found, labels, PROJECT / "train.py").scores
+    assert scores["micro_f1"] > 0.9
+
+
+def test_checks_find_what_is_wrong():
+    train = [
+        pair("1", "Ada  sleeps", "yes", ["x"]),
+        pair("2", "ada sleeps", "YES", ["y"]),
+        pair("3", "bob", "no", ["y"]),
+    ]
+    dev = [pair("4", "bob", "no", ["z"]), pair("5", "ada sleeps", "never", ["x"])]
+    findings = {
+        f.what: f for f in checks.find_data_faults({"train.jsonl": train, "dev.jsonl": dev})
+    }
+    (contradiction,) = [f for what, f in findings.items() if what.startswith("the same text with")]
+    assert contradiction.what.endswith("2 texts") and "line 1, has x" in contradiction.where
+    leak = findings["texts of dev.jsonl that stand in train.jsonl too: 1"]
+    first = findings["first texts of dev.jsonl that stand in train.jsonl too: 2"]
+    assert (leak.level, first.level) == ("error", "warning")
+    assert any(what.startswith("repeated texts: 1") for what in findings)
+    assert any(what.startswith("labels never seen in train.jsonl: 1") for what in findings)
+
+
+def test_rare_labels_ask_for_class_weights():
+    rows = [pair(n, f"t{n}", labels=["often" if n else "rare"]) for n in range(50)]
+    files, labels = {"train.jsonl": rows}, collect_labels(rows)
+    settings = Settings.model_construct(train_file="train.jsonl")
+    (note,) = checks.find_label_faults(files, labels, settings)
+    assert (note.level, "class_weights" in note.mend) == ("note", True)
+    settings = Settings.model_construct(train_file="train.jsonl", class_weights="balanced")
+    assert checks.find_label_faults(files, labels, settings) == []
+    rows[3] = pair("e", " ", labels=["often"])
+    (empty,) = checks.find_label_faults(files, labels, settings)
+    assert empty.what == "records with an empty text: 1 of 50"
+
+
+def test_a_cut_text_is_reported_where_many_are(tokenizer):
+    rows = [pair(n, " ".join(WORDS if n else WORDS[:2])) for n in range(3)]
+    tokens, cut = checks.measure_tokens(rows, tokenizer, 8)
+    assert tokens == [4, 8, 8] and len(cut) == 2
+    (finding,) = checks.find_cut_texts("a.jsonl", rows, cut, 8)
+    assert "2 of 3" in finding.what
+    assert checks.find_cut_texts("a.jsonl", rows * 100, cut, 8) == []

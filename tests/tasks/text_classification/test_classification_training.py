@@ -1,0 +1,149 @@
+"""Pairs, rankings and several labels, from train.py to the submission, on small made-up files."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from project_process import ProjectProcess
+from projects import bake_project, flags
+
+WORDS = "amber basil cedar delta ember fjord grove heath".split()
+# 8 steps an epoch.
+SETTINGS = {"epochs": 2, "batch_size": 8, "seed": 3, "warm_up": 0.0, "evaluate_steps": 6}
+
+pytestmark = pytest.mark.trains
+
+
+def make_pair(number, random):
+    one, other = random.choice(WORDS, 2, replace=False)
+    same = number % 2 == 0
+    return {"text_a": f"{one} {number}", "text_b": one if same else other, "label": int(same)}
+
+
+def make_candidate(number, random):
+    label = "yes" if number % 4 == 0 else "no"
+    text = f"{random.choice(WORDS)} {number}"
+    return {"text_a": f"q{number // 4}", "text_b": text, "label": label, "group": number // 4}
+
+
+def make_several(number, random):
+    labels = random.choice(WORDS, random.integers(0, 3), replace=False).tolist()
+    return {"text_a": f"{' '.join(labels)} {number}", "labels": labels}
+
+
+KINDS = {"pairs": make_pair, "ranking": make_candidate, "several": make_several}
+METRIC = {"pairs": "accuracy", "ranking": "map", "several": "micro_f1"}
+
+
+def write_files(folder, kind):
+    random = np.random.default_rng(1)
+    folder.mkdir()
+    start = 0
+    for name, size in (("train", 64), ("dev", 32), ("test", 32)):
+        lines = [
+            json.dumps({"id": n, **KINDS[kind](n, random)}) for n in range(start, start + size)
+        ]
+        start += size
+        (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def process(tmp_path_factory):
+    process = ProjectProcess(bake_project("text_classification", tmp_path_factory.mktemp("kinds")))
+    yield process
+    process.stop()
+
+
+def run(process, script, *arguments):
+    done = process.run(script, *arguments)
+    assert done.code == 0, done.err
+    return done.out
+
+
+def read(path):
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kind_of_data_from_training_to_submission(kind, process, tmp_path):
+    project, metric = process.project, METRIC[kind]
+    data = write_files(tmp_path / "data", kind)
+    files = {f"{name}_file": data / f"{name}.jsonl" for name in ("train", "dev", "test")}
+    settings = {"run_name": kind, "floor": True, **SETTINGS, **files}
+    told = run(process, "train.py", *flags(project, **settings))
+    scores = json.loads((project / "runs" / kind / "scores.json").read_text("utf-8"))
+    assert scores["monitor"] == metric and 0 <= scores["dev"][metric] <= 1
+    rows = read(project / "runs" / kind / "metrics.jsonl")
+    assert [row["step"] for row in rows] == [6, 8, 12, 16]
+    # Told beside the floor's score, which is kept in the form of a run.
+    floor = json.loads((project / "runs/floor/scores.json").read_text("utf-8"))
+    assert f"the floor's {floor['dev'][metric]:.4f}" in told
+    assert floor["dev"]["data_hash"] == scores["dev"]["data_hash"]
+    told = run(process, "evaluate.py", kind, data / "test.jsonl")
+    assert f"(floor {floor['test'][metric]:.4f})" in told
+
+    run(process, "compare.py", kind, "floor")
+    comparison = json.loads((project / "runs" / kind / "comparison.json").read_text("utf-8"))
+    assert comparison["first"] == pytest.approx(scores["dev"][metric])
+    assert comparison["second"] == pytest.approx(floor["dev"][metric])
+
+    run(process, "predict.py", kind, data / "test.jsonl", tmp_path / "out.jsonl")
+    threshold = scores["dev"]["threshold"]
+    for record in read(tmp_path / "out.jsonl"):
+        probabilities = record["probabilities"]
+        if kind == "several":
+            assert record["labels"] == [k for k, p in probabilities.items() if p > threshold]
+        elif kind == "ranking":
+            assert record["score"] == probabilities["yes"]
+            assert (record["label"] == "yes") == (record["score"] > threshold)
+        else:
+            assert record["label"] == max(probabilities, key=probabilities.get)
+    run(process, "predict.py", kind, data / "test.jsonl", tmp_path / "out.csv")
+    header, *rows = (tmp_path / "out.csv").read_text("utf-8").splitlines()
+    assert header == ("id,label,score" if kind == "ranking" else "id,label") and len(rows) == 32
+    if kind == "several":  # what check.py says of the model is alike for all
+        assert "oracle (gold labels" in run(process, "check.py", *flags(project, **settings))
+
+
+def test_runs_predict_together(process, tmp_path):
+    """The ensemble's probabilities are the mean of its members'."""
+    project = process.project
+    data = write_files(tmp_path / "data", "pairs")
+    files = {f"{name}_file": data / f"{name}.jsonl" for name in ("train", "dev", "test")}
+    outputs = []
+    for names in (("one",), ("two",), ("one", "two")):
+        if len(names) == 1:
+            seed = len(outputs) + 1
+            settings = {**SETTINGS, **files, "run_name": names[0], "seed": seed, "steps": 2}
+            run(process, "train.py", *flags(project, **settings))
+        out = tmp_path / f"{len(outputs)}.jsonl"
+        run(process, "predict.py", *names, data / "test.jsonl", out)
+        outputs.append([record["probabilities"]["1"] for record in read(out)])
+    np.testing.assert_allclose(outputs[2], np.mean(outputs[:2], axis=0), atol=1e-6)
+    assert np.ptp(np.array(outputs[:2]), axis=0).max() > 1e-4
+
+
+def test_a_cross_validation_has_a_floor_on_the_same_records(process):
+    project = process.project
+    train_file = write_files(project / "ranking", "ranking") / "train.jsonl"
+    settings = {**SETTINGS, "run_name": "crossed", "folds": 2, "floor": True, "steps": 2}
+    settings |= {"train_file": train_file}
+    run(process, "train.py", *flags(project, **settings))
+    told = run(process, "compare.py", "crossed", "floor")
+    assert "verdict: crossed against floor" in told
+    assert len(read(project / "runs/floor/predictions/dev.jsonl")) == 64
+
+
+def test_a_refused_command_leaves_no_floor(process, tmp_path):
+    project = process.project
+    shutil.rmtree(project / "runs/floor", ignore_errors=True)
+    data = write_files(tmp_path / "data", "pairs")
+    files = {f"{name}_file": data / f"{name}.jsonl" for name in ("train", "dev", "test")}
+    settings = {**files, "run_name": "refused", "encoder": "./no/folder", "floor": True}
+    command = flags(project, **settings)
+    done = process.run("train.py", *command)
+    assert done.code == 1 and "is not a folder" in done.err
+    assert not (project / "runs/floor").exists()
+    assert not (project / "runs/refused").exists()
