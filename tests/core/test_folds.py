@@ -69,7 +69,7 @@ def test_the_outputs_of_several_models_are_averaged():
 @pytest.fixture(scope="module", params=TASKS)
 def project(request, tmp_path_factory) -> Path:
     """A project with a finished cross-validation and a single run."""
-    project = bake_project(request.param, tmp_path_factory.mktemp("project"))
+    project = bake_project(request.param, tmp_path_factory.mktemp("project"), "none")
     shorten(project, {"train": RECORDS, "dev": 12, "test": 30})
     return project
 

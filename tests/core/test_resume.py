@@ -43,7 +43,9 @@ pytestmark = pytest.mark.trains
 
 @pytest.fixture(scope="module", params=TEMPLATES)
 def project(request, tmp_path_factory) -> Path:
-    project = bake_project(request.param, tmp_path_factory.mktemp("project"))
+    """A project, in most tasks without any extras: to go on is core's own."""
+    extras = "cluster, orbit" if request.param in ("relation_extraction", TEMPLATES[-1]) else "none"
+    project = bake_project(request.param, tmp_path_factory.mktemp("project"), extras)
     shorten(project, {"train": 90, "dev": 12})
     return project
 

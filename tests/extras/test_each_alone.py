@@ -1,10 +1,11 @@
 """Every project trains without extras, with each of them alone, and with all: two steps of each."""
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
-from projects import HAS_ORBIT, NO_ORBIT, TEMPLATES, bake_project, run
+from projects import HAS_ORBIT, NO_ORBIT, TEMPLATES, bake_project, flags, run, shorten
 
 from core.base.extras import EXTRAS
 
@@ -27,7 +28,7 @@ import pytest
 import core
 assert os.path.dirname(core.__file__) == os.path.abspath("core")
 options = [f"-pno:{name}" for name in ("cacheprovider", "unraisableexception", "threadexception")]
-sys.exit(pytest.main(["-q", *options, "tests/test_smoke.py", "-k", "test_train"]))
+sys.exit(pytest.main(["-q", *options, "tests/test_smoke.py", *sys.argv[1:]]))
 """
 
 
@@ -54,7 +55,26 @@ def test_a_project_trains_with(template, extras, tmp_path):
     for extra in chosen:
         if extra in SWITCHES and (extra != "orbit" or HAS_ORBIT):
             switch_on(project, extra)
+    assert "1 passed" in run_smoke(project, "-k", "test_train")
+
+
+def run_smoke(project: Path, *options: str) -> str:
+    """Return what pytest says of the project's own tests."""
     script = project / "run_smoke.py"
     script.write_text(SMOKE, encoding="utf-8")
-    done = run(script, cwd=project)
-    assert "1 passed" in done.stdout
+    return run(script, *options, cwd=project).stdout
+
+
+@pytest.mark.parametrize("template", ["relation_extraction"])
+def test_all_extras_of_a_project_can_be_deleted(template, tmp_path):
+    """It trains on one device and on two, scores, predicts and compares as before."""
+    project = bake_project(template, tmp_path, "doctor")
+    shutil.rmtree(project / "extras")
+    said = run_smoke(project)
+    assert " passed" in said and "failed" not in said and "skipped" not in said
+    shorten(project, {"train": 24, "dev": 8})
+    asked = {"strategy": "mirrored", "devices.logical_devices": 2, "batch_size": 8, "steps": 2}
+    run("train.py", *flags(project, run_name="mirrored", **asked), cwd=project)
+    assert (project / "runs/mirrored/best.weights.h5").is_file()
+    done = run("check.py", *flags(project), cwd=project)
+    assert "to check the model, add it with `baselines add doctor" in done.stdout

@@ -153,10 +153,8 @@ def read_prediction(place: str, record: dict) -> dict[Triple, float]:
     """
     try:
         return {
-            Triple(tuple(item["subject"]), item["predicate"], tuple(item["object"])): item.get(
-                "score", 1
-            )
-            for item in record["triples"]
+            Triple(tuple(t["subject"]), t["predicate"], tuple(t["object"])): t.get("score", 1)
+            for t in record["triples"]
         }
     except (KeyError, TypeError) as error:
         raise InputError(f"{place}: not a prediction: write the file with evaluate.py.") from error
