@@ -1,3 +1,7 @@
 """The tool that builds, checks, reproduces and compares the baselines of this repository."""
 
 __version__ = "0.2.0"
+
+
+class InputError(Exception):
+    """Something the user can mend: one sentence says what, where and how, without a traceback."""

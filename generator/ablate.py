@@ -18,13 +18,12 @@ from typing import BinaryIO
 
 from tqdm import tqdm
 
-from generator import timed_training
+from generator import InputError, timed_training
 from generator.ablation_log import append_row, is_final, lock, read_rows, training_key
 from generator.ablation_report import write_report
 from generator.ablations import Study, find_studies
 from generator.baselines import describe_encoder, own_encoder
 from generator.data_sets.registry import SPLITS
-from generator.errors import InputError
 from generator.files import sha256
 from generator.projects import prepare_data, working_project
 from generator.reproduce import SCORED_SPLITS, numbers

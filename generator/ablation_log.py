@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from generator.errors import InputError
+from generator import InputError
 from generator.files import json_lines
 
 RESULTS = Path("benchmarks") / "results"

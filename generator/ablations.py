@@ -4,8 +4,8 @@ import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from generator import InputError
 from generator.baselines import Baseline, find_baselines, flatten
-from generator.errors import InputError
 
 # A study gives these to every training itself.
 OWN_SETTINGS = {"seed", "run_name", "overwrite", "folds"}

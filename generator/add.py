@@ -6,8 +6,8 @@ import tempfile
 from pathlib import Path
 from types import ModuleType
 
+from generator import InputError
 from generator.bake import load_baking, read_origin
-from generator.errors import InputError
 from generator.files import list_files, write_json
 
 

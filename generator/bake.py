@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from generator.errors import InputError
+from generator import InputError
 from generator.files import CACHES, PROJECT_FOLDER, copy_file, copy_tree
 
 # What runs leave in the folder of a project: never part of it.

@@ -4,7 +4,7 @@ import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from generator.errors import InputError
+from generator import InputError
 from generator.files import sha256
 
 # In the folder of a whole project: what compare.py compares a run with.

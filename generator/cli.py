@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from generator.errors import InputError
+from generator import InputError
 
 app = typer.Typer(
     help="Bake, build, check and reproduce the baselines of this repository.",

@@ -9,8 +9,8 @@ import math
 import shutil
 from pathlib import Path
 
+from generator import InputError
 from generator.baselines import describe_encoder, find_baselines, own_encoder
-from generator.errors import InputError
 from generator.files import write_json
 from generator.projects import prepare_data, working_project
 from generator.run_project import (

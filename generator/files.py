@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from generator.errors import InputError
+from generator import InputError
 
 # What Python and its tools leave in any folder: never part of a project.
 CACHES = ("__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache")

@@ -9,11 +9,11 @@ from pathlib import Path
 import tomlkit
 from tomlkit.items import Table
 
+from generator import InputError
 from generator.bake import MADE_BY_RUNS, bake
 from generator.baselines import ENCODER, Baseline, own_encoder
 from generator.data_sets.convert import get_data_set
 from generator.data_sets.registry import SPLITS, find_data_set
-from generator.errors import InputError
 from generator.files import copy_tree, sha256, write_bytes, write_text
 from generator.run_project import PREPARATION, project_code_hash
 

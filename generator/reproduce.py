@@ -3,9 +3,9 @@
 import shutil
 from pathlib import Path
 
+from generator import InputError
 from generator.baselines import ENCODER, describe_encoder, find_baselines, own_encoder
 from generator.confirm import train_first_steps
-from generator.errors import InputError
 from generator.files import copy_tree, json_lines, write_bytes, write_json
 from generator.projects import prepare_data, working_project
 from generator.run_project import (

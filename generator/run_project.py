@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from generator.errors import InputError
+from generator import InputError
 
 # What a project of some tasks does before it can train; it goes on with what is there already.
 PREPARATION = "prepare.py"

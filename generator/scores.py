@@ -4,10 +4,10 @@ import statistics
 from collections.abc import Callable
 from pathlib import Path
 
+from generator import InputError
 from generator.ablation_table import ablation_summary
 from generator.baselines import Baseline, find_baselines
 from generator.benchmark_tables import figure_table, scaling_table
-from generator.errors import InputError
 from generator.files import write_text
 from generator.projects import CodeHashes
 from generator.recipe_pages import write_pages

@@ -3,8 +3,8 @@
 import importlib
 from pathlib import Path
 
+from generator import InputError
 from generator.data_sets.registry import SPLITS, DataSet, find_data_set
-from generator.errors import InputError
 from generator.files import json_lines, sha256, write_bytes, write_text
 
 

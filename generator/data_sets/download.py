@@ -7,8 +7,8 @@ import pooch
 import requests
 from tqdm import tqdm
 
+from generator import InputError
 from generator.data_sets.registry import DataSet, Source
-from generator.errors import InputError
 from generator.files import git_blob
 
 # A mirror may be named instead, as the tests do with a server of their own.

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from generator import InputError
 from generator.data_sets.reading import (
     Span,
     check_span,
@@ -11,7 +12,6 @@ from generator.data_sets.reading import (
     pool,
     read_lines,
 )
-from generator.errors import InputError
 
 ROLES = ("Subject", "Treatment", "Effect")
 TRIGGER = "trigger"

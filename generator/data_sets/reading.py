@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from generator.errors import InputError
+from generator import InputError
 
 Records = dict[str, dict]
 Span = tuple[int, int]

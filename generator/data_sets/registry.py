@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from generator.errors import InputError
+from generator import InputError
 
 SPLITS = ("train", "dev", "test")
 

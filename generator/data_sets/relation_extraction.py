@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from generator import InputError
 from generator.data_sets.reading import (
     Span,
     check_span,
@@ -14,7 +15,6 @@ from generator.data_sets.reading import (
     read_lines,
     text_id,
 )
-from generator.errors import InputError
 
 FINRE_FIELDS = ("head", "tail", "relation", "sentence")
 NO_RELATION = "unknown"

@@ -5,6 +5,7 @@ import io
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from generator import InputError
 from generator.data_sets.reading import (
     Records,
     pick,
@@ -13,7 +14,6 @@ from generator.data_sets.reading import (
     read_text,
     text_id,
 )
-from generator.errors import InputError
 
 E2E_HEADER = ["mr", "ref"]
 CSL_FIELDS = ("prompt", "abstract", "title")

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from generator import InputError
 from generator.data_sets.reading import Records, pick_splits, read_fields, text_id
-from generator.errors import InputError
 
 FIELDS = ("question", "candidate", "label")
 LABELS = ("0", "1")

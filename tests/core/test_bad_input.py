@@ -125,7 +125,7 @@ BAD_COMMANDS = {
     "out is a folder": ("predict.py done sample/test.jsonl sample", "sample is a folder: name"),
     "out lies in a file": (
         "predict.py done sample/test.jsonl config.toml/out.jsonl",
-        "config.toml is a file: name another place",
+        "config.toml is a file, or closed to you",
     ),
     "compared with another file": (
         "compare.py done other_data",

@@ -17,6 +17,7 @@ from conftest import ROOT
 from scipy import stats
 from test_build import EXTENSION, write_files
 
+from generator import InputError
 from generator import ablate as ablation
 from generator.ablate import ablate
 from generator.ablation_log import append_row, locked_log, read_rows
@@ -31,7 +32,6 @@ from generator.ablation_table import (
 )
 from generator.ablations import Study, find_studies, read_studies
 from generator.baselines import find_baselines
-from generator.errors import InputError
 from generator.files import PROJECT_FOLDER
 from generator.projects import bake_recipe
 from generator.timed_training import make_step_clock

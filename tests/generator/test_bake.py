@@ -15,9 +15,8 @@ import pytest
 from conftest import ROOT
 from projects import TEMPLATES, template_of
 
-from generator import __version__
+from generator import InputError, __version__
 from generator.bake import SAMPLE, bake
-from generator.errors import InputError
 from generator.files import CACHES, PROJECT_FOLDER
 
 # The first of the menu: what is the same for all templates is tested with it alone.

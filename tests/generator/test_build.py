@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
+from generator import InputError
 from generator.baselines import read_baselines
 from generator.build import build_repository, differences
 from generator.confirm import confirm_baseline
 from generator.data_sets.registry import DATA_SETS
-from generator.errors import InputError
 from generator.files import PROJECT_FOLDER, json_lines, sha256
 from generator.projects import working_project
 from generator.reproduce import parse_seeds, reproduce_baseline

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
+from generator import InputError
 from generator.data_sets.convert import (
     convert_data_set,
     get_data_set,
@@ -23,7 +24,6 @@ from generator.data_sets.convert import (
 )
 from generator.data_sets.download import BASE_URL_VARIABLE, download
 from generator.data_sets.registry import DATA_SETS, FINRE, SPLITS, Source, find_data_set
-from generator.errors import InputError
 from generator.files import git_blob
 
 # Records of train, dev and test.

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from generator import InputError
 from generator.data_sets.event_extraction import convert_fewfc, convert_phee
 from generator.data_sets.reading import text_id
 from generator.data_sets.reading_comprehension import convert_squad_format
 from generator.data_sets.relation_extraction import convert_finre, convert_knowledgenet, locate
 from generator.data_sets.seq2seq import convert_csl_title, convert_e2e
 from generator.data_sets.text_classification import convert_selqa
-from generator.errors import InputError
 
 
 def write(path: Path, text: str) -> Path:

@@ -15,7 +15,7 @@ from conftest import ROOT
 from projects import TEMPLATES, run
 from test_bake import EXTRAS, TEMPLATE, contents
 
-from generator import __version__, smoke
+from generator import InputError, __version__, smoke
 from generator.add import add_extra
 from generator.bake import bake
 from generator.baselines import (
@@ -25,7 +25,6 @@ from generator.baselines import (
     flatten,
     own_encoder_folder,
 )
-from generator.errors import InputError
 from generator.projects import bake_recipe, bake_whole
 from generator.release import CHECKSUMS, release
 from generator.run_project import read_scores
