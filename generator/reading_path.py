@@ -33,8 +33,9 @@ def reading_path(root: Path, template: str) -> list[tuple[str, Path]]:
 def is_read(project: Path, core_file: str) -> bool:
     """Tell whether a task uses a module of core; of `model/` it may be one or the other."""
     module = core_file.removesuffix(".py").replace("/", ".")
-    text = (project / "task" / "model.py").read_text(encoding="utf-8")
-    return "/model/" not in core_file or module in text
+    model = project / "task" / "model.py"
+    used = model.is_file() and module in model.read_text(encoding="utf-8")
+    return used or "/model/" not in core_file
 
 
 def count_lines(path: Path) -> int:
@@ -47,8 +48,9 @@ def reading_table(root: Path, template: str) -> str:
     rows = ["| file | lines | what it says |", "|---|---|---|"]
     files = reading_path(root, template)
     for name, path in files:
-        words = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-        rows.append(f"| `{name}` | {count_lines(path)} | {words.splitlines()[0].rstrip('.')} |")
+        docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+        words = docstring.partition("\n")[0].rstrip(".")
+        rows.append(f"| `{name}` | {count_lines(path)} | {words} |")
     total = sum(count_lines(path) for _, path in files)
     return "\n".join([*rows, f"| together | {total} | |"])
 

@@ -258,7 +258,8 @@ def test_interrupted_preparation_goes_on_to_the_same_bytes(
         text=True,
     )
     folder = tmp_path / "cut/train"
-    while not (folder / "shard-00003.json").exists():
+    # Which of two processes ends first is open: four shards, whatever their numbers.
+    while len(list(folder.glob("shard-*.json"))) < 4:
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.001)
     process.send_signal(number)
