@@ -46,6 +46,7 @@ def values(model) -> dict[str, np.ndarray]:
     return {variable.path: variable.numpy() for variable in model.weights}
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("recompute", [False, True])
 def test_frozen_layers_stay_as_they_were(recompute):
     models = bert_models()

@@ -299,6 +299,7 @@ def test_model_is_cloned_and_saved(random, mask, pointer, tmp_path):
     assert clone.get_config() == model.get_config()
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("pointer", POINTERS)
 def test_xla_gives_the_same_numbers(random, mask, pointer):
     model = build(pointer)

@@ -3,13 +3,12 @@
 import functools
 import pickle
 import re
-import subprocess
 import sys
 import tomllib
 
 import pytest
 from conftest import ROOT, use_template
-from projects import bake_project
+from projects import bake_project, run
 
 PROJECT = use_template("relation_extraction")
 
@@ -48,10 +47,7 @@ def test_every_setting_is_described():
 
 
 def test_help_lists_every_flag(project):
-    done = subprocess.run(
-        [sys.executable, "train.py", "--help"], cwd=project, capture_output=True, encoding="utf-8"
-    )
-    assert done.returncode == 0, done.stderr
+    done = run("train.py", "--help", cwd=project)
     for name in FLAT:
         assert f"--{name} " in done.stdout, name
     assert not (project / "runs").exists()

@@ -60,6 +60,7 @@ def outputs_and_gradients(layer, inputs, **kwargs) -> list[np.ndarray]:
     return [np.asarray(tf.cast(array, "float32")) for array in compute(inputs)]
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("masks", MASKS)
 @pytest.mark.parametrize("normalize_first", [False, True])
 def test_numbers_are_those_of_keras_hub(masks, normalize_first):

@@ -478,6 +478,7 @@ def test_the_shipped_project_is_sound(project):
     assert sorted(project.rglob("*.jsonl")) == files and not (project / "runs").exists()
 
 
+@pytest.mark.trains
 def test_a_leak_is_an_error(project):
     if template_of(project) not in TASKS:
         pytest.skip("without records there are none that could leak")

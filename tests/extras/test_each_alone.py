@@ -24,6 +24,7 @@ SWITCHES = {
 # its end, to find errors that nobody saw, takes longer than the training.
 SMOKE = """
 import os, sys
+os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
 import pytest
 import core
 assert os.path.dirname(core.__file__) == os.path.abspath("core")

@@ -57,6 +57,7 @@ CASES = {
 }
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
@@ -140,6 +141,7 @@ def test_matrices_of_muon():
     assert by_adam == set(SHAPES) - {"encoder/query/kernel", "encoder/dense/kernel"}
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("kind", KINDS)
 def test_state_goes_round(kind):
     assert_state_goes_round(functools.partial(make, kind, RATE, lookahead=4, use_ema=True))

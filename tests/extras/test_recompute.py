@@ -67,6 +67,7 @@ def steps(make, recompute: bool, count: int = 3) -> tuple[list, list, tf.Graph]:
     return [float(loss) for loss in losses], gradients, step.get_concrete_function(batch()).graph
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("make", [make_encoder, make_decoder])
 def test_losses_and_gradients_are_those_without(make):
     losses, gradients, graph = steps(make, recompute=False)

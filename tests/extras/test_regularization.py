@@ -119,6 +119,7 @@ def adversarial_reference(adversary: Adversary) -> list[np.ndarray]:
 ADVERSARIES = {"fgm": Adversary(0.5, 1, 0.5), "pgd": Adversary(0.5, 3, 0.3)}
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("accumulation", [1, 2])
 @pytest.mark.parametrize("name", ADVERSARIES)
 def test_adversaries_agree_with_an_eager_reference(name, accumulation):
@@ -131,6 +132,7 @@ def test_adversaries_agree_with_an_eager_reference(name, accumulation):
     assert max(np.abs(o - c).max() for o, c in zip(found, clean, strict=True)) > 1e-3
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("accumulation", [1, 2])
 def test_gradient_penalty_agrees_with_an_eager_reference(accumulation):
     weight = 0.7
@@ -203,6 +205,7 @@ def test_r_drop_agrees_with_scipy():
     assert distance.min() > 1e-3
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("accumulation", [1, 2])
 @pytest.mark.parametrize("dropout", [0.0, DROPOUT])
 def test_virtual_adversary_agrees_with_an_eager_reference(dropout, accumulation):

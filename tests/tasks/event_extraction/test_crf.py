@@ -204,6 +204,7 @@ def project(request):
     return models.training, models.inference, generator, unlabelled
 
 
+@pytest.mark.trains
 def test_models_are_ready_for_replicas_and_tpu(project):
     training, _, generator, _ = project
     batch = model_checks.ragged_batch(generator)
@@ -229,6 +230,7 @@ def test_models_learn_three_records_by_heart(project):
     assert found == expected
 
 
+@pytest.mark.trains
 def test_the_mean_of_two_models_is_decoded(project):
     """Twice the same model is that model; two differ from both, also in the transitions."""
     _, inference, _, unlabelled = project

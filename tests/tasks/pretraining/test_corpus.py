@@ -244,6 +244,7 @@ def copied_project(settings: CorpusSettings) -> Path:
     return project
 
 
+@pytest.mark.trains
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 @pytest.mark.parametrize("number,processes", [(signal.SIGTERM, 4), (signal.SIGKILL, 1)])
 def test_interrupted_preparation_goes_on_to_the_same_bytes(

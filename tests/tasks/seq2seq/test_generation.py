@@ -79,10 +79,16 @@ def make_batch(records: int = 6, length: int = 11, seed: int = 0) -> dict[str, t
 
 
 def make_writer(models, **table):
-    """Return a function from a batch to its outputs, compiled once for all lengths."""
-    writer = Writer(models, writing_layers, TOKENS, GenerationTable(**table), LENGTH)
-    compiled = tf.function(lambda batch: writer(batch), reduce_retracing=True)
+    """Return a function from a batch to its outputs, compiled once for all lengths and tests."""
+    settings = GenerationTable(**table).model_dump()
+    compiled = compile_writer(tuple(models), tuple(settings.items()))
     return lambda batch: {name: tensor.numpy() for name, tensor in compiled(batch).items()}
+
+
+@functools.cache
+def compile_writer(models: tuple, settings: tuple) -> Callable:
+    writer = Writer(models, writing_layers, TOKENS, GenerationTable(**dict(settings)), LENGTH)
+    return tf.function(lambda batch: writer(batch), reduce_retracing=True)
 
 
 def write(models, batch, **table) -> dict[str, np.ndarray]:
@@ -91,10 +97,7 @@ def write(models, batch, **table) -> dict[str, np.ndarray]:
 
 def step_by_step(models) -> Callable:
     """Return `source -> prefix -> log-probabilities`, by the whole models without any cache."""
-    compiled = [
-        tf.function(lambda batch, m=m: m(batch, training=False)["logits"], reduce_retracing=True)
-        for m in models
-    ]
+    compiled = [compile_model(model) for model in models]
 
     def of_source(source: dict) -> Callable:
         @functools.cache
@@ -111,6 +114,11 @@ def step_by_step(models) -> Callable:
         return log_probabilities
 
     return of_source
+
+
+@functools.cache
+def compile_model(model) -> Callable:
+    return tf.function(lambda batch: model(batch, training=False)["logits"], reduce_retracing=True)
 
 
 def one_source(batch: dict, row: int) -> dict:
@@ -179,6 +187,7 @@ def test_cached_steps_give_the_logits_of_the_whole_model(model):
     assert whole.std() > 0.1  # a model without opinions would agree with anything
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("name", SEARCHES)
 def test_cached_is_uncached_token_for_token(model, name):
     batch = make_batch()
@@ -188,6 +197,7 @@ def test_cached_is_uncached_token_for_token(model, name):
     assert len(np.unique(cached["scores"])) > 1
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("name", ["greedy", "blocked", "sample"])
 def test_a_record_gets_in_a_batch_what_it_gets_alone(model, name):
     batch = make_batch()
@@ -199,6 +209,7 @@ def test_a_record_gets_in_a_batch_what_it_gets_alone(model, name):
         np.testing.assert_allclose(outputs["scores"][0], together["scores"][row], atol=1e-5)
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize(
     ("beams", "form", "power", "blocked"),
     [(2, "mean", 1.0, 0), (3, "gnmt", 0.6, 0), (4, "mean", 0.0, 0), (3, "mean", 1.0, 2)],
@@ -215,6 +226,7 @@ def test_beam_search_is_that_of_plain_python(model, beams, form, power, blocked)
         assert outputs["scores"][row] == pytest.approx(score, abs=1e-5)
 
 
+@pytest.mark.trains
 def test_enough_beams_find_the_best_of_all_sequences(kind):
     """Six tokens, targets of five at most, and as many beams as prefixes: nothing is overlooked."""
     model = make_model(kind, seed=4, vocabulary=8)
@@ -235,6 +247,7 @@ def test_enough_beams_find_the_best_of_all_sequences(kind):
         assert outputs["scores"][row] == pytest.approx(best[1], abs=1e-5)
 
 
+@pytest.mark.trains
 def test_greedy_takes_the_likeliest(model):
     batch = make_batch()
     outputs = write([model], batch, beams=1)
@@ -246,6 +259,7 @@ def test_greedy_takes_the_likeliest(model):
         assert as_prefix(outputs["tokens"][row]) == prefix
 
 
+@pytest.mark.trains
 def test_an_ensemble_averages_probabilities():
     """Of different models, too."""
     models = [make_model("unilm", 1), make_model("encoder_decoder", 2)]
@@ -261,6 +275,7 @@ def test_an_ensemble_averages_probabilities():
     assert any(not np.array_equal(outputs["tokens"], tokens) for tokens in alone)
 
 
+@pytest.mark.trains
 def test_what_no_text_holds_is_never_written(model):
     for name in ("beams", "sample"):
         tokens = write([model], make_batch(records=16), **SEARCHES[name])["tokens"]
@@ -310,6 +325,7 @@ def test_sampling_has_the_right_shares(settings, expected):
     np.testing.assert_allclose(shares, expected, atol=2e-4)
 
 
+@pytest.mark.trains
 def test_sampling_follows_its_numbers(model):
     batch = make_batch()
     written = make_writer([model], decoding="sample")

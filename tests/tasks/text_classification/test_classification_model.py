@@ -215,6 +215,7 @@ def test_dropout_samples_share_all_but_their_masks(tokenizer):
     assert scores.kind == "softmax"
 
 
+@pytest.mark.trains
 def test_checks_compile_what_a_training_does(tokenizer):
     """Dropout samples and all regularisations together: XLA lowers the whole step."""
     labels = collect_labels([pair(0, "one two", "three", "x"), pair(1, "four", "six", "y")])
