@@ -24,9 +24,9 @@ demo: $(VENV)/installed
 test: lint types
 	$(BIN)/python -m pytest -n 2
 
-# Before each commit: everything but the tests that train.
+# Before each commit: everything but the tests that train, and other slow ones.
 quick: lint types
-	$(BIN)/python -m pytest -n 2 -m "not trains"
+	$(BIN)/python -m pytest -n 2 -m "not trains and not slow"
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check $(RUFF_OPTIONS) .

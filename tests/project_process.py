@@ -55,6 +55,7 @@ def serve(project: str, connection: Connection) -> None:
     settle(project)
     importlib.import_module("core.train.training")
     sync = os.fsync
+    os._exit = sys.exit  # the next command is this process's, too
     with contextlib.suppress(EOFError):
         while True:
             command, full_disk = connection.recv()

@@ -2,22 +2,16 @@
 
 python check.py [--KEY VALUE ...]        exits 1 where something must be mended first
 python check.py --tpu v5e:2x2            also compiles the training step for such a TPU, without one
-python check.py --memory                 tries batch sizes: what fits, and how fast is it?
+python check.py --memory                 with extras/recompute: which batch fits, and how fast?
 """
 
 import functools
 
 from core.base.errors import command
-from core.data.data_checks import read_files
+from core.data.data_checks import find_record_faults, read_files
 from core.model.encoder import load_tokenizer
 from core.train.checking import begin_checks, finish_checks, stop_at_errors
-from task.checks import (
-    build,
-    describe_file,
-    find_data_faults,
-    find_reach_faults,
-    measure_reach,
-)
+from task.checks import build, count_labels, describe_file, find_reach_faults, measure_reach
 from task.data import EventGenerator, collect_schema, read_examples
 from task.settings import Settings
 
@@ -30,7 +24,7 @@ def main() -> None:
     train_examples = files[settings.train_file]
     schema = collect_schema(train_examples)
     tokenizer = load_tokenizer(settings, [example.text for example in train_examples])
-    findings = find_data_faults(files)
+    findings = find_record_faults(files, lambda example: [example.text], count_labels)
     for name, examples in files.items():
         reach = measure_reach(examples, tokenizer, schema, settings)
         print(describe_file(name, examples, reach, settings))

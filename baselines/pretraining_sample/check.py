@@ -2,7 +2,7 @@
 
 python check.py [--KEY VALUE ...]        exits 1 where something must be mended first
 python check.py --tpu v5e:2x2            also compiles the training step for such a TPU, without one
-python check.py --memory                 tries batch sizes: what fits, and how fast is it?
+python check.py --memory                 with extras/recompute: which batch fits, and how fast?
 """
 
 import functools

@@ -49,6 +49,7 @@ def run_compare(project, *arguments):
     return run(project / "compare.py", *arguments, cwd=project.parent, check=False)
 
 
+@pytest.mark.slow
 def test_run_against_the_reference(project):
     done = run_compare(project, "good")
     assert done.returncode == 0, done.stderr

@@ -287,8 +287,10 @@ def test_a_strategy_that_is_not_there_is_told_those_that_are(process, strategy):
     assert "choose one of auto, single, mirrored, tpu" in sentence
 
 
-@pytest.mark.parametrize("flags", [["--memory"], ["--tpu", "v5e:2x2"]])
-def test_a_check_whose_folder_is_absent_says_how_to_get_it(process, flags):
+@pytest.mark.parametrize(
+    ("extra", "flags"), [("recompute", ["--memory"]), ("doctor", ["--tpu", "v5e:2x2"])]
+)
+def test_a_check_whose_folder_is_absent_says_how_to_get_it(process, extra, flags):
     sentence = refusal(process, "check.py", *flags)
-    assert sentence.startswith(f"error: {flags[0]} needs extras/doctor")
-    assert sentence.endswith(f"`baselines add doctor --to {process.project.name}`.")
+    assert sentence.startswith(f"error: {flags[0]} needs extras/{extra}")
+    assert sentence.endswith(f"`baselines add {extra} --to {process.project.name}`.")

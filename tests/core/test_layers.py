@@ -8,9 +8,9 @@ from small_models import LABELS, LENGTH, CrossEntropy, bert_encoder, make_settin
 
 from core.base.errors import InputError
 from core.base.extras import ask
-from core.model.encoder import freeze_layers
 from core.train.project import compile_models
 from core.train.training import Models, TrainingModel
+from extras.optimizers.toolbox import freeze_layers
 
 
 def bert_models() -> Models:
@@ -51,8 +51,9 @@ def values(model) -> dict[str, np.ndarray]:
 def test_frozen_layers_stay_as_they_were(recompute):
     models = bert_models()
     training, encoder = models.training, models.encoder
-    tables = {"optimizers": {"layer_decay": 0.5}, "recompute": {"enabled": recompute}}
-    settings = make_settings(frozen_layers=2, weight_decay=0.1, **tables)
+    optimizers = {"layer_decay": 0.5, "frozen_layers": 2}
+    tables = {"optimizers": optimizers, "recompute": {"enabled": recompute}}
+    settings = make_settings(weight_decay=0.1, **tables)
     before = values(training)
     step(models, settings)
     frozen = {path for path in before if "embedding" in path or "transformer_layer_0" in path}
@@ -66,14 +67,14 @@ def test_frozen_layers_stay_as_they_were(recompute):
     for layer in encoder.layers:
         layer.trainable = True
     before = values(training)
-    step(models, settings.model_copy(update={"frozen_layers": 0}))
+    step(models, make_settings(weight_decay=0.1))
     assert encoder.token_embedding.embeddings.path in moved(before, training)
     assert any("transformer_layer_0" in path for path in moved(before, training))
 
 
 def test_frozen_layers_that_are_not_there():
     encoder = bert_models().encoder
-    with pytest.raises(InputError, match="has 3 with its embeddings: set frozen_layers to 3"):
+    with pytest.raises(InputError, match="has 3 with its embeddings: set it to 3"):
         freeze_layers(encoder, 4)
     freeze_layers(encoder, 0)
     assert all(layer.trainable for layer in encoder.layers)

@@ -1,4 +1,4 @@
-"""check.py: wrong layers and unreachable labels are found by name, the shipped project is sound."""
+"""check.py: wrong layers, records and labels are found by name, the shipped project is sound."""
 
 import functools
 import importlib.util
@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 
 import keras
 import numpy as np
@@ -15,6 +16,7 @@ import tensorflow as tf
 from conftest import use_template
 from keras import ops
 from projects import TASKS, TEMPLATES, bake_project, flags, prepare, run, shorten, template_of
+from rich.cells import cell_len
 
 use_template("relation_extraction")
 
@@ -22,7 +24,7 @@ from core.base.errors import InputError  # noqa: E402
 from core.base.settings import CoreSettings, with_tables  # noqa: E402
 from core.data.tokens import train_tokenizer  # noqa: E402
 from core.train.training import Models, TrainingModel  # noqa: E402
-from extras.doctor import compile_checks, model_checks, static_checks  # noqa: E402
+from extras.doctor import compile_checks, model_checks, record_checks, static_checks  # noqa: E402
 from extras.tpu import tpu_compile  # noqa: E402
 from task import checks  # noqa: E402
 from task.data import Example, Triple  # noqa: E402
@@ -405,6 +407,67 @@ def test_two_replicas_agree_where_each_example_stands_alone(batch):
     right = functools.partial(build_models, Static)
     assert model_checks.find_replica_faults(build(Static), batch, right, SETTINGS) == []
 
+
+# ------------------------------------------------------------------------- records
+
+RECORDS = {
+    "train.jsonl": [("A b", 1), ("a  B", 2), ("other", 3)],
+    "dev.jsonl": [("ａ b", 1), ("z", 2)],
+    "test.jsonl": [("Z", 4)],
+}
+CLEAN = {"train.jsonl": [("a", 1)], "dev.jsonl": [("b", 1)]}
+
+
+def test_repeats_and_leaks_are_found_with_their_lines():
+    (duplicate,) = record_checks.find_duplicates(RECORDS)
+    assert duplicate.level == "warning" and "lines 1, 2" in duplicate.where
+    leak, lesser = record_checks.find_leaks(RECORDS)
+    assert (leak.level, leak.where) == (
+        "error",
+        "dev.jsonl, line 1, is train.jsonl, line 1, for one",
+    )
+    assert (lesser.level, "test.jsonl, line 4" in lesser.where) == ("warning", True)
+
+
+def test_clean_data_has_no_findings():
+    for find in (record_checks.find_duplicates, record_checks.find_leaks):
+        assert list(find(CLEAN)) == []
+    known = {"train": Counter(a=1), "dev": Counter(a=3)}
+    assert list(record_checks.find_unseen_labels(known)) == []
+
+
+def test_labels_that_train_never_shows():
+    labels = {"train": Counter(a=1), "dev": Counter(a=1, b=2, c=5)}
+    (finding,) = record_checks.find_unseen_labels(labels)
+    assert finding.where == "dev: c (5), b (2)" and "2, of 7 items" in finding.what
+    assert str(finding).startswith("warning: labels never seen in train")
+
+
+def test_length_histogram_counts_everything_once():
+    lengths = [3, 3, 4, 17, 250]
+    lines = record_checks.length_histogram(lengths, "tokens")
+    assert lines[0].startswith("tokens: shortest 3, median 4") and len(lines) <= 11
+    assert all(" to " in line for line in lines[1:])
+    assert sum(int(line.split()[0]) for line in lines[1:]) == len(lengths)
+    assert record_checks.length_histogram([], "tokens") == ["tokens: no record"]
+    [_, line] = record_checks.length_histogram([7], "tokens")
+    assert line.split()[0] == "1" and line.split()[-1] == "7"
+
+
+def test_label_bars_line_up_for_chinese_names():
+    counts = Counter({"总部位于": 30, "born_in": 3, "x" * 80: 1, "a\nb": 1})
+    lines = record_checks.label_histogram(counts, "predicates")
+    assert lines[0] == "predicates: 4 kinds, 35 in all" and len(lines) == 5
+    names = ("总部位于", "born_in", r"'a\nb'", "x" * 80)
+    assert [int(line.split()[0]) for line in lines[1:]] == [30, 3, 1, 1]
+    assert all(line.endswith(name) for line, name in zip(lines[1:], names, strict=True))
+    pairs = zip(lines[1:], names, strict=True)
+    assert len({cell_len(line.removesuffix(name)) for line, name in pairs}) == 1
+    short = record_checks.label_histogram(counts, most=1)
+    assert short[-1].endswith("and 3 more, 5 in all")
+
+
+# ---------------------------------------------------------------- what can be reached
 
 TEXTS = ["ada founded zenco in 1999", "zenco of ada", "bob founded acme", "acme of bob, ada"]
 

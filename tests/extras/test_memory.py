@@ -8,17 +8,17 @@ from projects import bake_project, flags, run, shorten
 
 from core.base.errors import InputError
 from core.base.settings import CoreSettings, with_tables
-from extras.doctor import memory
+from extras.recompute import memory
 
 
 @pytest.mark.trains
 def test_recomputing_changes_no_loss(tmp_path):
-    project = bake_project("seq2seq", tmp_path)
+    project = bake_project("seq2seq", tmp_path, "recompute")
     shorten(project, {"train": 40, "dev": 8, "test": 8})
     found = []
     for recompute in (False, True):
         asked = flags(project, batch_size=8, dropout=0.3, learning_rate=1e-2)
-        asked += ["--recompute.enabled", "true"] if recompute else []
+        asked += ["--recompute.enabled", str(recompute).lower()]
         done = run(project / "check.py", *asked, "--memory_trial", cwd=project)
         found.append(json.loads(done.stdout.splitlines()[-1]))
     assert [one["recompute"] for one in found] == [False, True]
@@ -30,18 +30,18 @@ def test_recomputing_changes_no_loss(tmp_path):
 SETTINGS = with_tables(CoreSettings).model_construct(batch_size=16)
 
 
-def try_with(monkeypatch, capsys, free: float, fits, settings=SETTINGS) -> list[list[str]]:
+def try_with(monkeypatch, capsys, free: float, fits) -> list[list[str]]:
     """Return the rows that are printed, where a step of n examples takes n bytes."""
 
     def trial(asked):
         batch_size = int(asked[asked.index("--batch_size") + 1])
-        recompute = asked[-2:] == ["--recompute.enabled", "true"]
+        recompute = asked[asked.index("--recompute.enabled") + 1] == "true"
         found = {"peak": batch_size << 20, "examples_per_second": 1.0}
         return found if fits(batch_size, recompute) else None
 
     monkeypatch.setattr(memory, "run_trial", trial)
     monkeypatch.setattr(memory, "free_memory", lambda: free)
-    memory.try_batch_sizes(settings, ["--seed", "3"])
+    memory.try_batch_sizes(SETTINGS, ["--seed", "3"])
     return [line.split() for line in capsys.readouterr().out.splitlines()[3:]]
 
 
@@ -55,12 +55,6 @@ def test_sizes_double_until_one_does_not_fit(monkeypatch, capsys):
     ]
     assert rows[1][2:] == ["32", "MiB", "1.0"]
     assert rows[2][2:] == rows[6][2:] == ["does", "not", "fit"]
-
-
-def test_without_the_extra_nothing_is_recomputed(monkeypatch, capsys):
-    plain = CoreSettings.model_construct(batch_size=16)
-    rows = try_with(monkeypatch, capsys, float("inf"), lambda size, _: size <= 32, plain)
-    assert [row[:2] for row in rows] == [["16", "no"], ["32", "no"], ["64", "no"]]
 
 
 def test_what_would_exhaust_the_machine_is_not_tried(monkeypatch, capsys):

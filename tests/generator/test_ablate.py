@@ -36,6 +36,8 @@ from generator.files import PROJECT_FOLDER
 from generator.projects import bake_recipe
 from generator.timed_training import make_step_clock
 
+pytestmark = pytest.mark.slow
+
 STUDIES = """
 [one]
 baseline = "toy"

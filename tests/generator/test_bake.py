@@ -20,6 +20,9 @@ from generator.bake import SAMPLE, bake
 from generator.files import CACHES, PROJECT_FOLDER
 
 # The first of the menu: what is the same for all templates is tested with it alone.
+
+pytestmark = pytest.mark.slow
+
 TEMPLATE = "templates/relation_extraction"
 SLUG = "relation_extraction_project"
 EXTRAS = sorted(path.parent.name for path in ROOT.glob("templates/extras/*/README.md"))

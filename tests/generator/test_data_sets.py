@@ -27,6 +27,9 @@ from generator.data_sets.registry import DATA_SETS, FINRE, SPLITS, Source, find_
 from generator.files import git_blob
 
 # Records of train, dev and test.
+
+pytestmark = pytest.mark.slow
+
 SIZES = {
     "knowledgenet": (4288, 421, 600),
     "finre": (6128, 676, 1427),

@@ -29,6 +29,8 @@ from generator.projects import bake_recipe, bake_whole
 from generator.release import CHECKSUMS, release
 from generator.run_project import read_scores
 
+pytestmark = pytest.mark.slow
+
 RECIPES = {baseline.name: baseline for baseline in find_baselines(ROOT)}
 
 

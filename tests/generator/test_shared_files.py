@@ -109,6 +109,7 @@ def test_a_script_can_still_be_run(clone: Path) -> None:
     assert copy.stat().st_mode & 0o777 == 0o644
 
 
+@pytest.mark.slow
 def test_several_bakes_from_one_clone_at_once(clone: Path, tmp_path: Path) -> None:
     expected = contents(bake(clone / TEMPLATE, tmp_path / "expected", {"extras": "all"}))
     folders = [tmp_path / f"user_{number}" for number in range(4)]

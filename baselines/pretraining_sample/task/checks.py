@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from tokenizers import Tokenizer
 from tqdm import tqdm
 
-from core.data.data_checks import Finding, length_histogram
+from core.data.data_checks import Finding, draw_histogram
 from core.train.training import Models
 from corpus.encode import SPECIAL_TOKENS_AROUND
 from corpus.shards import SPLITS, read_manifest, read_shard, shard_folder
@@ -38,8 +38,8 @@ def check_shards(settings: Settings) -> list[Finding]:
     train, dev = (read_split(settings, split) for split in SPLITS)
     for content in (train, dev):
         tokens = sum(content.lengths)
-        print(f"\n{content.name}: {len(content.lengths)} examples, {tokens} tokens")
-        print(length_histogram(content.lengths, "tokens"))
+        head = f"\n{content.name}: {len(content.lengths)} examples, {tokens} tokens"
+        print(head, *draw_histogram(content.lengths, "tokens"), sep="\n")
     return find_shard_faults(train, dev)
 
 

@@ -7,14 +7,7 @@ import numpy as np
 from tokenizers import Tokenizer
 from tqdm import tqdm
 
-from core.data.data_checks import (
-    Finding,
-    Texts,
-    find_duplicates,
-    find_leaks,
-    length_histogram,
-    lines_by_text,
-)
+from core.data.data_checks import Finding, draw_histogram, find_record_faults, normalise
 from core.data.tokens import is_aligned
 from core.model.encoder import load_encoder
 from core.model.transformer import MASKED
@@ -54,13 +47,8 @@ class Reach:
 
 def find_data_faults(files: dict[str, list[Example]]) -> list[Finding]:
     """Find repeats and leaks of questions, shared passages, and what dev does not measure."""
-    texts: Texts = {
-        name: [(e.id, f"{e.question}\n{e.context}", e.line) for e in examples]
-        for name, examples in files.items()
-    }
     return [
-        *find_duplicates(texts),
-        *find_leaks(texts),
+        *find_record_faults(files, lambda example: [f"{example.question}\n{example.context}"]),
         *find_shared_passages(files),
         *find_untaught(files),
         *find_untuned(files),
@@ -69,10 +57,10 @@ def find_data_faults(files: dict[str, list[Example]]) -> list[Finding]:
 
 def find_shared_passages(files: dict[str, list[Example]]) -> list[Finding]:
     """Find passages of the training file that other files ask about too."""
-    lines = {
-        name: lines_by_text([(e.id, e.context, e.line) for e in examples])
-        for name, examples in files.items()
-    }
+    lines: dict[str, dict[str, list[int]]] = {name: {} for name in files}
+    for name, examples in files.items():
+        for example in examples:
+            lines[name].setdefault(normalise(example.context), []).append(example.line)
     (train, known), *others = lines.items()
     findings = []
     for name, passages in others:
@@ -164,8 +152,8 @@ def describe_file(name: str, examples: Sequence[Example], reach: Reach) -> str:
         f"aligned with tokens: {1 - len(reach.unaligned) / max(spans, 1):.2%} of {spans} answers",
         f"oracle (gold, encoded and decoded): EM {reach.oracle['exact_match']:.4f}, "
         f"F1 {reach.oracle['f1']:.4f}, by the definition of {reach.oracle['definition']}",
-        length_histogram(reach.tokens, "tokens a window"),
-        length_histogram(reach.lengths, "tokens an answer"),
+        *draw_histogram(reach.tokens, "tokens a window"),
+        *draw_histogram(reach.lengths, "tokens an answer"),
     ]
     return "\n".join(lines)
 

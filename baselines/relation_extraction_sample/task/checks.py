@@ -8,15 +8,7 @@ import numpy as np
 from tokenizers import Tokenizer
 from tqdm import tqdm
 
-from core.data.data_checks import (
-    Finding,
-    Texts,
-    find_duplicates,
-    find_leaks,
-    find_unseen_labels,
-    label_histogram,
-    length_histogram,
-)
+from core.data.data_checks import Finding, draw_histogram, find_record_faults
 from core.data.tokens import Window, is_aligned, split_into_windows
 from core.model.encoder import load_encoder
 from core.train.training import Models
@@ -51,12 +43,7 @@ class Reach:
 
 def find_data_faults(files: dict[str, list[Example]], settings: Settings) -> list[Finding]:
     """Find repeats, leaks, predicates never shown in training, and heads that learn wrong."""
-    texts: Texts = {
-        name: [(example.id, example.text, example.line) for example in examples]
-        for name, examples in files.items()
-    }
-    labels = {name: count_predicates(examples) for name, examples in files.items()}
-    findings = [*find_duplicates(texts), *find_leaks(texts), *find_unseen_labels(labels)]
+    findings = find_record_faults(files, lambda example: [example.text], count_predicates)
     train = files[settings.train_file]
     partial = sum(example.annotated_predicates is not None for example in train)
     if settings.entity_heads == "shared" and partial >= MANY_PARTIAL * len(train):
@@ -123,9 +110,9 @@ def describe_file(name: str, examples: Sequence[Example], reach: Reach) -> str:
         f"aligned with tokens: {aligned:.2%} of {2 * triples} spans",
         f"oracle (gold, encoded and decoded): F1 {reach.oracle['f1']:.4f}, precision "
         f"{reach.oracle['precision']:.4f}, recall {reach.oracle['recall']:.4f}",
-        length_histogram([len(example.text) for example in examples], "characters"),
-        length_histogram(reach.tokens, "tokens a window"),
-        label_histogram(count_predicates(examples), "predicates"),
+        *draw_histogram([len(example.text) for example in examples], "characters"),
+        *draw_histogram(reach.tokens, "tokens a window"),
+        *draw_histogram(count_predicates(examples), "predicates"),
     ]
     return "\n".join(lines)
 

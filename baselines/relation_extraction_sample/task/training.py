@@ -35,13 +35,10 @@ def train(
     """Encode, build and fit; dev is scored after each epoch, and the best weights are kept.
 
     Args:
-        settings: of the project.
-        strategy: the devices.
         run: its folder and where to go on.
         known: give the vocabulary and the predicates; all folds of a cross-validation share them.
         train_examples: to learn from.
-        dev_examples: choose the best epoch.
-        dev_path: the file that these were read from.
+        dev_examples: choose the best epoch; they were read from `dev_path`.
     """
     batch_size = begin_training(settings, strategy)
     predicates = collect_predicates(known)

@@ -23,8 +23,8 @@ EXTRAS = {
     "optimizers": "LAMB, Adafactor, Lion, Muon, lookahead, other schedules, rates by layer",
     "regularization": "FGM, PGD, virtual adversaries, gradient penalty, R-Drop",
     "averaging": "moving averages of weights, and soups",
-    "recompute": "layers computed twice instead of kept, to save memory",
-    "doctor": "check.py looks at the model too: replicas, configs, static shapes, memory",
+    "recompute": "layers computed twice instead of kept, to save memory; check.py --memory",
+    "doctor": "check.py looks for leaks too, and at the model: replicas, configs, static shapes",
     "tpu": "check.py compiles for a TPU that is not there; a script for Cloud TPUs",
 }
 
@@ -34,11 +34,14 @@ HOOKS = {
     "choose_loop": "core/train/loop.py: what trains in the place of fit",
     "optimizer_options": "core/train/optimizer.py: further arguments of any optimizer",
     "make_optimizer": "core/train/optimizer.py: an optimizer in the place of AdamW",
-    "change_layers": "core/train/project.py: nothing; it changes the model's layers",
+    "change_layers": "core/train/project.py: nothing; it changes layers of the models",
     "make_gradients": "core/train/project.py: a gradient in the place of the plain one",
     "extend_batches": "core/train/project.py: the training batches with something beside them",
     "make_averages": "core/train/project.py: the weights that are scored and kept",
+    "find_record_faults": "core/data/data_checks.py: findings about texts and labels",
+    "draw_histogram": "core/data/data_checks.py: lengths, or labels, as bars of text",
     "try_batch_sizes": "core/train/checking.py: True, when it has tried them",
+    "measure_step": "core/train/checking.py: True, when it has printed memory and speed",
     "examine": "core/train/checking.py: findings about the model",
     "compile_for_tpu": "extras/doctor: what a TPU says of the training step",
 }
@@ -58,12 +61,7 @@ def present() -> list[str]:
 
 
 def ask(hook: str, *arguments: Any) -> Any:
-    """Return the first answer of an extra; None: none has one, and core's own way holds.
-
-    Args:
-        hook: a key of `HOOKS`.
-        *arguments: of the functions of that name.
-    """
+    """Return the first answer of an extra to one of `HOOKS`; None: core's own way holds."""
     for function in functions(hook):
         answer = function(*arguments)
         if answer is not None:

@@ -1,6 +1,5 @@
-"""What can be wrong with data before any training: repeats, leaks, labels nobody can learn."""
+"""What check.py finds in data before any training, by the task and by the doctor."""
 
-import itertools
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -8,16 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-import numpy as np
-
+from core.base.extras import ask
 from core.base.files import project_path
 from core.base.settings import RecordSettings
 
-BAR_WIDTH = 40
-SHOWN_PLACES = 3
-
-# File name -> (id, text, line) of each record.
-Texts = dict[str, list[tuple[str, str, int]]]
 AnyExample = TypeVar("AnyExample")
 
 
@@ -39,9 +32,7 @@ def read_files(
 ) -> dict[str, list[AnyExample]]:
     """Return file -> examples, the training file first; a test file may lack, or lack labels.
 
-    Args:
-        settings: `train_file`, `dev_file`, `test_file`.
-        read_examples: from a path, and whether labels are required.
+    `read_examples` gets a path, and whether labels are required.
     """
     names = (settings.train_file, settings.dev_file)
     files = {name: read_examples(project_path(name), True) for name in names}
@@ -50,116 +41,26 @@ def read_files(
     return files
 
 
-def find_duplicates(texts: Texts) -> list[Finding]:
-    """Find texts that stand twice in one file, but for case and white space."""
-    findings = []
-    for file, records in texts.items():
-        repeated = [lines for lines in lines_by_text(records).values() if len(lines) > 1]
-        if repeated:
-            extra = sum(len(lines) - 1 for lines in repeated)
-            shown = ", ".join(map(str, repeated[0][:SHOWN_PLACES]))
-            findings.append(
-                Finding(
-                    "warning",
-                    f"repeated texts: {extra} of {len(records)} records",
-                    f"{file}, lines {shown}{', ...' * (len(repeated[0]) > SHOWN_PLACES)} for one",
-                    "keep one of each, or score them as what they are: the same record.",
-                )
-            )
-    return findings
-
-
-def find_leaks(texts: Texts) -> list[Finding]:
-    """Find texts that stand in two files, but for case and white space.
+def find_record_faults(
+    files: dict[str, list[AnyExample]],
+    texts_of: Callable[[AnyExample], Sequence[str]],
+    count_labels: Callable[[Sequence[AnyExample]], Counter] | None = None,
+) -> list[Finding]:
+    """Return repeats, leaks, and labels that the training file never shows; none without doctor.
 
     Args:
-        texts: the training file first; a text of it in another file makes that file's score a lie.
+        files: name -> examples, each with its `line`; the training file first.
+        texts_of: the text of an example, or both of a pair, whose first is looked for alone too.
+        count_labels: how often each label stands; None: the task has no labels.
     """
-    lines = {file: lines_by_text(records) for file, records in texts.items()}
-    findings = []
-    for first, second in itertools.combinations(lines, 2):
-        # In the order of the file, so that the same place is named each time.
-        shared = [text for text in lines[second] if text in lines[first]]
-        if shared:
-            places = [lines[file][shared[0]][0] for file in (first, second)]
-            findings.append(
-                Finding(
-                    "error" if first == next(iter(texts)) else "warning",
-                    f"texts of {second} that stand in {first} too: {len(shared)}",
-                    f"{second}, line {places[1]}, is {first}, line {places[0]}, for one",
-                    f"take them out of {first}, or the score on {second} says nothing.",
-                )
-            )
-    return findings
+    return ask("find_record_faults", files, texts_of, count_labels) or []
 
 
-def find_unseen_labels(labels: dict[str, Counter]) -> list[Finding]:
-    """Find labels that the training file never shows.
-
-    Args:
-        labels: file -> how often each label stands in it; the training file first.
-    """
-    (train, known), *others = labels.items()
-    findings = []
-    for file, counts in others:
-        unseen = Counter({label: n for label, n in counts.items() if n and not known[label]})
-        if unseen:
-            names = ", ".join(f"{name} ({n})" for name, n in unseen.most_common(SHOWN_PLACES))
-            findings.append(
-                Finding(
-                    "warning",
-                    f"labels never seen in {train}: {len(unseen)}, of {unseen.total()} items",
-                    f"{file}: {names}{', ...' if len(unseen) > SHOWN_PLACES else ''}",
-                    f"add examples of them to {train}: no model can find them otherwise.",
-                )
-            )
-    return findings
+def draw_histogram(values: Sequence[int] | Counter, unit: str) -> list[str]:
+    """Return lengths, or how often each label stands, as bars of text; no line without doctor."""
+    return ask("draw_histogram", values, unit) or []
 
 
 def normalise(text: str) -> str:
     """Return a text without the differences that make no other record of it."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
-
-
-def lines_by_text(records: list[tuple[str, str, int]]) -> dict[str, list[int]]:
-    """Return normalised text -> the lines that it stands on."""
-    lines: dict[str, list[int]] = {}
-    for _, text, line in records:
-        lines.setdefault(normalise(text), []).append(line)
-    return lines
-
-
-def length_histogram(lengths: Sequence[int], unit: str, bins: int = 10) -> str:
-    """Return the lengths of records as bars of text, with the median and the extremes above."""
-    if not len(lengths):
-        return f"{unit}: no record"
-    values = np.asarray(lengths)
-    # Whole numbers at every edge, so that a bar's name says exactly what it holds.
-    step = max(1, -(-(int(np.ptp(values)) + 1) // bins))
-    starts, counts = np.unique(values - (values - values.min()) % step, return_counts=True)
-    names = [f"{start}" if step == 1 else f"{start} to {start + step - 1}" for start in starts]
-    head = (
-        f"{unit}: shortest {values.min()}, median {np.median(values):g}, "
-        f"95 % up to {np.percentile(values, 95):g}, longest {values.max()}"
-    )
-    return "\n".join([head, *draw_bars(names, counts.tolist())])
-
-
-def label_histogram(counts: Counter, unit: str = "labels", most: int = 30) -> str:
-    """Return the counts of labels as bars of text, the most frequent first, so many of them."""
-    rows = sorted(counts.items(), key=lambda row: (-row[1], row[0]))
-    bars = draw_bars([name for name, _ in rows[:most]], [count for _, count in rows[:most]])
-    more = f"  and {len(rows) - most} more, {sum(n for _, n in rows[most:])} in all"
-    head = f"{unit}: {len(rows)} kinds, {counts.total()} in all"
-    return "\n".join([head, *bars, *([more] if rows[most:] else [])])
-
-
-def draw_bars(names: Sequence[str], counts: Sequence[int]) -> list[str]:
-    """Return a line of text for each name; the name stands last, for Chinese ones are wide."""
-    largest = max(counts, default=1)
-    bars = ["█" * round(BAR_WIDTH * count / largest) or "▏" for count in counts]
-    return [
-        # A tab or line break within a label would break the table.
-        f"  {count:>7} {bar:<{BAR_WIDTH}} {name if name.isprintable() else repr(name)}"
-        for name, count, bar in zip(names, counts, bars, strict=True)
-    ]

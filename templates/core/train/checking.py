@@ -20,10 +20,6 @@ def begin_checks(
 ) -> tuple[argparse.Namespace, AnySettings]:
     """Return the options of check.py and the settings; `--memory` is done here, and ends.
 
-    Args:
-        task_class: the settings of the task.
-        flags: of the command line; None: those of this process.
-
     Raises:
         InputError: a flag is wrong, or needs an extra that this project does not have.
     """
@@ -33,7 +29,7 @@ def begin_checks(
     parser.add_argument("--memory_trial", action="store_true")  # what --memory runs for each row
     options, others = parser.parse_known_args(flags)
     settings = read_settings(task_class, others)
-    for flag, needed in (("tpu", ("doctor", "tpu")), ("memory", ("doctor",))):
+    for flag, needed in (("tpu", ("doctor", "tpu")), ("memory", ("recompute",))):
         for extra in (name for name in needed if getattr(options, flag) and name not in present()):
             raise InputError(f"--{flag} needs extras/{extra}: {how_to_get(extra)}.")
     if options.memory and ask("try_batch_sizes", settings, others):
@@ -59,19 +55,18 @@ def finish_checks(
     train_batches: DataGenerator,
     build: Callable[[], Models],
 ) -> None:
-    """Check the model on one batch, print what was found, and exit.
+    """Check the model on one batch, print what was found, and exit; or measure its memory.
 
     Args:
-        options: from `begin_checks`.
-        settings: of the project.
-        findings: about the data.
-        models: of the task.
-        train_batches: of the training examples.
+        options: from `begin_checks`; `findings` are about the data.
         build: returns the same models anew; must be picklable.
     """
+    if options.memory_trial and ask("measure_step", settings, train_batches, build):
+        sys.exit()
     found = ask("examine", options, settings, models, train_batches, build)
     if found is None:
-        print(f"\nnote: the data alone was checked; to check the model, {how_to_get('doctor')}.")
+        looks = "extras/doctor looks for repeats and leaks in the data, and at the model"
+        print(f"\nnote: {looks}: {how_to_get('doctor')}.")
     conclude([*findings, *(found or [])])
 
 

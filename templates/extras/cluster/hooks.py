@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from core.base.errors import InputError
-from core.train.devices import choose_gpus, split_first_device
+from core.train.devices import split_first_device
 from extras.cluster.cluster import find_cluster, join
 from extras.cluster.settings import Settings
 
@@ -27,11 +27,10 @@ def make_strategy(settings: Settings) -> tf.distribute.Strategy | None:
         )
     if cluster is None:
         return None
-    if settings.trainings > 1:
+    if folds := getattr(settings, "folds", False):
         raise InputError(
-            f"folds = {settings.trainings} trains one fold after another on one machine: leave the "
+            f"folds = {folds} trains one fold after another on one machine: leave the "
             "cluster, or train each worker's own runs with strategy = single."
         )
-    choose_gpus(settings.devices.gpus)
     split_first_device(settings.devices.logical_devices)
     return join(cluster, settings.devices.logical_devices)

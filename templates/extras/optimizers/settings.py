@@ -54,6 +54,7 @@ class Table(SettingsTable):
     no_adaptation: str = Field("bias, gamma, beta", description="parts of names LAMB doesn't adapt")
     lazy_embeddings: bool = Field(False, description="rows wait until a batch has their token")
     lookahead: int = Field(0, ge=0, description="move halfway back every so many steps; 0: off")
+    frozen_layers: int = Field(0, ge=0, description="0: train everything; 1: freeze the embeddings")
 
     @model_validator(mode="after")
     def check_together(self) -> Self:

@@ -286,3 +286,31 @@ def decayed_rates(encoder: keras.Model, decay: float) -> dict[str, float]:
         for variable in encoder.trainable_variables
         if variable.path not in rates and "embedding" in variable.path
     }
+
+
+def freeze_layers(encoder: keras.Model, count: int) -> None:
+    """Let the lowest layers stay as they are: they get no gradient, no decay and no moments.
+
+    `layer.trainable = True` gives a layer back, before the model is compiled.
+
+    Args:
+        encoder: of the task.
+        count: 0: none; 1: the embeddings; 2: and the first Transformer layer above them, and so on.
+
+    Raises:
+        InputError: the encoder has fewer layers, or they are not known.
+    """
+    if not count:
+        return
+    layers = getattr(encoder, "transformer_layers", [])
+    if count > 1 + len(layers) or not layers:
+        has = f"has {1 + len(layers)} with its embeddings" if layers else "doesn't tell its layers"
+        raise InputError(
+            f"frozen_layers = {count}, but the encoder ({type(encoder).__name__}) {has}: "
+            f"set it to {1 + len(layers) if layers else 0} at the most."
+        )
+    for layer in encoder.layers:
+        if any("embedding" in variable.path for variable in layer.variables):
+            layer.trainable = False
+    for layer in layers[: count - 1]:
+        layer.trainable = False

@@ -1,10 +1,11 @@
 """Orbit's loop, where the table asks for it."""
 
-from core.train.loop import Loop
+from collections.abc import Callable
+
 from extras.orbit.settings import Settings
 
 
-def choose_loop(settings: Settings) -> Loop | None:
+def choose_loop(settings: Settings) -> Callable[..., None] | None:
     """Return Orbit's loop; None: Keras's."""
     if not settings.orbit.enabled:
         return None

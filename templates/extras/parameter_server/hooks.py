@@ -1,9 +1,10 @@
 """Servers hold the weights, and workers train at their own pace: the strategy and its loop."""
 
+from collections.abc import Callable
+
 import tensorflow as tf
 
 from core.base.settings import CoreSettings
-from core.train.loop import Loop
 from extras.parameter_server.server_loop import fit_with_servers
 from extras.parameter_server.servers import join_servers
 
@@ -13,6 +14,6 @@ def make_strategy(settings: CoreSettings) -> tf.distribute.Strategy | None:
     return join_servers() if settings.strategy == "parameter_server" else None
 
 
-def choose_loop(settings: CoreSettings) -> Loop | None:
+def choose_loop(settings: CoreSettings) -> Callable[..., None] | None:
     """Return the loop that hands batches out to the workers, where `strategy` asks for it."""
     return fit_with_servers if settings.strategy == "parameter_server" else None

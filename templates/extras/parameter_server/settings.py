@@ -7,6 +7,6 @@ STRATEGIES = ("parameter_server",)
 
 def complain(settings: CoreSettings) -> str | None:
     """Refuse several trainings: servers have a loop of their own, for one."""
-    if settings.strategy == "parameter_server" and settings.trainings > 1:
+    if settings.strategy == "parameter_server" and getattr(settings, "folds", False):
         return "strategy = parameter_server has a loop of its own, for one training: set folds = 0"
     return None

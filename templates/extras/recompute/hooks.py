@@ -1,12 +1,29 @@
-"""Transformer layers that are computed twice."""
+"""Transformer layers that are computed twice, and batch sizes tried with them and without."""
 
-import keras
+from collections.abc import Callable
 
+from core.data.data_generator import DataGenerator
+from core.train.training import Models
+from extras.recompute import memory
 from extras.recompute.recompute import recompute_layers
 from extras.recompute.settings import Settings
 
 
-def change_layers(settings: Settings, model: keras.Model) -> None:
-    """Let every Transformer layer of a model be recomputed, where the table asks for it."""
+def change_layers(settings: Settings, models: Models) -> None:
+    """Let every Transformer layer of the models be recomputed, where the table asks for it."""
     if settings.recompute.enabled:
-        recompute_layers(model)
+        recompute_layers(models.training)
+
+
+def try_batch_sizes(settings: Settings, flags: list[str]) -> bool:
+    """Print memory and speed of the training step for one batch size after the other."""
+    memory.try_batch_sizes(settings, flags)
+    return True
+
+
+def measure_step(
+    settings: Settings, train_batches: DataGenerator, build: Callable[[], Models]
+) -> bool:
+    """Print memory and speed of one training step."""
+    memory.measure_step(settings, train_batches, build)
+    return True

@@ -120,7 +120,7 @@ def make_regularization(
         raise InputError(
             "adversary, virtual_adversary and gradient_penalty need an encoder with a "
             f"token_embedding that is trained, which {type(encoder).__name__} does not have: set "
-            "adversary = none and the others to 0, or frozen_layers = 0."
+            "adversary = none and the others to 0, or optimizers.frozen_layers = 0."
         )
     return Regularization(
         embeddings=None if embeddings is None else embeddings.embeddings,

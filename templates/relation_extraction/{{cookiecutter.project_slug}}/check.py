@@ -2,7 +2,7 @@
 
 python check.py [--KEY VALUE ...]        exits 1 where something must be mended first
 python check.py --tpu v5e:2x2            also compiles the training step for such a TPU, without one
-python check.py --memory                 tries batch sizes: what fits, and how fast is it?
+python check.py --memory                 with extras/recompute: which batch fits, and how fast?
 """
 
 import functools
@@ -11,13 +11,7 @@ from core.base.errors import command
 from core.data.data_checks import read_files
 from core.model.encoder import load_tokenizer
 from core.train.checking import begin_checks, finish_checks, stop_at_errors
-from task.checks import (
-    build,
-    describe_file,
-    find_data_faults,
-    find_reach_faults,
-    measure_reach,
-)
+from task.checks import build, describe_file, find_data_faults, find_reach_faults, measure_reach
 from task.data import TripleGenerator, collect_predicates, read_examples
 from task.settings import Settings
 
@@ -40,12 +34,7 @@ def main() -> None:
     build_anew = functools.partial(build, tokenizer, len(predicates), settings)
     models = build_anew()
     train_batches = TripleGenerator(
-        train_examples,
-        tokenizer,
-        predicates,
-        models.encoder_inputs,
-        settings,
-        settings.batch_size,
+        train_examples, tokenizer, predicates, models.encoder_inputs, settings, settings.batch_size
     )
     finish_checks(options, settings, findings, models, train_batches, build_anew)
 

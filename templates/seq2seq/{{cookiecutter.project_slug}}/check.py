@@ -2,15 +2,15 @@
 
 python check.py [--KEY VALUE ...]        exits 1 where something must be mended first
 python check.py --tpu v5e:2x2            also compiles the training step for such a TPU, without one
-python check.py --memory                 tries batch sizes: what fits, and how fast is it?
+python check.py --memory                 with extras/recompute: which batch fits, and how fast?
 """
 
 import functools
 
 from core.base.errors import command
-from core.data.data_checks import read_files
+from core.data.data_checks import find_record_faults, read_files
 from core.train.checking import begin_checks, finish_checks, stop_at_errors
-from task.checks import build, describe_file, find_data_faults, find_reach_faults, measure_reach
+from task.checks import build, describe_file, find_reach_faults, measure_reach
 from task.data import PairGenerator, read_examples
 from task.model import build_models
 from task.settings import Settings
@@ -25,7 +25,8 @@ def main() -> None:
     files = read_files(settings, read_examples)
     train_examples = files[settings.train_file]
     tokenizer, encoder = load_tokenizer_and_encoder(settings, train_examples)
-    findings = find_data_faults(files)
+    # The targets of a source that stands twice belong into one record.
+    findings = find_record_faults(files, lambda example: [example.source])
     for name, examples in files.items():
         reach = measure_reach(examples, tokenizer, settings)
         print(describe_file(name, examples, reach))

@@ -202,6 +202,7 @@ def draw_graphs(golds, predictions, digits, seed):
     return graphs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("seed", range(3))
 def test_threshold_is_the_best_of_all(seed, metric):

@@ -20,6 +20,8 @@ import pytest
 from conftest import ROOT, use_template
 from tokenizers import BertWordPieceTokenizer, Tokenizer
 
+pytestmark = pytest.mark.slow
+
 PROJECT = use_template("pretraining")
 
 from core.base.errors import InputError  # noqa: E402

@@ -12,6 +12,8 @@ from conftest import use_template
 from peer import needs_peer, run_peer
 from scipy import special
 
+pytestmark = pytest.mark.slow
+
 PROJECT = use_template("pretraining")
 
 from core.base.errors import InputError  # noqa: E402

@@ -20,6 +20,7 @@ from core.data.tokens import train_tokenizer  # noqa: E402
 from core.model.encoder import load_encoder  # noqa: E402
 from core.report.folds import assign_folds  # noqa: E402
 from extras.doctor.compile_checks import build_as_trained, find_lowering_faults  # noqa: E402
+from extras.optimizers.settings import Table as Optimizers  # noqa: E402
 from extras.regularization.settings import Table  # noqa: E402
 from floor import predict_floor  # noqa: E402
 from task import checks, model  # noqa: E402
@@ -224,16 +225,16 @@ def test_checks_compile_what_a_training_does(tokenizer):
         **{**SMALL, "dropout": 0.3}, dropout_samples=2, regularization=table
     )
     build = functools.partial(checks.build, tokenizer, labels, settings)
-    trained = build_as_trained(build, settings, xla=False)
+    trained = build_as_trained(build, settings)
     regularization = trained.batch_gradients.regularization
     assert regularization.adversary and regularization.virtual_adversary
     inputs = [name for name in trained.input if name != "targets"]
     examples = [pair(0, "one two", "three", "x")]
     generator = ExampleGenerator(examples, tokenizer, labels, inputs, settings, batch_size=2)
     assert find_lowering_faults(trained, next(generator.batches(0))) == []
-    frozen = settings.model_copy(update={"frozen_layers": 1})
+    frozen = settings.model_copy(update={"optimizers": Optimizers(frozen_layers=1)})
     with pytest.raises(InputError, match="frozen_layers = 0"):
-        build_as_trained(build, frozen, xla=False)
+        build_as_trained(build, frozen)
 
 
 def write(path, records):

@@ -16,7 +16,7 @@ def read_records(path: str | Path, read_one: Callable[[dict, int], AnyExample]) 
 
     Args:
         path: one record a line.
-        read_one: checks a record and returns an example with an `id`; gets the line too.
+        read_one: from a record and its line to an example, which has an `id`.
 
     Raises:
         InputError: names file, line and what is wrong with the record.

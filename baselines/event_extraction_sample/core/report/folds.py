@@ -26,8 +26,7 @@ def assign_folds(texts: Sequence[tuple[str, ...]], folds: int, seed: int) -> np.
 
     Args:
         texts: of each example, one or more; case and white space make no difference.
-        folds: how many.
-        seed: of the assignment, which depends on nothing else.
+        folds: how many; the assignment depends on `seed` and on nothing else.
 
     Raises:
         InputError: there are fewer groups of texts than folds.
@@ -67,9 +66,7 @@ def cross_validate(
     """Train on all folds but one, in turn; predict each example by the model that never saw it.
 
     Args:
-        settings: `folds`, `seed`.
-        run: of the whole cross-validation, from `open_run`.
-        examples: all of the training file.
+        run: of the whole cross-validation; `examples` are all of the training file.
         texts: of each example; those that share one share a fold.
         train: trains the run of a fold on the examples that it keeps, and scores those that it
             holds out.
@@ -92,11 +89,7 @@ def cross_validate(
 def finish_folds(run: Run, evaluation: Evaluation, monitor: str, facts: dict) -> list[dict]:
     """Write the out-of-fold scores and predictions, and mark the cross-validation as finished.
 
-    Args:
-        run: of the whole cross-validation.
-        evaluation: of all examples, each by the model that held it out.
-        monitor: the score that decides.
-        facts: from `provenance`.
+    `evaluation` is of all examples, each by the model that held it out.
     """
     scores = [read_scores(folder) for folder in fold_folders(run.folder)]
     write_json_lines(run.folder / "predictions" / "dev.jsonl", evaluation.predictions)

@@ -1,12 +1,16 @@
 """One clear sentence instead of a traceback, for everything a participant can mend."""
 
+import contextlib
 import errno
 import functools
+import os
 import sys
 from collections.abc import Callable
-from types import TracebackType
+from typing import NoReturn
 
 from core.base.workers import all_workers, wait_for_workers
+
+FULL = "the disk is full"
 
 
 class InputError(Exception):
@@ -18,21 +22,10 @@ class EndedWell(Exception):
 
 
 def command(main: Callable[[], None]) -> Callable[[], None]:
-    """Turn the errors that a participant can mend into one sentence and exit code 1.
-
-    Args:
-        main: the body of a script.
-
-    Returns:
-        The same function, which prints `error: ...` and exits instead of raising.
-    """
+    """Return a script's body that prints `error: ...` and exits with 1 where it would raise."""
 
     @functools.wraps(main)
     def run() -> None:
-        sys.excepthook = say_nothing_of_full_disk
-        sys.unraisablehook = lambda found: say_nothing_of_full_disk(
-            found.exc_type, found.exc_value, found.exc_traceback
-        )
         try:
             main()
             wait_for_workers()
@@ -48,6 +41,8 @@ def command(main: Callable[[], None]) -> Callable[[], None]:
             sentence = explain_file_error(error) or all_workers().explain(error)
             if sentence is None:
                 raise
+            if FULL in sentence:
+                leave_at_once(f"error: {sentence}")
             all_workers().leave(f"error: {sentence}")
 
     return run
@@ -56,11 +51,11 @@ def command(main: Callable[[], None]) -> Callable[[], None]:
 def explain_file_error(error: Exception) -> str | None:
     """Return what is wrong with the disk or a path; None: the error is about neither."""
     name = getattr(error, "filename", None)
-    # TensorFlow and HDF5 have their own exceptions for a full disk.
+    # TensorFlow and HDF5 have their own exceptions for it.
     full = "No space left" in str(error) or getattr(error, "errno", None) == errno.EDQUOT
     if full:
         where = f" while writing {name}" if name else ""
-        return f"the disk is full{where}: free some space and run the command again."
+        return f"{FULL}{where}: free some space and run the command again."
     if name is None or not isinstance(error, OSError):
         return None
     reason = (error.strerror or "unknown reason").lower()
@@ -70,12 +65,12 @@ def explain_file_error(error: Exception) -> str | None:
     )
 
 
-def say_nothing_of_full_disk(
-    kind: type[BaseException], error: BaseException | None, trace: TracebackType | None
-) -> None:
-    """Print an error, but for h5py's of a full disk, which it prints as well as raises."""
-    if error is not None and "No space left" not in str(error):
-        sys.__excepthook__(kind, error, trace)
+def leave_at_once(sentence: str) -> NoReturn:
+    """End at once: HDF5 crashes when it closes a file that a full disk cut off."""
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
+    print(sentence, file=sys.stderr, flush=True)
+    os._exit(1)
 
 
 def gist(error: Exception) -> str:

@@ -38,7 +38,6 @@ FREE_SETTINGS = {
     *("preparation.processes", *declared("FREE")),
 }
 
-
 CHECKPOINTS = ("checkpoint.npz", "older_checkpoint.npz")
 # What only an unfinished training needs, extras' folders among it.
 UNFINISHED = (*CHECKPOINTS, "checkpoints", "soup")
@@ -186,9 +185,7 @@ def checkpoint_variables(model: keras.Model) -> list[keras.Variable]:
 def open_run(settings: CoreSettings, hashes: dict[str, str] | None = None) -> Run:
     """Return a new run, or an unfinished one of the same settings and data; write nothing yet.
 
-    Args:
-        settings: of the project.
-        hashes: of the data, by name; None: of the files that `RecordSettings` name.
+    `hashes` are those of the data, by name; None: of the files that `RecordSettings` name.
 
     Raises:
         InputError: the run is finished, or was begun with other settings or data.
@@ -233,16 +230,16 @@ def record_hashes(settings: CoreSettings) -> dict[str, str]:
 
 
 def find_runs(paths: Sequence[str | Path]) -> list[Path]:
-    """Return the folders of trained runs, by path or name; a cross-validation is all its folds.
-
-    Raises:
-        InputError: there is no such run, or it has not been trained to where it can be used.
-    """
+    """Return the folders of trained runs, by path or name; a cross-validation is all its folds."""
     return [member for path in paths for member in members(path)]
 
 
 def members(path: str | Path) -> list[Path]:
-    """Return the folder of a run, or those of the folds of a cross-validation."""
+    """Return the folder of a run, or those of the folds of a cross-validation.
+
+    Raises:
+        InputError: there is no such run, or it has not been trained to where it can be used.
+    """
     for folder in (Path(path), PROJECT / "runs" / path):
         if (folder / "config.json").is_file():
             config, folds = read_json(folder / "config.json"), fold_folders(folder)

@@ -44,8 +44,6 @@ def keep_scores(run: str, name: str, evaluation: Evaluation, facts: dict) -> Non
     Args:
         run: its folder or its name in runs/; a cross-validation keeps them as a whole.
         name: of the file, as the scores call it.
-        evaluation: of that file.
-        facts: from `provenance`.
     """
     folder = scored_folder(run)
     write_json_lines(folder / "predictions" / f"{name}.jsonl", evaluation.predictions)
@@ -73,13 +71,9 @@ class Evaluator(keras.callbacks.Callback):
 
     Args:
         run: receives metrics.jsonl, scores.json, the best weights and their predictions.
-        evaluate: scores dev with the current weights.
-        inference_model: whose weights are kept.
-        monitor: the score that decides.
+        evaluate: scores dev with the current weights; `monitor` is the score that decides.
+        inference_model: whose weights are kept; `averages` may put others in their place.
         facts: what a score must be read with; from `provenance`.
-        train_batches: of the training examples.
-        settings: `evaluate_steps`, `patience`.
-        averages: which weights are scored and kept.
     """
 
     def __init__(
@@ -181,11 +175,9 @@ class Evaluator(keras.callbacks.Callback):
 
 
 class PositionCounter(keras.callbacks.Callback):
-    """Count epochs, steps and seconds; stands before the callbacks that read them.
+    """Count epochs, steps and seconds in a run; end after `last_update`, 0: never.
 
-    Args:
-        run: whose position is counted.
-        last_update: stop after so many updates; 0: never.
+    It stands before the callbacks that read the position.
     """
 
     def __init__(self, run: Run, last_update: int = 0) -> None:
@@ -212,10 +204,6 @@ class Checkpoint(keras.callbacks.Callback):
     """Write all state every N steps and after each epoch; stands after the other callbacks.
 
     Only whole steps are written: an interruption may strike in the middle of an update.
-
-    Args:
-        run: receives the checkpoint.
-        settings: `checkpoint_steps`.
     """
 
     def __init__(self, run: Run, settings: CoreSettings) -> None:

@@ -63,7 +63,7 @@ def check_compilation(
     print(f"XLA, or a TPU: {one} of the training step, one for each shape of a batch")
     if not (settings.devices.xla or settings.strategy == "tpu"):
         batches = batches[:1]
-    model = build_as_trained(build, settings, xla=False)
+    model = build_as_trained(build, settings)
     for batch in tqdm(batches, "lower", leave=False, disable=None):
         findings = find_lowering_faults(model, batch)
         if findings:
@@ -71,15 +71,10 @@ def check_compilation(
     return find_tpu_faults(model, batches[0], settings, topology) if topology else []
 
 
-def build_as_trained(
-    build: Callable[[], Models], settings: CoreSettings, xla: bool
-) -> TrainingModel:
-    """Return the training model, compiled as for a training, with a first step of full size.
+def build_as_trained(build: Callable[[], Models], settings: CoreSettings) -> TrainingModel:
+    """Return the training model as a training compiles it, for a first step of full size.
 
-    Args:
-        build: returns the models.
-        settings: of the project.
-        xla: whether the gradient is compiled.
+    Its gradient is not compiled by XLA.
     """
     policy = keras.config.dtype_policy()
     keras.config.set_dtype_policy(settings.devices.precision)
@@ -87,7 +82,7 @@ def build_as_trained(
         models = build()
     finally:
         keras.config.set_dtype_policy(policy)
-    devices = settings.devices.model_copy(update={"xla": xla})
+    devices = settings.devices.model_copy(update={"xla": False})
     changed = settings.model_copy(update={"warm_up": 0.0, "devices": devices})
     compile_models(changed, models, MANY_STEPS)
     return models.training

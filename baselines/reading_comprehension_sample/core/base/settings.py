@@ -45,9 +45,6 @@ class SettingsTable(BaseModel):
 class DeviceTable(SettingsTable):
     """How the devices are used that `strategy` chooses."""
 
-    gpus: str = Field(
-        "", pattern=r"^(\d+(,\d+)*)?$", description="those that train, as 0,1; empty: all"
-    )
     tpu: str = Field("", description="name or address of the TPU; empty: as the environment says")
     logical_devices: int = Field(0, ge=0, description="split one device, to try several replicas")
     batch_size_counts: Literal["all_replicas", "one_replica"] = Field(
@@ -73,7 +70,6 @@ class CoreSettings(BaseSettings):
     max_length: int = Field(128, ge=8, description="tokens read at once, special ones included")
     dropout: float = Field(0.1, ge=0, lt=1, description="dropout of hidden states in the encoder")
     attention_dropout: float = Field(0.0, ge=0, lt=1, description="dropout of attention weights")
-    frozen_layers: int = Field(0, ge=0, description="0: train everything; 1: freeze the embeddings")
 
     # training
     epochs: int = Field(20, ge=1, description="passes over the training file")
@@ -129,11 +125,6 @@ class CoreSettings(BaseSettings):
             raise ValueError(complaint)
         return self
 
-    @property
-    def trainings(self) -> int:
-        """How many models one command trains, one after the other."""
-        return 1
-
     def describe(self) -> str:
         """Return all settings, those that differ from the defaults marked with a star."""
         defaults = flatten(type(self).model_construct().model_dump())
@@ -171,11 +162,6 @@ class RecordSettings(CoreSettings):
                 "folds = 1 leaves nothing to train on: set folds to 2 or more, or to 0"
             )
         return self
-
-    @property
-    def trainings(self) -> int:
-        """How many models one command trains: one for each fold."""
-        return self.folds or 1
 
 
 class WindowSettings(RecordSettings):
@@ -228,7 +214,7 @@ def read_settings(task_class: type[AnySettings], flags: list[str] | None = None)
     """Return config.toml of this project, overridden by the flags of the command line.
 
     Args:
-        task_class: the settings of the task.
+        task_class: without the tables of extras.
         flags: `["--epochs", "3", "--devices.xla", "true"]`; None: those of this process.
 
     Raises:
@@ -247,11 +233,9 @@ def read_settings(task_class: type[AnySettings], flags: list[str] | None = None)
 
 
 def saved_settings(task_class: type[AnySettings], values: dict) -> AnySettings:
-    """Return the settings that a run was trained with, for the devices of this machine.
+    """Return what the config.json of a run holds, for the devices of this machine.
 
-    Args:
-        task_class: the settings of the task.
-        values: of the run's config.json. Older runs have all keys flat.
+    Older runs have all keys flat.
 
     Raises:
         InputError: the run was trained by another version of this project.
@@ -259,7 +243,6 @@ def saved_settings(task_class: type[AnySettings], values: dict) -> AnySettings:
     settings_class = with_tables(task_class)
     known = fill_in(settings_class.model_construct().model_dump(), values)
     known["strategy"] = "single" if known["strategy"] == "single" else "auto"
-    known["devices"]["gpus"] = ""
     try:
         return settings_class.model_validate(known)
     except ValidationError as error:

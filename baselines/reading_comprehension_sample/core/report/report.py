@@ -45,13 +45,7 @@ class ErrorExample:
 
 
 def write_report(folder: Path, title: str, errors: list[ErrorExample]) -> None:
-    """Write report.html into the folder of a run, from its scores.json and metrics.jsonl.
-
-    Args:
-        folder: of the run.
-        title: heading of the page.
-        errors: any records; those with the most errors are shown.
-    """
+    """Write report.html from scores.json and metrics.jsonl of a run; show the worst errors."""
     folder = Path(folder)
     scores = read_json(folder / "scores.json")
     dev, monitor = scores.get("dev", {}), scores.get("monitor", "f1")
@@ -101,12 +95,7 @@ def make_table(title: str, rows: dict[str, dict]) -> tuple[str, list[str], list]
 
 
 def draw_curve(path: Path, monitor: str) -> Markup:
-    """Return the learning curve as inline SVG; empty when nothing has been measured.
-
-    Args:
-        path: metrics.jsonl of a run.
-        monitor: the dev score to draw.
-    """
+    """Return loss, score and rate of metrics.jsonl as inline SVG; empty: nothing is measured."""
     rows = [row for _, row in read_json_lines(path)] if path.is_file() else []
     if not rows:
         return Markup("")

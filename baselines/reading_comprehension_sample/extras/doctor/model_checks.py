@@ -264,7 +264,7 @@ def update_weights(
     keras.backend.clear_session()
     keras.utils.set_random_seed(0)
     with strategy.scope():
-        model = build_as_trained(build, settings, xla=False)
+        model = build_as_trained(build, settings)
         model.set_weights(weights)
     dataset = tf.data.Dataset.from_tensors(batch)
     with without_dropout(model):

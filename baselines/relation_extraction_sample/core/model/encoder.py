@@ -61,11 +61,7 @@ class BertEncoder(keras_hub.models.BertBackbone):
 
 
 def load_tokenizer(settings: RecordSettings, texts: list[str]) -> Tokenizer:
-    """Return the tokenizer that belongs to the encoder.
-
-    Args:
-        settings: `encoder`, `tiny_vocabulary`.
-        texts: the texts of the training file, which `tiny` learns its vocabulary from.
+    """Return the tokenizer that belongs to the encoder; `tiny` learns its vocabulary from texts.
 
     Raises:
         InputError: the encoder's folder holds no tokenizer, or only a kind that gives no offsets.
@@ -89,10 +85,6 @@ def load_tokenizer(settings: RecordSettings, texts: list[str]) -> Tokenizer:
 
 def load_encoder(settings: CoreSettings, tokenizer: Tokenizer) -> keras.Model:
     """Return the encoder: a functional model from token ids to hidden states.
-
-    Args:
-        settings: `encoder`, `tiny_*`, `max_length`, `dropout`, `attention_dropout`.
-        tokenizer: from `load_tokenizer`.
 
     Raises:
         InputError: there is no such encoder, or windows are longer than it can read.
@@ -130,34 +122,6 @@ def load_encoder(settings: CoreSettings, tokenizer: Tokenizer) -> keras.Model:
     encoder = BertEncoder.from_config(config)
     encoder.set_weights(loaded.get_weights())
     return encoder
-
-
-def freeze_layers(encoder: keras.Model, count: int) -> None:
-    """Let the lowest layers stay as they are: they get no gradient, no decay and no moments.
-
-    Call it before the model is compiled. `layer.trainable = True` gives a layer back.
-
-    Args:
-        encoder: from `load_encoder`.
-        count: 0: none; 1: the embeddings; 2: and the first Transformer layer above them, and so on.
-
-    Raises:
-        InputError: the encoder has fewer layers, or they are not known.
-    """
-    if not count:
-        return
-    layers = getattr(encoder, "transformer_layers", [])
-    if count > 1 + len(layers) or not layers:
-        has = f"has {1 + len(layers)} with its embeddings" if layers else "doesn't tell its layers"
-        raise InputError(
-            f"frozen_layers = {count}, but the encoder ({type(encoder).__name__}) {has}: set "
-            f"frozen_layers to {1 + len(layers) if layers else 0} at the most."
-        )
-    for layer in encoder.layers:
-        if any("embedding" in variable.path for variable in layer.variables):
-            layer.trainable = False
-    for layer in layers[: count - 1]:
-        layer.trainable = False
 
 
 def uses_exact_gelu(folder: Path) -> bool:

@@ -228,14 +228,11 @@ def print_comparison(
     The same is kept in comparison.json of the first.
 
     Args:
-        run: the first of the two.
-        other: the second.
-        total: from `paired_bootstrap`.
+        run, other: what is compared; `total` is from `paired_bootstrap`.
         labels: label -> `run_score`, `other_score`, `difference`, `run_correct`, `other_correct`,
             `gold`.
         title: what a label is called.
-        metric: what the scores are called.
-        label_metric: what the scores of a label are called, if otherwise.
+        metric: what the scores are called; `label_metric`: those of a label, if otherwise.
         **facts: what else is kept.
     """
     own = label_metric or metric

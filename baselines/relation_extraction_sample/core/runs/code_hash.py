@@ -10,15 +10,9 @@ ONLOOKERS = ("doctor", "tpu")  # extras that look at a model, and train nothing
 
 
 def code_hash(project: str | Path) -> str:
-    """Hash the scripts that prepare, train and evaluate, all packages, and extras that train.
+    """Return `sha256:<hex>` of a project: its scripts and packages, and the extras that train.
 
     Comments, docstrings and formatting do not count, nor does the version of Python.
-
-    Args:
-        project: the project's folder.
-
-    Returns:
-        `sha256:<hex>`.
     """
     project = Path(project)
     digest = hashlib.sha256()

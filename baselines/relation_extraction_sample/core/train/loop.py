@@ -1,8 +1,6 @@
 """Train from the run's position on to the last epoch: by `fit`, or by the loop of an extra."""
 
 import sys
-from collections.abc import Callable
-from typing import Any, TypeAlias
 
 import keras
 
@@ -12,10 +10,6 @@ from core.base.workers import is_chief
 from core.data.data_generator import DataGenerator
 from core.runs.run_folder import Run
 from core.train.training import TrainingModel
-
-Loop: TypeAlias = Callable[
-    [Any, TrainingModel, DataGenerator, Run, list[keras.callbacks.Callback]], None
-]
 
 
 def run_loop(

@@ -49,12 +49,7 @@ def best_threshold(scores: Sequence[float], hits: Sequence[float], gold: int) ->
 
 
 def print_rates(title: str, rows: dict[str, dict]) -> None:
-    """Print precision, recall and F1 of some labels.
-
-    Args:
-        title: what a label is called.
-        rows: label -> `precision`, `recall`, `f1`, `gold`.
-    """
+    """Print precision, recall and F1 of labels, under a title that says what a label is."""
     print(f"{title:<32}{'precision':>10}{'recall':>10}{'F1':>10}{'gold':>8}")
     for label, row in rows.items():
         numbers = "".join(f"{row[name]:>10.4f}" for name in ("precision", "recall", "f1"))

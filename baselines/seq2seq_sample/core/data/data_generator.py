@@ -91,8 +91,7 @@ class DataGenerator:
         """Return the batches from one position on, epoch after epoch without end.
 
         Args:
-            epoch: the first epoch.
-            skip: batches of it that are consumed already.
+            epoch: the first; `skip` batches of it are consumed already.
             strategy: each of its replicas, on whichever worker, gets its rows of every batch.
         """
 
@@ -175,8 +174,7 @@ def cut_batches(
 
     Args:
         order: the examples in the order in which they are dealt out.
-        lengths: the bucket boundary of each of them.
-        boundaries: all of them, rising.
+        lengths: the bucket boundary of each of them; `boundaries` are all, rising.
         batch_size: examples in a batch; one batch at the most, the last, has fewer.
         random: shuffles the full batches; None: shortest first.
     """
@@ -204,10 +202,7 @@ def bucket_boundaries(
     Exact, by dynamic programming: cheapest(b, j) = min over i < j of cheapest(b - 1, i) + the
     examples of the lengths i+1..j, padded to length j.
 
-    Args:
-        lengths: of the examples.
-        buckets: how many.
-        counts: examples of each of the lengths, which rise; None: each is that of one example.
+    With `counts`, the examples of each length, the lengths rise; without, each is of one example.
     """
     unique = np.asarray(lengths)
     if counts is None:

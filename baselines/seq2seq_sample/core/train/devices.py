@@ -24,11 +24,9 @@ def make_strategy(settings: CoreSettings) -> tf.distribute.Strategy:
     Call this before anything else touches a device: logical devices can't be made afterwards, and
     the workers of a cluster can't be joined.
 
-    Args:
-        settings: `strategy`: `single`, `mirrored` (the graphics cards of one machine), `tpu`, those
-            of extras (`multi_worker`, `parameter_server`), or `auto`: the cluster that this process
-            belongs to, `mirrored` where there are several graphics cards, else `single`; with the
-            table `devices`.
+    `strategy` is `single`, `mirrored` (the graphics cards of one machine), `tpu`, those of extras
+    (`multi_worker`, `parameter_server`), or `auto`: the cluster that this process belongs to,
+    `mirrored` where there are several graphics cards, else `single`.
 
     Raises:
         InputError: the machine has no such device, or there is no cluster.
@@ -40,7 +38,6 @@ def make_strategy(settings: CoreSettings) -> tf.distribute.Strategy:
         return strategy
     if settings.strategy == "auto" and "cluster" not in present():
         refuse_unknown_cluster()
-    choose_gpus(settings.devices.gpus)
     kind = split_first_device(settings.devices.logical_devices)
     return make_local_strategy(settings.strategy, tf.config.list_logical_devices(kind))
 
@@ -74,18 +71,6 @@ def make_local_strategy(name: str, devices: list) -> tf.distribute.Strategy:
     if name == "mirrored" or name == "auto" and len(devices) > 1:
         return tf.distribute.MirroredStrategy([device.name for device in devices])
     return tf.distribute.get_strategy()
-
-
-def choose_gpus(numbers: str) -> None:
-    """Hide all graphics cards but those of a list such as `0,1`; empty: hide none."""
-    cards = tf.config.list_physical_devices("GPU")
-    chosen = [int(number) for number in numbers.split(",") if number]
-    if chosen and max(chosen) >= len(cards):
-        raise InputError(
-            f"devices.gpus = {numbers}, but this machine has {len(cards)}: count from 0."
-        )
-    if chosen:
-        tf.config.set_visible_devices([cards[number] for number in chosen], "GPU")
 
 
 def split_first_device(count: int) -> str:

@@ -123,8 +123,6 @@ class AdamW(FineTuning, keras.optimizers.Adam):
     """AdamW in one pass over memory, where Keras makes a dozen: embeddings are long.
 
     Source: Loshchilov and Hutter 2019, https://arxiv.org/abs/1711.05101.
-
-    Args: as in `FineTuning` and `keras.optimizers.Adam`.
     """
 
     def move(self, gradient: tf.Tensor, variable: Any, rate: tf.Tensor, decay: float) -> None:
@@ -149,15 +147,7 @@ class AdamW(FineTuning, keras.optimizers.Adam):
 def make_optimizer(
     settings: CoreSettings, models: Models, steps: int, rate_factor: float = 1.0
 ) -> keras.optimizers.Optimizer:
-    """Return the optimizer of a whole training.
-
-    Args:
-        settings: `learning_rate`, of the encoder, `head_learning_rate`, of all else, `warm_up`,
-            `weight_decay`, `clip_norm`.
-        models: of the task.
-        steps: updates of the whole training.
-        rate_factor: multiplies all rates.
-    """
+    """Return the optimizer of a training of so many updates; `rate_factor` multiplies all rates."""
     options = {
         "learning_rate": WarmUpThenDecay(
             settings.learning_rate * rate_factor, steps, int(settings.warm_up * steps)

@@ -23,8 +23,7 @@ def project_path(path: str) -> Path:
 def read_json_lines(path: str | Path) -> Iterator[tuple[int, dict]]:
     """Yield `(line number, record)` for every record of a JSON Lines file.
 
-    Args:
-        path: a UTF-8 file with one JSON object a line; empty lines are skipped.
+    Empty lines are skipped.
 
     Raises:
         InputError: the file is absent, not UTF-8, or a line is no JSON object.

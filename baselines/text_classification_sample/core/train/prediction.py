@@ -70,9 +70,8 @@ class Predictor:
         Each worker predicts and decodes whole batches, the very ones that a lone worker would.
 
         Args:
-            generator: what to predict.
+            generator: what to predict, under a progress bar with the title `progress`; empty: none.
             decode: from positions `[n]` and outputs `[n, ...]` to n results that can be pickled.
-            progress: title of the progress bar; empty: none.
         """
         mine: Iterable = (
             (positions, decode(positions, outputs))

@@ -12,7 +12,7 @@ from core.base.extras import ask
 from core.base.files import read_json, write_json
 from core.base.settings import CoreSettings, RecordSettings, saved_settings
 from core.data.data_generator import DataGenerator
-from core.model.encoder import freeze_layers, restore_encoder, save_encoder
+from core.model.encoder import restore_encoder, save_encoder
 from core.runs.run_folder import Run, check_members, find_runs, load_best, provenance
 from core.train.devices import Strategy, make_strategy, scale_to_replicas
 from core.train.loop import run_loop
@@ -49,15 +49,11 @@ def train_models(
     """Compile and fit; the callbacks score dev and keep the best weights in the run.
 
     Args:
-        settings: of the project; `strategy` is what they choose.
-        strategy: under whose scope the models were built.
+        settings: of the project; `strategy` is what they choose, under whose scope the models are.
         run: its folder and where to go on.
         models: of the task; `tokenizer` is that of their encoder.
-        tokenizer: is kept with the run.
         labels: what prediction has to know besides the weights; None: nothing.
-        train_batches: with labels.
-        score_dev: scores dev with the current weights.
-        monitor: the score that decides.
+        score_dev: scores dev with the current weights; `monitor` is the score that decides.
         read_unlabelled: from a file without labels to batches; None: the task has no use for them.
     """
     train_batches.check_keys(models.training)
@@ -85,15 +81,10 @@ def compile_models(
 ) -> None:
     """Give the training model its optimizer, and what the settings change about its step.
 
-    Args:
-        settings: of the project.
-        models: of the task.
-        steps: updates of the whole training.
-        rate_factor: multiplies all rates.
+    Args as in `make_optimizer`.
     """
-    freeze_layers(models.encoder, settings.frozen_layers)
+    ask("change_layers", settings, models)
     optimizer = make_optimizer(settings, models, steps, rate_factor)
-    ask("change_layers", settings, models.training)
     make_gradients = ask("make_gradients", settings, models.encoder, models.scores)
     models.training.compile(optimizer, settings.accumulation, settings.devices.xla, make_gradients)
 
@@ -103,13 +94,10 @@ class TrainedRuns:
     """What prediction needs of one run, or of several whose scores are averaged.
 
     Attributes:
-        folders: of the runs.
         every: the settings of each run; `settings`: of the first.
         labels: the content of their labels.json; None: they have none.
-        tokenizer: that they share.
         models: the inference model of each run, with its best weights.
         encoder_inputs: the names of the inputs of their encoders.
-        strategy: where the models were built.
     """
 
     folders: list[Path]

@@ -9,15 +9,7 @@ import numpy as np
 from tokenizers import Tokenizer
 from tqdm import tqdm
 
-from core.data.data_checks import (
-    Finding,
-    Texts,
-    find_duplicates,
-    find_leaks,
-    find_unseen_labels,
-    label_histogram,
-    length_histogram,
-)
+from core.data.data_checks import Finding, draw_histogram
 from core.data.tokens import Window, is_aligned, split_into_windows
 from core.model.encoder import load_encoder
 from core.train.training import Models
@@ -77,16 +69,6 @@ class Reach:
     aligned: list[bool]
     faults: dict[str, list[int]]
     oracle: dict
-
-
-def find_data_faults(files: dict[str, list[Example]]) -> list[Finding]:
-    """Find repeats, leaks, and types and roles that the training file never shows."""
-    texts: Texts = {
-        name: [(example.id, example.text, example.line) for example in examples]
-        for name, examples in files.items()
-    }
-    labels = {name: count_labels(examples) for name, examples in files.items()}
-    return [*find_duplicates(texts), *find_leaks(texts), *find_unseen_labels(labels)]
 
 
 def count_labels(examples: Sequence[Example]) -> Counter:
@@ -181,10 +163,10 @@ def describe_file(name: str, examples: Sequence[Example], reach: Reach, settings
         f"oracle (gold, encoded and decoded): {settings.metric} F1 {oracle['f1']:.4f}; "
         f"{whole['correct']} of {whole['gold']} whole events, "
         f"{whole['predicted'] - whole['correct']} invented",
-        length_histogram([len(example.text) for example in examples], "characters"),
-        length_histogram(reach.tokens, "tokens a window"),
-        label_histogram(Counter(event.type for event in events), "event types"),
-        label_histogram(count_labels(examples), "roles"),
+        *draw_histogram([len(example.text) for example in examples], "characters"),
+        *draw_histogram(reach.tokens, "tokens a window"),
+        *draw_histogram(Counter(event.type for event in events), "event types"),
+        *draw_histogram(count_labels(examples), "roles"),
     ]
     return "\n".join(lines)
 

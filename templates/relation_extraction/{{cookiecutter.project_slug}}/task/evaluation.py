@@ -21,9 +21,8 @@ def evaluate(
     """Score the candidates that were predicted for the examples of a file.
 
     Args:
-        examples: gold.
+        examples: gold; they were read from `path`.
         candidates: from `predict_triples`.
-        path: where the examples were read from.
         threshold: a triple must be surer; None: take the one that scores best on these examples.
         shown: examples to put into words.
     """

@@ -22,7 +22,7 @@ def build_models(encoder: keras.Model, predicates: int, settings: Settings) -> M
 
     Args:
         encoder: token ids -> hidden states `[batch, length, width]`.
-        predicates: number of predicates.
+        predicates: how many.
         settings: `pointer`, `pointer_size`, `entity_heads`.
     """
     entities = entity_head_count(predicates, settings.entity_heads)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tokenizers import Tokenizer
 
-from core.data.data_checks import Finding, find_duplicates, find_leaks, length_histogram
+from core.data.data_checks import Finding, draw_histogram
 from core.train.training import Models
 from task.data import Example, encode
 from task.metrics import normal_form, score, score_records
@@ -37,15 +37,6 @@ class Reach:
     unknown: list[Example]
     changed: list[tuple[Example, str]]
     oracle: dict[str, float]
-
-
-def find_data_faults(files: dict[str, list[Example]]) -> list[Finding]:
-    """Find sources that stand twice: their targets belong into one record."""
-    texts = {
-        name: [(example.id, example.source, example.line) for example in examples]
-        for name, examples in files.items()
-    }
-    return [*find_duplicates(texts), *find_leaks(texts)]
 
 
 def measure_reach(examples: Sequence[Example], tokenizer: Tokenizer, settings: Settings) -> Reach:
@@ -91,10 +82,10 @@ def describe_file(name: str, examples: Sequence[Example], reach: Reach) -> str:
             "oracle (targets, encoded and decoded): "
             f"exact match {reach.oracle['exact_match']:.4f}, BLEU {reach.oracle['bleu']:.2f}"
         )
-    lines.append(length_histogram([len(example.source) for example in examples], "characters"))
-    lines.append(length_histogram(reach.source_tokens, "tokens of sources"))
+    lines += draw_histogram([len(example.source) for example in examples], "characters")
+    lines += draw_histogram(reach.source_tokens, "tokens of sources")
     if reach.target_tokens:
-        lines.append(length_histogram(reach.target_tokens, "tokens of targets"))
+        lines += draw_histogram(reach.target_tokens, "tokens of targets")
     return "\n".join(lines)
 
 

@@ -2,20 +2,11 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 from tokenizers import Tokenizer
 
-from core.data.data_checks import (
-    Finding,
-    find_duplicates,
-    find_leaks,
-    find_unseen_labels,
-    label_histogram,
-    length_histogram,
-    normalise,
-)
+from core.data.data_checks import Finding, draw_histogram, find_record_faults, normalise
 from core.model.encoder import load_encoder
 from core.train.training import Models
 from task.data import Example, Labels, encode_examples, label_targets
@@ -31,26 +22,9 @@ FEW_CUT = 0.01
 
 def find_data_faults(files: dict[str, list[Example]]) -> list[Finding]:
     """Find repeats, leaks, contradictions and labels that the training file never shows."""
-    texts = {
-        name: [(example.id, "\n".join(example.texts), example.line) for example in examples]
-        for name, examples in files.items()
-    }
-    # Also a first text alone: a question of dev that has been answered in training.
-    first_texts = {
-        name: [(e.id, e.text_a, e.line) for e in examples if e.text_b is not None]
-        for name, examples in files.items()
-    }
-    first_leaks = [
-        replace(leak, level="warning", what=leak.what.replace("texts of", "first texts of"))
-        for leak in find_leaks(first_texts)
-    ]
-    labels = {name: count_labels(examples) for name, examples in files.items()}
     return [
-        *find_duplicates(texts),
-        *find_leaks(texts),
-        *first_leaks,
+        *find_record_faults(files, lambda example: example.texts, count_labels),
         *find_contradictions(files),
-        *find_unseen_labels(labels),
     ]
 
 
@@ -152,9 +126,9 @@ def describe_file(
         oracle = measure_oracle(known, labels)
         lines.append(f"oracle (gold labels, encoded and decoded): {oracle:.4f}")
     lines += [
-        length_histogram([sum(map(len, example.texts)) for example in examples], "characters"),
-        length_histogram(tokens, "tokens"),
-        label_histogram(count_labels(examples), "labels"),
+        *draw_histogram([sum(map(len, example.texts)) for example in examples], "characters"),
+        *draw_histogram(tokens, "tokens"),
+        *draw_histogram(count_labels(examples), "labels"),
     ]
     groups = {example.group for example in examples} - {None}
     ranked = {example.group for example in known if labels.positive in example.labels}

@@ -7,21 +7,22 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import keras
 import tensorflow as tf
 
 from core.base.errors import InputError
-from core.base.settings import CoreSettings
 from core.data.data_generator import DataGenerator
 from core.train.devices import keep_freed_memory
+from core.train.project import compile_models
 from core.train.training import Models
-from extras.doctor.compile_checks import batches_to_compile, build_as_trained
+from extras.recompute.settings import Settings
 
 MEBIBYTE = 1 << 20
 DOUBLINGS = 5
 TIMED_STEPS = 3
 
 
-def try_batch_sizes(settings: CoreSettings, flags: list[str]) -> None:
+def try_batch_sizes(settings: Settings, flags: list[str]) -> None:
     """Print memory and speed of the training step for one batch size after the other.
 
     Each is twice the one before; the last is the one that no longer fits.
@@ -35,8 +36,7 @@ def try_batch_sizes(settings: CoreSettings, flags: list[str]) -> None:
     """
     print("the longest batch of an epoch on one device:\n")
     print(f"{'batch_size':>10}  {'recompute':>9}  {'peak memory':>12}  {'examples/s':>10}")
-    # Only with the extra of that name is there anything to recompute.
-    for recompute in (False, True) if hasattr(settings, "recompute") else (False,):
+    for recompute in (False, True):
         needed = 0
         for doubling in range(DOUBLINGS):
             batch_size = settings.batch_size << doubling
@@ -44,9 +44,8 @@ def try_batch_sizes(settings: CoreSettings, flags: list[str]) -> None:
             if 2 * needed > free_memory():
                 print(f"{begin}{'not tried: more than is free':>24}", flush=True)
                 break
-            asked = ["--batch_size", str(batch_size)]
-            asked += ["--recompute.enabled", "true"] if recompute else []
-            trial = run_trial([*flags, *asked])
+            asked = ["--batch_size", str(batch_size), "--recompute.enabled"]
+            trial = run_trial([*flags, *asked, str(recompute).lower()])
             if trial is None:
                 print(f"{begin}{'does not fit':>24}", flush=True)
                 break
@@ -79,30 +78,34 @@ def run_trial(flags: list[str]) -> dict | None:
 
 
 def measure_step(
-    build: Callable[[], Models], train_batches: DataGenerator, settings: CoreSettings
+    settings: Settings, train_batches: DataGenerator, build: Callable[[], Models]
 ) -> None:
     """Print the peak memory, the losses and the speed of the longest batch as one line of JSON.
 
     Args:
-        build: returns the models.
-        train_batches: of the training examples.
         settings: of the project.
+        train_batches: of the training examples.
+        build: returns the models.
     """
     keep_freed_memory()  # as a training does
     before = peak_memory()
-    model = build_as_trained(build, settings, settings.devices.xla)
-    batch = batches_to_compile(train_batches)[0]
+    # For good: the process ends with this trial.
+    keras.config.set_dtype_policy(settings.devices.precision)
+    models = build()
+    # Without warm-up, each loss tells of the gradient before it.
+    changed = settings.model_copy(update={"warm_up": 0.0})
+    compile_models(changed, models, settings.epochs * len(train_batches))
+    batch = max(train_batches.batches(0), key=lambda b: sum(array.size for array in b.values()))
     inputs = {name: tf.constant(array) for name, array in batch.items()}
-    step = tf.function(model.train_step)
+    step = tf.function(models.training.train_step)
     losses = [float(step(inputs)["loss"][0])]
     began = time.perf_counter()
     losses += [float(step(inputs)["loss"][0]) for _ in range(TIMED_STEPS)]
     seconds = (time.perf_counter() - began) / TIMED_STEPS
-    recompute = getattr(settings, "recompute", None)
     found = {
         "batch_size": settings.batch_size,
         "tokens": max(array.shape[1] for array in batch.values() if array.ndim > 1),
-        "recompute": bool(recompute and recompute.enabled),
+        "recompute": settings.recompute.enabled,
         "peak": peak_memory() - before,
         "losses": losses,
         "examples_per_second": settings.batch_size / seconds,
