@@ -65,6 +65,7 @@ def test_run_against_the_reference(project):
     assert others and all(row["difference"] == 0 for _, row in others)
 
 
+@pytest.mark.slow
 def test_one_sentence_when_a_run_is_missing(project):
     done = run_compare(project, "absent")
     assert done.returncode == 1 and "Traceback" not in done.stderr

@@ -247,6 +247,7 @@ def refusal(process, *command) -> str:
     return sentence
 
 
+@pytest.mark.slow
 def test_a_project_without_extras_has_no_trace_of_them(process):
     assert not (process.project / "extras").exists()
     done = process.run("read.py")
@@ -287,6 +288,7 @@ def test_a_strategy_that_is_not_there_is_told_those_that_are(process, strategy):
     assert "choose one of auto, single, mirrored, tpu" in sentence
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("extra", "flags"), [("recompute", ["--memory"]), ("doctor", ["--tpu", "v5e:2x2"])]
 )

@@ -84,6 +84,7 @@ def project(request, tmp_path_factory):
     return bake_project(request.param, tmp_path_factory.mktemp("project"), "cluster, tpu")
 
 
+@pytest.mark.slow
 def test_kubernetes_accepts_its_file(project):
     documents = list(yaml.safe_load_all((project / "extras/cluster/kubernetes.yaml").read_text()))
     assert [document["kind"] for document in documents] == ["Service", "Job"]

@@ -330,6 +330,7 @@ def test_reproduce_records_every_seed_once(repository: Path, tmp_path: Path) -> 
         }
 
 
+@pytest.mark.slow
 def test_a_baseline_learns_on_the_encoder_of_another(repository: Path) -> None:
     """It is exported when the other one has been reproduced, and known by its weights."""
     export = """
@@ -370,6 +371,7 @@ def test_an_interrupted_reproduction_goes_on(repository: Path) -> None:
     assert [line.split()[1] for line in trained] == ["3", "20", "4", "4"]
 
 
+@pytest.mark.slow
 def test_further_seeds_join_those_of_the_same_code(repository: Path) -> None:
     folder, runs = repository / "baselines/toy_other", repository / "build/toy_other/runs"
 
@@ -473,6 +475,7 @@ def change_value(repository: Path, value: str) -> None:
     build_repository(repository, progress=False)
 
 
+@pytest.mark.slow
 def test_scores_hold_for_other_code_whose_first_steps_are_equal(repository: Path) -> None:
     reproduce_baseline(repository, "toy_other")
     folder = repository / "baselines/toy_other"
