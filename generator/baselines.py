@@ -51,6 +51,11 @@ class Baseline:
         """Whether it is the one of its template's sample, which the repository holds whole."""
         return self.name == f"{self.template}_sample"
 
+    @property
+    def recipe(self) -> dict[str, object]:
+        """What makes its trainings others than those of its template, for its scores to name."""
+        return {**self.answers, **self.settings}
+
     def folder(self, root: Path) -> Path:
         """Return its folder in a repository."""
         return root / "baselines" / self.name

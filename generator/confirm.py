@@ -63,6 +63,11 @@ def confirm_baseline(
         raise InputError(
             f"baselines/{name} was scored with other weights of its encoder: check --encoder."
         )
+    if scores.get("recipe", baseline.recipe) != baseline.recipe:
+        raise InputError(
+            f"baselines/{name} was scored with other settings than generator/baselines.toml has: "
+            f"run `baselines reproduce {name}`."
+        )
     prepare_data(baseline, project, local)
     if (project / PREPARATION).is_file():
         run_script(project, PREPARATION)

@@ -1,10 +1,12 @@
 """Reproduce a baseline: fetch its data, train and score every seed, record the scores."""
 
+import json
 import shutil
+import tomllib
 from pathlib import Path
 
 from generator import InputError
-from generator.baselines import ENCODER, describe_encoder, find_baselines, own_encoder
+from generator.baselines import ENCODER, describe_encoder, find_baselines, flatten, own_encoder
 from generator.confirm import train_first_steps
 from generator.files import copy_tree, json_lines, write_bytes, write_json
 from generator.projects import prepare_data, working_project
@@ -27,6 +29,8 @@ SHIPPED_KEYS = {
     *("answer", "events", "type", "trigger", "arguments", "role", "span"),
     *("label", "labels", "probabilities", "group", "exact_match", "statistics"),
 }
+# Settings that a reproduction gives by flags.
+FLAGS = {"seed", "run_name", "encoder"}
 # Of a project that makes an encoder.
 EXPORT = "export.py"
 
@@ -68,7 +72,7 @@ def reproduce_baseline(
     [baseline] = find_baselines(root, [name])
     results = baseline.results(root)
     encoder = encoder or own_encoder(baseline, root)
-    weights = describe_encoder(baseline, encoder)
+    made_with = {"recipe": baseline.recipe, **describe_encoder(baseline, encoder)}
     project = working_project(root, baseline)
     data = prepare_data(baseline, project, local)
     code = project_code_hash(project)
@@ -79,14 +83,20 @@ def reproduce_baseline(
         train_seed(project, seed, encoder, code)
         for file in sorted((project / data).glob("test.*")):
             evaluate_seed(project, seed, f"{data}/{file.name}")
-    before, scores = read_scores(results), collect(project, trained, weights)
-    if seeds and before and same_conditions(before, scores, code):
+    before, scores = read_scores(results), collect(project, trained, made_with)
+    alike = bool(before) and same_conditions(before, scores, code)
+    if seeds and alike:
         scores = join_seeds(before, scores)
     if scores["seed"] in trained:
         # A reference is compared on dev alone, and stands in every project.
         splits = SCORED_SPLITS[:1] if baseline.is_sample else SCORED_SPLITS
         write_predictions(project, scores, splits, results)
-    scores |= first_steps(project, scores, before, encoder)
+    # What `baselines confirm` compares with, when the code changes.
+    if not alike or "first_steps" not in before or before["seed"] != scores["seed"]:
+        steps = train_first_steps(project, scores["seed"], scores["monitor"], encoder)
+    else:
+        steps = before["first_steps"]
+    scores |= {"first_steps": steps}
     write_json(results / "scores.json", scores)
     if (project / EXPORT).is_file():
         shutil.rmtree(project / ENCODER, ignore_errors=True)
@@ -99,10 +109,11 @@ def train_seed(project: Path, seed: int, encoder: Path | None, code: str) -> Non
     """Train one seed, or go on with its unfinished run."""
     scores = read_scores(seed_folder(project, seed))
     if "finished" in scores:
-        if scores["code_hash"] != code:
+        older = "by older code" if scores["code_hash"] != code else ""
+        if other := older or other_setting(project, seed_folder(project, seed)):
             raise InputError(
-                f"build/{project.name}/runs/seed_{seed} was trained by older code: delete that"
-                " folder to train it anew."
+                f"build/{project.name}/runs/seed_{seed} was trained {other}: delete that folder "
+                "to train it anew."
             )
         print(f"seed {seed}: trained already")
         return
@@ -114,6 +125,16 @@ def train_seed(project: Path, seed: int, encoder: Path | None, code: str) -> Non
         )
 
 
+def other_setting(project: Path, run: Path) -> str:
+    """Return in words a setting of a project that its run was not trained with; empty: none."""
+    now = flatten(tomllib.loads((project / "config.toml").read_text(encoding="utf-8")))
+    then = flatten(json.loads((run / "config.json").read_text(encoding="utf-8")))
+    for name in sorted(now.keys() & then.keys() - FLAGS):
+        if now[name] != then[name]:
+            return f"with {name} = {then[name]!r}, which is {now[name]!r} now"
+    return ""
+
+
 def evaluate_seed(project: Path, seed: int, test_file: str) -> None:
     """Score one seed on the test file unless that was done."""
     folder = seed_folder(project, seed)
@@ -123,8 +144,8 @@ def evaluate_seed(project: Path, seed: int, test_file: str) -> None:
     run_script(project, "evaluate.py", f"runs/seed_{seed}", test_file)
 
 
-def collect(project: Path, seeds: list[int], weights: dict) -> dict:
-    """Return the scores of the first seed, and a line for each."""
+def collect(project: Path, seeds: list[int], made_with: dict) -> dict:
+    """Return the scores of the first seed, and a line for each; `made_with`: recipe and encoder."""
     every = {seed: read_scores(seed_folder(project, seed)) for seed in seeds}
     first = dict(every[seeds[0]])
     splits = scored_splits(first)
@@ -133,7 +154,7 @@ def collect(project: Path, seeds: list[int], weights: dict) -> dict:
         first[split] = {key: value for key, value in first[split].items() if key not in first}
     return first | {
         "name": project.name,
-        **weights,
+        **made_with,
         "command": f"baselines reproduce {project.name}",
         "seeds": [
             {
@@ -159,7 +180,7 @@ def same_conditions(before: dict, scores: dict, code: str) -> bool:
         before.get(split, {}).get("data_hash") == scores.get(split, {}).get("data_hash")
         for split in SCORED_SPLITS
     )
-    names = ("encoder", "encoder_weights", "monitor")
+    names = ("recipe", "encoder", "encoder_weights", "monitor")
     return same_code and same_data and all(before.get(key) == scores.get(key) for key in names)
 
 
@@ -189,20 +210,6 @@ def write_predictions(project: Path, scores: dict, splits: tuple[str, ...], resu
 def scored_splits(scores: dict) -> list[str]:
     """Return the splits that a run was scored on."""
     return [split for split in SCORED_SPLITS if split in scores]
-
-
-def first_steps(project: Path, scores: dict, before: dict, encoder: Path | None) -> dict:
-    """Return what `baselines confirm` compares with, when the code changes.
-
-    Args:
-        project: where to train.
-        scores: of the baseline.
-        before: its scores until now, whose first steps hold for the same code.
-        encoder: a local folder with the encoder.
-    """
-    if "first_steps" in before and before["code_hash"] == scores["code_hash"]:
-        return {"first_steps": before["first_steps"]}
-    return {"first_steps": train_first_steps(project, scores["seed"], scores["monitor"], encoder)}
 
 
 def seed_folder(project: Path, seed: int) -> Path:

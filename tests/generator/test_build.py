@@ -42,7 +42,7 @@ devices.xla = true
 
 # Scripts that keep the contract of a project without training anything.
 TRAIN = """
-import json, sys
+import json, sys, tomllib
 from pathlib import Path
 from core.runs.code_hash import code_hash
 from task.value import VALUE
@@ -67,6 +67,7 @@ scores = {"task": "toy", "name": run.name, "dev": {"f1": VALUE + seed / 100}, "s
           "encoder": flag("--encoder", "tiny"), "minutes": 0.5, "command": "python train.py",
           "code_hash": code_hash("."), "finished": "now"}
 (run / "scores.json").write_text(json.dumps(scores))
+(run / "config.json").write_text(json.dumps(tomllib.loads(Path("config.toml").read_text())))
 row = {"step": 20, "loss": 3.0 - seed / 7 + int(VALUE > 0.505), "dev_f1": VALUE}
 rows = [{**row, "step": 10}, {**row, "seconds": 1.0}]
 (run / "metrics.jsonl").write_text("".join(json.dumps(row) + "\\n" for row in rows))
@@ -492,6 +493,27 @@ def test_scores_hold_for_other_code_whose_first_steps_are_equal(repository: Path
         with pytest.raises(InputError, match=f"toy_other: {what}.*baselines reproduce toy_other"):
             confirm_baseline(repository, "toy_other")
         assert "| 0.5 | scores are for older code |" in read(repository)
+
+
+def test_scores_are_those_of_the_recipe(repository: Path) -> None:
+    """Other settings: neither runs nor first steps of before count, nor do seeds join them."""
+    recipes, folder = repository / "generator/baselines.toml", repository / "baselines/toy_other"
+    reproduce_baseline(repository, "toy_other")
+    scores = json.loads((folder / "scores.json").read_text())
+    assert scores["recipe"] == {"epochs": 5, "devices.xla": True} | scores["recipe"]
+    # As if its first steps had been others.
+    (folder / "scores.json").write_text(json.dumps(scores | {"first_steps": {"loss": 9.0}}))
+    recipes.write_text(recipes.read_text().replace("epochs = 5\n", "epochs = 6\n"))
+    build_repository(repository, progress=False)
+    with pytest.raises(InputError, match="scored with other settings than .*baselines reproduce"):
+        confirm_baseline(repository, "toy_other")
+    with pytest.raises(InputError, match="seed_3 was trained with epochs = 5, which is 6 now"):
+        reproduce_baseline(repository, "toy_other", seeds=[3])
+    shutil.rmtree(repository / "build/toy_other/runs")
+    reproduce_baseline(repository, "toy_other", seeds=[3])
+    found = json.loads((folder / "scores.json").read_text())
+    assert found["recipe"]["epochs"] == 6 and found["first_steps"] == scores["first_steps"]
+    assert [row["seed"] for row in found["seeds"]] == [3]
 
 
 def test_confirm_needs_scores_and_the_same_encoder(repository: Path, tmp_path: Path) -> None:
