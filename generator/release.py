@@ -37,6 +37,7 @@ def release(root: Path, folder: Path, names: list[str] | None = None) -> None:
             digest = sha256(path.read_bytes()).removeprefix("sha256:")
             lines.append(f"{digest}  {path.name}\n")
     write_text(folder / CHECKSUMS, "".join(lines))
+    print(f"{folder}: {len(lines)} zips, and {CHECKSUMS}, which `sha256sum --check` reads")
 
 
 def whole_project(root: Path, baseline: Baseline, parent: Path) -> Path:
