@@ -1,9 +1,14 @@
 """extras/cluster/: processes are started, prefixed and ended together, and know who they are."""
 
 import json
+import os
+import shutil
+import signal
+import socket
 import subprocess
 import sys
 import sysconfig
+import threading
 import time
 from pathlib import Path
 
@@ -12,7 +17,8 @@ import pytest
 import tensorflow as tf
 import yaml
 from conftest import ROOT
-from projects import TEMPLATES, bake_project
+from forked_scripts import run_together
+from projects import TEMPLATES, bake_project, cluster_environments, flags, shorten
 
 from core.base import workers
 from core.base.errors import InputError
@@ -74,6 +80,37 @@ def test_all_end_when_a_scheduler_ends_the_launcher(tmp_path):
     assert time.perf_counter() - began < 20 and "last line" not in launched.stdout.read()
 
 
+LOCKED = """
+import fcntl, os, sys, time
+file = open(sys.argv[1] + os.environ["TF_CONFIG"][-3], "w")
+fcntl.flock(file, fcntl.LOCK_EX)
+print("locked", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="this system has no SIGKILL")
+def test_all_end_when_the_launcher_is_killed(tmp_path):
+    import fcntl
+
+    (tmp_path / "worker.py").write_text(LOCKED)
+    command = [sys.executable, LAUNCH, "--workers", "2", tmp_path / "worker.py", tmp_path / "lock"]
+    launched = subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, text=True)
+    assert {launched.stdout.readline() for _ in range(2)} == {"[0] locked\n", "[1] locked\n"}
+    launched.send_signal(signal.SIGKILL)
+    launched.wait()
+    until = time.monotonic() + 20
+    for number in range(2):
+        with open(tmp_path / f"lock{number}", "w") as file:
+            while True:  # a process that is gone holds no lock
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    assert time.monotonic() < until, f"worker {number} goes on"
+                    time.sleep(0.1)
+
+
 def test_a_wrong_number_of_workers_is_refused(tmp_path):
     done, _ = launch(tmp_path, workers=0)
     assert done.returncode == 2 and "--workers must be 1 or more" in done.stderr
@@ -116,7 +153,11 @@ def test_shell_scripts_are_sound(project, script):
 
 @pytest.fixture
 def environment(monkeypatch):
-    for name in ("TF_CONFIG", "SLURM_STEP_NUM_TASKS", "JOB_COMPLETION_INDEX", "WORKERS"):
+    slurm = ("NUM_TASKS", "NODELIST", "TASKS_PER_NODE")
+    for name in (
+        *("TF_CONFIG", "JOB_COMPLETION_INDEX", "WORKERS", "SLURM_PROCID"),
+        *(f"SLURM_STEP_{name}" for name in slurm),
+    ):
         monkeypatch.delenv(name, raising=False)
     return monkeypatch.setenv
 
@@ -148,6 +189,15 @@ def test_tf_config_names_the_cluster(environment):
             '{"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "ps", "index": 0}}',
             "calls this process ps 0",
         ),
+        (
+            '{"cluster": {"worker": ["a", "b"]}, "task": {"type": "worker", "index": 0}}',
+            "TF_CONFIG is broken .ValueError",
+        ),
+        (
+            '{"cluster": {"chief": ["a:1"], "worker": ["b:2"], "ps": ["c:3"]}, '
+            '"task": {"type": "worker", "index": 0}}',
+            "names servers .ps., which only strategy = parameter_server has",
+        ),
     ],
 )
 def test_a_broken_tf_config_is_a_sentence(environment, config, sentence):
@@ -166,6 +216,85 @@ def test_slurm_names_the_cluster(environment):
         "cluster": {"worker": ["gpu07:999", "gpu08:999", "gpu12:999"]},
         "task": {"type": "worker", "index": 1},
     }
+
+
+@pytest.mark.parametrize(("kind", "index", "place"), [("chief", 0, 0), ("worker", 1, 2)])
+def test_a_chief_is_the_first_worker(environment, kind, index, place):
+    """As TensorFlow's own guides write TF_CONFIG."""
+    named = {"chief": ["a:1"], "worker": ["b:2", "c:3"]}
+    environment("TF_CONFIG", json.dumps({"cluster": named, "task": {"type": kind, "index": index}}))
+    assert cluster.find_cluster(12345) == {
+        "cluster": {"worker": ["a:1", "b:2", "c:3"]},
+        "task": {"type": "worker", "index": place},
+    }
+
+
+@pytest.fixture
+def slurm(environment, monkeypatch, tmp_path):
+    """Three tasks on two machines; the fake nvidia-smi lists as many cards as asked."""
+
+    def begin(cards):
+        environment("SLURM_STEP_NUM_TASKS", "3")
+        environment("SLURM_STEP_NODELIST", "gpu[1-2]")
+        environment("SLURM_STEP_TASKS_PER_NODE", "2,1")
+        environment("SLURM_PROCID", "1")
+        environment("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+        environment("CUDA_VISIBLE_DEVICES", "")
+        del os.environ["CUDA_VISIBLE_DEVICES"]
+        tool = tmp_path / "nvidia-smi"
+        tool.write_text("#!/bin/sh\n" + "echo GPU 0: card\n" * cards)
+        tool.chmod(0o755)
+
+    return begin
+
+
+@pytest.mark.parametrize(("cards", "seen"), [(0, None), (4, "2,3")])
+def test_slurm_gives_each_worker_its_cards_where_there_are_any(slurm, cards, seen):
+    slurm(cards)
+    assert cluster.find_cluster(999) == {
+        "cluster": {"worker": ["gpu1:999", "gpu1:1000", "gpu2:999"]},
+        "task": {"type": "worker", "index": 1},
+    }
+    assert os.environ.get("CUDA_VISIBLE_DEVICES") == seen
+
+
+def test_workers_that_outnumber_the_cards_are_refused(slurm):
+    slurm(1)
+    with pytest.raises(InputError, match="2 workers on a machine with 1 graphics cards: start one"):
+        cluster.find_cluster(999)
+
+
+def test_slurm_without_its_nodes_is_refused(environment):
+    environment("SLURM_STEP_NUM_TASKS", "2")
+    with pytest.raises(InputError, match="SLURM's variables name no cluster .* with srun"):
+        cluster.find_cluster(999)
+
+
+def test_a_port_in_use_is_a_sentence():
+    with socket.create_server(("", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(InputError, match=f"worker 1 can't listen on port {port} .*in use"):
+            cluster.wait_for_all(["a:1", f"localhost:{port}"], 1)
+
+
+def test_a_worker_that_is_missing_is_named_until_it_comes(capsys, monkeypatch):
+    monkeypatch.setattr(cluster, "SECONDS_BETWEEN_WORDS", 0.3)
+    addresses = [f"localhost:{port}" for port in cluster_ports(2)]
+    waiting = threading.Thread(target=cluster.wait_for_all, args=(addresses, 0), daemon=True)
+    waiting.start()
+    time.sleep(1)
+    assert waiting.is_alive()
+    said = capsys.readouterr().out.splitlines()
+    assert set(said) == {f"waiting for 1 of 2 workers: worker 1 at {addresses[1]}"}
+    assert 2 <= len(said) <= 3
+    with socket.create_server(("", int(addresses[1].rpartition(":")[2]))):
+        waiting.join(timeout=10)
+    assert not waiting.is_alive()
+
+
+def cluster_ports(count: int) -> list[int]:
+    config = json.loads(cluster_environments(count)[0]["TF_CONFIG"])
+    return [int(address.rpartition(":")[2]) for address in config["cluster"]["worker"]]
 
 
 def test_kubernetes_names_the_cluster(environment):
@@ -210,3 +339,69 @@ def test_a_lost_worker_is_explained_and_nothing_else(monkeypatch):
     assert "worker 1 lost another one" in sentence and "start them all again" in sentence
     assert joined.explain(ValueError("wrong")) is None
     assert workers.Alone().explain(tf.errors.UnavailableError(None, None, "refused")) is None
+
+
+# ------------------------------------------------------------ workers that differ
+
+
+@pytest.fixture(scope="module")
+def two_machines(tmp_path_factory) -> list[Path]:
+    """Two copies of one project."""
+    first = bake_project("relation_extraction", tmp_path_factory.mktemp("first"), "cluster")
+    shorten(first, {"train": 40, "dev": 9})
+    second = tmp_path_factory.mktemp("second") / first.name
+    shutil.copytree(first, second)
+    return [first, second]
+
+
+def permute(project: Path) -> None:
+    path = project / "sample" / "train.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    path.write_text("".join(lines[::-1]), encoding="utf-8", newline="\n")
+
+
+def edit_code(project: Path) -> None:
+    path = project / "task" / "model.py"
+    path.write_text(path.read_text(encoding="utf-8") + "\nOTHER = 1\n", encoding="utf-8")
+
+
+DIFFERENCES = {
+    "setting": ({"learning_rate": 0.5}, None, "worker 1 has learning_rate = 0.5, and worker 0"),
+    "run": ({"run_name": "b"}, None, "worker 1 has run_name = 'b', and worker 0 has 'differ'"),
+    "order": ({}, permute, "worker 1 has another content of train_file ('sample/train.jsonl')"),
+    "code": ({}, edit_code, "worker 1 has another content of task/model.py"),
+    "devices": ({"devices.logical_devices": 2}, None, "the same devices.logical_devices"),
+}
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize("name", DIFFERENCES)
+def test_workers_that_differ_end_before_the_first_step(two_machines, tmp_path, name):
+    settings, change, sentence = DIFFERENCES[name]
+    first, second = two_machines
+    if change:
+        second = shutil.copytree(second, tmp_path / second.name)
+        change(second)
+    asked = {"run_name": "differ", "epochs": 1, "strategy": "multi_worker"}
+    commands = [
+        (["train.py", *flags(project, **{**asked, **own})], project, environment)
+        for project, own, environment in zip(
+            (first, second), ({}, settings), cluster_environments(2), strict=True
+        )
+    ]
+    for done in run_together(commands):
+        assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
+        assert sentence in done.stderr.splitlines()[-1], done.stderr
+    assert not any((project / "runs").exists() for project in (first, second))
+
+
+def test_what_may_differ_between_workers():
+    part = cluster.Part
+    same = {"test_file": part("'a'", "1"), "epochs": part("2")}
+    assert cluster.compare(same, 1, dict(same)) is None
+    # A path is compared by what it leads to, where both workers have it.
+    moved = {**same, "test_file": part("'b'", "1")}
+    assert cluster.compare(same, 1, moved) is None
+    assert cluster.compare(same, 1, {**same, "test_file": part("'a'")}) is None
+    assert "test_file = 'b'" in cluster.compare(same, 1, {**same, "test_file": part("'b'")})
+    assert "epochs = absent" in cluster.compare(same, 2, {"test_file": same["test_file"]})
