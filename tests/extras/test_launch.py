@@ -124,11 +124,20 @@ def project(request, tmp_path_factory):
 @pytest.mark.slow
 def test_kubernetes_accepts_its_file(project):
     documents = list(yaml.safe_load_all((project / "extras/cluster/kubernetes.yaml").read_text()))
-    assert [document["kind"] for document in documents] == ["Service", "Job"]
+    kinds = ["PersistentVolumeClaim", "Service", "Job"]
+    assert [document["kind"] for document in documents] == kinds
     for document in documents:
         kubernetes_validate.validate(document, "1.31", strict=True)
     name = project.name.replace("_", "-")
-    job = documents[1]["spec"]
+    claim, _, job = (document["spec"] for document in documents)
+    assert claim["accessModes"] == ["ReadWriteMany"]
+    pod = job["template"]["spec"]
+    assert pod["terminationGracePeriodSeconds"] >= 300
+    volumes = {volume["name"]: volume for volume in pod["volumes"]}
+    mounted = {mount["mountPath"]: mount["name"] for mount in pod["containers"][0]["volumeMounts"]}
+    claimed = volumes[mounted["/project/runs"]]["persistentVolumeClaim"]["claimName"]
+    assert claimed == documents[0]["metadata"]["name"]
+    assert volumes[mounted["/dev/shm"]]["emptyDir"]["medium"] == "Memory"
     environment = job["template"]["spec"]["containers"][0]["env"]
     assert {entry["name"]: entry["value"] for entry in environment} == {
         "WORKERS": str(job["completions"]),
@@ -146,6 +155,99 @@ def test_shell_scripts_are_sound(project, script):
     )
     assert done.returncode == 0, done.stdout
     assert project.name in (project / "extras" / script).read_text()
+
+
+def write_tools(folder: Path, tools: dict[str, str]) -> dict[str, str]:
+    """Write commands that stand for a scheduler's; return the environment that finds them."""
+    folder.mkdir()
+    for name, body in tools.items():
+        (folder / name).write_text("#!/bin/bash\nset -eu\n" + body)
+        (folder / name).chmod(0o755)
+    return {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
+
+
+def render(script: str, path: Path) -> Path:
+    """Write a script of an extra as the project `mine` has it."""
+    text = (ROOT / "templates/extras" / script).read_text(encoding="utf-8")
+    path.write_text(text.replace("{{ cookiecutter.project_slug }}", "mine"), encoding="utf-8")
+    return path
+
+
+# One machine, the folder $MACHINE: `NAME:PATH` is a path in it.
+GCLOUD = """
+shift 3
+case $1 in
+  describe) test -d "$MACHINE" ;;
+  create) mkdir "$MACHINE" ;;
+  ssh) cd "$MACHINE" && bash -c "${@: -1}" ;;
+  scp) cp -r "${@: -2:1}" "${@: -1}" ;;
+esac
+"""
+# scp with the names of machines made paths.
+GCLOUD = GCLOUD.replace("shift 3", 'shift 3; set -- "${@/#tpu:/$MACHINE/}"')
+TRAIN = """
+import pathlib, sys
+pathlib.Path("runs").mkdir(exist_ok=True)
+with open("runs/log", "a") as log:
+    print(VERSION, pathlib.Path("old.py").exists(), *sys.argv[-2:], file=log)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="this system has no bash")
+def test_a_tpu_machine_trains_the_project_as_it_is_now(tmp_path):
+    environment = write_tools(tmp_path / "tools", {"gcloud": GCLOUD, "pip": ""})
+    environment["MACHINE"] = str(tmp_path / "machine")
+    project = tmp_path / "here"
+    project.mkdir()
+    (project / "old.py").touch()
+    script = render("tpu/tpu_vm.sh", tmp_path / "tpu_vm.sh")
+    for version in ("'first'", "'second'"):
+        (project / "train.py").write_text(TRAIN.replace("VERSION", version))
+        command = ["bash", str(script), "tpu", "zone", "--run_name", "a b"]
+        done = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        (project / "old.py").unlink(missing_ok=True)
+    # The second training sees the new code alone, and the runs of the first.
+    log = "first True --run_name a b\nsecond False --run_name a b\n"
+    assert (project / "runs/log").read_text() == log
+    assert sorted(path.name for path in (tmp_path / "machine").iterdir()) == ["mine"]
+    on_machine = sorted(path.name for path in (tmp_path / "machine/mine").iterdir())
+    assert on_machine == ["runs", "train.py"]
+
+
+# A step that ends when it is told to, or, for SECONDS=0, at once with $CODE.
+SRUN = """
+echo $$ > "$JOB/step"
+trap 'echo saved >> "$JOB/log"; exit 0' TERM
+for ((n = 0; n < SLEEPS; n++)); do sleep 0.1; done
+exit $CODE
+"""
+SLURM = {
+    "srun": SRUN,
+    "scancel": 'echo "scancel $*" >> "$JOB/log"; kill -TERM "$(cat "$JOB/step")"',
+    "scontrol": 'echo "scontrol $*" >> "$JOB/log"',
+}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="this system has no bash")
+@pytest.mark.parametrize("time_is_up", [True, False])
+def test_slurm_goes_on_when_the_time_is_up_and_only_then(tmp_path, time_is_up):
+    sleeps, code = (100, 0) if time_is_up else (0, 7)
+    environment = write_tools(tmp_path / "tools", SLURM) | {
+        **{"JOB": str(tmp_path), "SLEEPS": str(sleeps), "CODE": str(code)},
+        **{"SLURM_SUBMIT_DIR": str(tmp_path), "SLURM_JOB_ID": "5"},
+    }
+    script = render("cluster/slurm.sbatch", tmp_path / "slurm.sbatch")
+    job = subprocess.Popen(["bash", str(script)], env=environment)
+    if time_is_up:
+        while not (tmp_path / "step").is_file():
+            time.sleep(0.05)
+        time.sleep(0.3)
+        job.send_signal(signal.SIGUSR1)
+    assert job.wait(timeout=30) == code
+    log = (tmp_path / "log").read_text() if time_is_up else ""
+    assert log == ("scancel --signal=TERM 5\nsaved\nscontrol requeue 5\n" if time_is_up else "")
+    assert (tmp_path / "log").exists() == time_is_up
 
 
 # ------------------------------------------------------------ who is in the cluster
