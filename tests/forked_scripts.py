@@ -43,14 +43,21 @@ def run_forked(
         cwd: where it runs.
         environments: what is added to that of the tests, for each process.
     """
+    return run_together([(arguments, cwd, environment) for environment in environments])
+
+
+def run_together(
+    commands: list[tuple[list[str], Path, dict[str, str]]],
+) -> list[subprocess.CompletedProcess]:
+    """Run scripts at once, each with arguments, folder and environment of its own."""
     with tempfile.TemporaryDirectory() as folder:
         paths = [
             [os.path.join(folder, f"{name}_{number}") for name in ("out", "err")]
-            for number in range(len(environments))
+            for number in range(len(commands))
         ]
         processes = [
             fork(become, arguments, str(cwd), environment, own)
-            for environment, own in zip(environments, paths, strict=True)
+            for (arguments, cwd, environment), own in zip(commands, paths, strict=True)
         ]
         wait_for_all(processes)
         texts = [
@@ -59,7 +66,7 @@ def run_forked(
         ]
     return [
         subprocess.CompletedProcess(arguments, process.exitcode, *own)
-        for process, own in zip(processes, texts, strict=True)
+        for process, (arguments, *_), own in zip(processes, commands, texts, strict=True)
     ]
 
 

@@ -121,16 +121,18 @@ def run_workers(
         cwd: where they run.
         check: fail the test, and show the output, unless all exit codes are 0.
     """
-    cluster = {"worker": [f"localhost:{port}" for port in free_ports(workers)]}
-    tasks = [{"type": "worker", "index": index} for index in range(workers)]
-    results = run_forked(
-        [str(argument) for argument in arguments],
-        cwd,
-        [
-            {**ENVIRONMENT, "TF_CONFIG": json.dumps({"cluster": cluster, "task": task})}
-            for task in tasks
-        ],
-    )
+    words = [str(argument) for argument in arguments]
+    results = run_forked(words, cwd, cluster_environments(workers))
     for result in results:
         assert not check or result.returncode == 0, f"{result.stdout}\n{result.stderr}"
     return results
+
+
+def cluster_environments(workers: int) -> list[dict[str, str]]:
+    """Return what the workers of a cluster on this machine find in their environment."""
+    cluster = {"worker": [f"localhost:{port}" for port in free_ports(workers)]}
+    tasks = [{"type": "worker", "index": index} for index in range(workers)]
+    return [
+        {**ENVIRONMENT, "TF_CONFIG": json.dumps({"cluster": cluster, "task": task})}
+        for task in tasks
+    ]

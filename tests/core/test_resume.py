@@ -198,13 +198,35 @@ def test_one_process_trains_and_another_scores(project, whole):
     out, _ = scoring.communicate(timeout=300)
     assert scoring.returncode == 0 and "Traceback" not in out, out
     steps = [row["step"] for row in rows(folder)]
-    # Orbit saves after its first loop and with each epoch; which of these are seen, time decides.
+    # Orbit saves after its first loop and with each epoch; of these the newest three stay.
     saved = {jobs["orbit.steps_per_loop"], STEPS, 2 * STEPS, 3 * STEPS}
     assert steps[-1] == 3 * STEPS and set(steps) <= saved
     last, expected = rows(folder)[-1], rows(whole)[-1]
     assert last == pytest.approx(expected, rel=1e-6)
     scores = json.loads((folder / "scores.json").read_text(encoding="utf-8"))
     assert "finished" in scores and not (folder / "checkpoints").exists()
+
+
+@pytest.mark.skipif(not HAS_ORBIT, reason=NO_ORBIT)
+def test_scoring_goes_through_all_checkpoints_and_ends_when_no_more_come(project, tmp_path):
+    if template_of(project) != TEMPLATES[-1]:
+        pytest.skip("all tasks share the code of Orbit's loop: one of them shows it")
+    jobs = {"orbit.enabled": True, "orbit.steps_per_loop": 2, "checkpoint_steps": 2}
+    kill(project, "dead", tmp_path, {"kill_at": 8}, **jobs, **{"orbit.job": "train"})
+    folder = project / "runs" / "dead"
+    for part in (folder / "checkpoints").glob("ckpt-4.data*"):
+        part.write_bytes(part.read_bytes()[: part.stat().st_size // 2])
+    scoring = {**jobs, "orbit.job": "evaluate", "orbit.wait_minutes": 0.05}
+    asked = flags(project, run_name="dead", **SETTINGS, **scoring)
+    for begun in (False, True):  # once more: what is scored stays so
+        done = run("train.py", *asked, cwd=project, check=False)
+        assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
+        assert [row["step"] for row in rows(folder)] == [2, 6]
+        assert begun or "ckpt-4, which is damaged" in done.stdout
+        assert f"waiting for a checkpoint after step 6 of {3 * STEPS} in" in done.stdout
+        sentence = done.stderr.splitlines()[-1]
+        assert f"error: no checkpoint after step 6 of {3 * STEPS} has come" in sentence
+        assert "for 0.05 minutes (orbit.wait_minutes), and the training is not fin" in sentence
 
 
 @pytest.mark.skipif(not HAS_ORBIT, reason=NO_ORBIT)

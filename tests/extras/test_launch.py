@@ -1,9 +1,14 @@
 """extras/cluster/: processes are started, prefixed and ended together, and know who they are."""
 
 import json
+import os
+import shutil
+import signal
+import socket
 import subprocess
 import sys
 import sysconfig
+import threading
 import time
 from pathlib import Path
 
@@ -12,7 +17,8 @@ import pytest
 import tensorflow as tf
 import yaml
 from conftest import ROOT
-from projects import TEMPLATES, bake_project
+from forked_scripts import run_together
+from projects import TEMPLATES, bake_project, cluster_environments, flags, shorten
 
 from core.base import workers
 from core.base.errors import InputError
@@ -74,6 +80,37 @@ def test_all_end_when_a_scheduler_ends_the_launcher(tmp_path):
     assert time.perf_counter() - began < 20 and "last line" not in launched.stdout.read()
 
 
+LOCKED = """
+import fcntl, os, sys, time
+file = open(sys.argv[1] + os.environ["TF_CONFIG"][-3], "w")
+fcntl.flock(file, fcntl.LOCK_EX)
+print("locked", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="this system has no SIGKILL")
+def test_all_end_when_the_launcher_is_killed(tmp_path):
+    import fcntl
+
+    (tmp_path / "worker.py").write_text(LOCKED)
+    command = [sys.executable, LAUNCH, "--workers", "2", tmp_path / "worker.py", tmp_path / "lock"]
+    launched = subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, text=True)
+    assert {launched.stdout.readline() for _ in range(2)} == {"[0] locked\n", "[1] locked\n"}
+    launched.send_signal(signal.SIGKILL)
+    launched.wait()
+    until = time.monotonic() + 20
+    for number in range(2):
+        with open(tmp_path / f"lock{number}", "w") as file:
+            while True:  # a process that is gone holds no lock
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    assert time.monotonic() < until, f"worker {number} goes on"
+                    time.sleep(0.1)
+
+
 def test_a_wrong_number_of_workers_is_refused(tmp_path):
     done, _ = launch(tmp_path, workers=0)
     assert done.returncode == 2 and "--workers must be 1 or more" in done.stderr
@@ -87,11 +124,20 @@ def project(request, tmp_path_factory):
 @pytest.mark.slow
 def test_kubernetes_accepts_its_file(project):
     documents = list(yaml.safe_load_all((project / "extras/cluster/kubernetes.yaml").read_text()))
-    assert [document["kind"] for document in documents] == ["Service", "Job"]
+    kinds = ["PersistentVolumeClaim", "Service", "Job"]
+    assert [document["kind"] for document in documents] == kinds
     for document in documents:
         kubernetes_validate.validate(document, "1.31", strict=True)
     name = project.name.replace("_", "-")
-    job = documents[1]["spec"]
+    claim, _, job = (document["spec"] for document in documents)
+    assert claim["accessModes"] == ["ReadWriteMany"]
+    pod = job["template"]["spec"]
+    assert pod["terminationGracePeriodSeconds"] >= 300
+    volumes = {volume["name"]: volume for volume in pod["volumes"]}
+    mounted = {mount["mountPath"]: mount["name"] for mount in pod["containers"][0]["volumeMounts"]}
+    claimed = volumes[mounted["/project/runs"]]["persistentVolumeClaim"]["claimName"]
+    assert claimed == documents[0]["metadata"]["name"]
+    assert volumes[mounted["/dev/shm"]]["emptyDir"]["medium"] == "Memory"
     environment = job["template"]["spec"]["containers"][0]["env"]
     assert {entry["name"]: entry["value"] for entry in environment} == {
         "WORKERS": str(job["completions"]),
@@ -111,12 +157,109 @@ def test_shell_scripts_are_sound(project, script):
     assert project.name in (project / "extras" / script).read_text()
 
 
+def write_tools(folder: Path, tools: dict[str, str]) -> dict[str, str]:
+    """Write commands that stand for a scheduler's; return the environment that finds them."""
+    folder.mkdir()
+    for name, body in tools.items():
+        (folder / name).write_text("#!/bin/bash\nset -eu\n" + body)
+        (folder / name).chmod(0o755)
+    return {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
+
+
+def render(script: str, path: Path) -> Path:
+    """Write a script of an extra as the project `mine` has it."""
+    text = (ROOT / "templates/extras" / script).read_text(encoding="utf-8")
+    path.write_text(text.replace("{{ cookiecutter.project_slug }}", "mine"), encoding="utf-8")
+    return path
+
+
+# One machine, the folder $MACHINE: `NAME:PATH` is a path in it.
+GCLOUD = """
+shift 3
+case $1 in
+  describe) test -d "$MACHINE" ;;
+  create) mkdir "$MACHINE" ;;
+  ssh) cd "$MACHINE" && bash -c "${@: -1}" ;;
+  scp) cp -r "${@: -2:1}" "${@: -1}" ;;
+esac
+"""
+# scp with the names of machines made paths.
+GCLOUD = GCLOUD.replace("shift 3", 'shift 3; set -- "${@/#tpu:/$MACHINE/}"')
+TRAIN = """
+import pathlib, sys
+pathlib.Path("runs").mkdir(exist_ok=True)
+with open("runs/log", "a") as log:
+    print(VERSION, pathlib.Path("old.py").exists(), *sys.argv[-2:], file=log)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="this system has no bash")
+def test_a_tpu_machine_trains_the_project_as_it_is_now(tmp_path):
+    environment = write_tools(tmp_path / "tools", {"gcloud": GCLOUD, "pip": ""})
+    environment["MACHINE"] = str(tmp_path / "machine")
+    project = tmp_path / "here"
+    project.mkdir()
+    (project / "old.py").touch()
+    script = render("tpu/tpu_vm.sh", tmp_path / "tpu_vm.sh")
+    for version in ("'first'", "'second'"):
+        (project / "train.py").write_text(TRAIN.replace("VERSION", version))
+        command = ["bash", str(script), "tpu", "zone", "--run_name", "a b"]
+        done = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        (project / "old.py").unlink(missing_ok=True)
+    # The second training sees the new code alone, and the runs of the first.
+    log = "first True --run_name a b\nsecond False --run_name a b\n"
+    assert (project / "runs/log").read_text() == log
+    assert sorted(path.name for path in (tmp_path / "machine").iterdir()) == ["mine"]
+    on_machine = sorted(path.name for path in (tmp_path / "machine/mine").iterdir())
+    assert on_machine == ["runs", "train.py"]
+
+
+# A step that ends when it is told to, or, for SECONDS=0, at once with $CODE.
+SRUN = """
+echo $$ > "$JOB/step"
+trap 'echo saved >> "$JOB/log"; exit 0' TERM
+for ((n = 0; n < SLEEPS; n++)); do sleep 0.1; done
+exit $CODE
+"""
+SLURM = {
+    "srun": SRUN,
+    "scancel": 'echo "scancel $*" >> "$JOB/log"; kill -TERM "$(cat "$JOB/step")"',
+    "scontrol": 'echo "scontrol $*" >> "$JOB/log"',
+}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="this system has no bash")
+@pytest.mark.parametrize("time_is_up", [True, False])
+def test_slurm_goes_on_when_the_time_is_up_and_only_then(tmp_path, time_is_up):
+    sleeps, code = (100, 0) if time_is_up else (0, 7)
+    environment = write_tools(tmp_path / "tools", SLURM) | {
+        **{"JOB": str(tmp_path), "SLEEPS": str(sleeps), "CODE": str(code)},
+        **{"SLURM_SUBMIT_DIR": str(tmp_path), "SLURM_JOB_ID": "5"},
+    }
+    script = render("cluster/slurm.sbatch", tmp_path / "slurm.sbatch")
+    job = subprocess.Popen(["bash", str(script)], env=environment)
+    if time_is_up:
+        while not (tmp_path / "step").is_file():
+            time.sleep(0.05)
+        time.sleep(0.3)
+        job.send_signal(signal.SIGUSR1)
+    assert job.wait(timeout=30) == code
+    log = (tmp_path / "log").read_text() if time_is_up else ""
+    assert log == ("scancel --signal=TERM 5\nsaved\nscontrol requeue 5\n" if time_is_up else "")
+    assert (tmp_path / "log").exists() == time_is_up
+
+
 # ------------------------------------------------------------ who is in the cluster
 
 
 @pytest.fixture
 def environment(monkeypatch):
-    for name in ("TF_CONFIG", "SLURM_STEP_NUM_TASKS", "JOB_COMPLETION_INDEX", "WORKERS"):
+    slurm = ("NUM_TASKS", "NODELIST", "TASKS_PER_NODE")
+    for name in (
+        *("TF_CONFIG", "JOB_COMPLETION_INDEX", "WORKERS", "SLURM_PROCID"),
+        *(f"SLURM_STEP_{name}" for name in slurm),
+    ):
         monkeypatch.delenv(name, raising=False)
     return monkeypatch.setenv
 
@@ -148,6 +291,15 @@ def test_tf_config_names_the_cluster(environment):
             '{"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "ps", "index": 0}}',
             "calls this process ps 0",
         ),
+        (
+            '{"cluster": {"worker": ["a", "b"]}, "task": {"type": "worker", "index": 0}}',
+            "TF_CONFIG is broken .ValueError",
+        ),
+        (
+            '{"cluster": {"chief": ["a:1"], "worker": ["b:2"], "ps": ["c:3"]}, '
+            '"task": {"type": "worker", "index": 0}}',
+            "names servers .ps., which only strategy = parameter_server has",
+        ),
     ],
 )
 def test_a_broken_tf_config_is_a_sentence(environment, config, sentence):
@@ -166,6 +318,85 @@ def test_slurm_names_the_cluster(environment):
         "cluster": {"worker": ["gpu07:999", "gpu08:999", "gpu12:999"]},
         "task": {"type": "worker", "index": 1},
     }
+
+
+@pytest.mark.parametrize(("kind", "index", "place"), [("chief", 0, 0), ("worker", 1, 2)])
+def test_a_chief_is_the_first_worker(environment, kind, index, place):
+    """As TensorFlow's own guides write TF_CONFIG."""
+    named = {"chief": ["a:1"], "worker": ["b:2", "c:3"]}
+    environment("TF_CONFIG", json.dumps({"cluster": named, "task": {"type": kind, "index": index}}))
+    assert cluster.find_cluster(12345) == {
+        "cluster": {"worker": ["a:1", "b:2", "c:3"]},
+        "task": {"type": "worker", "index": place},
+    }
+
+
+@pytest.fixture
+def slurm(environment, monkeypatch, tmp_path):
+    """Three tasks on two machines; the fake nvidia-smi lists as many cards as asked."""
+
+    def begin(cards):
+        environment("SLURM_STEP_NUM_TASKS", "3")
+        environment("SLURM_STEP_NODELIST", "gpu[1-2]")
+        environment("SLURM_STEP_TASKS_PER_NODE", "2,1")
+        environment("SLURM_PROCID", "1")
+        environment("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+        environment("CUDA_VISIBLE_DEVICES", "")
+        del os.environ["CUDA_VISIBLE_DEVICES"]
+        tool = tmp_path / "nvidia-smi"
+        tool.write_text("#!/bin/sh\n" + "echo GPU 0: card\n" * cards)
+        tool.chmod(0o755)
+
+    return begin
+
+
+@pytest.mark.parametrize(("cards", "seen"), [(0, None), (4, "2,3")])
+def test_slurm_gives_each_worker_its_cards_where_there_are_any(slurm, cards, seen):
+    slurm(cards)
+    assert cluster.find_cluster(999) == {
+        "cluster": {"worker": ["gpu1:999", "gpu1:1000", "gpu2:999"]},
+        "task": {"type": "worker", "index": 1},
+    }
+    assert os.environ.get("CUDA_VISIBLE_DEVICES") == seen
+
+
+def test_workers_that_outnumber_the_cards_are_refused(slurm):
+    slurm(1)
+    with pytest.raises(InputError, match="2 workers on a machine with 1 graphics cards: start one"):
+        cluster.find_cluster(999)
+
+
+def test_slurm_without_its_nodes_is_refused(environment):
+    environment("SLURM_STEP_NUM_TASKS", "2")
+    with pytest.raises(InputError, match="SLURM's variables name no cluster .* with srun"):
+        cluster.find_cluster(999)
+
+
+def test_a_port_in_use_is_a_sentence():
+    with socket.create_server(("", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(InputError, match=f"worker 1 can't listen on port {port} .*in use"):
+            cluster.wait_for_all(["a:1", f"localhost:{port}"], 1)
+
+
+def test_a_worker_that_is_missing_is_named_until_it_comes(capsys, monkeypatch):
+    monkeypatch.setattr(cluster, "SECONDS_BETWEEN_WORDS", 0.3)
+    addresses = [f"localhost:{port}" for port in cluster_ports(2)]
+    waiting = threading.Thread(target=cluster.wait_for_all, args=(addresses, 0), daemon=True)
+    waiting.start()
+    time.sleep(1)
+    assert waiting.is_alive()
+    said = capsys.readouterr().out.splitlines()
+    assert set(said) == {f"waiting for 1 of 2 workers: worker 1 at {addresses[1]}"}
+    assert 2 <= len(said) <= 3
+    with socket.create_server(("", int(addresses[1].rpartition(":")[2]))):
+        waiting.join(timeout=10)
+    assert not waiting.is_alive()
+
+
+def cluster_ports(count: int) -> list[int]:
+    config = json.loads(cluster_environments(count)[0]["TF_CONFIG"])
+    return [int(address.rpartition(":")[2]) for address in config["cluster"]["worker"]]
 
 
 def test_kubernetes_names_the_cluster(environment):
@@ -210,3 +441,69 @@ def test_a_lost_worker_is_explained_and_nothing_else(monkeypatch):
     assert "worker 1 lost another one" in sentence and "start them all again" in sentence
     assert joined.explain(ValueError("wrong")) is None
     assert workers.Alone().explain(tf.errors.UnavailableError(None, None, "refused")) is None
+
+
+# ------------------------------------------------------------ workers that differ
+
+
+@pytest.fixture(scope="module")
+def two_machines(tmp_path_factory) -> list[Path]:
+    """Two copies of one project."""
+    first = bake_project("relation_extraction", tmp_path_factory.mktemp("first"), "cluster")
+    shorten(first, {"train": 40, "dev": 9})
+    second = tmp_path_factory.mktemp("second") / first.name
+    shutil.copytree(first, second)
+    return [first, second]
+
+
+def permute(project: Path) -> None:
+    path = project / "sample" / "train.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    path.write_text("".join(lines[::-1]), encoding="utf-8", newline="\n")
+
+
+def edit_code(project: Path) -> None:
+    path = project / "task" / "model.py"
+    path.write_text(path.read_text(encoding="utf-8") + "\nOTHER = 1\n", encoding="utf-8")
+
+
+DIFFERENCES = {
+    "setting": ({"learning_rate": 0.5}, None, "worker 1 has learning_rate = 0.5, and worker 0"),
+    "run": ({"run_name": "b"}, None, "worker 1 has run_name = 'b', and worker 0 has 'differ'"),
+    "order": ({}, permute, "worker 1 has another content of train_file ('sample/train.jsonl')"),
+    "code": ({}, edit_code, "worker 1 has another content of task/model.py"),
+    "devices": ({"devices.logical_devices": 2}, None, "the same devices.logical_devices"),
+}
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize("name", DIFFERENCES)
+def test_workers_that_differ_end_before_the_first_step(two_machines, tmp_path, name):
+    settings, change, sentence = DIFFERENCES[name]
+    first, second = two_machines
+    if change:
+        second = shutil.copytree(second, tmp_path / second.name)
+        change(second)
+    asked = {"run_name": "differ", "epochs": 1, "strategy": "multi_worker"}
+    commands = [
+        (["train.py", *flags(project, **{**asked, **own})], project, environment)
+        for project, own, environment in zip(
+            (first, second), ({}, settings), cluster_environments(2), strict=True
+        )
+    ]
+    for done in run_together(commands):
+        assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
+        assert sentence in done.stderr.splitlines()[-1], done.stderr
+    assert not any((project / "runs").exists() for project in (first, second))
+
+
+def test_what_may_differ_between_workers():
+    part = cluster.Part
+    same = {"test_file": part("'a'", "1"), "epochs": part("2")}
+    assert cluster.compare(same, 1, dict(same)) is None
+    # A path is compared by what it leads to, where both workers have it.
+    moved = {**same, "test_file": part("'b'", "1")}
+    assert cluster.compare(same, 1, moved) is None
+    assert cluster.compare(same, 1, {**same, "test_file": part("'a'")}) is None
+    assert "test_file = 'b'" in cluster.compare(same, 1, {**same, "test_file": part("'b'")})
+    assert "epochs = absent" in cluster.compare(same, 2, {"test_file": same["test_file"]})

@@ -4,19 +4,31 @@ A cluster is named by TF_CONFIG, as TensorFlow reads it, by SLURM (`srun`), or b
 Kubernetes. Every worker runs the same program on the same data; the first, the chief, alone writes.
 """
 
+import ast
 import functools
+import hashlib
 import json
 import os
 import pickle
+import re
+import shutil
+import socket
+import subprocess
 import sys
-from typing import Any, NoReturn
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple, NoReturn
 
+import keras
 import numpy as np
 import tensorflow as tf
 
-from core.base.errors import InputError
-from core.base.files import write_nothing
-from core.base.workers import Alone, is_chief, join_workers
+from core.base.errors import InputError, gist
+from core.base.files import PROJECT, file_hash, project_path, write_nothing
+from core.base.settings import CoreSettings, flatten
+from core.base.workers import Alone, gather, is_chief, join_workers, wait_for_workers
+from core.runs.code_hash import hashed_files, outline
+from core.runs.run_folder import FREE_SETTINGS
 
 # What TensorFlow raises where another worker is gone.
 LOST = (
@@ -25,6 +37,10 @@ LOST = (
     tf.errors.CancelledError,
     tf.errors.DeadlineExceededError,
 )
+SECONDS_BETWEEN_LOOKS = 0.2  # for workers that have not come yet
+SECONDS_BETWEEN_WORDS = 5.0  # about those that are missing
+# An interrupted training may go on with others of these, and yet workers do them together.
+TOGETHER = {"run_name", "checkpoint_steps", "orbit.job", "orbit.steps_per_loop"}
 
 
 def find_cluster(port: int) -> dict | None:
@@ -43,43 +59,92 @@ def find_cluster(port: int) -> dict | None:
 
 
 def read_tf_config() -> dict | None:
-    """Return the cluster that the variable TF_CONFIG names.
+    """Return the cluster that the variable TF_CONFIG names; a chief becomes the first worker.
 
     Raises:
-        InputError: it is no JSON, or lacks the workers or the task.
+        InputError: it is no JSON, lacks the workers or the task, or names servers.
     """
     text = os.environ.get("TF_CONFIG")
     if not text:
         return None
     try:
         config = json.loads(text)
-        kind, index = str(config["task"]["type"]), int(config["task"]["index"])
-        workers = [str(address) for address in config["cluster"]["worker"]]
-    except (ValueError, KeyError, TypeError) as error:
+        cluster, task = config["cluster"], config["task"]
+        kind, index = str(task["type"]), int(task["index"])
+        chiefs, workers = (list(map(str, cluster.get(role, []))) for role in ("chief", "worker"))
+        ports = [int(address.rpartition(":")[2]) for address in (*chiefs, *workers)]
+        if not ports:
+            raise KeyError("worker")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(
             f"TF_CONFIG is broken ({type(error).__name__}: {error}): it must hold "
             '{"cluster": {"worker": ["host:port", ...]}, "task": {"type": "worker", "index": 0}}.'
         ) from error
-    if kind != "worker" or not 0 <= index < len(workers):
+    if "ps" in cluster:
         raise InputError(
-            f"TF_CONFIG calls this process {kind} {index}, but the cluster has {len(workers)} "
-            "workers: number them from 0."
+            "TF_CONFIG names servers (ps), which only strategy = parameter_server has: choose that "
+            "strategy, or leave ps out."
         )
-    return {"cluster": {"worker": workers}, "task": {"type": kind, "index": index}}
+    if not 0 <= index < len({"chief": chiefs, "worker": workers}.get(kind, [])):
+        raise InputError(
+            f"TF_CONFIG calls this process {kind} {index}, but the cluster has "
+            f"{len(workers)} workers: number them from 0."
+        )
+    # TensorFlow counts a chief apart from the workers; here the first worker is the chief.
+    place = index if kind == "chief" else len(chiefs) + index
+    return {
+        "cluster": {"worker": chiefs + workers},
+        "task": {"type": "worker", "index": place},
+    }
 
 
 def read_slurm(port: int) -> dict | None:
-    """Return the cluster of a job step of SLURM: one worker for each task of `srun`."""
-    if int(os.environ.get("SLURM_STEP_NUM_TASKS", 1)) < 2:
+    """Return the cluster of a job step of SLURM: one worker for each task of `srun`.
+
+    Raises:
+        InputError: the workers of a machine outnumber its graphics cards, or SLURM's variables are
+            incomplete.
+    """
+    tasks = int(os.environ.get("SLURM_STEP_NUM_TASKS", 1))
+    if tasks < 2:
         return None
-    tasks = int(os.environ["SLURM_STEP_NUM_TASKS"])
-    resolver = tf.distribute.cluster_resolver.SlurmClusterResolver(
-        jobs={"worker": tasks}, port_base=port, auto_set_gpu=True
-    )
-    return {
-        "cluster": resolver.cluster_spec().as_dict(),
-        "task": {"type": "worker", "index": resolver.task_id},
-    }
+    try:
+        # As "2(x3),1": three machines with two tasks, one with one.
+        counts = re.findall(r"(?:^|,)(\d+)", os.environ.get("SLURM_STEP_TASKS_PER_NODE", "1"))
+        most = max(map(int, counts))
+        cards = count_cards() if most > 1 else 0
+        if 0 < cards < most:
+            raise InputError(
+                f"SLURM starts {most} workers on a machine with {cards} graphics cards: start one "
+                "worker a machine (--ntasks-per-node=1), which uses all cards."
+            )
+        # TensorFlow's resolver divides by the cards of a task: without cards it gets one for each,
+        # and assigns none. A worker that has a machine to itself keeps the cards SLURM gave it.
+        resolver = tf.distribute.cluster_resolver.SlurmClusterResolver(
+            jobs={"worker": tasks},
+            port_base=port,
+            gpus_per_node=cards or most,
+            gpus_per_task=cards // most or 1,
+            auto_set_gpu=bool(cards),
+        )
+        workers = resolver.cluster_spec().as_dict()["worker"]
+    except (RuntimeError, ValueError) as error:
+        raise InputError(
+            f"SLURM's variables name no cluster ({gist(error)}): start the workers with srun, as "
+            "extras/cluster/slurm.sbatch does."
+        ) from error
+    return {"cluster": {"worker": workers}, "task": {"type": "worker", "index": resolver.task_id}}
+
+
+def count_cards() -> int:
+    """Return the graphics cards of this machine without starting their driver."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return len([card for card in visible.split(",") if card.strip() not in ("", "-1")])
+    if shutil.which("nvidia-smi") is None:
+        return 0
+    listed = subprocess.run(["nvidia-smi", "--list-gpus"], capture_output=True, text=True)
+    return sum(line.startswith("GPU ") for line in listed.stdout.splitlines())
 
 
 def read_kubernetes(port: int) -> dict | None:
@@ -103,7 +168,11 @@ def join(cluster: dict, logical_devices: int = 0) -> tf.distribute.Strategy:
         cluster: from `find_cluster`.
         logical_devices: replicas on this worker's processor, to try several on one. 0: as many as
             it has graphics cards, or one.
+
+    Raises:
+        InputError: the port of this worker is in use, or another worker is gone again.
     """
+    wait_for_all(cluster["cluster"]["worker"], cluster["task"]["index"])
     os.environ["TF_CONFIG"] = json.dumps(cluster)
     extended = tf.distribute.MultiWorkerMirroredStrategy.__init__.__globals__[
         "CollectiveAllReduceExtended"
@@ -113,14 +182,137 @@ def join(cluster: dict, logical_devices: int = 0) -> tf.distribute.Strategy:
         extended._initialize_local_devices = functools.partialmethod(
             split_processor, logical_devices
         )
-    strategy = tf.distribute.MultiWorkerMirroredStrategy(
-        tf.distribute.cluster_resolver.TFConfigClusterResolver()
-    )
+    try:
+        strategy = tf.distribute.MultiWorkerMirroredStrategy(
+            tf.distribute.cluster_resolver.TFConfigClusterResolver()
+        )
+    except (*LOST, tf.errors.UnknownError) as error:
+        raise InputError(
+            f"the workers can't join ({gist(error)}): look for the first error among the logs of "
+            "all, then start them all again."
+        ) from error
     join_workers(ClusterWorkers(strategy))
     if not is_chief():
         write_nothing()
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     return strategy
+
+
+def wait_for_all(addresses: Sequence[str], own: int) -> None:
+    """Wait until all workers of a cluster can be reached; say which ones are missing.
+
+    TensorFlow would wait as well, but silently, and deaf to every signal.
+
+    Args:
+        addresses: `host:port` of the workers, the chief's first.
+        own: which of them this process is.
+
+    Raises:
+        InputError: another process has the port of this one.
+    """
+    port = int(addresses[own].rpartition(":")[2])
+    try:
+        door = socket.create_server(("", port), backlog=len(addresses) + 8)
+    except OSError as error:
+        raise InputError(
+            f"worker {own} can't listen on port {port} ({(error.strerror or str(error)).lower()}): "
+            "end the process that uses it, or choose another port, the same on all workers."
+        ) from error
+    missing, said = [a for n, a in enumerate(addresses) if n != own], time.monotonic()
+    with door:  # TensorFlow's own server listens there afterwards
+        while missing := [address for address in missing if not is_reached(address)]:
+            if time.monotonic() - said >= SECONDS_BETWEEN_WORDS:
+                named = ", ".join(f"worker {addresses.index(a)} at {a}" for a in missing)
+                print(
+                    f"waiting for {len(missing)} of {len(addresses)} workers: {named}", flush=True
+                )
+                said = time.monotonic()
+            time.sleep(SECONDS_BETWEEN_LOOKS)
+
+
+def is_reached(address: str) -> bool:
+    """Tell whether a process listens at `host:port`."""
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=2) as line:
+            # A connection of this machine may get the very port it looks for, and find itself.
+            return line.getsockname() != line.getpeername()
+    except OSError:
+        return False
+
+
+class Part(NamedTuple):
+    """Something that all workers must have alike.
+
+    Attributes:
+        value: in words.
+        content: the hash of a file or folder, which decides where both workers have one.
+    """
+
+    value: str
+    content: str = ""
+
+
+def refuse_differences(settings: CoreSettings) -> None:
+    """Compare settings, data and code of all workers, before anything is trained or written.
+
+    Raises:
+        InputError: they differ; on all workers.
+    """
+    try:
+        chief, *others = gather(describe_training(settings))
+    except tf.errors.OpError as error:
+        if isinstance(error, LOST):
+            raise
+        raise InputError(
+            f"the workers can't talk to each other ({gist(error)}): give all the same number of "
+            "graphics cards, and the same devices.logical_devices."
+        ) from error
+    sentence = next(filter(None, (compare(chief, *other) for other in enumerate(others, 1))), None)
+    if sentence:
+        wait_for_workers()  # one that left now would be missed by the others, not explained
+        raise InputError(f"{sentence}: all workers need the same settings, data and code.")
+
+
+def compare(chief: dict[str, Part], number: int, worker: dict[str, Part]) -> str | None:
+    """Return in words what a worker has otherwise than the chief; None: nothing."""
+    absent = Part("absent")
+    for name in {**chief, **worker}:
+        one, other = chief.get(name, absent), worker.get(name, absent)
+        if one.content and other.content:
+            if one.content != other.content:
+                return (
+                    f"worker {number} has another content of {name} ({other.value}) than worker 0"
+                )
+        elif one.value != other.value:
+            return f"worker {number} has {name} = {other.value}, and worker 0 has {one.value}"
+    return None
+
+
+def describe_training(settings: CoreSettings) -> dict[str, Part]:
+    """Return what this worker trains with: versions, code, settings and the files they name."""
+    parts = {"TensorFlow": Part(tf.__version__), "Keras": Part(keras.__version__)}
+    parts |= {
+        name: Part(repr(value), "" if name == "run_name" else content_of(value))
+        for name, value in flatten(settings.model_dump()).items()
+        if name not in FREE_SETTINGS - TOGETHER
+    }
+    for path in sorted(hashed_files(PROJECT)):
+        code = outline(ast.parse((PROJECT / path).read_bytes()))
+        parts[path.as_posix()] = Part("code", hashlib.sha256(code.encode()).hexdigest())
+    return parts
+
+
+def content_of(value: object) -> str:
+    """Return the hash of the file or folder that a setting names; empty: it names none."""
+    if not isinstance(value, str) or not value:
+        return ""
+    path = project_path(value)
+    if path.is_dir():
+        files = sorted(file for file in path.rglob("*") if file.is_file())
+        lines = [f"{file.relative_to(path).as_posix()} {file_hash(file)}\n" for file in files]
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
+    return file_hash(path) if path.is_file() else ""
 
 
 def split_processor(extended, count: int, cluster_resolver, worker_device: str) -> tuple:

@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from core.base.errors import InputError
 from core.train.devices import split_first_device
-from extras.cluster.cluster import find_cluster, join
+from extras.cluster.cluster import find_cluster, join, refuse_differences
 from extras.cluster.settings import Settings
 
 
@@ -15,7 +15,8 @@ def make_strategy(settings: Settings) -> tf.distribute.Strategy | None:
         settings: `strategy`, `devices`, and `port` of the table `cluster`.
 
     Raises:
-        InputError: `multi_worker` without a cluster, or folds in one.
+        InputError: `multi_worker` without a cluster, folds in one, a worker that can't join, or
+            one with other settings, data or code.
     """
     if settings.strategy not in ("auto", "multi_worker"):
         return None
@@ -33,4 +34,6 @@ def make_strategy(settings: Settings) -> tf.distribute.Strategy | None:
             "cluster, or train each worker's own runs with strategy = single."
         )
     split_first_device(settings.devices.logical_devices)
-    return join(cluster, settings.devices.logical_devices)
+    strategy = join(cluster, settings.devices.logical_devices)
+    refuse_differences(settings)
+    return strategy

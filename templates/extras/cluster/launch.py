@@ -3,10 +3,11 @@
 python extras/cluster/launch.py --workers 2 train.py [--KEY VALUE ...]
 python extras/cluster/launch.py --workers 2 --servers 1 train.py --strategy parameter_server
 
-When one process dies that the others need, all end.
+When one process dies that the others need, all end; so they do when this one is killed.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import queue
@@ -15,6 +16,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +24,7 @@ from typing import Any
 
 # A worker that is told to end writes its checkpoint first.
 PATIENCE_SECONDS = 30
+GUARD = "--guard"
 
 
 class ToldToEnd(Exception):
@@ -77,18 +80,76 @@ def launch(command: Sequence[str], workers: int, servers: int = 0) -> int:
     cluster: dict[str, list[str]] = {role: [] for role in counts}
     for member, port in zip(members, ports, strict=True):
         cluster[member.role].append(f"localhost:{port}")
+    with start_guard() as guard:
+        try:
+            return run_members(members, command, cluster, guard)
+        finally:
+            tell_guard(guard, [])
+
+
+def run_members(
+    members: Sequence[Member], command: Sequence[str], cluster: dict, guard: subprocess.Popen
+) -> int:
+    """Start all processes of a cluster and wait for their end; return the exit code."""
     ended: queue.Queue[Member] = queue.Queue()
-    for member in members:
+
+    def begin(member: Member) -> None:
         start(member, command, cluster, ended)
+        tell_guard(guard, members)
+
+    for member in members:
+        begin(member)
     signal.signal(signal.SIGTERM, raise_told_to_end)
     try:
-        return wait_for_all(members, ended, lambda member: start(member, command, cluster, ended))
+        return wait_for_all(members, ended, begin)
     except ToldToEnd:
         end_all(members, signal.SIGTERM)
         return next((exit_code(m.process.returncode) for m in members if m.process.returncode), 0)
     except KeyboardInterrupt:
         end_all(members, signal.SIGINT)
         return 130
+
+
+def start_guard() -> subprocess.Popen:
+    """Start the process that ends the workers when this one is gone without a word.
+
+    It watches a pipe, which ends with its writer on Linux and macOS alike; prctl is Linux's alone.
+    It is no thread of the workers: TensorFlow holds Python's lock while a worker joins the others.
+    """
+    return subprocess.Popen(
+        [sys.executable, __file__, GUARD],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,  # what kills the launcher's whole group leaves the guard alive
+    )
+
+
+def tell_guard(guard: subprocess.Popen, members: Sequence[Member]) -> None:
+    """Say which processes run now: the guard ends those that it heard of last."""
+    with contextlib.suppress(OSError):  # the guard was killed: the members can do without it
+        print(*(m.process.pid for m in members if m.process), file=guard.stdin, flush=True)
+
+
+def guard_members() -> None:
+    """Read process ids, a line each time they change; at the end of the pipe, end the last ones."""
+    lines = sys.stdin.read().splitlines()
+    alive = {int(pid) for pid in lines[-1].split()} if lines else set()
+    send_all(alive, signal.SIGTERM)
+    until = time.monotonic() + PATIENCE_SECONDS
+    while alive and os.name == "posix":  # elsewhere SIGTERM has ended them at once
+        time.sleep(0.1)
+        send_all(alive, signal.SIGKILL if time.monotonic() > until else 0)
+
+
+def send_all(alive: set[int], number: int) -> None:
+    """Send a signal to processes, 0: none; forget those that are gone."""
+    for pid in tuple(alive):
+        try:
+            os.kill(pid, number)
+        except OSError:
+            alive.remove(pid)
 
 
 def wait_for_all(
@@ -178,6 +239,9 @@ def find_script(name: str) -> str:
 
 def main() -> None:
     """Start the workers, wait for them, and end with the exit code of the first that failed."""
+    if sys.argv[1:] == [GUARD]:
+        guard_members()
+        return
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--workers", type=int, default=2, help="processes")
     parser.add_argument("--servers", type=int, default=0, help="parameter servers, and a chief")

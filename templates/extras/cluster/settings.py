@@ -5,6 +5,7 @@ from pydantic import Field
 from core.base.settings import CoreSettings, SettingsTable
 
 STRATEGIES = ("multi_worker",)
+FREE = ("cluster.port",)
 
 
 class Table(SettingsTable):

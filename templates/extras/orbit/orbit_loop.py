@@ -5,10 +5,12 @@ Source: https://github.com/tensorflow/models/tree/master/orbit.
 """
 
 import json
+import math
 import signal
 import tempfile
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from types import FrameType
 
 import keras
@@ -17,6 +19,7 @@ import orbit
 import tensorflow as tf
 
 from core.base.errors import EndedWell, InputError, gist
+from core.base.files import read_json_lines
 from core.base.workers import broadcast, gather, is_chief
 from core.data.data_generator import DataGenerator
 from core.runs.run_folder import Position, Run, checkpoint_variables, read_scores
@@ -25,6 +28,7 @@ from core.train.training import TrainingModel
 from extras.orbit.settings import Settings
 
 SECONDS_BETWEEN_LOOKS = 2.0  # of the evaluating job, for a new checkpoint
+SECONDS_BETWEEN_WORDS = 60.0  # of the evaluating job, while none comes
 
 
 def train_with_orbit(
@@ -45,7 +49,8 @@ def train_with_orbit(
 
     Raises:
         EndedWell: the job leaves something to another one.
-        InputError: all checkpoints are damaged, or of a model of another shape.
+        InputError: all checkpoints are damaged, or of a model of another shape; the evaluating job
+            has waited too long for the next.
     """
     evaluator = next(callback for callback in callbacks if isinstance(callback, Evaluator))
     schedule = Schedule(settings, len(train_batches))
@@ -116,13 +121,18 @@ class PositionState(tf.train.experimental.PythonState):
         vars(self.position).update({k: v for k, v in saved.items() if k not in self.kept})
 
 
+def make_checkpoint(model: TrainingModel, state: PositionState) -> tf.train.Checkpoint:
+    """Return what reads and writes everything that changes during a training."""
+    variables = [variable.value for variable in checkpoint_variables(model)]
+    return tf.train.Checkpoint(variables=variables, position=state)
+
+
 def make_manager(
     settings: Settings, model: TrainingModel, state: PositionState, folder: str
 ) -> tf.train.CheckpointManager:
-    """Return the manager of checkpoints that hold everything that changes during a training."""
-    variables = [variable.value for variable in checkpoint_variables(model)]
+    """Return what keeps the newest checkpoints."""
     return tf.train.CheckpointManager(
-        tf.train.Checkpoint(variables=variables, position=state),
+        make_checkpoint(model, state),
         folder,
         max_to_keep=settings.orbit.kept_checkpoints,
         step_counter=model.optimizer.iterations.value,
@@ -140,10 +150,15 @@ def restore(
     """
     if not broadcast(restore_newest(manager) if is_chief() else False):
         return
+    tell_workers(model, state)
+    run.forget_later_rows()
+
+
+def tell_workers(model: TrainingModel, state: PositionState) -> None:
+    """Give all workers what the chief has restored; they need not see its files."""
     state.deserialize(broadcast(state.serialize()))
     for variable in checkpoint_variables(model):
         variable.assign(broadcast(np.asarray(variable)))
-    run.forget_later_rows()
 
 
 def restore_newest(manager: tf.train.CheckpointManager) -> bool:
@@ -154,15 +169,8 @@ def restore_newest(manager: tf.train.CheckpointManager) -> bool:
     """
     damage = ""
     for path in reversed(manager.checkpoints):
-        try:
-            manager.checkpoint.restore(path).assert_existing_objects_matched()
-        except ValueError as error:
-            raise InputError(
-                f"{path} is of a model of another shape ({gist(error)}): use the settings it was "
-                "trained with, or another --run_name."
-            ) from error
-        except (tf.errors.OpError, AssertionError) as error:
-            damage = damage or f"{path} is damaged ({gist(error)})"
+        if found := restore_whole(manager.checkpoint, path):
+            damage = damage or f"{path} is damaged ({found})"
             continue
         if damage:
             print(f"warning: {damage}: going on from the one before.")
@@ -170,6 +178,24 @@ def restore_newest(manager: tf.train.CheckpointManager) -> bool:
     if damage:
         raise InputError(f"{damage}, and so are all before: delete them to begin the run anew.")
     return False
+
+
+def restore_whole(checkpoint: tf.train.Checkpoint, path: str) -> str:
+    """Restore a checkpoint; return what is damaged, or "".
+
+    Raises:
+        InputError: it is of a model of another shape.
+    """
+    try:
+        checkpoint.restore(path).assert_existing_objects_matched()
+    except ValueError as error:
+        raise InputError(
+            f"{path} is of a model of another shape ({gist(error)}): use the settings it was "
+            "trained with, or another --run_name."
+        ) from error
+    except (tf.errors.OpError, AssertionError, IndexError, RuntimeError) as error:
+        return gist(error)  # the last two: the reader's own, of a file that is cut off
+    return ""
 
 
 class Trainer(orbit.StandardTrainer):
@@ -304,7 +330,11 @@ def evaluate_checkpoints(
     evaluator: Evaluator,
     folder: str,
 ) -> None:
-    """Score the checkpoints of a job that trains, as they appear, until its last."""
+    """Score the checkpoints of a job that trains, in order, as they appear, until its last.
+
+    Raises:
+        InputError: none has come for `orbit.wait_minutes`, or one is of a model of another shape.
+    """
     position = run.position
     scores = read_scores(run.folder)
     if "dev" in scores:
@@ -315,9 +345,75 @@ def evaluate_checkpoints(
         global_step=model.optimizer.iterations.value,
         evaluator=DevEvaluator(evaluator, model),
         strategy=model.distribute_strategy,
-        eval_summary_dir=str(run.folder / "tensorboard" / "orbit_dev"),
+        eval_summary_dir=str(run.folder / "tensorboard" / "orbit_dev") if is_chief() else None,
     )
-    controller.checkpoint_manager = make_manager(settings, model, state, folder)
-    controller.evaluate_continuously(
-        timeout=SECONDS_BETWEEN_LOOKS, timeout_fn=lambda: position.updates >= schedule.last
-    )
+    checkpoint = make_checkpoint(model, state)
+    coming = ComingCheckpoints(settings, schedule, run, folder)
+    while path := broadcast(coming.wait_for_next() if is_chief() else ""):
+        if damage := broadcast(restore_whole(checkpoint, path) if is_chief() else ""):
+            there = Path(f"{path}.index").is_file()
+            reason = f"is damaged ({damage})" if there else "was deleted before it could be scored"
+            print(f"skipping {path}, which {reason}.", flush=True)
+            continue
+        tell_workers(model, state)
+        controller.evaluate()
+
+
+class ComingCheckpoints:
+    """The checkpoints of another job that are not scored yet, the oldest first.
+
+    Args:
+        settings: `wait_minutes` of the table `orbit`.
+        schedule: of the training.
+        run: whose rows of metrics.jsonl tell what is scored.
+        folder: where they appear.
+    """
+
+    def __init__(self, settings: Settings, schedule: Schedule, run: Run, folder: str) -> None:
+        self.seconds = settings.orbit.wait_minutes * 60
+        self.last, self.run, self.folder = schedule.last, run, folder
+        self.asked = 0  # the last step that was returned: one that is damaged comes only once
+
+    def wait_for_next(self) -> str:
+        """Return the path of the next checkpoint; empty: the last step is scored.
+
+        Raises:
+            InputError: none has come for too long.
+        """
+        began, said = time.monotonic(), -math.inf
+        while not (path := self.find_next()):
+            scored, now = self.scored(), time.monotonic()
+            if scored >= self.last:
+                return ""
+            if self.seconds and now - began >= self.seconds:
+                raise InputError(
+                    f"no checkpoint after step {scored} of {self.last} has come to {self.folder} "
+                    f"for {self.seconds / 60:g} minutes (orbit.wait_minutes), and the training is "
+                    "not finished: see what ended the process with orbit.job = train, then start "
+                    "both again."
+                )
+            if now - said >= SECONDS_BETWEEN_WORDS:
+                where = f"after step {scored} of {self.last} in {self.folder}"
+                print(f"waiting for a checkpoint {where}", flush=True)
+                said = now
+            time.sleep(SECONDS_BETWEEN_LOOKS)
+        self.asked = step_of(path)
+        return path
+
+    def find_next(self) -> str:
+        """Return the oldest checkpoint that is not scored; empty: there is none."""
+        state = tf.train.get_checkpoint_state(self.folder)
+        paths = sorted(state.all_model_checkpoint_paths, key=step_of) if state else []
+        done = max(self.asked, self.scored())
+        return next((path for path in paths if step_of(path) > done), "")
+
+    def scored(self) -> int:
+        """Return the last step that was scored, in this process or before it."""
+        metrics = self.run.folder / "metrics.jsonl"
+        rows = [row for _, row in read_json_lines(metrics)] if metrics.is_file() else []
+        return max((row["step"] for row in rows), default=0)
+
+
+def step_of(path: str) -> int:
+    """Return the step that a checkpoint is of: the number in its name."""
+    return int(path.rpartition("-")[2])

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from core.base.settings import CoreSettings, SettingsTable
 
-FREE = ("orbit.kept_checkpoints", "orbit.job", "orbit.steps_per_loop")
+FREE = ("orbit.kept_checkpoints", "orbit.job", "orbit.steps_per_loop", "orbit.wait_minutes")
 
 
 class Table(SettingsTable):
@@ -18,6 +18,9 @@ class Table(SettingsTable):
     kept_checkpoints: int = Field(3, ge=1, description="the newest so many stay")
     job: Literal["train_and_evaluate", "train", "evaluate"] = Field(
         "train_and_evaluate", description="what this process does of the training"
+    )
+    wait_minutes: float = Field(
+        60.0, ge=0, description="job = evaluate ends when none comes for so long; 0: never"
     )
 
 
