@@ -350,6 +350,8 @@ def test_exit_codes_of_a_process(command, code, project):
 
 def test_a_corrected_command_starts_anew(process):
     """A refused training leaves no run behind that the next command would have to agree with."""
+    if template_of(process.project) != TASKS[0]:
+        pytest.skip("all tasks open runs by the same code: one of them shows it")
     wrong = ("train.py", "--run_name", "corrected", "--batch_size", "10", "--accumulation", "4")
     assert process.run(*wrong).code == 1
     done = process.run("train.py", "--run_name", "corrected", "--batch_size", "8")
@@ -359,6 +361,8 @@ def test_a_corrected_command_starts_anew(process):
 
 def test_a_disk_that_is_really_full(process, tmp_path):
     """HDF5 has its own way to fail, and to crash as the interpreter ends: a process of its own."""
+    if template_of(process.project) != TASKS[0]:
+        pytest.skip("all tasks write by the same code: one of them shows it")
     project = tmp_path / "project"
     shutil.copytree(process.project, project, ignore=shutil.ignore_patterns(*HIDDEN))
     shutil.rmtree(project / "runs")

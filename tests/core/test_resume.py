@@ -26,6 +26,7 @@ from projects import (
 )
 
 WORKER = ROOT / "tests" / "replica_worker.py"
+LIKE_RELATION_EXTRACTION = ("event_extraction", "reading_comprehension")
 STEPS = 6  # an epoch: 90 examples in batches of 16, the last of 10
 # Dropout is on; the settings leave its seeds no other way than through the checkpoint.
 SETTINGS = {"epochs": 3, "batch_size": 16, "dropout": 0.1, "attention_dropout": 0.1}
@@ -91,6 +92,8 @@ def rows(folder: Path) -> list[dict]:
 def test_killed_run_ends_like_an_uninterrupted_one(project, whole, name, tmp_path):
     if name != "in_mid_epoch" and template_of(project) != TEMPLATES[-1]:
         pytest.skip("where the shared code is interrupted makes no difference between the tasks")
+    if template_of(project) in LIKE_RELATION_EXTRACTION:
+        pytest.skip("its batches are those of relation extraction, with other labels")
     every = KILLS[name]["checkpoint_steps"]
     kill(project, name, tmp_path, KILLS[name]["plan"], checkpoint_steps=every)
     folder = project / "runs" / name
