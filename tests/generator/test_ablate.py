@@ -265,7 +265,14 @@ def test_an_interrupted_training_is_saved_and_goes_on(root: Path) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         for path in (root / BUILT).glob("runs/*/*"):
             path.unlink()
-        process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            stderr=subprocess.PIPE,
+            text=True,
+            # A shell lets what it starts in the background ignore Ctrl-C.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
         wait_for(lambda: any((root / BUILT).glob("runs/*/begun")))
         process.send_signal(number)
         assert "interrupted: run the same command again" in process.communicate(timeout=30)[1]
