@@ -68,6 +68,11 @@ FIGURES = (
         "how many times as long that step takes",
     ),
     (
+        "dropout_speed.json",
+        ("times_as_long",),
+        "time of a training step, masks of dropout by place / those of Keras",
+    ),
+    (
         "generation_speed.json",
         ("cached_to_uncached",),
         "text generation: tokens a second, cached / uncached, 64 tokens",

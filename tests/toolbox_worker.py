@@ -14,7 +14,6 @@ import core  # noqa: E402, F401
 # isort: split
 import keras  # noqa: E402
 import numpy as np  # noqa: E402
-import tensorflow as tf  # noqa: E402
 from small_models import CrossEntropy  # noqa: E402
 
 from core.base.settings import CoreSettings, read_settings  # noqa: E402
@@ -47,20 +46,6 @@ VARIANTS = {
 }
 
 
-@keras.saving.register_keras_serializable("tests")
-class TwoFaces(keras.layers.Layer):
-    """A dropout whose masks are the same on every replica: one in the first pass of a step, another
-    in the second."""
-
-    def call(self, inputs, training=None):
-        if not training:
-            return inputs
-        graph = tf.compat.v1.get_default_graph()
-        graph.passes = getattr(graph, "passes", 0) + 1
-        places = tf.range(inputs.shape[-1])
-        return inputs * tf.cast((places + graph.passes) % 2, inputs.dtype)
-
-
 class Examples(DataGenerator):
     """Random tokens and labels."""
 
@@ -81,7 +66,8 @@ def build() -> Models:
     keras.utils.set_random_seed(1)
     token_ids = keras.Input((LENGTH,), dtype="int32", name="token_ids")
     table = keras.layers.Embedding(30, 8, name="token_embedding")
-    hidden = TwoFaces()(keras.layers.Dense(8, "tanh", name="dense")(table(token_ids)))
+    hidden = keras.layers.Dense(8, "tanh", name="dense")(table(token_ids))
+    hidden = keras.layers.Dropout(0.3, name="dropout")(hidden)
     encoder = keras.Model(token_ids, keras.layers.GlobalAveragePooling1D()(hidden), name="encoder")
     encoder.token_embedding = table
     labels = keras.Input((), dtype="int32", name="labels")

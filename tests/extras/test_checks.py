@@ -395,6 +395,14 @@ def test_an_unbuilt_layer_is_named(batch):
     assert finding.what == "layer culprit/spare is never built"
 
 
+def test_random_numbers_that_replicas_share_are_named(batch):
+    noisy = functools.partial(build_models, keras.layers.GaussianNoise)
+    model = build(functools.partial(keras.layers.GaussianNoise, 0.1))
+    (finding,) = model_checks.find_replica_faults(model, batch, noisy, SETTINGS)
+    assert finding.level == "warning"
+    assert finding.what == "layer culprit draws the same random numbers on each of several replicas"
+
+
 @pytest.mark.trains
 def test_two_replicas_differ_where_a_layer_mixes_examples(batch):
     wrong = functools.partial(build_models, Normalised)

@@ -49,4 +49,4 @@ def test_averages_are_not_the_weights(records):
             for name in one
             if name.startswith(f"{variant}/average/")
         ]
-        assert max(differences) > 1e-4
+        assert max(differences) > 5e-5  # Lion takes four steps of 1e-4 at the most

@@ -107,10 +107,13 @@ class Predictor:
         """Return a batch with its rows spread over the replicas of this worker."""
         if self.strategy.num_replicas_in_sync == 1:
             return batch
-        borders = np.linspace(0, len(next(iter(batch.values()))), self.replicas + 1).astype(int)
+        rows = len(next(iter(batch.values())))
+        each = -(-rows // self.replicas)
 
         def rows_of_replica(context: tf.distribute.experimental.ValueContext) -> Batch:
-            own = context.replica_id_in_sync_group % self.replicas
-            return {name: array[borders[own] : borders[own + 1]] for name, array in batch.items()}
+            first = each * (context.replica_id_in_sync_group % self.replicas)
+            # The first rows once more where none are left: nothing can be written from no rows.
+            own = np.arange(first, first + each) % rows
+            return {name: tf.gather(array, own) for name, array in batch.items()}
 
         return self.strategy.experimental_distribute_values_from_function(rows_of_replica)

@@ -12,6 +12,7 @@ from core.base.extras import ask
 from core.base.files import read_json, write_json
 from core.base.settings import CoreSettings, RecordSettings, saved_settings
 from core.data.data_generator import DataGenerator
+from core.model.dropout import place_dropout
 from core.model.encoder import restore_encoder, save_encoder
 from core.runs.run_folder import Run, check_members, find_runs, load_best, provenance
 from core.train.devices import Strategy, make_strategy, scale_to_replicas
@@ -83,6 +84,7 @@ def compile_models(
 
     Args as in `make_optimizer`.
     """
+    place_dropout(models.training, settings.seed)
     ask("change_layers", settings, models)
     optimizer = make_optimizer(settings, models, steps, rate_factor)
     make_gradients = ask("make_gradients", settings, models.encoder, models.scores)

@@ -21,6 +21,7 @@ from core.train.training import Models, TrainingModel
 from extras.doctor.compile_checks import build_as_trained
 from extras.doctor.introspection import (
     as_tensors,
+    draws_alike,
     join_places,
     model_inputs,
     place_of,
@@ -204,6 +205,15 @@ def find_replica_faults(
         )
         for path, layer in named_layers(model)
         if not layer.built
+    ] or [
+        Finding(
+            "warning",
+            f"layer {path} draws the same random numbers on each of several replicas",
+            join_places(f"{REPLICAS} replicas", place_of(layer)),
+            "use keras.layers.Dropout, whose masks are placed, or train on one replica.",
+        )
+        for path, layer in named_layers(model)
+        if draws_alike(layer)
     ]
     if findings:
         return findings
@@ -267,8 +277,7 @@ def update_weights(
         model = build_as_trained(build, settings)
         model.set_weights(weights)
     dataset = tf.data.Dataset.from_tensors(batch)
-    with without_dropout(model):
-        model.fit(dataset, steps_per_epoch=1, shuffle=False, verbose=0)
+    model.fit(dataset, steps_per_epoch=1, shuffle=False, verbose=0)
     return {
         variable.path: np.array(value)
         for variable, value in zip(model.weights, model.get_weights(), strict=True)

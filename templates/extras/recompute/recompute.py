@@ -12,6 +12,7 @@ import keras_hub
 import tensorflow as tf
 
 from core.base.errors import InputError
+from core.model.dropout import CURRENT
 from core.model.encoder import named_layers
 
 KINDS = (keras_hub.layers.TransformerEncoder, keras_hub.layers.TransformerDecoder)
@@ -39,30 +40,23 @@ def recomputed(layer: keras.layers.Layer) -> Callable:
     call = layer.call
 
     def call_twice(*args: Any, training: bool | None = None, **kwargs: Any) -> Any:
-        if not training:
+        masks = CURRENT.get()
+        # Keras's own masks would be others the second time: the gradient would be of another loss.
+        if not training or masks is None:
             return call(*args, training=training, **kwargs)
         inputs = tf.nest.flatten((args, kwargs))
         # Gradients flow to arguments, not to what a function finds around it.
         places = [place for place, value in enumerate(inputs) if is_differentiable(value)]
-        states = [variable for variable in layer.variables if is_random_state(variable, layer)]
-        before = [tf.identity(tf.convert_to_tensor(state)) for state in states]
-        after: list[tf.Tensor] = []
+        calls = dict(masks.calls)
 
         def compute(*differentiable: tf.Tensor) -> Any:
             for place, value in zip(places, differentiable, strict=True):
                 inputs[place] = value
             args_again, kwargs_again = tf.nest.pack_sequence_as((args, kwargs), inputs)
-            # Both times from the same states: `keras.remat` draws other dropout masks the second
-            # time, and returns the gradient of another loss.
-            with keras.StatelessScope(state_mapping=zip(states, before, strict=True)) as scope:
-                output = call(*args_again, training=True, **kwargs_again)
-            after[:] = [scope.get_current_value(state) for state in states]
-            return output
+            with masks.drawn(calls):
+                return call(*args_again, training=True, **kwargs_again)
 
-        output = tf.recompute_grad(compute)(*(inputs[place] for place in places))
-        for state, value in zip(states, after, strict=True):
-            state.assign(value)
-        return output
+        return tf.recompute_grad(compute)(*(inputs[place] for place in places))
 
     return call_twice
 
@@ -70,8 +64,3 @@ def recomputed(layer: keras.layers.Layer) -> Callable:
 def is_differentiable(value: Any) -> bool:
     """Tell whether a gradient can flow to an argument of a layer."""
     return tf.is_tensor(value) and value.dtype.is_floating
-
-
-def is_random_state(variable: keras.Variable, layer: keras.layers.Layer) -> bool:
-    """Tell whether a variable is the state of a random generator, which Keras calls no weight."""
-    return not any(variable is weight for weight in layer.weights)

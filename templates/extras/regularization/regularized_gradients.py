@@ -6,9 +6,13 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from core.train.training import Gradients, Scores
+from core.train.training import Gradients, Scores, inputs_of, place_rows
 from extras.regularization.regularization import Regularization, divergence
 from extras.regularization.unlabelled import UNLABELLED
+
+# The passes through the model that draw masks of their own. All others, for an update, draw those
+# of the first: what is penalised, attacked and learned is one network.
+SECOND_PASS, VIRTUAL_PASS = 1, 2
 
 
 class RegularizedGradients:
@@ -45,21 +49,18 @@ class RegularizedGradients:
         batch, unlabelled = split_unlabelled(batch)
         gradients, losses = self.with_labels(batch)
         if self.regularization.virtual_adversary:
-            others = self.without_labels(unlabelled or batch)
+            others = self.without_labels(place_rows(unlabelled) if unlabelled else batch)
             gradients = [one + other for one, other in zip(gradients, others, strict=True)]
         return gradients, losses
 
     def with_labels(self, batch: dict) -> tuple[list, dict]:
         """Return the gradient of the losses with penalty and adversary, and the losses."""
         adversary, penalty = self.regularization.adversary, self.regularization.gradient_penalty
-        seeds = self.seeds()
         gradients, losses = self.loss_gradients(batch)
         if not adversary and not penalty:
             return gradients, losses
         slope = self.slope(gradients)
         if penalty:
-            # The same dropout once more: the length of one gradient is meant, not of two.
-            self.set_seeds(seeds)
             gradients, losses = self.loss_gradients(batch, {"direction": slope})
         if adversary:
             shift = tf.zeros_like(slope)
@@ -74,11 +75,9 @@ class RegularizedGradients:
     def without_labels(self, batch: dict) -> list[tf.Tensor]:
         """Return the gradient of the largest change of scores that a shift can make, or nearly."""
         adversary: Any = self.regularization.virtual_adversary
-        seeds = self.seeds()
         shape = self.regularization.embeddings.shape
         noise = adversary.first_shift(shape, self.model.optimizer.iterations.value)
         gradients, _ = self.change_gradients(batch, {"shift": noise})
-        self.set_seeds(seeds)
         shift = adversary.reach(self.slope(gradients))
         return self.change_gradients(batch, {"shift": shift})[0]
 
@@ -107,16 +106,18 @@ class RegularizedGradients:
 
     def losses(self, batch: dict, shift: tf.Tensor | None) -> tuple[tf.Tensor, dict]:
         """Return the loss of each example `[batch]`, and its parts by name."""
-        inputs = {name: array for name, array in batch.items() if name != "loss_weight"}
+        inputs = inputs_of(batch)
 
         def read() -> dict:
             return self.scored(inputs, training=True)
 
-        first = self.shifted(read, shift)
+        with self.model.masks_of(batch):
+            first = self.shifted(read, shift)
         losses = first["losses"]
         if not self.regularization.r_drop:
             return add_up(losses), losses
-        again = self.shifted(read, shift)
+        with self.model.masks_of(batch, SECOND_PASS):
+            again = self.shifted(read, shift)
         losses = {name: 0.5 * (loss + again["losses"][name]) for name, loss in losses.items()}
         distance = self.distance(first["scores"], again["scores"], inputs)
         return add_up(losses) + 0.25 * self.regularization.r_drop * distance, losses
@@ -134,11 +135,10 @@ class RegularizedGradients:
         def read() -> list:
             return tf.nest.flatten(self.scores(inputs, training=True))
 
-        seeds = self.seeds()
-        here = [tf.stop_gradient(score) for score in read()]
-        # The same dropout once more: the shift alone is what moves the scores.
-        self.set_seeds(seeds)
-        with tf.GradientTape() as tape:
+        # The same dropout twice: the shift alone is what moves the scores.
+        with self.model.masks_of(batch, VIRTUAL_PASS):
+            here = [tf.stop_gradient(score) for score in read()]
+        with tf.GradientTape() as tape, self.model.masks_of(batch, VIRTUAL_PASS):
             change = self.distance(here, self.shifted(read, shift), batch)
             loss = tf.reduce_sum(change * batch["loss_weight"])
             loss *= adversary.weight
@@ -157,12 +157,8 @@ class RegularizedGradients:
             return read()
         table = self.regularization.embeddings
         # No assignment: a replica can't assign by itself, nor give the table back to the last bit.
-        with keras.StatelessScope(state_mapping=[(table, table.value + shift)]) as scope:
-            results = read()
-        for state in random_states(self.model):
-            if (value := scope.get_current_value(state)) is not None:
-                state.assign(value)
-        return results
+        with keras.StatelessScope(state_mapping=[(table, table.value + shift)]):
+            return read()
 
     def slope(self, gradients: list[tf.Tensor]) -> tf.Tensor:
         """Return the gradient by the embedding table, summed over all replicas."""
@@ -172,21 +168,6 @@ class RegularizedGradients:
         if context is None or context.num_replicas_in_sync == 1:
             return slope
         return context.all_reduce(tf.distribute.ReduceOp.SUM, slope)
-
-    def seeds(self) -> list[tf.Tensor]:
-        """Return what the next masks of dropout are drawn from."""
-        return [tf.identity(state.value) for state in random_states(self.model)]
-
-    def set_seeds(self, seeds: list[tf.Tensor]) -> None:
-        """Let the next masks of dropout be those that came after `seeds`."""
-        for state, seed in zip(random_states(self.model), seeds, strict=True):
-            state.assign(seed)
-
-
-def random_states(model: keras.Model) -> list[keras.Variable]:
-    """Return the states of the random generators of a model, which Keras calls no weights."""
-    weights = {id(weight) for weight in model.weights}
-    return [variable for variable in model.variables if id(variable) not in weights]
 
 
 def used(scores: Scores, batch: dict) -> tf.Tensor | None:
