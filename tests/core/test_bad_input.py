@@ -45,11 +45,27 @@ BAD_COMMANDS = {
         "'linear', 'cosine'",
     ),
     "run name with a folder": ("train.py --run_name a/b", "--run_name = 'a/b'"),
-    "one fold": ("train.py --folds 1", "folds = 1 leaves nothing to train on: set folds to 2"),
+    "one fold": (
+        "train.py --folds.count 1",
+        "--folds.count = '1'",
+        "one fold leaves nothing to train on: set it to 2 or more, or to 0",
+    ),
     "more folds than texts": (
-        "train.py --folds 900 --run_name new",
-        "folds = 900, but the training file has ",
-        "groups of records that share no text: set folds to ",
+        "train.py --folds.count 900 --run_name new",
+        "folds.count = 900, but the training file has ",
+        "of records that share no text: set it to ",
+    ),
+    "folds for parameter servers": (
+        "train.py --folds.count 2 --strategy parameter_server",
+        "strategy = parameter_server trains one model on several machines",
+    ),
+    "run of another task": (
+        "predict.py foreign sample/test.jsonl out.jsonl",
+        "foreign is a run of another task (Juggling, not ",
+    ),
+    "the same run twice": (
+        "predict.py done runs/done sample/test.jsonl out.jsonl",
+        "done is named twice: name each run once",
     ),
     "batch that cannot be split": (
         "train.py --batch_size 10 --accumulation 4 --run_name new",
@@ -97,7 +113,7 @@ BAD_COMMANDS = {
     "run that does not exist": (
         "evaluate.py absent sample/test.jsonl",
         "absent",
-        "runs/ has begun, changed, crossed, damaged, done",
+        "runs/ has begun, changed, crossed, damaged, done, foreign",
     ),
     "run without weights": (
         "predict.py begun sample/test.jsonl out.jsonl",
@@ -199,11 +215,15 @@ def break_runs(runs):
         "retokenised",
         "unscored",
         "other_data",
+        "foreign",
     ):
         shutil.copytree(runs / "done", runs / name)
     shutil.copytree(runs / "done", runs / "crossed" / "fold_1")
     config = json.loads((runs / "done/config.json").read_text(encoding="utf-8"))
-    (runs / "crossed/config.json").write_text(json.dumps({**config, "folds": 2}), encoding="utf-8")
+    crossed = {**config, "folds": {"count": 2}}
+    (runs / "crossed/config.json").write_text(json.dumps(crossed), encoding="utf-8")
+    foreign = {**config, "task": "Juggling"}
+    (runs / "foreign/config.json").write_text(json.dumps(foreign), encoding="utf-8")
     tokenizer = runs / "retokenised/tokenizer.json"
     tokenizer.write_text(tokenizer.read_text(encoding="utf-8") + "\n", encoding="utf-8")
     for name in ("begun", "changed"):

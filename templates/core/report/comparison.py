@@ -92,8 +92,7 @@ def shared_gold_file(run: Scored, other: Scored) -> Path:
     if not path.is_file() and config.is_file():
         # Of a file outside the project the scores hold the name alone; the settings know the place.
         settings = read_json(config)
-        setting = "train_file" if settings.get("folds") else "dev_file"
-        path = project_path(settings.get(setting, run.file))
+        path = project_path(settings.get("dev_file", run.file))
     if not path.is_file() or file_hash(path) != run.data_hash:
         raise InputError(
             f"{path} is missing, or has changed since {run.name} was scored on it: restore it."

@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from core.base.errors import InputError
-from core.base.extras import declared
+from core.base.extras import ask, declared, how_to_get
 from core.base.files import (
     PROJECT,
     delete,
@@ -64,14 +64,12 @@ class Position:
 class Run:
     """A folder of runs/ and the position that its checkpoint holds.
 
-    `new_config` is what a new run writes as it begins; None: an unfinished run goes on. `whole` is
-    the cross-validation of which this run is a fold.
+    `new_config` is what a new run writes as it begins; None: an unfinished run goes on.
     """
 
     folder: Path
     position: Position = field(default_factory=Position)
     new_config: dict | None = None
-    whole: "Run | None" = None
 
     @property
     def name(self) -> str:
@@ -80,13 +78,11 @@ class Run:
 
     def begin(self) -> None:
         """Make the folder of a new run: not before every mistake that ends it has been found."""
-        if self.whole is not None:
-            self.whole.begin()
         if self.new_config is not None:
             for name in (*UNFINISHED, "metrics.jsonl", "scores.json", "best.weights.h5"):
                 delete(self.folder / name)
-            for folder in fold_folders(self.folder):
-                delete(folder)
+            for fold in self.folder.glob("fold_*/"):
+                delete(fold)
             write_json(self.folder / "config.json", self.new_config)
             self.new_config = None
 
@@ -99,14 +95,6 @@ class Run:
     def finished(self) -> bool:
         """Tell whether nothing is left to train."""
         return broadcast("finished" in read_scores(self.folder))
-
-    def open_fold(self, fold: int) -> "Run":
-        """Return the run of one fold, from 1, of this cross-validation."""
-        folder = self.folder / f"fold_{fold}"
-        if self.new_config is None and (folder / "config.json").is_file():
-            return Run(folder, whole=self)
-        config = self.new_config or read_json(self.folder / "config.json")
-        return Run(folder, new_config={**config, "fold": fold}, whole=self)
 
     def save(self, model: keras.Model) -> None:
         """Write the checkpoint: weights, optimizer, seeds of dropout, sums of the losses."""
@@ -191,7 +179,7 @@ def open_run(settings: CoreSettings, hashes: dict[str, str] | None = None) -> Ru
         InputError: the run is finished, or was begun with other settings or data.
     """
     folder = PROJECT / "runs" / settings.run_name
-    asked = {**settings.model_dump(), **(hashes or record_hashes(settings))}
+    asked = {"task": settings.task, **settings.model_dump(), **(hashes or record_hashes(settings))}
     if (folder / "config.json").is_file() and not settings.overwrite:
         if "finished" in read_scores(folder):
             raise InputError(
@@ -217,7 +205,7 @@ def record_hashes(settings: CoreSettings) -> dict[str, str]:
         InputError: a file is absent.
     """
     values = flatten(settings.model_dump())
-    names = ["train_file", *([] if values["folds"] else ["dev_file"]), *declared("FILES")]
+    names = ["train_file", "dev_file", *declared("FILES")]
     hashes = {}
     for name in (name for name in names if values[name]):
         path = project_path(values[name])
@@ -242,16 +230,16 @@ def members(path: str | Path) -> list[Path]:
     """
     for folder in (Path(path), PROJECT / "runs" / path):
         if (folder / "config.json").is_file():
-            config, folds = read_json(folder / "config.json"), fold_folders(folder)
-            wanted = 0 if "fold" in config else config.get("folds", 0)
-            ready = sum("finished" in read_scores(fold) for fold in folds)
-            if ready < wanted:
+            if folds := ask("find_folds", folder):
+                return folds
+            if any(folder.glob("fold_*/")):
                 raise InputError(
-                    f"{path} has {ready} of {wanted} folds: let train.py finish them first."
+                    f"{path} is a cross-validation, and extras/folds, which reads it, is absent: "
+                    f"{how_to_get('folds')}."
                 )
-            if not wanted and not (folder / "best.weights.h5").is_file():
+            if not (folder / "best.weights.h5").is_file():
                 raise InputError(f"{path} has no weights yet: let train.py finish one epoch first.")
-            return folds if wanted else [folder]
+            return [folder]
     raise InputError(f"{path} is not a run: {known_runs('config.json')}.")
 
 
@@ -261,25 +249,35 @@ def known_runs(file: str) -> str:
     return f"runs/ has {', '.join(names)}" if names else "train one with: python train.py"
 
 
-def fold_folders(folder: Path) -> list[Path]:
-    """Return the folders of the folds in a run's folder, the first fold first."""
-    found = (path.parent for path in folder.glob("fold_*/config.json"))
-    return sorted(found, key=lambda path: int(path.name.removeprefix("fold_")))
-
-
 def scored_folder(path: str | Path) -> Path:
     """Return the folder that holds the scores of a run or of a whole cross-validation."""
     first = members(path)[0]
     return first.parent if len(members(path)) > 1 else first
 
 
-def check_members(folders: Sequence[Path], settings: tuple[str, ...]) -> None:
-    """Refuse runs whose labels, tokens or named settings differ: the mean of their scores is void.
+def check_members(folders: Sequence[Path], task: str, settings: tuple[str, ...]) -> None:
+    """Refuse runs of another task, and those whose scores can't be averaged.
+
+    Args:
+        folders: of the runs; each counts once.
+        task: the name of the task of this project.
+        settings: names of those that all must share, besides labels and tokens.
 
     Raises:
-        InputError: names two runs and what differs.
+        InputError: names the run, or two and what differs.
     """
     first, *others = folders
+    for folder in folders:
+        trained = read_json(folder / "config.json").get("task", task)
+        if trained != task:
+            raise InputError(
+                f"{folder.name} is a run of another task ({trained}, not {task}): use it in the "
+                "project that trained it."
+            )
+    if len({folder.resolve() for folder in folders}) < len(folders):
+        names = [folder.resolve() for folder in folders]
+        twice = next(folder for folder in folders if names.count(folder.resolve()) > 1)
+        raise InputError(f"{twice.name} is named twice: name each run once, for each has one vote.")
     for folder in others:
         for file, what in (("labels.json", "labels"), ("tokenizer.json", "tokens")):
             if (first / file).read_bytes() != (folder / file).read_bytes():
@@ -303,9 +301,9 @@ def tuned_threshold(folders: Sequence[Path]) -> float:
     """
     thresholds = []
     for folder in folders:
-        whole = folder.parent if "fold" in read_json(folder / "config.json") else folder
         # While the folds are still being trained, each has only its own.
-        path = next((p for p in (whole, folder) if (p / "scores.json").is_file()), folder)
+        is_fold = "fold" in read_json(folder / "config.json")
+        path = folder.parent if is_fold and read_scores(folder.parent) else folder
         thresholds.append(read_scores(path).get("dev", {}).get("threshold"))
         if thresholds[-1] is None:
             raise InputError(f"{path} has no threshold in scores.json: restore it, or train again.")

@@ -139,7 +139,7 @@ def load_trained(
         InputError: no such run, or its files don't fit together, or two runs don't.
     """
     folders = find_runs(paths)
-    check_members(folders, shared_settings)
+    check_members(folders, task_class.task, shared_settings)
     every = [saved_settings(task_class, read_json(folder / "config.json")) for folder in folders]
     # What learns from plain text has no labels.
     labelled = issubclass(task_class, RecordSettings)

@@ -22,7 +22,7 @@ def main() -> None:
     print(settings.describe())
     train(settings, make_strategy(settings), run)
     predictions = finish_run(run)
-    write_report(run.folder, "Pre-training", find_errors(predictions))
+    write_report(run.folder, settings.task, find_errors(predictions))
     print(f"best dev {METRIC} {run.best_score():.4f}; see {run.name}/report.html")
     print(f"for other projects: python export.py {settings.run_name} FOLDER")
 

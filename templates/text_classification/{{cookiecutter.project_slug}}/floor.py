@@ -14,8 +14,8 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from core.base.extras import ask
 from core.base.files import PROJECT, project_path, read_json, write_json, write_json_lines
-from core.report.folds import assign_folds
 from core.runs.run_folder import provenance
 from core.train.scoring import Evaluation
 from task.data import Example, Labels, check_kind, label_targets, read_examples, shared_texts
@@ -149,11 +149,11 @@ def score_floor(
         examples: of the training file.
         dev_examples: tune the threshold.
     """
-    if settings.folds:
-        texts = [shared_texts(example) for example in examples]
-        fold_of = assign_folds(texts, settings.folds, settings.seed)
+    keys = [(shared_texts(example), example.labels) for example in examples]
+    fold_of = ask("assign_folds", settings, keys)
+    if fold_of is not None:
         candidates: Candidates = {}
-        for fold in range(settings.folds):
+        for fold in range(max(fold_of) + 1):
             kept = [example for example, own in zip(examples, fold_of, strict=True) if own != fold]
             held = [example for example, own in zip(examples, fold_of, strict=True) if own == fold]
             candidates |= predict_floor(labels, kept, held)[0]

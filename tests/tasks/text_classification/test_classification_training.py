@@ -128,7 +128,7 @@ def test_runs_predict_together(process, tmp_path):
 def test_a_cross_validation_has_a_floor_on_the_same_records(process):
     project = process.project
     train_file = write_files(project / "ranking", "ranking") / "train.jsonl"
-    settings = {**SETTINGS, "run_name": "crossed", "folds": 2, "floor": True, "steps": 2}
+    settings = {**SETTINGS, "run_name": "crossed", "folds.count": 2, "floor": True, "steps": 2}
     settings |= {"train_file": train_file}
     run(process, "train.py", *flags(project, **settings))
     told = run(process, "compare.py", "crossed", "floor")
