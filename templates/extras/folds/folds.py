@@ -2,7 +2,7 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,10 @@ from core.data.data_checks import normalise
 from core.runs.run_folder import Run, finish_run, provenance, read_scores
 from core.train.devices import Strategy
 from core.train.scoring import Evaluation
-from extras.folds.settings import Key, Settings
+from extras.folds.settings import Settings
+
+# The texts of an example, which tie it to others, and its kind, of which each fold has its share.
+Key = tuple[tuple[str, ...], Hashable]
 
 
 @dataclass
@@ -120,12 +123,12 @@ def assign_folds(keys: Sequence[Key], folds: int, seed: int) -> np.ndarray:
     strata = np.array([number_of.get(kind, 0) for kind in kinds])
     if len(np.unique(strata)) > 1:
         splitter = StratifiedGroupKFold(folds, shuffle=True, random_state=seed)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of rare kinds
-            fold_of = held_out_by(splitter, strata, groups)
-        if len(np.unique(fold_of)) == folds:
+        fold_of = held_out_by(splitter, strata, groups)
+        if len(np.unique(fold_of)) == folds:  # else there are too few groups of each kind
             return fold_of
-    return held_out_by(GroupKFold(folds, shuffle=True, random_state=seed), strata, groups)
+    # The largest group first, into the fold that has least; shuffled by itself it looks at no sizes.
+    order = np.random.default_rng(seed).permutation(count)
+    return held_out_by(GroupKFold(folds), strata, order[groups])
 
 
 def link_texts(keys: Sequence[Key]) -> np.ndarray:
@@ -147,8 +150,10 @@ def held_out_by(
 ) -> np.ndarray:
     """Return the fold `[examples]` of each example, as a splitter of scikit-learn has it."""
     fold_of = np.empty(len(groups), int)
-    for fold, (_, held_out) in enumerate(splitter.split(groups, strata, groups)):
-        fold_of[held_out] = fold
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of rare kinds
+        for fold, (_, held_out) in enumerate(splitter.split(groups, strata, groups)):
+            fold_of[held_out] = fold
     return fold_of
 
 

@@ -1,6 +1,6 @@
 """Cross-validation, where the table asks for it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from core.base.workers import worker_count
 from core.runs.run_folder import Run, read_scores
 from core.train.devices import Strategy
 from core.train.scoring import Evaluation
-from extras.folds.settings import Key, Settings
+from extras.folds.settings import Settings
 
 
 def cross_validate(
@@ -20,7 +20,7 @@ def cross_validate(
     strategy: Strategy,
     run: Run,
     examples: Sequence[Any],
-    keys: Sequence[Key],
+    keys: Sequence[tuple[tuple[str, ...], Hashable]],
     train: Callable[..., None],
     load_runs: Callable[..., Any],
     predict: Callable[[Any, Sequence[Any]], dict[str, Any]],
@@ -30,7 +30,8 @@ def cross_validate(
 
     Args:
         run: of the whole cross-validation; `examples` are all of the training file.
-        keys: of each example.
+        keys: the texts of each example, which tie it to others, and its kind, of which each fold
+            is to have its share.
         train, load_runs, predict: those of `task/training.py`.
         score: from what is found, by record id, to the scores of all examples.
 
@@ -50,8 +51,13 @@ def cross_validate(
     return True
 
 
-def assign_folds(settings: Settings, keys: Sequence[Key]) -> np.ndarray | None:
-    """Return the fold `[examples]` that holds each example out; None: there are no folds."""
+def assign_folds(
+    settings: Settings, keys: Sequence[tuple[tuple[str, ...], Hashable]]
+) -> np.ndarray | None:
+    """Return the fold `[examples]` that holds each example out; None: there are no folds.
+
+    `keys` as in `cross_validate`.
+    """
     if not settings.folds.count:
         return None
     from extras.folds.folds import assign_folds

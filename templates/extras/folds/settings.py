@@ -1,13 +1,8 @@
 """The table [folds] of config.toml."""
 
-from collections.abc import Hashable
-
 from pydantic import Field, field_validator
 
 from core.base.settings import RecordSettings, SettingsTable
-
-# The texts of an example, which tie it to others, and its kind, of which each fold has its share.
-Key = tuple[tuple[str, ...], Hashable]
 
 
 class Table(SettingsTable):
@@ -41,9 +36,10 @@ def complain(settings: Settings) -> str | None:
             f"strategy = {settings.strategy} trains one model on several machines, and folds are "
             "trained one after another: set folds.count = 0, or strategy = single"
         )
-    if getattr(settings, "orbit", None) and settings.orbit.job != "train_and_evaluate":
+    job = getattr(getattr(settings, "orbit", None), "job", "train_and_evaluate")
+    if job != "train_and_evaluate":
         return (
-            f"orbit.job = {settings.orbit.job} is one of two processes of a single training: set "
+            f"orbit.job = {job} is one of two processes of a single training: set "
             "folds.count = 0, or orbit.job = train_and_evaluate"
         )
     return None
