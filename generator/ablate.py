@@ -36,6 +36,7 @@ from generator.run_project import (
 )
 
 STEP_FILE = "steps.jsonl"
+TOLD_TO_END = 143  # the exit code of a training that saved because it was told to
 # Prints the first variant that the project refuses, or that changes nothing.
 CHECK_SETTINGS = """
 import json, sys
@@ -262,8 +263,8 @@ def train_and_score(experiment: Experiment, begun: dict, output: BinaryIO) -> di
     return {
         **begun,
         **read_run(folder),
-        "failure": failure or diverged,
-        "diverged": failure is None and diverged is not None,
+        "failure": diverged or failure,
+        "diverged": diverged is not None,
         "command": shlex.join(["baselines", "ablate", experiment.study.name]),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
@@ -300,7 +301,7 @@ def run_logged(project: Path, arguments: list[str], output: BinaryIO) -> str | N
             process.kill()
             process.wait()
         raise
-    if code == 0:
+    if code in (0, TOLD_TO_END):  # a run that was told to end is not finished, as its scores say
         return None
     # Where the repository lies is nobody's business who reads the log.
     return explain_failure(code, Path(output.name), before).replace(f"{project}{os.sep}", "")
@@ -327,7 +328,8 @@ def find_divergence(folder: Path) -> str | None:
     """Say after which step a run's loss was not a number any more; None: it always was one."""
     path = folder / "metrics.jsonl"
     for row in read_json_lines(path) if path.is_file() else []:
-        if not math.isfinite(row.get("loss", 0.0)):
+        loss = row.get("loss", 0.0)
+        if loss is None or not math.isfinite(loss):
             return f"the loss is not finite after {row['step']} steps"
     return None
 

@@ -41,6 +41,7 @@ HOOKS = {
     "make_averages": "core/train/project.py: the weights that are scored and kept",
     "cross_validate": "train.py: True, when it has trained and scored once for each fold",
     "assign_folds": "floor.py: which fold holds each example out",
+    "name_lock": "core/runs/run_folder.py: the lock of a process beside the one that trains",
     "find_folds": "core/runs/run_folder.py: the folders that a cross-validation stands for",
     "find_record_faults": "core/data/data_checks.py: findings about texts and labels",
     "draw_histogram": "core/data/data_checks.py: lengths, or labels, as bars of text",

@@ -39,7 +39,7 @@ STRATEGIES = ("auto", "single", "mirrored", "tpu")
 class SettingsTable(BaseModel):
     """A table of config.toml."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
 class DeviceTable(SettingsTable):
@@ -60,7 +60,9 @@ class DeviceTable(SettingsTable):
 class CoreSettings(BaseSettings):
     """What every training needs, whatever it learns from; a task adds its own."""
 
-    model_config = SettingsConfigDict(extra="forbid", toml_file=PROJECT / "config.toml")
+    model_config = SettingsConfigDict(
+        extra="forbid", allow_inf_nan=False, toml_file=PROJECT / "config.toml"
+    )
     task_class: ClassVar[type["CoreSettings"] | None] = None  # without the tables of extras
     task: ClassVar[str]  # the name of what is learned; a run keeps it
 

@@ -26,7 +26,7 @@ from core.base.files import (
     read_json_lines,
     write_json,
 )
-from core.runs.run_folder import known_runs
+from core.runs.run_folder import check_files, known_runs
 
 NUMBERS_AT_ONCE = 5_000_000
 
@@ -72,6 +72,7 @@ def find_scored(name: str) -> Scored:
         raise InputError(
             f'{folder / "scores.json"} has no "dev" with "file" and "data_hash": train again.'
         )
+    check_files(folder)
     return Scored(name, folder, dev["file"], dev["data_hash"])
 
 

@@ -22,6 +22,15 @@ def code_hash(project: str | Path) -> str:
     return f"sha256:{digest.hexdigest()}"
 
 
+def code_hashes(project: Path) -> dict[str, str]:
+    """Return path -> hash of each file that `code_hash` is of, to tell which one has changed."""
+    hashes = {}
+    for path in sorted(hashed_files(project)):
+        code = outline(ast.parse((project / path).read_bytes()))
+        hashes[path.as_posix()] = hashlib.sha256(code.encode()).hexdigest()
+    return hashes
+
+
 def hashed_files(project: Path) -> list[Path]:
     """Return the files that can change a score, relative to the project."""
     packages = (path.parent for path in project.glob("*/__init__.py"))

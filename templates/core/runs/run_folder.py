@@ -19,25 +19,31 @@ from core.base.errors import InputError
 from core.base.extras import ask, declared, how_to_get
 from core.base.files import (
     PROJECT,
+    TEMPORARY,
     delete,
     file_hash,
     project_path,
     read_json,
     read_json_lines,
+    take_lock,
     write_json,
     write_json_lines,
     write_whole,
 )
 from core.base.settings import CoreSettings, flatten
 from core.base.workers import broadcast, is_chief, worker_count
-from core.runs.code_hash import code_hash
+from core.runs.code_hash import code_hash, code_hashes
 
 # Settings that may change between an interruption and its resumption: none changes a weight.
 FREE_SETTINGS = {
-    *("overwrite", "shown_examples", "run_name", "test_file", "checkpoint_steps"),
+    *("task", "overwrite", "shown_examples", "run_name", "test_file", "checkpoint_steps"),
+    *("prediction_batch_size", "strategy", "devices.tpu", "devices.logical_devices", "devices.xla"),
     *("preparation.processes", *declared("FREE")),
 }
 
+# What a model is loaded from besides its weights.
+LOADED = ("config.json", "encoder.json", "tokenizer.json", "labels.json")
+MANIFEST = "manifest.json"
 CHECKPOINTS = ("checkpoint.npz", "older_checkpoint.npz")
 # What only an unfinished training needs, extras' folders among it.
 UNFINISHED = (*CHECKPOINTS, "checkpoints", "soup")
@@ -64,12 +70,14 @@ class Position:
 class Run:
     """A folder of runs/ and the position that its checkpoint holds.
 
-    `new_config` is what a new run writes as it begins; None: an unfinished run goes on.
+    `new_config` is what a new run writes as it begins; None: an unfinished run goes on. `lock` is
+    what no other process may hold meanwhile.
     """
 
     folder: Path
     position: Position = field(default_factory=Position)
     new_config: dict | None = None
+    lock: str = ".training.lock"
 
     @property
     def name(self) -> str:
@@ -77,9 +85,21 @@ class Run:
         return self.folder.relative_to(PROJECT).as_posix()
 
     def begin(self) -> None:
-        """Make the folder of a new run: not before every mistake that ends it has been found."""
+        """Make the folder of a new run: not before every mistake that ends it has been found.
+
+        Raises:
+            InputError: another process trains this run.
+        """
+        if not take_lock(self.folder / self.lock):
+            raise InputError(
+                f"{self.name} is being trained by another process: wait until it has ended, or "
+                "choose another name with --run_name."
+            )
+        if len([*self.folder.glob(".*.lock")]) == 1:  # nobody writes beside this process
+            for left_over in [*self.folder.rglob(f"{TEMPORARY}*")]:
+                delete(left_over)
         if self.new_config is not None:
-            for name in (*UNFINISHED, "metrics.jsonl", "scores.json", "best.weights.h5"):
+            for name in (*UNFINISHED, "metrics.jsonl", "scores.json", "best.weights.h5", MANIFEST):
                 delete(self.folder / name)
             for fold in self.folder.glob("fold_*/"):
                 delete(fold)
@@ -180,22 +200,47 @@ def open_run(settings: CoreSettings, hashes: dict[str, str] | None = None) -> Ru
     """
     folder = PROJECT / "runs" / settings.run_name
     asked = {"task": settings.task, **settings.model_dump(), **(hashes or record_hashes(settings))}
-    if (folder / "config.json").is_file() and not settings.overwrite:
-        if "finished" in read_scores(folder):
-            raise InputError(
-                f"runs/{settings.run_name} is a finished run: choose another name with "
-                "--run_name, or replace it with --overwrite true."
-            )
-        begun, now = flatten(read_json(folder / "config.json")), flatten(asked)
-        for key in now.keys() - FREE_SETTINGS:
-            if begun.get(key) != now[key]:
-                raise InputError(
-                    f"runs/{settings.run_name} was begun with {key} = {begun.get(key)!r}, now it "
-                    f"is {now[key]!r}: go on with the old value, choose another --run_name, or "
-                    "begin anew with --overwrite true."
-                )
-        return Run(folder)
-    return Run(folder, new_config=asked)
+    asked |= {"code": code_hashes(PROJECT)}
+    lock = ask("name_lock", settings) or Run.lock
+    begun = read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
+    finished = "finished" in read_scores(folder)
+    other = find_difference(begun, asked)
+    if settings.overwrite:
+        # Unless this very overwriting was interrupted.
+        known = not finished and begun.get("overwrite") and begun.get("code") == asked["code"]
+        return Run(folder, new_config=None if known and not other else asked, lock=lock)
+    if finished:
+        what = "is a finished run" if begun else "is a finished run that has lost its config.json"
+        raise InputError(
+            f"runs/{settings.run_name} {what}: choose another name with --run_name, or replace it "
+            "with --overwrite true."
+        )
+    if begun and other:
+        raise InputError(
+            f"runs/{settings.run_name} was begun with {other}, choose another --run_name, or begin "
+            "anew with --overwrite true."
+        )
+    then, now = begun.get("code", asked["code"]), asked["code"]
+    if changed := sorted(path for path in then | now if then.get(path) != now.get(path)):
+        print(f"warning: changed since runs/{settings.run_name} was begun: {', '.join(changed)}.")
+    return Run(folder, new_config=None if begun else asked, lock=lock)
+
+
+def find_difference(begun: dict, asked: dict) -> str:
+    """Return in words what a run was begun with and is not asked for now; empty: nothing.
+
+    A file is what it holds, wherever it lies.
+    """
+    begun, now = ({k: v for k, v in flatten(x).items() if k[:5] != "code."} for x in (begun, asked))
+    file_of = {name.removesuffix("_file") + "_hash": name for name in now}
+    for name in (name for name in now if begun.get(name) != now[name]):
+        if name in FREE_SETTINGS or name.removesuffix("_file") + "_hash" in now:
+            continue
+        if name.endswith("_hash"):
+            file = now.get(file_of.get(name, ""), name.removesuffix("_hash"))
+            return f"another content of {file}: restore that"
+        return f"{name} = {begun.get(name)!r}, now it is {now[name]!r}: go on with the old value"
+    return ""
 
 
 def record_hashes(settings: CoreSettings) -> dict[str, str]:
@@ -268,6 +313,7 @@ def check_members(folders: Sequence[Path], task: str, settings: tuple[str, ...])
     """
     first, *others = folders
     for folder in folders:
+        check_files(folder)
         trained = read_json(folder / "config.json").get("task", task)
         if trained != task:
             raise InputError(
@@ -305,15 +351,19 @@ def tuned_threshold(folders: Sequence[Path]) -> float:
         is_fold = "fold" in read_json(folder / "config.json")
         path = folder.parent if is_fold and read_scores(folder.parent) else folder
         thresholds.append(read_scores(path).get("dev", {}).get("threshold"))
-        if thresholds[-1] is None:
+        if not isinstance(thresholds[-1], int | float) or not math.isfinite(thresholds[-1]):
             raise InputError(f"{path} has no threshold in scores.json: restore it, or train again.")
     return sum(thresholds) / len(thresholds)
 
 
 def read_scores(folder: Path) -> dict:
-    """Return the scores of a run, empty before the first."""
+    """Return the scores of a run, empty before the first; those of other files stand in `files`."""
     path = folder / "scores.json"
-    return read_json(path) if path.is_file() else {}
+    scores = read_json(path) if path.is_file() else {}
+    # Once they stood beside the others, by the names of the files.
+    tables = [name for name, value in scores.items() if isinstance(value, dict) and name != "dev"]
+    files = {name: scores.pop(name) for name in tables if "data_hash" in scores[name]}
+    return scores | ({"files": files} if files else {})
 
 
 def provenance(settings: CoreSettings) -> dict:
@@ -349,17 +399,47 @@ def describe_hardware() -> str:
     return ", ".join([f"{processor}, {cores}", *accelerators, *others])
 
 
-def finish_run(run: Run) -> list[dict]:
-    """Mark a run as finished and return its dev predictions; its checkpoints are needed no more."""
-    scores = read_scores(run.folder) | {
-        "epochs": run.position.epoch,
-        "minutes": round(run.position.seconds / 60, 2),
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
+def end_training(run: Run) -> list[dict]:
+    """Note how long a run was trained; return its dev predictions."""
+    metrics, epochs = run.folder / "metrics.jsonl", run.position.epoch
+    for _, row in read_json_lines(metrics) if metrics.is_file() else ():
+        epochs = row.get("epoch", epochs)
+    epochs = int(epochs) if epochs == int(epochs) else epochs  # `steps` may end in the midst of one
+    minutes = round(run.position.seconds / 60, 2)
+    scores = read_scores(run.folder) | {"epochs": epochs, "minutes": minutes}
     write_json(run.folder / "scores.json", scores)
+    return [record for _, record in read_json_lines(run.folder / "predictions" / "dev.jsonl")]
+
+
+def finish_run(run: Run) -> None:
+    """Mark a run as finished, after all else; its checkpoints are needed no more."""
+    finished = {"finished": datetime.now(UTC).isoformat(timespec="seconds")}
+    write_json(run.folder / "scores.json", read_scores(run.folder) | finished)
     for name in UNFINISHED:
         delete(run.folder / name)
-    return [record for _, record in read_json_lines(run.folder / "predictions" / "dev.jsonl")]
+
+
+def note_files(folder: Path, *names: str) -> None:
+    """Keep the hashes of files of a run in its manifest, for whoever loads them."""
+    path = folder / MANIFEST
+    known = read_json(path) if path.is_file() else {}
+    known |= {name: file_hash(folder / name) for name in names if (folder / name).is_file()}
+    write_json(path, known)
+
+
+def check_files(folder: Path) -> None:
+    """Refuse a run whose files are not those that its training wrote; older runs noted none.
+
+    Raises:
+        InputError: names the file.
+    """
+    path = folder / MANIFEST
+    for name, known in (read_json(path) if path.is_file() else {}).items():
+        if not (folder / name).is_file() or file_hash(folder / name) != known:
+            raise InputError(
+                f"{folder / name} is missing, damaged, or not the one that was trained: restore "
+                "it, or train again."
+            )
 
 
 def load_best(model: keras.Model, folder: Path) -> None:
@@ -371,7 +451,7 @@ def load_best(model: keras.Model, folder: Path) -> None:
     path = folder / "best.weights.h5"
     try:
         model.load_weights(path)
-    except (ValueError, OSError, KeyError) as error:
+    except (ValueError, OSError, KeyError, RuntimeError) as error:
         raise InputError(
             f"{path} does not fit the model, or is damaged: restore the code and the settings it "
             "was trained with, or train again."

@@ -6,19 +6,20 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from core.base.errors import EndedWell
+from core.base.errors import InputError, ToldToEnd
 from core.base.files import append_json_line, write_json, write_json_lines, write_whole
 from core.base.settings import CoreSettings
 from core.base.workers import gather, is_chief, worker_count
 from core.data.data_generator import DataGenerator
-from core.runs.run_folder import Run, read_scores, scored_folder
+from core.runs.run_folder import Run, note_files, read_scores, scored_folder
 
 AGREED_STEPS = 10  # several workers ask each other so often whether one was told to end
 
@@ -38,17 +39,23 @@ class Evaluation:
     shown: list[str]
 
 
-def keep_scores(run: str, name: str, evaluation: Evaluation, facts: dict) -> None:
-    """Add the scores and predictions of another file to a run.
+def keep_scores(run: str, path: Path, evaluation: Evaluation, facts: dict) -> None:
+    """Add the scores and predictions of another file to a run, by the name of the file.
+
+    Those on dev, which chose the weights, stay: another dev.jsonl, or another file of the same
+    name, has the name of its folder before its own.
 
     Args:
         run: its folder or its name in runs/; a cross-validation keeps them as a whole.
-        name: of the file, as the scores call it.
     """
-    folder = scored_folder(run)
+    folder, name = scored_folder(run), path.stem
+    scores = read_scores(folder)
+    files, file = scores.get("files", {}), evaluation.scores["file"]
+    if name == "dev" or files.get(name, {"file": file})["file"] != file:
+        name = f"{path.resolve().parent.name}_{name}"
     write_json_lines(folder / "predictions" / f"{name}.jsonl", evaluation.predictions)
-    scores = {**read_scores(folder), name: {**evaluation.scores, **facts}}
-    write_json(folder / "scores.json", scores)
+    files = {**files, name: {**evaluation.scores, **facts}}
+    write_json(folder / "scores.json", {**scores, "files": files})
 
 
 class OwnWeights:
@@ -114,9 +121,15 @@ class Evaluator(keras.callbacks.Callback):
         return bool(self.evaluate_steps) and self.run.position.updates % self.evaluate_steps == 0
 
     def score(self, logs: dict | None) -> None:
-        """Score dev, write the row of metrics.jsonl, and keep the weights if they are the best."""
+        """Score dev, write the row of metrics.jsonl, and keep the weights if they are the best.
+
+        Raises:
+            InputError: the loss is not finite.
+        """
         position = self.run.position
         seconds, steps = time.perf_counter() - self.since[0], position.updates - self.since[1]
+        if logs and not np.all(np.isfinite(logs["loss"])):
+            self.refuse_divergence("loss is")
         with self.averages.scored_weights(self.model):
             evaluation = self.evaluate()
             self.keep_if_best(evaluation)
@@ -132,13 +145,11 @@ class Evaluator(keras.callbacks.Callback):
             "examples_per_second": steps * self.train_batches.batch_size / seconds,
             **{f"dev_{name}": value for name, value in numbers.items()},
         }
-        if not math.isfinite(row.get("loss", 0.0)):
-            print("the loss is not finite: lower learning_rate, or raise warm_up.")
-            self.model.stop_training = True
+        row = {name: value if math.isfinite(value) else None for name, value in row.items()}
         append_json_line(self.run.folder / "metrics.jsonl", row)
         with self.writer.as_default(step=position.updates):
             for name, value in row.items():
-                tf.summary.scalar(name, value)
+                tf.summary.scalar(name, math.nan if value is None else value)
         self.writer.flush()
         if logs is not None:
             logs[f"dev_{self.monitor}"] = evaluation.scores[self.monitor]
@@ -158,9 +169,12 @@ class Evaluator(keras.callbacks.Callback):
         """Keep weights, predictions and scores of the best scoring so far, with facts about it."""
         position = self.run.position
         if evaluation.scores[self.monitor] > position.best:
+            if not all(np.isfinite(weight).all() for weight in self.inference_model.get_weights()):
+                self.refuse_divergence("weights are")
             position.best, position.waited = evaluation.scores[self.monitor], 0
             folder = self.run.folder
             write_whole(folder / "best.weights.h5", self.inference_model.save_weights)
+            note_files(folder, "best.weights.h5")
             write_json_lines(folder / "predictions" / "dev.jsonl", evaluation.predictions)
             # Scores of other files go: they were those of weights that are no more.
             write_json(
@@ -173,6 +187,15 @@ class Evaluator(keras.callbacks.Callback):
                 self.model.stop_training = True
                 position.stopped = True
 
+    def refuse_divergence(self, what: str) -> NoReturn:
+        """Note the step whose loss or weights are no numbers, and end: more steps mend nothing."""
+        step = self.run.position.updates
+        append_json_line(self.run.folder / "metrics.jsonl", {"step": step, "loss": None})
+        raise InputError(
+            f"the {what} not finite after {step} steps: lower learning_rate or raise warm_up, and "
+            "begin anew with --overwrite true."
+        )
+
 
 class PositionCounter(keras.callbacks.Callback):
     """Count epochs, steps and seconds in a run; end after `last_update`, 0: never.
@@ -180,9 +203,9 @@ class PositionCounter(keras.callbacks.Callback):
     It stands before the callbacks that read the position.
     """
 
-    def __init__(self, run: Run, last_update: int = 0) -> None:
+    def __init__(self, run: Run, epoch_steps: int, last_update: int = 0) -> None:
         super().__init__()
-        self.run, self.last_update = run, last_update
+        self.run, self.epoch_steps, self.last_update = run, epoch_steps, last_update
 
     def on_train_begin(self, logs: dict | None = None) -> None:
         self.clock = time.perf_counter()
@@ -197,7 +220,8 @@ class PositionCounter(keras.callbacks.Callback):
             self.model.stop_training = True
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
-        self.run.position.epoch, self.run.position.step = epoch + 1, 0
+        if self.run.position.step == self.epoch_steps:  # else the training ends in it
+            self.run.position.epoch, self.run.position.step = epoch + 1, 0
 
 
 class Checkpoint(keras.callbacks.Callback):
@@ -237,4 +261,4 @@ class Checkpoint(keras.callbacks.Callback):
         """Write the checkpoint, and end if any worker was told to: none can go on alone."""
         self.run.save(self.model)
         if end:
-            raise EndedWell("told to end: all is saved; run the same command again to go on.")
+            raise ToldToEnd

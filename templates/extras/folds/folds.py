@@ -13,7 +13,7 @@ from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 from core.base.errors import InputError
 from core.base.files import project_path, read_json, write_json, write_json_lines
 from core.data.data_checks import normalise
-from core.runs.run_folder import Run, finish_run, provenance, read_scores
+from core.runs.run_folder import Run, end_training, finish_run, provenance, read_scores
 from core.train.devices import Strategy
 from core.train.scoring import Evaluation
 from extras.folds.settings import Settings
@@ -67,6 +67,7 @@ def train_folds(
         if fold.new_config is not None or not fold.finished:
             print(f"{fold.name}: {len(kept)} examples to learn from, {len(held)} held out")
             train(settings, strategy, fold, examples, kept, held, project_path(settings.dev_file))
+            end_training(fold)
             finish_run(fold)
         found |= predict(load_runs([fold.folder], strategy), held)
     keep_scores_of_folds(run, [read_scores(fold.folder) for fold in folds], score(found), settings)
@@ -126,7 +127,7 @@ def assign_folds(keys: Sequence[Key], folds: int, seed: int) -> np.ndarray:
         fold_of = held_out_by(splitter, strata, groups)
         if len(np.unique(fold_of)) == folds:  # else there are too few groups of each kind
             return fold_of
-    # The largest group first, into the fold that has least; shuffled by itself it looks at no sizes.
+    # The largest group first, into the fold that has least: its own shuffling ignores the sizes.
     order = np.random.default_rng(seed).permutation(count)
     return held_out_by(GroupKFold(folds), strata, order[groups])
 

@@ -11,7 +11,7 @@ from core.base.extras import ask
 from core.base.files import project_path
 from core.base.settings import read_settings
 from core.report.report import write_report
-from core.runs.run_folder import finish_run, open_run
+from core.runs.run_folder import end_training, finish_run, open_run
 from core.train.devices import make_strategy
 from task.data import read_examples
 from task.evaluation import evaluate, find_errors
@@ -34,8 +34,9 @@ def main() -> None:
         "cross_validate", settings, strategy, run, examples, keys, train, load_runs, predict, score
     ):
         train(settings, strategy, run, examples, examples, dev_examples, dev_path)
-    predictions = finish_run(run)
+    predictions = end_training(run)
     write_report(run.folder, settings.task, find_errors(dev_examples, predictions))
+    finish_run(run)
     print(f"best dev F1 {run.best_score():.4f}; see {run.name}/report.html")
 
 
