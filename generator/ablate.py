@@ -256,7 +256,7 @@ def train_and_score(experiment: Experiment, begun: dict, output: BinaryIO) -> di
         failure = run_logged(project, [script, clock, "train.py", *flags], output)
         if failure is None and "finished" not in read_scores(folder):
             raise InputError(f"{name} was told to end: run the same command to go on.")
-    diverged = find_divergence(folder)
+    diverged = find_divergence(folder, failure)
     if failure is None and diverged is None and "test" not in read_scores(folder):
         arguments = ["evaluate.py", f"runs/{name}", f"{experiment.data}/test.jsonl"]
         failure = run_logged(project, arguments, output)
@@ -324,12 +324,18 @@ def explain_failure(code: int, log: Path, begin: int) -> str:
     return f"exit code {code}: {said[-1].removeprefix('error: ') if said else 'nothing was said'}"
 
 
-def find_divergence(folder: Path) -> str | None:
-    """Say after which step a run's loss was not a number any more; None: it always was one."""
+def find_divergence(folder: Path, failure: str | None) -> str | None:
+    """Say after which step a run's loss was not a number any more; None: it always was one.
+
+    Args:
+        folder: of the run.
+        failure: why its training failed; earlier versions went on.
+    """
+    if failure and "not finite" in failure:
+        return failure.partition(": ")[2]
     path = folder / "metrics.jsonl"
     for row in read_json_lines(path) if path.is_file() else []:
-        loss = row.get("loss", 0.0)
-        if loss is None or not math.isfinite(loss):
+        if not math.isfinite(row.get("loss", 0.0)):
             return f"the loss is not finite after {row['step']} steps"
     return None
 

@@ -4,7 +4,6 @@ import contextlib
 import errno
 import functools
 import os
-import signal
 import sys
 from collections.abc import Callable
 from typing import NoReturn
@@ -27,10 +26,7 @@ class EndedWell(Exception):
 class ToldToEnd(EndedWell):
     """Somebody ended the process, which has saved: nobody may take it for done."""
 
-    code = 128 + signal.SIGTERM
-
-    def __init__(self) -> None:
-        super().__init__("told to end: all is saved; run the same command again to go on.")
+    code = 143  # as of a process that SIGTERM ends
 
 
 def command(main: Callable[[], None]) -> Callable[[], None]:

@@ -62,8 +62,8 @@ def read_json(path: str | Path) -> dict:
         raise InputError(f"{path} is missing: is this the folder of a finished run?") from error
     except ValueError as error:
         raise InputError(f"{path} is not valid JSON ({error}): restore or delete it.") from error
-    if not isinstance(value, dict):
-        raise InputError(f"{path} does not hold a JSON object: restore or delete it.")
+    if not isinstance(value, dict) or not value:
+        raise InputError(f"{path} holds no JSON object, or an empty one: restore or delete it.")
     return value
 
 
@@ -126,10 +126,8 @@ def check_destination(path: Path, source: Path) -> None:
     if path.exists() and source.exists() and path.samefile(source):
         raise InputError(f"{path} is the file that is read: name another one to write.")
     folder, replaced = path.resolve().parent, path.is_file() or not path.exists()
-    if not folder.exists():
-        raise InputError(f"{path} can't be written: make the folder {folder} first.")
     if not folder.is_dir() or not os.access(folder if replaced else path, os.W_OK):
-        raise InputError(f"{path} can't be written: {folder} is a file, or closed to you.")
+        raise InputError(f"{path} can't be written: {folder} must be a folder, and open to you.")
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -172,20 +170,23 @@ def delete(path: str | Path) -> None:
 locks: list[BaseFileLock] = []
 
 
-def take_lock(path: Path) -> bool:
-    """Hold a lock until this process ends, however it ends; False: another process holds it."""
-    if not writes[0]:
-        return True
+def take_lock(path: Path) -> None:
+    """Hold the lock of a run until this process ends, however it ends.
+
+    Raises:
+        InputError: another process holds it.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(path, timeout=0, is_singleton=True)
+    locks.append(FileLock(path, timeout=0, is_singleton=True))
     try:
-        lock.acquire()
-    except Timeout:
-        return False
+        locks[-1].acquire()
+    except Timeout as error:
+        raise InputError(
+            f"{path.parent} is being trained by another process: wait until it has ended, or "
+            "choose another name with --run_name."
+        ) from error
     except (OSError, NotImplementedError) as error:
         print(f"warning: {path} can't be locked ({error}): start no second training there.")
-    locks.append(lock)
-    return True
 
 
 def file_hash(path: str | Path) -> str:

@@ -28,6 +28,8 @@ class DataGenerator:
         seed: order of the examples.
     """
 
+    failure: Exception | None = None  # of a batch that TensorFlow asked for
+
     def __init__(
         self, lengths: Sequence[int], batch_size: int, buckets: int = 8, seed: int = 0
     ) -> None:
@@ -36,8 +38,6 @@ class DataGenerator:
         self.boundaries = bucket_boundaries(self.lengths, buckets)
         self.bucket_of = np.searchsorted(self.boundaries, self.lengths)
         self.seed = seed
-
-    failure: Exception | None = None  # of a batch that TensorFlow asked for
 
     def make_batch(self, examples: np.ndarray, length: int) -> Batch:
         """Return the arrays of examples at positions `[batch_size]`, padded to a length."""

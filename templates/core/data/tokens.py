@@ -177,11 +177,7 @@ def exact_offsets(text: str, offsets: list[tuple[int, int]]) -> tuple[np.ndarray
 
 
 def load_tokenizer_file(path: Path) -> Tokenizer:
-    """Read a tokenizer.json.
-
-    Raises:
-        InputError: it is missing or damaged.
-    """
+    """Read a tokenizer.json, which may be missing or damaged."""
     try:
         return Tokenizer.from_file(str(path))
     except Exception as error:  # the tokenizers raise no other kind

@@ -3,7 +3,6 @@
 import io
 import math
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 
 import jinja2
@@ -48,8 +47,7 @@ class ErrorExample:
 def write_report(folder: Path, title: str, errors: list[ErrorExample]) -> None:
     """Write report.html from scores.json and metrics.jsonl of a run; show the worst errors."""
     folder = Path(folder)
-    finished = datetime.now(UTC).isoformat(timespec="seconds")  # not marked before this is written
-    scores = {"finished": finished, **read_json(folder / "scores.json")}
+    scores = read_json(folder / "scores.json")
     dev, monitor = scores.get("dev", {}), scores.get("monitor", "f1")
     wrong = sorted((e for e in errors if e.errors), key=lambda e: -e.errors)
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)

@@ -41,8 +41,6 @@ FREE_SETTINGS = {
     *("preparation.processes", *declared("FREE")),
 }
 
-# What a model is loaded from besides its weights.
-LOADED = ("config.json", "encoder.json", "tokenizer.json", "labels.json")
 MANIFEST = "manifest.json"
 CHECKPOINTS = ("checkpoint.npz", "older_checkpoint.npz")
 # What only an unfinished training needs, extras' folders among it.
@@ -85,16 +83,9 @@ class Run:
         return self.folder.relative_to(PROJECT).as_posix()
 
     def begin(self) -> None:
-        """Make the folder of a new run: not before every mistake that ends it has been found.
-
-        Raises:
-            InputError: another process trains this run.
-        """
-        if not take_lock(self.folder / self.lock):
-            raise InputError(
-                f"{self.name} is being trained by another process: wait until it has ended, or "
-                "choose another name with --run_name."
-            )
+        """Make the folder of a new run: not before every mistake that ends it has been found."""
+        if is_chief():
+            take_lock(self.folder / self.lock)
         if len([*self.folder.glob(".*.lock")]) == 1:  # nobody writes beside this process
             for left_over in [*self.folder.rglob(f"{TEMPORARY}*")]:
                 delete(left_over)
@@ -115,6 +106,13 @@ class Run:
     def finished(self) -> bool:
         """Tell whether nothing is left to train."""
         return broadcast("finished" in read_scores(self.folder))
+
+    def note_files(self, *names: str) -> None:
+        """Keep the hashes of files in the manifest, for whoever loads them."""
+        path = self.folder / MANIFEST
+        known = read_json(path) if path.is_file() else {}
+        found = (name for name in names if (self.folder / name).is_file())
+        write_json(path, known | {name: file_hash(self.folder / name) for name in found})
 
     def save(self, model: keras.Model) -> None:
         """Write the checkpoint: weights, optimizer, seeds of dropout, sums of the losses."""
@@ -200,20 +198,20 @@ def open_run(settings: CoreSettings, hashes: dict[str, str] | None = None) -> Ru
     """
     folder = PROJECT / "runs" / settings.run_name
     asked = {"task": settings.task, **settings.model_dump(), **(hashes or record_hashes(settings))}
-    asked |= {"code": code_hashes(PROJECT)}
     lock = ask("name_lock", settings) or Run.lock
     begun = read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
     finished = "finished" in read_scores(folder)
     other = find_difference(begun, asked)
+    asked |= {"code": code_hashes(PROJECT)}
     if settings.overwrite:
         # Unless this very overwriting was interrupted.
         known = not finished and begun.get("overwrite") and begun.get("code") == asked["code"]
         return Run(folder, new_config=None if known and not other else asked, lock=lock)
     if finished:
-        what = "is a finished run" if begun else "is a finished run that has lost its config.json"
+        lost = "" if begun else " without its config.json"
         raise InputError(
-            f"runs/{settings.run_name} {what}: choose another name with --run_name, or replace it "
-            "with --overwrite true."
+            f"runs/{settings.run_name} is a finished run{lost}: choose another name with "
+            "--run_name, or replace it with --overwrite true."
         )
     if begun and other:
         raise InputError(
@@ -231,7 +229,7 @@ def find_difference(begun: dict, asked: dict) -> str:
 
     A file is what it holds, wherever it lies.
     """
-    begun, now = ({k: v for k, v in flatten(x).items() if k[:5] != "code."} for x in (begun, asked))
+    begun, now = flatten(begun), flatten(asked)
     file_of = {name.removesuffix("_file") + "_hash": name for name in now}
     for name in (name for name in now if begun.get(name) != now[name]):
         if name in FREE_SETTINGS or name.removesuffix("_file") + "_hash" in now:
@@ -244,27 +242,22 @@ def find_difference(begun: dict, asked: dict) -> str:
 
 
 def record_hashes(settings: CoreSettings) -> dict[str, str]:
-    """Return the hashes of the files that a run learns from and is scored on.
-
-    Raises:
-        InputError: a file is absent.
-    """
+    """Return the hashes of the files that a run learns from and is scored on."""
     values = flatten(settings.model_dump())
-    names = ["train_file", "dev_file", *declared("FILES")]
-    hashes = {}
-    for name in (name for name in names if values[name]):
-        path = project_path(values[name])
-        if not path.is_file():
-            raise InputError(
-                f"{values[name]} is not a file of the project: check {name} in config.toml."
-            )
-        hashes[name.removesuffix("_file") + "_hash"] = file_hash(path)
-    return hashes
+    names = (name for name in ("train_file", "dev_file", *declared("FILES")) if values[name])
+    return {n.removesuffix("_file") + "_hash": file_hash(project_path(values[n])) for n in names}
 
 
 def find_runs(paths: Sequence[str | Path]) -> list[Path]:
-    """Return the folders of trained runs, by path or name; a cross-validation is all its folds."""
-    return [member for path in paths for member in members(path)]
+    """Return the folders of trained runs, by path or name; a cross-validation is all its folds.
+
+    Raises:
+        InputError: a run is named twice.
+    """
+    found = [member.resolve() for path in paths for member in members(path)]
+    for twice in (folder for folder in found if found.count(folder) > 1):
+        raise InputError(f"{twice.name} is named twice: name each run once.")
+    return found
 
 
 def members(path: str | Path) -> list[Path]:
@@ -278,10 +271,8 @@ def members(path: str | Path) -> list[Path]:
             if folds := ask("find_folds", folder):
                 return folds
             if any(folder.glob("fold_*/")):
-                raise InputError(
-                    f"{path} is a cross-validation, and extras/folds, which reads it, is absent: "
-                    f"{how_to_get('folds')}."
-                )
+                need = f"needs extras/folds: {how_to_get('folds')}"
+                raise InputError(f"{path} is a cross-validation, which {need}.")
             if not (folder / "best.weights.h5").is_file():
                 raise InputError(f"{path} has no weights yet: let train.py finish one epoch first.")
             return [folder]
@@ -294,19 +285,8 @@ def known_runs(file: str) -> str:
     return f"runs/ has {', '.join(names)}" if names else "train one with: python train.py"
 
 
-def scored_folder(path: str | Path) -> Path:
-    """Return the folder that holds the scores of a run or of a whole cross-validation."""
-    first = members(path)[0]
-    return first.parent if len(members(path)) > 1 else first
-
-
 def check_members(folders: Sequence[Path], task: str, settings: tuple[str, ...]) -> None:
-    """Refuse runs of another task, and those whose scores can't be averaged.
-
-    Args:
-        folders: of the runs; each counts once.
-        task: the name of the task of this project.
-        settings: names of those that all must share, besides labels and tokens.
+    """Refuse runs of another task, and those whose labels, tokens or named settings differ.
 
     Raises:
         InputError: names the run, or two and what differs.
@@ -316,14 +296,8 @@ def check_members(folders: Sequence[Path], task: str, settings: tuple[str, ...])
         check_files(folder)
         trained = read_json(folder / "config.json").get("task", task)
         if trained != task:
-            raise InputError(
-                f"{folder.name} is a run of another task ({trained}, not {task}): use it in the "
-                "project that trained it."
-            )
-    if len({folder.resolve() for folder in folders}) < len(folders):
-        names = [folder.resolve() for folder in folders]
-        twice = next(folder for folder in folders if names.count(folder.resolve()) > 1)
-        raise InputError(f"{twice.name} is named twice: name each run once, for each has one vote.")
+            what = f"is a run of another task, {trained}: use the project that trained it"
+            raise InputError(f"{folder.name} {what}.")
     for folder in others:
         for file, what in (("labels.json", "labels"), ("tokenizer.json", "tokens")):
             if (first / file).read_bytes() != (folder / file).read_bytes():
@@ -359,11 +333,7 @@ def tuned_threshold(folders: Sequence[Path]) -> float:
 def read_scores(folder: Path) -> dict:
     """Return the scores of a run, empty before the first; those of other files stand in `files`."""
     path = folder / "scores.json"
-    scores = read_json(path) if path.is_file() else {}
-    # Once they stood beside the others, by the names of the files.
-    tables = [name for name, value in scores.items() if isinstance(value, dict) and name != "dev"]
-    files = {name: scores.pop(name) for name in tables if "data_hash" in scores[name]}
-    return scores | ({"files": files} if files else {})
+    return read_json(path) if path.is_file() else {}
 
 
 def provenance(settings: CoreSettings) -> dict:
@@ -401,12 +371,12 @@ def describe_hardware() -> str:
 
 def end_training(run: Run) -> list[dict]:
     """Note how long a run was trained; return its dev predictions."""
-    metrics, epochs = run.folder / "metrics.jsonl", run.position.epoch
-    for _, row in read_json_lines(metrics) if metrics.is_file() else ():
-        epochs = row.get("epoch", epochs)
-    epochs = int(epochs) if epochs == int(epochs) else epochs  # `steps` may end in the midst of one
-    minutes = round(run.position.seconds / 60, 2)
-    scores = read_scores(run.folder) | {"epochs": epochs, "minutes": minutes}
+    metrics = run.folder / "metrics.jsonl"
+    rows = [row for _, row in read_json_lines(metrics)] if metrics.is_file() else []
+    scores = read_scores(run.folder) | {
+        "epochs": rows[-1]["epoch"] if rows else run.position.epoch,  # `steps` may end within one
+        "minutes": round(run.position.seconds / 60, 2),
+    }
     write_json(run.folder / "scores.json", scores)
     return [record for _, record in read_json_lines(run.folder / "predictions" / "dev.jsonl")]
 
@@ -419,14 +389,6 @@ def finish_run(run: Run) -> None:
         delete(run.folder / name)
 
 
-def note_files(folder: Path, *names: str) -> None:
-    """Keep the hashes of files of a run in its manifest, for whoever loads them."""
-    path = folder / MANIFEST
-    known = read_json(path) if path.is_file() else {}
-    known |= {name: file_hash(folder / name) for name in names if (folder / name).is_file()}
-    write_json(path, known)
-
-
 def check_files(folder: Path) -> None:
     """Refuse a run whose files are not those that its training wrote; older runs noted none.
 
@@ -436,10 +398,8 @@ def check_files(folder: Path) -> None:
     path = folder / MANIFEST
     for name, known in (read_json(path) if path.is_file() else {}).items():
         if not (folder / name).is_file() or file_hash(folder / name) != known:
-            raise InputError(
-                f"{folder / name} is missing, damaged, or not the one that was trained: restore "
-                "it, or train again."
-            )
+            what = "is missing, damaged or swapped: restore it, or train again"
+            raise InputError(f"{folder / name} {what}.")
 
 
 def load_best(model: keras.Model, folder: Path) -> None:

@@ -8,21 +8,12 @@ from typing import Any
 import keras
 from tokenizers import Tokenizer
 
-from core.base.errors import InputError
 from core.base.extras import ask
 from core.base.files import read_json, write_json
 from core.base.settings import CoreSettings, RecordSettings, saved_settings
 from core.data.data_generator import DataGenerator
 from core.model.encoder import restore_encoder, save_encoder
-from core.runs.run_folder import (
-    LOADED,
-    Run,
-    check_members,
-    find_runs,
-    load_best,
-    note_files,
-    provenance,
-)
+from core.runs.run_folder import Run, check_members, find_runs, load_best, provenance
 from core.train.devices import Strategy, make_strategy, scale_to_replicas
 from core.train.loop import run_loop
 from core.train.optimizer import make_optimizer
@@ -74,13 +65,13 @@ def train_models(
     save_encoder(run.folder, models.encoder, tokenizer)
     if labels is not None:
         write_json(run.folder / "labels.json", labels)
-    note_files(run.folder, *LOADED)
+    run.note_files("config.json", "encoder.json", "tokenizer.json", "labels.json")
     run.restore(models.training)
 
     averages = ask("make_averages", settings, run, settings.steps or steps) or OwnWeights()
     facts, model = provenance(settings), models.inference
     evaluator = Evaluator(run, score_dev, model, monitor, facts, train_batches, settings, averages)
-    counter = PositionCounter(run, len(train_batches), settings.steps)
+    counter = PositionCounter(run, len(train_batches))
     callbacks = [counter, evaluator, Checkpoint(run, settings)]
     run_loop(settings, models.training, train_batches, run, callbacks)
     evaluator.finish()
@@ -154,8 +145,6 @@ def load_trained(
     # What learns from plain text has no labels.
     labelled = issubclass(task_class, RecordSettings)
     labels = read_json(folders[0] / "labels.json") if labelled else None
-    if labels == {}:
-        raise InputError(f"{folders[0] / 'labels.json'} is empty: restore it, or train again.")
     strategy = strategy or make_strategy(every[0])
     models, inputs = [], set()
     with strategy.scope():

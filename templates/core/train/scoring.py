@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
 import keras
 import numpy as np
@@ -19,7 +19,7 @@ from core.base.files import append_json_line, write_json, write_json_lines, writ
 from core.base.settings import CoreSettings
 from core.base.workers import gather, is_chief, worker_count
 from core.data.data_generator import DataGenerator
-from core.runs.run_folder import Run, note_files, read_scores, scored_folder
+from core.runs.run_folder import Run, members, read_scores
 
 AGREED_STEPS = 10  # several workers ask each other so often whether one was told to end
 
@@ -48,7 +48,8 @@ def keep_scores(run: str, path: Path, evaluation: Evaluation, facts: dict) -> No
     Args:
         run: its folder or its name in runs/; a cross-validation keeps them as a whole.
     """
-    folder, name = scored_folder(run), path.stem
+    folder, *others = members(run)
+    folder, name = folder.parent if others else folder, path.stem
     scores = read_scores(folder)
     files, file = scores.get("files", {}), evaluation.scores["file"]
     if name == "dev" or files.get(name, {"file": file})["file"] != file:
@@ -124,20 +125,25 @@ class Evaluator(keras.callbacks.Callback):
         """Score dev, write the row of metrics.jsonl, and keep the weights if they are the best.
 
         Raises:
-            InputError: the loss is not finite.
+            InputError: the loss or a weight is not finite.
         """
         position = self.run.position
         seconds, steps = time.perf_counter() - self.since[0], position.updates - self.since[1]
-        if logs and not np.all(np.isfinite(logs["loss"])):
-            self.refuse_divergence("loss is")
+        arrays = [*(logs or {}).values(), *self.model.weights]
+        if not all(np.isfinite(np.asarray(array)).all() for array in arrays):
+            raise InputError(
+                f"the loss or the weights are not finite after {position.updates} steps: lower "
+                "learning_rate or raise warm_up, and begin anew with --overwrite true."
+            )
         with self.averages.scored_weights(self.model):
             evaluation = self.evaluate()
             self.keep_if_best(evaluation)
             score = evaluation.scores[self.monitor]
             self.averages.add(self.inference_model, position.updates, score)
         numbers = {k: v for k, v in evaluation.scores.items() if isinstance(v, int | float)}
+        whole = len(self.train_batches)
         row = {
-            "epoch": round(position.epoch + position.step / len(self.train_batches), 4),
+            "epoch": position.epoch + (position.step and round(position.step / whole, 4)),
             "step": position.updates,
             # Arrays `[1]` within an epoch, and numbers at its end.
             **{name: np.asarray(value).item() for name, value in (logs or {}).items()},
@@ -145,11 +151,12 @@ class Evaluator(keras.callbacks.Callback):
             "examples_per_second": steps * self.train_batches.batch_size / seconds,
             **{f"dev_{name}": value for name, value in numbers.items()},
         }
-        row = {name: value if math.isfinite(value) else None for name, value in row.items()}
+        # Of numbers alone is JSON made: a perplexity may be infinite.
+        row = {name: value for name, value in row.items() if math.isfinite(value)}
         append_json_line(self.run.folder / "metrics.jsonl", row)
         with self.writer.as_default(step=position.updates):
             for name, value in row.items():
-                tf.summary.scalar(name, math.nan if value is None else value)
+                tf.summary.scalar(name, value)
         self.writer.flush()
         if logs is not None:
             logs[f"dev_{self.monitor}"] = evaluation.scores[self.monitor]
@@ -169,12 +176,10 @@ class Evaluator(keras.callbacks.Callback):
         """Keep weights, predictions and scores of the best scoring so far, with facts about it."""
         position = self.run.position
         if evaluation.scores[self.monitor] > position.best:
-            if not all(np.isfinite(weight).all() for weight in self.inference_model.get_weights()):
-                self.refuse_divergence("weights are")
             position.best, position.waited = evaluation.scores[self.monitor], 0
             folder = self.run.folder
             write_whole(folder / "best.weights.h5", self.inference_model.save_weights)
-            note_files(folder, "best.weights.h5")
+            self.run.note_files("best.weights.h5")
             write_json_lines(folder / "predictions" / "dev.jsonl", evaluation.predictions)
             # Scores of other files go: they were those of weights that are no more.
             write_json(
@@ -187,25 +192,13 @@ class Evaluator(keras.callbacks.Callback):
                 self.model.stop_training = True
                 position.stopped = True
 
-    def refuse_divergence(self, what: str) -> NoReturn:
-        """Note the step whose loss or weights are no numbers, and end: more steps mend nothing."""
-        step = self.run.position.updates
-        append_json_line(self.run.folder / "metrics.jsonl", {"step": step, "loss": None})
-        raise InputError(
-            f"the {what} not finite after {step} steps: lower learning_rate or raise warm_up, and "
-            "begin anew with --overwrite true."
-        )
-
 
 class PositionCounter(keras.callbacks.Callback):
-    """Count epochs, steps and seconds in a run; end after `last_update`, 0: never.
+    """Count epochs, steps and seconds in a run; it stands before what reads the position."""
 
-    It stands before the callbacks that read the position.
-    """
-
-    def __init__(self, run: Run, epoch_steps: int, last_update: int = 0) -> None:
+    def __init__(self, run: Run, epoch_steps: int) -> None:
         super().__init__()
-        self.run, self.epoch_steps, self.last_update = run, epoch_steps, last_update
+        self.run, self.epoch_steps = run, epoch_steps
 
     def on_train_begin(self, logs: dict | None = None) -> None:
         self.clock = time.perf_counter()
@@ -216,8 +209,6 @@ class PositionCounter(keras.callbacks.Callback):
         position.updates += 1
         position.seconds += now - self.clock
         self.clock = now
-        if position.updates == self.last_update:
-            self.model.stop_training = True
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         if self.run.position.step == self.epoch_steps:  # else the training ends in it
@@ -261,4 +252,4 @@ class Checkpoint(keras.callbacks.Callback):
         """Write the checkpoint, and end if any worker was told to: none can go on alone."""
         self.run.save(self.model)
         if end:
-            raise ToldToEnd
+            raise ToldToEnd("told to end: all is saved; run the same command again to go on.")

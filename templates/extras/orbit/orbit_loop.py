@@ -319,7 +319,7 @@ class Training:
         if told_to_end or self.schedule.ends_epoch(position.updates):
             self.controller.save_checkpoint()
         if told_to_end:
-            raise ToldToEnd
+            raise ToldToEnd("told to end: all is saved; run the same command again to go on.")
 
 
 def evaluate_checkpoints(
