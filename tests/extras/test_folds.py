@@ -178,7 +178,7 @@ def test_a_cross_validation_asks_for_its_extra(process, tmp_path):
     without = ProjectProcess(project)
     done = without.run("predict.py", "crossed", "sample/test.jsonl", "out.jsonl")
     assert done.code == 1
-    assert "crossed is a cross-validation, and extras/folds, which reads it, is absent" in done.err
+    assert "crossed is a cross-validation, which needs extras/folds: add it with" in done.err
     done = without.run("train.py", "--folds.count", "3")
     assert "--folds.count belongs to extras/folds, which is absent: add it with" in done.err
     without.stop()
@@ -188,7 +188,7 @@ def test_a_cross_validation_asks_for_its_extra(process, tmp_path):
 def test_a_cross_validation_is_scored_as_a_whole(project, process):
     run(process, "evaluate.py", "crossed", "sample/test.jsonl")
     scores = json.loads((project / "runs/crossed/scores.json").read_text(encoding="utf-8"))
-    assert scores["test"]["records"] == 30
+    assert scores["files"]["test"]["records"] == 30
     assert (project / "runs/crossed/predictions/test.jsonl").is_file()
 
 

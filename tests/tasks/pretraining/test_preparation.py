@@ -37,12 +37,14 @@ def process(tmp_path_factory):
 def test_scores_and_report(process):
     folder = process.project / "runs/default"
     scores = json.loads((folder / "scores.json").read_text("utf-8"))
-    for part, texts in (("dev", 8), ("test", 8)):
-        assert scores[part]["records"] == texts and scores[part]["perplexity"] > 1
+    for part in (scores["dev"], scores["files"]["test"]):
+        assert part["records"] == 8 and part["perplexity"] > 1
     assert scores["dev"]["data_hash"].startswith("sha256:")
     # The same texts from their file, beside those of the shards.
     assert scores["dev"]["file"] == "shards/dev/manifest.json"
-    assert scores["dev.txt"]["perplexity"] == pytest.approx(scores["dev"]["perplexity"], rel=1e-5)
+    assert scores["files"]["sample_dev"]["perplexity"] == pytest.approx(
+        scores["dev"]["perplexity"], rel=1e-5
+    )
     lines = (folder / "predictions/dev.jsonl").read_text("utf-8").splitlines()
     rows = [json.loads(line) for line in lines]
     predicted = sum(row["statistics"][1] for row in rows)

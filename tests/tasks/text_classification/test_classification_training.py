@@ -82,7 +82,7 @@ def test_a_kind_of_data_from_training_to_submission(kind, process, tmp_path):
     assert f"the floor's {floor['dev'][metric]:.4f}" in told
     assert floor["dev"]["data_hash"] == scores["dev"]["data_hash"]
     told = run(process, "evaluate.py", kind, data / "test.jsonl")
-    assert f"(floor {floor['test'][metric]:.4f})" in told
+    assert f"(floor {floor['files']['test'][metric]:.4f})" in told
 
     run(process, "compare.py", kind, "floor")
     comparison = json.loads((project / "runs" / kind / "comparison.json").read_text("utf-8"))
