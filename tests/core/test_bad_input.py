@@ -41,8 +41,9 @@ BAD_COMMANDS = {
     "wrong type": ("train.py --epochs three", "--epochs = 'three'", "valid integer"),
     "not finite": ("train.py --learning_rate inf", "--learning_rate = 'inf'", "finite number"),
     "not finite in a table": (
-        "train.py --optimizers.min_rate nan",
-        "--optimizers.min_rate = 'nan'",
+        "train.py --optimizers.schedule_power inf",
+        "--optimizers.schedule_power = 'inf'",
+        "finite number",
     ),
     "value out of range": ("train.py --batch_size 0", "--batch_size = '0'", "greater than"),
     "not a choice": (
@@ -67,7 +68,7 @@ BAD_COMMANDS = {
     ),
     "run of another task": (
         "predict.py foreign sample/test.jsonl out.jsonl",
-        "foreign is a run of another task (Juggling, not ",
+        "foreign is a run of another task, Juggling: use the project that trained it",
     ),
     "the same run twice": (
         "predict.py done runs/done sample/test.jsonl out.jsonl",
@@ -286,9 +287,8 @@ def break_runs(runs):
     # As runs of earlier versions: without a manifest.
     for name in ("reshaped", "retokenised", "foreign", "torn", "unlabelled", "unset", "unnoted"):
         (runs / name / "manifest.json").unlink()
-    (runs / "swapped/tokenizer.json").write_bytes(
-        (runs / "wide/tokenizer.json").read_bytes() + b" "
-    )
+    tokens = (runs / "swapped/tokenizer.json").read_bytes()
+    (runs / "swapped/tokenizer.json").write_bytes(tokens + b" ")
     torn = (runs / "torn/tokenizer.json").read_bytes()
     (runs / "torn/tokenizer.json").write_bytes(torn[: len(torn) // 2])
     (runs / "unlabelled/labels.json").write_text("{}", encoding="utf-8")

@@ -353,7 +353,7 @@ def test_what_changes_no_weight_does_not_keep_a_run_from_going_on(process, unfin
     (altered / ".writing-dead/best.weights.h5").write_bytes(b"half")
     model = project / "task/model.py"
     before = model.read_bytes()
-    free = {"strategy": "single", "prediction_batch_size": 7, "devices.logical_devices": 1}
+    free = {"strategy": "single", "prediction_batch_size": 7, "devices.tpu": "none"}
     if template_of(project) != "pretraining":
         moved = project / "sample/moved.jsonl"
         shutil.copy(project / "sample/train.jsonl", moved)
