@@ -1,6 +1,5 @@
 """config.toml, the Settings class and --help name the same settings, with the same defaults."""
 
-import functools
 import pickle
 import re
 import sys
@@ -58,9 +57,7 @@ def config(tmp_path, monkeypatch):
     """A settings file that the tests may write."""
     path = tmp_path / "config.toml"
     path.write_text("epochs = 7\n", encoding="utf-8")
-    monkeypatch.setitem(WITH_TABLES.model_config, "toml_file", path)
-    line_of = functools.partial(base_settings.line_of, path=path)
-    monkeypatch.setattr(base_settings, "line_of", line_of)
+    monkeypatch.setattr(base_settings, "CONFIG", path)
     return path
 
 
