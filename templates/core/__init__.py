@@ -35,8 +35,8 @@ class QuietTensorFlow:
                 os.write(2, b"".join(line for line in written if not re.match(note, line)))
 
 
-# Whoever names a log level sees all that it lets through.
-if "TF_CPP_MIN_LOG_LEVEL" not in os.environ and sys.stderr is not None:
+# Level 0 asks for all notes.
+if os.environ.get("TF_CPP_MIN_LOG_LEVEL") != "0" and sys.stderr is not None:
     sys.meta_path.insert(0, QuietTensorFlow())
 
 # TensorFlow's notes on its own build fill a screen before the first line that matters. Where there
