@@ -136,9 +136,10 @@ def find_reach_faults(name: str, reach: Reach) -> list[Finding]:
         lost, invented = (oracle[key] - oracle["correct"] for key in ("gold", "predicted"))
         what = f"a perfect model would score F1 {oracle['f1']:.4f}"
         where = f"{name}, {lost} triples are lost, {invented} invented"
-        mends = ["mend the findings above"] * (lost > 0)
-        mends += ['entity_heads = "per_predicate" tells more triples apart'] * (invented > 0)
-        findings.append(Finding(level, what, where, f"{'; '.join(mends)}."))
+        mend = "mend the findings above."
+        if invented and not findings:
+            mend = 'entity_heads = "per_predicate" tells more triples apart.'
+        findings.append(Finding(level, what, where, mend))
     return findings
 
 
