@@ -66,6 +66,24 @@ def get_data(
     get_data_set(name, to, from_, cache)
 
 
+@data_app.command("convert")
+def convert_data(
+    format_: Annotated[
+        str,
+        typer.Argument(
+            metavar="FORMAT",
+            help="squad, cmrc2018, drcd, knowledgenet, finre, phee, fewfc, e2e, csl_title or selqa",
+        ),
+    ],
+    source: Annotated[Path, typer.Argument(metavar="IN", help="Your file, in that format.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The JSON Lines file to write.")],
+) -> None:
+    """Convert a file of your own, in the format of one of the data sets."""
+    from generator.data_sets.convert import convert_file
+
+    convert_file(format_, source, out)
+
+
 @app.command("bake")
 def bake_project(
     name: Annotated[str, typer.Argument(help="Name of the baseline.")],

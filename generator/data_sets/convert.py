@@ -1,11 +1,73 @@
-"""From official files to a folder with train.jsonl, dev.jsonl, test.jsonl and SOURCE.md."""
+"""From official files to a folder with train.jsonl, dev.jsonl, test.jsonl and SOURCE.md.
+
+And from a file of one's own, in the format of one of them, to records.
+"""
 
 import importlib
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from generator import InputError
+from generator.data_sets import event_extraction as events
+from generator.data_sets import reading_comprehension as questions
+from generator.data_sets import relation_extraction as relations
+from generator.data_sets import seq2seq, text_classification
+from generator.data_sets.reading import Everything, Records, add_record
 from generator.data_sets.registry import SPLITS, DataSet, find_data_set
 from generator.files import json_lines, sha256, write_bytes, write_text
+
+ALL = Everything()
+# Format -> from a file to its records, in the order of the file.
+FORMATS: dict[str, Callable[[Path], Iterable[dict]]] = {
+    "squad": lambda path: (record for _, record in questions.read_records(path, ALL)),
+    "cmrc2018": lambda path: (record for _, record in questions.read_cmrc(path, ALL)),
+    "drcd": lambda path: (record for _, record in questions.read_records(path, ALL)),
+    "knowledgenet": lambda path: (record for _, record in relations.read_passages(path, ALL)),
+    "finre": lambda path: relations.read_sentences(path, ALL).values(),
+    "phee": lambda path: (record for _, record in events.read_phee(path, ALL)),
+    "fewfc": lambda path: (record for _, record in events.read_fewfc(path, ALL)),
+    "e2e": lambda path: seq2seq.reference_records(seq2seq.read_pairs(path, ALL)).values(),
+    "csl_title": lambda path: seq2seq.reference_records(seq2seq.read_titles(path)).values(),
+    "selqa": lambda path: text_classification.candidate_records(
+        text_classification.read_rows(path)
+    ).values(),
+}
+
+
+def convert_file(name: str, source: Path, out: Path) -> None:
+    """Turn a file in the format of a data set into records, and print how many there are.
+
+    Args:
+        name: a key of `FORMATS`.
+        source: the file; of its records none is left out.
+        out: the JSON Lines file to write, whole or not at all.
+
+    Raises:
+        InputError: there is no such format, the file is not of it, or `out` can't be written.
+    """
+    if name not in FORMATS:
+        raise InputError(f"no format {name!r}: the names are {', '.join(FORMATS)}.")
+    if out.is_dir() or (out.exists() and out.samefile(source)):
+        raise InputError(f"{out} is a folder, or the file to convert: name a file to write.")
+    records: Records = {}
+    try:
+        for record in FORMATS[name](source):
+            add_record(records, record, str(source))
+        content = json_lines(records.values())
+    except UnicodeEncodeError as error:
+        half = f"\\u{ord(error.object[error.start]):04x}"
+        raise InputError(
+            f"{source}: {half} is half of a character: write both halves, or the character itself."
+        ) from error
+    except InputError as error:
+        raise InputError(str(error).replace("fetch the file again", "correct the file")) from error
+    if not records:
+        raise InputError(f"{source} holds no record in the format {name}: check the format.")
+    write_bytes(out, content)
+    print(f"{out}: {len(records)} records")
+    texts = sum("answer_texts" in record for record in records.values())
+    if texts:
+        print(f"of {texts} questions some answers are no spans of the passage: see answer_texts")
 
 
 def get_data_set(

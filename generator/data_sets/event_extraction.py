@@ -1,6 +1,6 @@
 """Data sets of event extraction: PHEE and FewFC, to events in one fixed order."""
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 
 from generator import InputError
@@ -66,7 +66,7 @@ def convert_phee(files: list[Path], splits: dict[str, list[str]]) -> dict[str, l
     return pool(files, splits, read_phee)
 
 
-def read_phee(path: Path, wanted: set[str]) -> Iterator[tuple[str, dict]]:
+def read_phee(path: Path, wanted: Container[str]) -> Iterator[tuple[str, dict]]:
     """Yield `(place, record)` for the wanted sentences of a file."""
     for line, text in read_lines(path):
         where = f"{path}, line {line}"
@@ -131,7 +131,7 @@ def convert_fewfc(files: list[Path], splits: dict[str, list[str]]) -> dict[str, 
     return pool(files, splits, read_fewfc)
 
 
-def read_fewfc(path: Path, wanted: set[str]) -> Iterator[tuple[str, dict]]:
+def read_fewfc(path: Path, wanted: Container[str]) -> Iterator[tuple[str, dict]]:
     """Yield `(place, record)` for the wanted sentences of a file."""
     for line, text in read_lines(path):
         where = f"{path}, line {line}"

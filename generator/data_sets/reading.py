@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -70,7 +70,7 @@ def parse_json(text: str, where: str) -> Any:
     """
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{where}: not JSON ({error}): fetch the file again.") from error
 
 
@@ -104,6 +104,13 @@ def check_span(text: str, start: int, end: int, words: str, name: str, where: st
 # ----------------------------------------------------------------------- records
 
 
+class Everything(Container[str]):
+    """The ids of a file of which every record is wanted."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
 def text_id(*texts: str) -> str:
     """Return the id of a record whose file has none: its texts name it.
 
@@ -116,7 +123,7 @@ def text_id(*texts: str) -> str:
 def pool(
     files: list[Path],
     splits: dict[str, list[str]],
-    read_records: Callable[[Path, set[str]], Iterable[tuple[str, dict]]],
+    read_records: Callable[[Path, Container[str]], Iterable[tuple[str, dict]]],
 ) -> dict[str, list[dict]]:
     """Gather the records of each split from files of which any may hold any record.
 

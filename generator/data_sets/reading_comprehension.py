@@ -1,6 +1,6 @@
-"""The format of SQuAD 1.1, also that of CMRC2018 and DRCD: articles, paragraphs, questions."""
+"""The format of SQuAD, also that of DRCD and one of CMRC2018: articles, paragraphs, questions."""
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 
 from generator.data_sets.reading import fields_checked, parse_json, pool, read_text
@@ -22,7 +22,7 @@ def convert_squad_format(files: list[Path], splits: dict[str, list[str]]) -> dic
     return pool(files, splits, read_records)
 
 
-def read_records(path: Path, wanted: set[str]) -> Iterator[tuple[str, dict]]:
+def read_records(path: Path, wanted: Container[str]) -> Iterator[tuple[str, dict]]:
     """Yield `(place, record)` for the wanted questions of a file."""
     document = parse_json(read_text(path), str(path))
     with fields_checked(str(path)):
@@ -38,6 +38,39 @@ def read_records(path: Path, wanted: set[str]) -> Iterator[tuple[str, dict]]:
         with fields_checked(where):
             record = read_record(question, paragraph["context"])
         yield where, record
+
+
+def read_cmrc(path: Path, wanted: Container[str]) -> Iterator[tuple[str, dict]]:
+    """Yield `(place, record)` for the wanted questions of a file of CMRC2018, in either format.
+
+    The competition's own format is a list of passages, whose answers are texts without a place. An
+    answer that its passage holds once is a span; of one that it holds twice nobody knows which is
+    meant, and it stays a text.
+    """
+    document = parse_json(read_text(path), str(path))
+    if not isinstance(document, list):
+        yield from read_records(path, wanted)
+        return
+    for passage in document:
+        with fields_checked(str(path)):
+            context, questions = passage["context_text"], passage["qas"]
+        for question in questions:
+            with fields_checked(f"{path}, passage {passage.get('context_id')}"):
+                name, words = question["query_id"], question["query_text"]
+                answers = [
+                    {"text": text, "answer_start": only_place(context, text)}
+                    for text in question["answers"]
+                ]
+                known = {"id": name, "question": words, "answers": answers}
+                record = read_record(known, context)
+            if name in wanted:
+                yield f"{path}, question {name}", record
+
+
+def only_place(context: str, text: str) -> int:
+    """Return where a text stands in a context that holds it once; -1: nowhere, or twice."""
+    first = context.find(text)
+    return first if context.find(text, first + 1) < 0 else -1
 
 
 def read_record(question: dict, context: str) -> dict:

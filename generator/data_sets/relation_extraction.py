@@ -1,6 +1,6 @@
 """Data sets of relation extraction: KnowledgeNet and FinRE, to triples in one fixed order."""
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 
 from generator import InputError
@@ -51,7 +51,7 @@ def convert_knowledgenet(files: list[Path], splits: dict[str, list[str]]) -> dic
     return pool(files, splits, read_passages)
 
 
-def read_passages(path: Path, wanted: set[str]) -> Iterator[tuple[str, dict]]:
+def read_passages(path: Path, wanted: Container[str]) -> Iterator[tuple[str, dict]]:
     """Yield `(place, record)` for the wanted passages of a file."""
     for line, text in read_lines(path):
         where = f"{path}, line {line}"
@@ -120,7 +120,7 @@ def convert_finre(files: list[Path], splits: dict[str, list[str]]) -> dict[str, 
     }
 
 
-def read_sentences(path: Path, wanted: set[str]) -> dict[str, dict]:
+def read_sentences(path: Path, wanted: Container[str]) -> dict[str, dict]:
     """Group the lines of a file by sentence, for the wanted sentences."""
     sentences: dict[str, str] = {}
     triples: dict[str, set[Triple]] = {}

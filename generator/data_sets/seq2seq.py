@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 
 from generator import InputError
@@ -53,7 +53,7 @@ def convert_e2e(files: list[Path], splits: dict[str, list[str]]) -> dict[str, li
     }
 
 
-def read_pairs(path: Path, wanted: set[str]) -> Iterator[tuple[str, str]]:
+def read_pairs(path: Path, wanted: Container[str]) -> Iterator[tuple[str, str]]:
     """Yield the pairs of meaning representation and reference for the wanted meanings."""
     reader = csv.reader(io.StringIO(read_text(path), newline=""))
     try:
@@ -92,9 +92,11 @@ def convert_csl_title(files: list[Path], splits: dict[str, list[str]]) -> dict[s
     Raises:
         InputError: a file is broken, or a pinned abstract is missing.
     """
-    pairs = (
-        (abstract, title)
-        for path in files
-        for _, (_, abstract, title) in read_fields(path, CSL_FIELDS)
-    )
+    pairs = (pair for path in files for pair in read_titles(path))
     return pick_splits(reference_records(pairs), splits, files)
+
+
+def read_titles(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield abstract and title of each paper of a file."""
+    for _, (_, abstract, title) in read_fields(path, CSL_FIELDS):
+        yield abstract, title

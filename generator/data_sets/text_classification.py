@@ -1,7 +1,7 @@
 """SelQA: `question <tab> candidate <tab> 0|1`, one candidate sentence a line."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from generator import InputError
@@ -24,11 +24,19 @@ def convert_selqa(files: list[Path], splits: dict[str, list[str]]) -> dict[str, 
     Raises:
         InputError: a file is broken, or a pinned candidate is missing.
     """
+    # In sorted order, so that the order of the files plays no part.
+    rows = sorted(row for path in files for row in read_rows(path))
+    return pick_splits(candidate_records(rows), splits, files)
+
+
+def candidate_records(rows: Iterable[list[str]]) -> Records:
+    """Return the records of question, candidate and label.
+
+    A candidate may come again for its question, even with the other label: the ids are counted.
+    """
     seen: Counter[str] = Counter()
     records: Records = {}
-    # A candidate may come again for its question, even with the other label. The ids of such
-    # pairs are counted in sorted order, so that the order of the files plays no part.
-    for question, candidate, label in sorted(row for path in files for row in read_rows(path)):
+    for question, candidate, label in rows:
         pair = text_id(question, candidate)
         seen[pair] += 1
         name = pair if seen[pair] == 1 else f"{pair}-{seen[pair]}"
@@ -39,7 +47,7 @@ def convert_selqa(files: list[Path], splits: dict[str, list[str]]) -> dict[str, 
             "label": label,
             "group": text_id(question),
         }
-    return pick_splits(records, splits, files)
+    return records
 
 
 def read_rows(path: Path) -> Iterator[list[str]]:

@@ -53,6 +53,10 @@ BROKEN_FILES = {
         record(answer_texts="Ada"),
         "line 1: \"answer_texts\" must be a list, not 'Ada'",
     ),
+    "answer_texts that contradict the spans": (
+        GOOD + record(answer_texts=["Bob"]),
+        'line 2: "answers" [0, 3] reads \'Ada\', which "answer_texts" does not list: correct the',
+    ),
     "answer_texts with an empty one": (
         GOOD + record(answer_texts=["Ada", " "]),
         'line 2: "answer_texts" must be a list of strings that are not empty',

@@ -24,6 +24,10 @@ NOTHING_TO_LEARN = {
         "".join(record(id=n, label=n, group="q") for n in "abc"),
         "the records have groups to rank, and 3 labels: say with positive_label",
     ),
+    "labels that all have": (
+        record(label=None, labels=["a", "b"]) + record(id="2", label=None, labels=["b", "a"]),
+        "every training example has the label 'a', 'b': there is nothing to learn",
+    ),
     "no record with any label": (
         record(label=None, labels=[]),
         "every training example has no label: there is nothing to learn",
@@ -50,7 +54,11 @@ BROKEN_FILES = {
     "group of a wrong type": (record(group=[1]), 'line 1: "group" must be a string or a number'),
     "group in one record only": (
         GOOD + record(group="q1"),
-        'line 2: the record has a "group", but line 1 has none: give all records',
+        'line 2: the record has a "group", but line 1 has none: give it to all records',
+    ),
+    "pair among single texts": (
+        GOOD + record(text_b="Thanks."),
+        'line 2: the record has a "text_b", but line 1 has none: give it to all records',
     ),
 }
 BAD_COMMANDS = {

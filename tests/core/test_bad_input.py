@@ -12,15 +12,27 @@ import numpy as np
 import pytest
 from filelock import FileLock
 from project_process import ProjectProcess
-from projects import CASES, TASKS, bake_project, run, shorten, template_of
+from projects import CASES, ENVIRONMENT, TASKS, bake_project, flags, run, shorten, template_of
 
 # What stands in the training file after a good line, and the words of the sentence.
 BROKEN_FILES = {
     "id of a wrong type": ("BAD ID", 'line 2: "id" must be a string or a number, not [1]'),
-    "not JSON": ("{'id': 1}\n", "line 2: not a JSON object: write one {...} on each line"),
-    "cut short": ('{"id": "1", "te', "line 2: not a JSON object"),
-    "not an object": ("[1, 2]\n", "line 2: not a JSON object"),
-    "not UTF-8": (b'{"id": "\xff"}\n', "not UTF-8", "save the file as UTF-8"),
+    "not JSON": (
+        "{'id': 1}\n",
+        "line 2: not a JSON object (column 2: Expecting property name",
+        "write one {...} on each line",
+    ),
+    "cut short": ('{"id": "1", "te', "line 2: not a JSON object (column 13: Unterminated string"),
+    "not an object": ("[1, 2]\n", "line 2: not a JSON object (a list, a text or a number)"),
+    "nested brackets": ("[" * 100_000, "line 2: not a JSON object (maximum recursion depth"),
+    "endless number": ('{"id": ' + "1" * 5000 + "}\n", "line 2: not a JSON object (Exceeds the"),
+    "half a character": (
+        '{"id": "\\ud83d"}\n',
+        "line 2: \\ud83d is half of a character: write both halves",
+    ),
+    "not UTF-8": (b'{"id": "\xff"}\n', "line 2: not UTF-8 (invalid start byte): save the file"),
+    "UTF-16": ('{"id": "1"}\n'.encode("utf-16"), "line 2: not UTF-8"),
+    "a megabyte": ('{"id": ["' + "x" * 1_000_000 + '"]}\n', "line 2: "),
     "repeated id": ("\nGOOD", "line 3: id '0' stands on line 1 already"),
 }
 EMPTY_FILES = {
@@ -323,6 +335,7 @@ def assert_refused(process, command, words, **options):
     before = contents(process.project.parent)
     done = process.run(*command, **options)
     print(done.err)
+    assert len(done.err) < 10_000
     sentences = [line for line in done.err.splitlines() if line.startswith("error: ")]
     assert done.code in (1, 2) and "Traceback" not in done.err
     assert len(sentences) == 1 and sentences[0].endswith((".", "?"))
@@ -368,6 +381,55 @@ def test_nothing_to_learn(process, case, tmp_path, subtests):
 
 def test_labels_are_needed_to_evaluate(process, case):
     assert_refused(process, ("evaluate.py", "done", "plain.jsonl"), [case.PLAIN_REFUSED])
+
+
+def test_keys_that_nothing_reads_are_warned_of(process, case, tmp_path):
+    """By line, each key once, and no more than a few; the records are read all the same."""
+    first, *keys = ("idd", "three", "four", "five", "six")
+    strange = json.dumps({"id": 1, **dict.fromkeys((first, *keys), 0)})[:-1]
+    rest = case.PLAIN.partition(",")[2]
+    file, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    file.write_text(f'{case.PLAIN}{strange}, {rest}{{"id": 2, "id": 3, "idd": 0,{rest}', "utf-8")
+    done = process.run("predict.py", "done", file, out)
+    assert done.code == 0, done.err
+    warnings = [line for line in done.out.splitlines() if line.startswith("warning: ")]
+    assert warnings == [
+        f'warning: {file}, line 2, one of 2: nothing reads "idd": did you mean "id"?',
+        f'warning: {file}, line 2, one of 1: nothing reads "three": take it out, or leave it',
+        f'warning: {file}, line 2, one of 1: nothing reads "four": take it out, or leave it',
+        f"warning: {file}: 3 more keys like these",
+    ]
+
+
+def test_ids_keep_their_type(process, case, tmp_path):
+    """A number comes back as a number, a string of digits as a string."""
+    file, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    lines = [case.PLAIN.replace('"id": "a"', f'"id": {name}') for name in ("7", '"8"', "-9")]
+    file.write_text("".join(lines), encoding="utf-8")
+    done = process.run("predict.py", "done", file, out)
+    assert done.code == 0, done.err
+    records = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
+    assert [record["id"] for record in records] == [7, "8", -9]
+    repeated = "".join(lines) + case.PLAIN.replace('"id": "a"', '"id": "7"')
+    file.write_text(repeated, encoding="utf-8")
+    words = ["line 4: id '7' stands on line 1 already"]
+    assert_refused(process, ("predict.py", "done", file, out), words)
+
+
+def test_a_test_file_that_is_absent_is_said(process):
+    if template_of(process.project) != TASKS[0]:
+        pytest.skip("all tasks read files by the same code: one of them shows it")
+    done = process.run("check.py", *flags(process.project, test_file="sample/no.jsonl"))
+    assert "note: test_file = 'sample/no.jsonl' is not a file, so it is not checked." in done.out
+
+
+def test_a_file_without_labels_has_no_oracle(process):
+    """An oracle of 0.0 would say that the data is wrong."""
+    if template_of(process.project) == "seq2seq":
+        pytest.skip("it never had one")
+    done = process.run("check.py", *flags(process.project, test_file="plain.jsonl"))
+    _, _, told = done.out.partition("\nplain.jsonl: ")
+    assert "oracle: none, for no " in told and "oracle (gold" not in told
 
 
 @pytest.mark.parametrize("name", BROKEN_SETTINGS)
@@ -463,6 +525,59 @@ def test_a_training_that_diverges(process):
     assert "error: the loss or the weights are not finite after " in done.err
     assert not (folder / "best.weights.h5").exists() and not (folder / "scores.json").exists()
     shutil.rmtree(folder)
+
+
+def run_alone(project, *command, **environment):
+    """Run a script in an interpreter of its own; return what it leaves, as bytes."""
+    kept = {name: value for name, value in os.environ.items() if name not in ENVIRONMENT}
+    arguments = [sys.executable, *command]
+    return subprocess.run(
+        arguments, cwd=project, env={**kept, **environment}, capture_output=True, check=False
+    )
+
+
+def test_a_sentence_stands_alone(project):
+    """What TensorFlow's libraries write as they are loaded does not precede it."""
+    if template_of(project) != TASKS[0]:
+        pytest.skip("all tasks load it by the same code: one of them shows it")
+    done = run_alone(project, "train.py", "--epochs", "0", PYTHONDONTWRITEBYTECODE="1")
+    assert done.returncode == 1
+    [line] = done.stderr.decode().splitlines()
+    assert line.startswith("error: --epochs = '0'")
+
+
+def test_what_else_a_library_writes_is_shown(project, tmp_path):
+    """Errors above all: of a TensorFlow that can't be loaded."""
+    if template_of(project) != TASKS[0]:
+        pytest.skip("all tasks load it by the same code: one of them shows it")
+    broken = tmp_path / "tensorflow"
+    broken.mkdir()
+    code = "import os\nos.write(2, b'I0000 note\\nF0000 no AVX\\n')\nraise ImportError('libc')\n"
+    (broken / "__init__.py").write_text(code, encoding="utf-8")
+    done = run_alone(project, "train.py", PYTHONPATH=str(tmp_path), PYTHONDONTWRITEBYTECODE="1")
+    told = done.stderr.decode()
+    assert "F0000 no AVX" in told and "ImportError: libc" in told and "I0000" not in told
+
+
+def test_a_terminal_of_ascii_ends_no_training(project):
+    """Whatever the records hold: what it can't show is written as numbers."""
+    if template_of(project) != TASKS[0]:
+        pytest.skip("all tasks begin by the same code: one of them shows it")
+    text = (project / "sample/dev.jsonl").read_text(encoding="utf-8")
+    first, _, rest = text.partition("\n")
+    (project / "wide.jsonl").write_text(
+        json.dumps({"id": "w", "text": "北河大学", "triples": []}) + f"\n{rest}", encoding="utf-8"
+    )
+    command = ("train.py", *flags(project, dev_file="wide.jsonl", steps=1, shown_examples=1))
+    try:
+        done = run_alone(
+            project, *command, "--run_name", "ascii", PYTHONIOENCODING="ascii", **ENVIRONMENT
+        )
+        assert done.returncode == 0, done.stderr
+        assert rb"\u5317\u6cb3" in done.stdout
+    finally:
+        shutil.rmtree(project / "runs/ascii", ignore_errors=True)
+        (project / "wide.jsonl").unlink()
 
 
 def test_a_corrected_command_starts_anew(process):

@@ -1,6 +1,5 @@
 """config.toml, the Settings class and --help name the same settings, with the same defaults."""
 
-import functools
 import pickle
 import re
 import sys
@@ -58,9 +57,7 @@ def config(tmp_path, monkeypatch):
     """A settings file that the tests may write."""
     path = tmp_path / "config.toml"
     path.write_text("epochs = 7\n", encoding="utf-8")
-    monkeypatch.setitem(WITH_TABLES.model_config, "toml_file", path)
-    line_of = functools.partial(base_settings.line_of, path=path)
-    monkeypatch.setattr(base_settings, "line_of", line_of)
+    monkeypatch.setattr(base_settings, "CONFIG", path)
     return path
 
 
@@ -92,8 +89,9 @@ def test_the_environment_is_no_source(config, monkeypatch):
 def test_what_differs_from_the_defaults_is_marked(config):
     flags = ["--averaging.ema", "0.5"]
     described = base_settings.read_settings(Settings, flags).describe().splitlines()
-    assert "* epochs = 7" in described and "  batch_size = 16" in described
-    assert "* averaging.ema = 0.5" in described and "  averaging.soup = 0" in described
+    assert "* epochs = 7 (default 20)" in described and "  batch_size = 16" in described
+    assert "* averaging.ema = 0.5 (default 0.0)" in described
+    assert "  averaging.soup = 0" in described
     assert len(described) == len(FLAT)
 
 
@@ -107,6 +105,10 @@ def test_what_differs_from_the_defaults_is_marked(config):
         ("seed = 1\n[devices]\nxlb = 1\n", "line 3: devices.xlb is not a setting: did you mean"),
         ("seed = 1\n[averaging]\nema = 1.5\n", "config.toml, line 3: averaging.ema = 1.5 (mom"),
         ("[zzz]\nseed = 1\n", "line 1: zzz is not a setting: config.toml lists all settings"),
+        ("seed = 1\n[[zzz]]\nseed = 1\n", "line 2: zzz is not a setting"),
+        ("seed = 1\n [ zzz ] # mine\nseed = 1\n", "line 2: zzz is not a setting"),
+        ("seed = 1\nzzz.seed = 1\n", "line 2: zzz is not a setting"),
+        ("seed = 1\nbatch-size = 1\n", "line 2: batch-size is not a setting: did you mean batch"),
         ("epochs = \n", "config.toml is not valid TOML"),
         ('strategy = "tpu"\n', "set buckets = 1 with strategy = tpu"),
         ('seed = 1\nstrategy = "tpo"\n', "line 2: strategy = 'tpo' (which devices train): choose"),
@@ -117,6 +119,38 @@ def test_a_wrong_file_is_explained(config, text, words):
     with pytest.raises(InputError) as error:
         base_settings.read_settings(Settings, [])
     assert words in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_file_with_a_byte_order_mark_is_read(config):
+    config.write_bytes(b"\xef\xbb\xbfepochs = 9\r\n")
+    assert base_settings.read_settings(Settings, []).epochs == 9
+    config.write_bytes(b"\xef\xbb\xbfepochs = 0\r\n")
+    with pytest.raises(InputError, match="config.toml, line 1: epochs = 0"):
+        base_settings.read_settings(Settings, [])
+
+
+def test_a_file_in_another_encoding_has_its_line(config):
+    config.write_bytes("seed = 1\nepochs = 3  # 训练\n".encode("gbk"))
+    with pytest.raises(InputError, match="config.toml, line 2: not UTF-8: save it as UTF-8"):
+        base_settings.read_settings(Settings, [])
+
+
+def test_a_missing_file_is_said(config):
+    config.unlink()
+    with pytest.raises(InputError, match="config.toml is missing: restore it"):
+        base_settings.read_settings(Settings, [])
+    # A trained run has its own settings.
+    assert base_settings.saved_settings(Settings, {"epochs": 3}).epochs == 3
+
+
+@pytest.mark.parametrize("table", ["epochs", "devices.precision"])
+def test_an_error_in_the_settings_of_a_run_names_their_file(config, table):
+    name, _, inner = table.partition(".")
+    values = {name: {inner: "x"} if inner else "x"}
+    file = config.with_name("config.json")
+    with pytest.raises(InputError) as error:
+        base_settings.saved_settings(Settings, values, file)
+    assert str(error.value).startswith(f"{file}: {table} = 'x' (")
 
 
 def test_settings_of_a_run_come_back_whatever_the_file_says(config):

@@ -1,5 +1,7 @@
 """check.py: wrong layers, records and labels are found by name, the shipped project is sound."""
 
+import argparse
+import dataclasses
 import functools
 import importlib.util
 import inspect
@@ -22,9 +24,11 @@ use_template("relation_extraction")
 
 from core.base.errors import InputError  # noqa: E402
 from core.base.settings import CoreSettings, with_tables  # noqa: E402
+from core.data.data_checks import Finding  # noqa: E402
 from core.data.tokens import train_tokenizer  # noqa: E402
 from core.train.training import Models, TrainingModel  # noqa: E402
 from extras.doctor import compile_checks, model_checks, record_checks, static_checks  # noqa: E402
+from extras.doctor import hooks as doctor_hooks  # noqa: E402
 from extras.tpu import tpu_compile  # noqa: E402
 from task import checks  # noqa: E402
 from task.data import Example, Triple  # noqa: E402
@@ -68,6 +72,19 @@ class PythonFunction(Layer):
 class NumpyFunction(Layer):
     def call(self, inputs):
         return tf.ensure_shape(tf.numpy_function(np.abs, [inputs], tf.float32), inputs.shape)
+
+
+class ShapelessNumpyFunction(Layer):
+    def call(self, inputs):
+        return tf.numpy_function(np.abs, [inputs], tf.float32)
+
+
+class AnyBatchSize(Layer):
+    """Keeps all values, in a batch whose size depends on them."""
+
+    def call(self, inputs):
+        kept = tf.boolean_mask(inputs, inputs[..., 0] > -1e9)
+        return tf.reshape(kept, [-1, tf.shape(inputs)[1], inputs.shape[-1]])
 
 
 class SliceByValue(Layer):
@@ -245,6 +262,7 @@ def batch():
         (Unique, "operation Unique"),
         (PythonFunction, "operation EagerPyFunc"),
         (NumpyFunction, "operation PyFunc"),
+        (AnyBatchSize, "operation Where"),
         (SliceByValue, "unknown shape of StridedSlice"),
         (UniqueInLoop, "operation Unique"),
         (Words, "operation AsString"),
@@ -265,9 +283,31 @@ def points_to(finding, code) -> bool:
 
 
 def test_a_layer_without_gradient_is_named(batch):
-    error, warning = static_checks.find_dynamic_shapes(build(NoGradient), batch)
-    assert error.level == "error" and "Unique" in error.what
-    assert warning.what == "layer training/culprit: operation Unique"
+    (error,) = static_checks.find_dynamic_shapes(build(NoGradient), batch)
+    assert error.level == "error" and points_to(error, NoGradient)
+    assert error.what.startswith("layer training/culprit: operation Unique; no gradient (")
+
+
+def test_a_layer_that_others_fail_after_is_named(batch):
+    """A dense layer can't be called without the size of what it reads; its caller is at fault."""
+    (error,) = static_checks.find_dynamic_shapes(build(ShapelessNumpyFunction), batch)
+    assert error.level == "error" and points_to(error, ShapelessNumpyFunction)
+    assert error.what.startswith("layer training/culprit: operation PyFunc; no gradient (")
+
+
+@pytest.mark.parametrize(
+    ("asked", "strategy", "level"),
+    [("v5e:2x2", "auto", "error"), ("", "tpu", "error"), ("", "auto", "warning")],
+)
+def test_what_a_tpu_has_not_is_an_error_where_one_is_asked_for(monkeypatch, asked, strategy, level):
+    warning = Finding(
+        "warning", "layer culprit: operation Where", "static graph for TPU", "stay off"
+    )
+    monkeypatch.setattr(doctor_hooks, "check_model", lambda *_: [warning])
+    settings = SETTINGS.model_copy(update={"strategy": strategy})
+    options = argparse.Namespace(tpu=asked)
+    [finding] = doctor_hooks.examine(options, settings, build_models(), None, None)
+    assert finding == dataclasses.replace(warning, level=level)
 
 
 def test_static_layers_have_no_finding(batch):
@@ -502,6 +542,16 @@ def test_unaligned_spans_are_found_with_their_line():
     unaligned, oracle = checks.find_reach_faults("train.jsonl", found)
     assert unaligned.where == "train.jsonl, line 7, [12, 16] 'zenc' for one"
     assert (oracle.level, "1 triples are lost" in oracle.where) == ("error", True)
+    # No triple is invented: other heads would help nobody.
+    assert oracle.mend == "mend the findings above."
+
+
+def test_triples_that_share_their_heads_ask_for_heads_of_their_own():
+    """Two people founded two firms: the heads of a pair say who founded what, but not which."""
+    found = checks.Reach([9], [], [], {"f1": 0.8, "gold": 2, "correct": 2, "predicted": 3})
+    [oracle] = checks.find_reach_faults("train.jsonl", found)
+    assert "0 triples are lost, 1 invented" in oracle.where
+    assert oracle.mend == 'entity_heads = "per_predicate" tells more triples apart.'
 
 
 def test_triples_beyond_every_window_are_found():

@@ -2,11 +2,15 @@
 
 import csv
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
 
 from generator import InputError
+from generator.data_sets.convert import FORMATS, convert_file
 from generator.data_sets.event_extraction import convert_fewfc, convert_phee
 from generator.data_sets.reading import text_id
 from generator.data_sets.reading_comprehension import convert_squad_format
@@ -279,6 +283,159 @@ def test_squad_refuses_a_question_that_comes_twice_and_differs(tmp_path: Path) -
 def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"absent\.json cannot be read"):
         convert_squad(tmp_path / "absent.json", "q")
+
+
+# ------------------------------------------------------- a file of one's own
+
+CMRC = [
+    {
+        "context_id": "TRAIN_1",
+        "title": "甲",
+        "context_text": "甲在北京。乙在北京，丙在上海。",
+        "qas": [
+            {"query_id": "TRAIN_1_Q_0", "query_text": "丙在哪?", "answers": ["上海", "在上海"]},
+            {"query_id": "TRAIN_1_Q_1", "query_text": "乙在哪?", "answers": ["北京", "丁"]},
+        ],
+    }
+]
+# Format -> a file in it, and its records.
+OWN_FILES = {
+    "squad": (
+        {"data": [{"paragraphs": [{"context": "Ann left.", "qas": [question("q", ("Ann", 0))]}]}]},
+        [
+            {
+                "id": "q",
+                "question": "Who founded Bolt?",
+                "context": "Ann left.",
+                "answers": [[0, 3]],
+            }
+        ],
+    ),
+    "cmrc2018": (
+        CMRC,
+        [
+            {
+                "id": "TRAIN_1_Q_0",
+                "question": "丙在哪?",
+                "context": CMRC[0]["context_text"],
+                "answers": [[12, 14], [11, 14]],
+            },
+            {
+                "id": "TRAIN_1_Q_1",
+                "question": "乙在哪?",
+                "context": CMRC[0]["context_text"],
+                "answers": [],
+                # Which of two places is meant nobody knows.
+                "answer_texts": ["北京", "丁"],
+            },
+        ],
+    ),
+    "finre": (
+        "甲公司\t乙厂\t收购\t甲公司收购乙厂\n",
+        [
+            {
+                "id": text_id("甲公司收购乙厂"),
+                "text": "甲公司收购乙厂",
+                "triples": [{"subject": [0, 3], "predicate": "收购", "object": [5, 7]}],
+            }
+        ],
+    ),
+    "e2e": ("mr,ref\na,b\na,c\n", [{"id": text_id("a"), "source": "a", "targets": ["b", "c"]}]),
+    "csl_title": ("p\ta\tt\n", [{"id": text_id("a"), "source": "a", "targets": ["t"]}]),
+    "selqa": (
+        "q\tc\t1\n",
+        [
+            {
+                "id": text_id("q", "c"),
+                "text_a": "q",
+                "text_b": "c",
+                "label": "1",
+                "group": text_id("q"),
+            }
+        ],
+    ),
+}
+OWN_FILES["drcd"] = OWN_FILES["squad"]
+
+
+def write_own(path: Path, content: object) -> Path:
+    """Write a file of one's own: a text, or what becomes JSON."""
+    return write(path, content if isinstance(content, str) else json.dumps(content))
+
+
+@pytest.mark.parametrize("name", OWN_FILES)
+def test_a_file_of_ones_own_is_converted_whole(name: str, tmp_path: Path, capsys) -> None:
+    content, records = OWN_FILES[name]
+    source, out = write_own(tmp_path / "in", content), tmp_path / "data" / "train.jsonl"
+    convert_file(name, source, out)
+    assert [json.loads(line) for line in out.read_text("utf-8").splitlines()] == records
+    told = capsys.readouterr().out
+    assert told.startswith(f"{out}: {len(records)} records\n")
+    assert ("of 1 questions some answers are no spans" in told) == (name == "cmrc2018")
+
+
+OWN_LINES = {
+    "knowledgenet": {"documentId": "7", "passages": [passage()]},
+    "phee": {"id": "a", "context": "Ann slept.", "annotations": []},
+    "fewfc": {"id": "a", "content": "甲", "events": []},
+}
+
+
+def test_every_format_is_tried_and_named() -> None:
+    assert {*OWN_FILES, *OWN_LINES} == FORMATS.keys()
+    done = subprocess.run(
+        [sys.executable, "-m", "generator", "data", "convert", "--help"],
+        cwd=ROOT,
+        capture_output=True,
+        encoding="utf-8",
+    )
+    assert done.returncode == 0 and all(name in done.stdout for name in FORMATS)
+
+
+@pytest.mark.parametrize("name", OWN_LINES)
+def test_a_file_of_lines_is_converted_whole(name: str, tmp_path: Path) -> None:
+    source, out = tmp_path / "in.json", tmp_path / "out.jsonl"
+    convert_file(name, write_json_lines(source, OWN_LINES[name]), out)
+    [record] = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
+    assert record["text"] and record["id"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("squat", "{}", "no format 'squat': the names are squad, cmrc2018, drcd, knowledgenet"),
+        ("squad", "{", "not JSON .*: correct the file"),
+        ("squad", "[" * 100_000, "not JSON .*: correct the file"),
+        ("squad", {"data": []}, "holds no record in the format squad: check the format"),
+        ("squad", {"data": [{}]}, "a field is missing or of a wrong type .*: correct the file"),
+        ("cmrc2018", [{"context_text": "a"}], "a field is missing or of a wrong type .*'qas'"),
+        ("cmrc2018", [{"context_text": "a", "qas": [{}]}], "a field is missing .*'query_id'"),
+        (
+            "cmrc2018",
+            [{**CMRC[0], "context_text": "\ud83d"}],
+            r"\\ud83d is half of a character: write both halves",
+        ),
+        ("e2e", "a,b\n", "the first line is not mr,ref: correct the file"),
+        ("finre", "a\tb\n", "line 1: 2 fields instead of"),
+    ],
+)
+def test_a_broken_file_of_ones_own_is_refused(
+    name: str, content: object, expected: str, tmp_path: Path
+) -> None:
+    source, out = write_own(tmp_path / "in", content), tmp_path / "out.jsonl"
+    out.write_text("as it was")
+    with pytest.raises(InputError, match=expected) as error:
+        convert_file(name, source, out)
+    assert "fetch" not in str(error.value) and "\n" not in str(error.value)
+    assert out.read_text() == "as it was" and len(list(tmp_path.iterdir())) == 2
+
+
+def test_the_file_to_convert_is_not_replaced(tmp_path: Path) -> None:
+    source = write_own(tmp_path / "in", OWN_FILES["e2e"][0])
+    for out in (source, tmp_path):
+        with pytest.raises(InputError, match="is a folder, or the file to convert: name a file"):
+            convert_file("e2e", source, out)
+    assert source.read_text() == OWN_FILES["e2e"][0]
 
 
 # ----------------------------------------------------------------------- FewFC

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import functools
+import io
 import os
 import sys
 from collections.abc import Callable
@@ -34,6 +35,10 @@ def command(main: Callable[[], None]) -> Callable[[], None]:
 
     @functools.wraps(main)
     def run() -> None:
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                # A terminal of ASCII, or a Windows console in a file, must not end a training.
+                stream.reconfigure(errors="backslashreplace")
         try:
             main()
             wait_for_workers()

@@ -7,11 +7,12 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import jsonlines
 from filelock import BaseFileLock, FileLock, Timeout
 
-from core.base.errors import InputError
+from core.base.errors import InputError, gist
 
 PROJECT = Path(__file__).resolve().parents[2]
 TEMPORARY = ".writing-"  # how the names of unfinished files begin
@@ -22,32 +23,51 @@ def project_path(path: str) -> Path:
     return PROJECT / path
 
 
-def read_json_lines(path: str | Path) -> Iterator[tuple[int, dict]]:
+def read_json_lines(
+    path: str | Path, make_object: Callable[[list[tuple[str, Any]]], dict] = dict
+) -> Iterator[tuple[int, dict]]:
     """Yield `(line number, record)` for every record of a JSON Lines file.
 
     Empty lines are skipped.
 
+    Args:
+        path: the file.
+        make_object: from the keys and values of an object, in their order, to the object.
+
     Raises:
-        InputError: the file is absent, not UTF-8, or a line is no JSON object.
+        InputError: the file is absent, not UTF-8, or a line is not a JSON object.
     """
     path = Path(path)
     if not path.is_file():
         raise InputError(f"{path} is not a file: check the path, or the setting that names it.")
-    line = 0
+    # Bytes that are not UTF-8 are kept until the line that has them is parsed.
+    with open(path, encoding="utf-8-sig", errors="surrogateescape") as file:
+        # The text is cut at "\n" alone: U+2028 and its like are legal inside JSON strings.
+        for line, text in enumerate(file, start=1):
+            if text.strip():
+                yield line, parse_object(text, f"{path}, line {line}", make_object)
+
+
+def parse_object(text: str, place: str, make_object: Callable) -> dict:
+    """Return the JSON object of a line; `place` says where that is, should it be broken."""
+    reason = "a list, a text or a number"
     try:
-        with open(path, encoding="utf-8-sig") as file:
-            # The text is cut at "\n" alone: U+2028 and its like are legal inside JSON strings.
-            for line, text in enumerate(file, start=1):
-                if text.strip():
-                    yield line, jsonlines.Reader([text]).read(type=dict)
+        text.encode(errors="surrogateescape").decode()
+        value = json.loads(text, object_pairs_hook=make_object)
+        json.dumps(value, ensure_ascii=False).encode()
+        if isinstance(value, dict):
+            return value
     except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path}, after line {line}: not UTF-8 ({error.reason}): save the file as UTF-8."
-        ) from error
-    except jsonlines.InvalidLineError as error:
-        raise InputError(
-            f"{path}, line {line}: not a JSON object: write one {{...}} on each line."
-        ) from error
+        raise InputError(f"{place}: not UTF-8 ({error.reason}): save the file as UTF-8.") from error
+    except UnicodeEncodeError as error:
+        half = f"\\u{ord(error.object[error.start]):04x}"
+        mend = "write both halves, or the character itself"
+        raise InputError(f"{place}: {half} is half of a character: {mend}.") from error
+    except json.JSONDecodeError as error:
+        reason = f"column {error.colno}: {error.msg}"
+    except (ValueError, RecursionError) as error:  # a number of 5,000 digits, nested brackets
+        reason = gist(error)
+    raise InputError(f"{place}: not a JSON object ({reason}): write one {{...}} on each line.")
 
 
 def read_json(path: str | Path) -> dict:

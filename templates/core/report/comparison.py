@@ -26,6 +26,7 @@ from core.base.files import (
     read_json_lines,
     write_json,
 )
+from core.data.records import Id
 from core.runs.run_folder import check_files, known_runs
 
 NUMBERS_AT_ONCE = 5_000_000
@@ -101,17 +102,17 @@ def shared_gold_file(run: Scored, other: Scored) -> Path:
     return path
 
 
-def read_predictions(scored: Scored, ids: list[str]) -> dict[str, tuple[str, dict]]:
+def read_predictions(scored: Scored, ids: list[Id]) -> dict[Id, tuple[str, dict]]:
     """Return record id -> (file and line, record) of the dev predictions, all of which must be."""
     path = scored.folder / "predictions" / "dev.jsonl"
     records = {str(r.get("id")): (f"{path}, line {n}", r) for n, r in read_json_lines(path)}
-    missing = [name for name in ids if name not in records]
+    missing = [name for name in ids if str(name) not in records]
     if missing:
         raise InputError(
             f"{path} lacks {len(missing)} of {len(ids)} records, {missing[0]!r} for one: write it "
             "anew with evaluate.py."
         )
-    return records
+    return {name: records[str(name)] for name in ids}
 
 
 @dataclass(frozen=True)

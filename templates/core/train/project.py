@@ -143,7 +143,8 @@ def load_trained(
     """
     folders = find_runs(paths)
     check_members(folders, task_class.task, shared_settings)
-    every = [saved_settings(task_class, read_json(folder / "config.json")) for folder in folders]
+    files = [folder / "config.json" for folder in folders]
+    every = [saved_settings(task_class, read_json(file), file) for file in files]
     # What learns from plain text has no labels.
     labelled = issubclass(task_class, RecordSettings)
     labels = read_json(folders[0] / "labels.json") if labelled else None

@@ -3,6 +3,7 @@
 import argparse
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from core.base.settings import CoreSettings
@@ -59,4 +60,7 @@ def examine(
 ) -> list[Finding]:
     """Return what is wrong with a model; the arguments are those of `finish_checks` in core."""
     faults = check_model(models.training, train_batches, build, settings)
-    return faults or check_compilation(build, train_batches, settings, options.tpu)
+    faults = faults or check_compilation(build, train_batches, settings, options.tpu)
+    # A warning of TPUs is an error where one is asked for.
+    asked = options.tpu or settings.strategy == "tpu"
+    return [replace(fault, level="error") for fault in faults] if asked else faults

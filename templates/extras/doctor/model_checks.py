@@ -65,7 +65,10 @@ def check_model(
             bar.set_description(name)
             # Two replicas only repeat what is wrong with two parts of a batch.
             if name != "replicas" or not any(finding.level == "error" for finding in findings):
-                findings += check()
+                found = check()
+                findings += found
+            if name == "static graph" and any(finding.level == "error" for finding in found):
+                break  # without a gradient
     return findings
 
 

@@ -1,8 +1,8 @@
 """Is the graph of a training step static, as a TPU needs it? Each finding names layer and line."""
 
-import functools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 
 import keras
 import tensorflow as tf
@@ -36,29 +36,32 @@ CALLERS = (
     "model_checks.py",
     "checking.py",
     "check.py",
+    "hooks.py",
+    "extras.py",
+    "errors.py",
 )
 
 
 def find_dynamic_shapes(model: TrainingModel, batch: Batch) -> list[Finding]:
     """Trace the gradient of a batch of static shape; find what a TPU can't compile, by layer."""
     specs = {name: tf.TensorSpec(array.shape, array.dtype) for name, array in batch.items()}
+    graphs, failure = [], ""
+
+    def step(arrays: dict[str, tf.Tensor]) -> object:
+        graphs.append(tf.compat.v1.get_default_graph())
+        return model.gradients(arrays)
+
     try:
-        return dynamic_layers(model, trace(model.gradients, specs))
+        tf.function(step, autograph=False).get_concrete_function(specs)
     except Exception as error:  # whatever a layer's own code raises
-        findings = [
-            Finding("error", f"no gradient ({gist(error)})", model.name, "mend the layer it names.")
-        ]
-    # The graph without the gradient may still name the layer.
-    specs.pop("loss_weight")
-    return findings + dynamic_layers(
-        model, trace(functools.partial(model.__call__, training=True), specs)
-    )
-
-
-def trace(function: Callable, specs: dict[str, tf.TensorSpec]) -> tf.Graph:
-    """Return the graph of a function of a batch."""
-    traced = tf.function(lambda batch: function(batch), autograph=False)
-    return traced.get_concrete_function(specs).graph
+        failure = f"no gradient ({gist(error)})"
+    # As far as it came: a layer that is not static is why others fail.
+    findings = dynamic_layers(model, graphs[-1])
+    if failure and not findings:
+        return [Finding("error", failure, model.name, "mend the layer it names.")]
+    return [
+        replace(f, level="error", what=f"{f.what}; {failure}") if failure else f for f in findings
+    ]
 
 
 def dynamic_layers(model: keras.Model, graph: tf.Graph) -> list[Finding]:
@@ -68,12 +71,14 @@ def dynamic_layers(model: keras.Model, graph: tf.Graph) -> list[Finding]:
     calls = called_from(definition)
     faults: dict[str, list[str]] = {}
     places: dict[str, str] = {}
+    reached: set[str] = set()  # by what is dynamic before it
     for function, nodes in function_nodes(definition):
-        unknown = set()
         for node in nodes:
-            if has_unknown_shape(node):
-                unknown.add(node.name)
-            fault = dynamic_fault(node, unknown)
+            inputs = {re.split(":", name.lstrip("^"))[0] for name in node.input}
+            inherited = bool(inputs & reached) or calls.get(function, "") in reached
+            fault = dynamic_fault(node, inherited)
+            if fault or inherited:
+                reached.add(node.name)
             if fault:
                 caller = calls.get(function, "")
                 layer = layer_of(node.name, names) or layer_of(caller, names) or model.name
@@ -123,15 +128,14 @@ def called_from(graph: tf.compat.v1.GraphDef) -> dict[str, str]:
     return calls
 
 
-def dynamic_fault(node: tf.compat.v1.NodeDef, unknown: set[str]) -> str | None:
-    """Return what is dynamic about a node; None: nothing, or only what it inherits."""
+def dynamic_fault(node: tf.compat.v1.NodeDef, inherited: bool) -> str | None:
+    """Return what is dynamic about a node; None: nothing, or a shape that it may inherit."""
     name = node.op
     if name not in STATIC_OPERATIONS and (
         name in DYNAMIC_OPERATIONS or name.startswith(DYNAMIC_PREFIXES)
     ):
         return f"operation {name}"
-    inherited = any(re.split(":", name.lstrip("^"))[0] in unknown for name in node.input)
-    return f"unknown shape of {name}" if node.name in unknown and not inherited else None
+    return f"unknown shape of {name}" if has_unknown_shape(node) and not inherited else None
 
 
 def has_unknown_shape(node: tf.compat.v1.NodeDef) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
@@ -120,18 +121,19 @@ def predict_floor(
     shares = targets.mean(axis=0)
     learnable = np.flatnonzero((shares > 0) & (shares < 1))
     # One label after the other: the memory of one, however many there are.
-    model = OneVsRestClassifier(
-        LogisticRegression(C=INVERSE_REGULARISATION, solver="liblinear", max_iter=1000)
-    )
+    single = LogisticRegression(C=INVERSE_REGULARISATION, solver="liblinear", max_iter=1000)
+    # The columns that a model gives the probabilities of, and of which of its own they are.
     if labels.several:
-        model.fit(inputs, targets[:, learnable])
+        models = [([n], [1], clone(single).fit(inputs, targets[:, n])) for n in learnable]
     else:
-        model.fit(inputs, targets.argmax(axis=1))
-        learnable = model.classes_
+        model = OneVsRestClassifier(single).fit(inputs, targets.argmax(axis=1))
+        models = [(model.classes_, slice(None), model)]
     predicted = []
     for examples in files:
         rows = np.tile(shares, (len(examples), 1)).astype(float)
-        rows[:, learnable] = model.predict_proba(features(examples))
+        known = features(examples)
+        for columns, own, model in models:
+            rows[:, columns] = model.predict_proba(known)[:, own]
         predicted.append(make_candidates(examples, rows))
     return predicted
 
@@ -162,8 +164,8 @@ def score_floor(
     test: list[Example] = []
     if test_path.is_file():
         test = read_examples(test_path, require_labels=False)
-        test = test if all(example.labelled for example in test) else []
         check_kind(test, labels, test_path)
+        test = test if all(example.labelled for example in test) else []
     found = predict_floor(labels, examples, dev_examples, *([test] if test else []))
     dev = evaluate(dev_examples, found[0], labels, project_path(settings.dev_file))
     if not test:

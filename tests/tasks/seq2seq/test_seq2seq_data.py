@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 from conftest import ROOT, use_template
 from scipy import special
+from tokenizers import Tokenizer
 
 PROJECT = use_template("seq2seq")
 
@@ -68,6 +69,21 @@ def test_texts_come_back_as_they_were(tokenizer):
     assert decode_texts(tokenizer, list(encode(tokenizer, texts))) == texts
     unknown = tokenizer.token_to_id("[UNK]")
     assert not any(unknown in ids for ids in encode(tokenizer, texts))
+
+
+# What stands for a space, what escapes it, and what follows either there.
+HOSTILE = list("\u2581\uffff01 ab岚[<>\ufffd\ufeff\u2028\0\r\n\u0301")
+
+
+def test_whatever_a_text_holds_comes_back(tokenizer):
+    """The mark of a space, too, which a text may hold itself."""
+    random = np.random.default_rng(7)
+    texts = ["".join(random.choice(HOSTILE, random.integers(0, 12))) for _ in range(2000)]
+    every = "".join(chr(code) for code in range(0x110000) if not 0xD800 <= code <= 0xDFFF)
+    texts += [every[start : start + 64] for start in range(0, len(every), 64)]
+    for trained in (tokenizer, train_text_tokenizer([*make_texts(0), *texts[:2000]], 900)):
+        saved = Tokenizer.from_str(trained.to_str())
+        assert decode_texts(saved, list(encode(saved, texts))) == texts
 
 
 def test_names_have_the_same_tokens_wherever_they_stand(tokenizer):
@@ -309,7 +325,6 @@ def test_the_head_of_unilm_is_the_embedding():
 
 
 def test_tokenizer_file_is_complete(tokenizer, tmp_path):
-    from tokenizers import Tokenizer
 
     path = tmp_path / "tokenizer.json"
     path.write_text(json.dumps(json.loads(tokenizer.to_str())), encoding="utf-8")

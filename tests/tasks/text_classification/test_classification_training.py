@@ -32,8 +32,25 @@ def make_several(number, random):
     return {"text_a": f"{' '.join(labels)} {number}", "labels": labels}
 
 
+def make_only(number, random):
+    """One of two labels can be learned: all records have the other."""
+    labels = ["all", *(["amber"] if number % 2 else [])]
+    return {
+        "text_a": f"{' '.join(labels[1:])} {random.choice(WORDS[1:])} {number}",
+        "labels": labels,
+    }
+
+
+def make_one(number, random):
+    """There is one label, which a record has or has not."""
+    return {**(record := make_only(number, random)), "labels": record["labels"][1:]}
+
+
 KINDS = {"pairs": make_pair, "ranking": make_candidate, "several": make_several}
-METRIC = {"pairs": "accuracy", "ranking": "map", "several": "micro_f1"}
+KINDS |= {"only": make_only, "one": make_one}
+METRIC = {"pairs": "accuracy", "ranking": "map"} | dict.fromkeys(
+    ("several", "only", "one"), "micro_f1"
+)
 
 
 def write_files(folder, kind):

@@ -162,7 +162,9 @@ def describe_file(name: str, examples: Sequence[Example], reach: Reach, settings
         f"aligned with tokens: {np.mean(reach.aligned or [True]):.2%} of {spans} spans",
         f"oracle (gold, encoded and decoded): {settings.metric} F1 {oracle['f1']:.4f}; "
         f"{whole['correct']} of {whole['gold']} whole events, "
-        f"{whole['predicted'] - whole['correct']} invented",
+        f"{whole['predicted'] - whole['correct']} invented"
+        if events
+        else "oracle: none, for no record has an event",
         *draw_histogram([len(example.text) for example in examples], "characters"),
         *draw_histogram(reach.tokens, "tokens a window"),
         *draw_histogram(Counter(event.type for event in events), "event types"),

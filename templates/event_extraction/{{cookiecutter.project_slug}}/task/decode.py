@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from core.base.errors import InputError
-from core.data.records import Span
+from core.data.records import Id, Span
 from core.data.tokens import Window
 from core.train.prediction import Predictor
 from task.crf import viterbi
@@ -25,7 +25,7 @@ Scored = tuple[dict[Mention, float], dict[Link, float]]
 
 def predict_events(
     predictor: Predictor, generator: EventGenerator, progress: str = ""
-) -> dict[str, Graph]:
+) -> dict[Id, Graph]:
     """Return the graph of every example: mentions and links with their probabilities.
 
     Windows of one text are merged: what is found in several has its highest score.
@@ -43,7 +43,7 @@ def predict_events(
         windows = [generator.windows[position] for position in positions]
         return [decode_window(*pair, schema) for pair in zip(rows, windows, strict=True)]
 
-    found: dict[str, tuple[dict, dict]] = {example.id: ({}, {}) for example in generator.examples}
+    found: dict[Id, tuple[dict, dict]] = {example.id: ({}, {}) for example in generator.examples}
     for position, scored in predictor.decode(generator, decode, progress):
         merged = found[generator.examples[generator.example_of[position]].id]
         for known, new in zip(merged, scored, strict=True):
@@ -143,13 +143,13 @@ def compose_links(mentions: dict[Mention, float]) -> dict[Link, float]:
     return links
 
 
-def keep_events(graphs: dict[str, Graph], threshold: float) -> dict[str, list[Event]]:
+def keep_events(graphs: dict[Id, Graph], threshold: float) -> dict[Id, list[Event]]:
     """Return record id -> the events that are surer than the threshold."""
     return {name: events_at(graph, threshold) for name, graph in graphs.items()}
 
 
 def prediction_records(
-    examples: Sequence[Example], graphs: dict[str, Graph], events: dict[str, list[Event]]
+    examples: Sequence[Example], graphs: dict[Id, Graph], events: dict[Id, list[Event]]
 ) -> list[dict]:
     """Return the records of the predictions file: the input's format, with texts and scores."""
     records = []

@@ -16,6 +16,7 @@ from typing import get_args
 
 import numpy as np
 
+from core.data.records import Id
 from core.train.rates import best_threshold, rates
 from task.data import Event, Example
 from task.graph import Graph, Mention, mentions_of
@@ -70,7 +71,7 @@ def count_matches(gold: Example, predicted: Iterable[Event], metric: str) -> tup
     return math.fsum(credit(item, right, metric) for item in found), len(found), len(right)
 
 
-def score(golds: Sequence[Example], predictions: dict[str, list[Event]]) -> dict:
+def score(golds: Sequence[Example], predictions: dict[Id, list[Event]]) -> dict:
     """Return every metric of a file; a record without predictions has no events.
 
     Returns:
@@ -98,7 +99,7 @@ def score(golds: Sequence[Example], predictions: dict[str, list[Event]]) -> dict
     return result
 
 
-def tune_threshold(golds: Sequence[Example], graphs: dict[str, Graph], metric: str) -> float:
+def tune_threshold(golds: Sequence[Example], graphs: dict[Id, Graph], metric: str) -> float:
     """Return the threshold with the best F1 when mentions that are surer are kept.
 
     Args:

@@ -6,6 +6,7 @@ from pathlib import Path
 import keras
 
 from core.base.files import project_path
+from core.data.records import Id
 from core.model.encoder import load_encoder, load_tokenizer
 from core.runs.run_folder import Run
 from core.train.devices import Strategy
@@ -86,7 +87,7 @@ def load_runs(paths: Sequence[str | Path], strategy: Strategy | None = None) -> 
     return load_trained(paths, Settings, SHARED_SETTINGS, build, strategy)
 
 
-def predict(runs: TrainedRuns, examples: Sequence[Example]) -> dict[str, Graph]:
+def predict(runs: TrainedRuns, examples: Sequence[Example]) -> dict[Id, Graph]:
     """Return the graph of every example, as `predict_events` does."""
     settings, schema = runs.settings, Schema(runs.labels["types"])
     encoding = (runs.tokenizer, schema, runs.encoder_inputs, settings)

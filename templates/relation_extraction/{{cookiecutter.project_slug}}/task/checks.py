@@ -109,7 +109,9 @@ def describe_file(name: str, examples: Sequence[Example], reach: Reach) -> str:
         f"windows: {len(reach.tokens) / len(examples):.2f} a text",
         f"aligned with tokens: {aligned:.2%} of {2 * triples} spans",
         f"oracle (gold, encoded and decoded): F1 {reach.oracle['f1']:.4f}, precision "
-        f"{reach.oracle['precision']:.4f}, recall {reach.oracle['recall']:.4f}",
+        f"{reach.oracle['precision']:.4f}, recall {reach.oracle['recall']:.4f}"
+        if triples
+        else "oracle: none, for no record has a triple",
         *draw_histogram([len(example.text) for example in examples], "characters"),
         *draw_histogram(reach.tokens, "tokens a window"),
         *draw_histogram(count_predicates(examples), "predicates"),
@@ -134,10 +136,9 @@ def find_reach_faults(name: str, reach: Reach) -> list[Finding]:
         lost, invented = (oracle[key] - oracle["correct"] for key in ("gold", "predicted"))
         what = f"a perfect model would score F1 {oracle['f1']:.4f}"
         where = f"{name}, {lost} triples are lost, {invented} invented"
-        mend = (
-            "mend the findings above; where triples are invented, entity_heads = "
-            '"per_predicate" tells more of them apart.'
-        )
+        mend = "mend the findings above."
+        if invented and not findings:
+            mend = 'entity_heads = "per_predicate" tells more triples apart.'
         findings.append(Finding(level, what, where, mend))
     return findings
 

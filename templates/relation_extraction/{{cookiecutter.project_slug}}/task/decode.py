@@ -6,12 +6,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from core.base.errors import InputError
+from core.data.records import Id
 from core.data.tokens import Window
 from core.train.prediction import Predictor
 from task.data import Example, Triple, TripleGenerator
 
 # Record id -> triples with their scores, surest first.
-Candidates = dict[str, list[tuple[Triple, float]]]
+Candidates = dict[Id, list[tuple[Triple, float]]]
 
 # Candidates below e^-4 / (1 + e^-4) = 0.018 never pass a tuned threshold.
 LOWEST_SCORE = -4.0
@@ -101,7 +102,7 @@ def predict_triples(
             for row, position in enumerate(positions)
         ]
 
-    found: dict[str, dict[Triple, float]] = {example.id: {} for example in generator.examples}
+    found: dict[Id, dict[Triple, float]] = {example.id: {} for example in generator.examples}
     for position, candidates in predictor.decode(generator, decode, progress):
         merged = found[generator.examples[generator.example_of[position]].id]
         for triple, score in candidates.items():
