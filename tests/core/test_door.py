@@ -22,7 +22,7 @@ OWN = [path.name for path in BESIDE]
 FLOORS += [*OWN, "task", "scripts"]
 DOOR = "core.base.extras"
 # Left out of the projects that have no use for them: nothing else of core may want them.
-HEADS = {"core.model.pointers", "core.model.language_model"}
+HEADS = {"core.model.pointers", "core.model.language_model", "core.model.crf"}
 
 
 def find_modules() -> dict[str, list[Path]]:

@@ -11,6 +11,8 @@ from core.model.pointers import (
     GlobalPointer,
     RotaryPositionEmbedding,
     SparseMultilabelLoss,
+    best_spans,
+    score_pairs,
 )
 
 BATCH, LENGTH, WIDTH, HEADS, SIZE, PAIRS = 3, 7, 10, 4, 6, 3
@@ -178,6 +180,76 @@ def test_pointer_config_goes_round(pointer):
     assert (again.heads, again.head_size, again.rotary, again.spans) == (5, 8, False, False)
     with pytest.raises(ValueError, match="even"):
         pointer(5, 7)
+
+
+def two_models(pointer, random, mask, ties, **options):
+    """Return the parts of a pointer in two models, and the mean of their whole scores."""
+    parts, grids = [], []
+    for _ in range(2):
+        layer = pointer(HEADS, SIZE, **options)
+        hidden = random.normal(size=(BATCH, LENGTH, WIDTH)).astype("float32")
+        layer(hidden, mask)
+        randomise(layer, random)
+        if ties:  # half of the tokens are the same, and weights are few
+            hidden[:, 1::2] = hidden[:, 1:2]
+            layer.set_weights([np.round(weight) for weight in layer.get_weights()])
+        parts.append(layer(hidden, mask, whole=False))
+        grids.append(np.asarray(layer(hidden, mask)))
+    return parts, np.mean(grids, axis=0)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("pointer", POINTERS)
+def test_best_spans_are_those_of_the_whole_grid(random, mask, pointer, ties, compiled):
+    """Against a stable sort of all cells: of equal ones the first is taken, in every head."""
+    parts, grid = two_models(pointer, random, mask, ties, rotary=not ties)
+    for most in (1, 5, LENGTH**2, 500):
+        chosen = tf.function(lambda: best_spans(parts, mask, most), jit_compile=compiled)  # noqa: B023
+        scores, cells = (array.numpy() for array in chosen())
+        kept = min(most, LENGTH**2)
+        flat = grid.reshape(BATCH, HEADS, -1)
+        expected = np.sort(flat)[..., ::-1][..., :kept]
+        np.testing.assert_allclose(scores, expected, rtol=1e-6, atol=1e-5)
+        assert scores.shape == cells.shape == (BATCH, HEADS, kept)
+        assert (cells // LENGTH**2 == np.arange(HEADS)[:, None]).all()
+        found = np.take_along_axis(flat, cells % LENGTH**2, axis=-1)
+        np.testing.assert_allclose(found, scores, rtol=1e-6, atol=1e-5)
+        equal = scores[..., 1:] == scores[..., :-1]
+        assert (cells[..., 1:] > cells[..., :-1])[equal].all()
+        assert not ties or (equal & (scores[..., 1:] > MASKED / 2)).any() or most == 1
+
+
+@pytest.mark.parametrize("pointer", POINTERS)
+@pytest.mark.parametrize("rotary", [True, False])
+def test_scores_of_pairs_are_those_of_the_whole_grid(random, mask, pointer, rotary):
+    parts, grid = two_models(pointer, random, mask, False, rotary=rotary, spans=False)
+    rows, columns = (random.integers(0, 4, (2, HEADS, n)) for n in (3, 5))
+    parts, grid = [[part[:2] for part in own] for own in parts], grid[:2]
+    example, every = np.arange(2), np.arange(HEADS)
+
+    # Other tokens for each head; the same ones for all heads; one head for each pair of rows.
+    found = score_pairs(parts, every[:, None], rows, columns)
+    at = np.ix_(example, every)
+    expected = grid[
+        at[0][..., None, None], at[1][..., None, None], rows[..., None], columns[..., None, :]
+    ]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    found = score_pairs(parts, every[:, None], rows[:, :1], columns[:, :1])
+    expected = grid[
+        at[0][..., None, None],
+        at[1][..., None, None],
+        rows[:, :1, :, None],
+        columns[:, :1, None, :],
+    ]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    heads = np.array([[1, 1, 3], [2, 0, 2]])
+    found = np.asarray(score_pairs(parts, heads, rows[:, 0], rows[:, 1])).copy()
+    expected = grid[
+        example[:, None, None], heads[:, :, None], rows[:, 0, :, None], rows[:, 1, None, :]
+    ]
+    same = heads[:, :, None] == heads[:, None, :]
+    np.testing.assert_allclose(found[same], expected[same], rtol=1e-5, atol=1e-5)
 
 
 # --- loss ---

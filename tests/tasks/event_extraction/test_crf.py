@@ -12,11 +12,7 @@ from scipy.special import logsumexp
 use_template("event_extraction")
 
 from core.data.tokens import train_tokenizer  # noqa: E402
-from core.model.encoder import BertEncoder  # noqa: E402
-from core.model.pointers import MASKED  # noqa: E402
-from core.train.prediction import Predictor  # noqa: E402
-from extras.doctor import model_checks  # noqa: E402
-from task.crf import (  # noqa: E402
+from core.model.crf import (  # noqa: E402
     CrfLoss,
     TagTransitions,
     legal_transitions,
@@ -24,8 +20,12 @@ from task.crf import (  # noqa: E402
     score_tags,
     viterbi,
 )
+from core.model.encoder import BertEncoder  # noqa: E402
+from core.model.pointers import MASKED  # noqa: E402
+from core.train.prediction import Predictor  # noqa: E402
+from extras.doctor import model_checks  # noqa: E402
 from task.data import Event, EventGenerator, Example, collect_schema  # noqa: E402
-from task.decode import predict_events  # noqa: E402
+from task.decode import make_selector, predict_events  # noqa: E402
 from task.graph import events_at  # noqa: E402
 from task.model import build_models  # noqa: E402
 from task.settings import Settings  # noqa: E402
@@ -219,7 +219,8 @@ def test_models_learn_three_records_by_heart(project):
     training, inference, generator, unlabelled = project
     training.compile(optimizer=keras.optimizers.Adam(1e-2))
     training.fit(generator.to_dataset(), epochs=1, steps_per_epoch=120, verbose=0, shuffle=False)
-    predictor = Predictor([inference], tf.distribute.get_strategy())
+    select = make_selector(generator.schema, generator.model)
+    predictor = Predictor([inference], tf.distribute.get_strategy(), select)
     candidates = predict_events(predictor, unlabelled)
     found = {name: set(events_at(own, 0.5)) for name, own in candidates.items()}
     expected = {str(n): set(events) for n, events in enumerate(EVENTS)}

@@ -238,7 +238,7 @@ def link_cells(one: Span, two: Span) -> tuple[Span, Span]:
 
 
 def tag_labels(events: Sequence[Event], window: Window, schema: Schema) -> np.ndarray:
-    """Return the tag of each token of one window `[length]`, numbered as in task/crf.py.
+    """Return the tag of each token of one window `[length]`, numbered as in core/model/crf.py.
 
     Of spans that overlap the first one is kept, and of those that begin together the longest.
     """

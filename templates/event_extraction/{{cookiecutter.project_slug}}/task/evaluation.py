@@ -33,7 +33,7 @@ def evaluate(
     if threshold is None:
         # DuEE's sum pays for every guess that overlaps: alone it would have everything accepted.
         tuned = "argument_classification" if metric == "duee" else metric
-        threshold = round(tune_threshold(examples, graphs, tuned), 6)
+        threshold = tune_threshold(examples, graphs, tuned)
     events = keep_events(graphs, threshold)
     facts = {**name_file(path), "records": len(examples), "threshold": threshold}
     return Evaluation(

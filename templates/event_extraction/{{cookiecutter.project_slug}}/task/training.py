@@ -15,7 +15,7 @@ from core.train.project import TrainedRuns, begin_training, load_trained, train_
 from core.train.scoring import Evaluation
 from core.train.training import Models
 from task.data import EventGenerator, Example, Schema, collect_schema, read_examples
-from task.decode import predict_events
+from task.decode import make_selector, predict_events
 from task.evaluation import evaluate
 from task.graph import Graph
 from task.model import build_models
@@ -54,7 +54,8 @@ def train(
 
     train_batches = EventGenerator(train_examples, *encoding, batch_size)
     dev_batches = EventGenerator(dev_examples, *encoding, settings.prediction_batch_size, False)
-    predictor = Predictor([models.inference], strategy)
+    select = make_selector(schema, settings.model)
+    predictor = Predictor([models.inference], strategy, select)
 
     def score_dev() -> Evaluation:
         graphs, shown = predict_events(predictor, dev_batches), settings.shown_examples
@@ -92,4 +93,5 @@ def predict(runs: TrainedRuns, examples: Sequence[Example]) -> dict[Id, Graph]:
     settings, schema = runs.settings, Schema(runs.labels["types"])
     encoding = (runs.tokenizer, schema, runs.encoder_inputs, settings)
     batches = EventGenerator(examples, *encoding, settings.prediction_batch_size, labels=False)
-    return predict_events(runs.predictor, batches, "predict")
+    select = make_selector(schema, settings.model)
+    return predict_events(Predictor(runs.models, runs.strategy, select), batches, "predict")

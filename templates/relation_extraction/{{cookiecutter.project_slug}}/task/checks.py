@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -13,9 +14,9 @@ from core.data.tokens import Window, is_aligned, split_into_windows
 from core.model.encoder import load_encoder
 from core.train.training import Models
 from task.data import Example, Triple, pointer_labels
-from task.decode import decode_window
+from task.decode import MOST_SPANS, MOST_TRIPLES, decode_window
 from task.metrics import score
-from task.model import POINTERS, build_models
+from task.model import build_models
 from task.settings import Settings
 
 # Gold that the best possible model could not find: below this the data is at fault.
@@ -90,14 +91,20 @@ def decode_gold(
 ) -> dict[Triple, float]:
     """Return the triples that are decoded from the labels of a window."""
     labels = pointer_labels(example, window, predicates, settings.entity_heads)
-    grids = {}
-    for name in POINTERS:
-        pairs = labels[f"{name}_labels"]
-        grids[name] = np.full((len(pairs), len(window), len(window)), -10, np.float32)
-        for grid, cells in zip(grids[name], pairs, strict=True):
-            cells = cells[cells[:, 0] >= 0]
-            grid[cells[:, 0], cells[:, 1]] = 10
-    return decode_window(grids, window, predicates, settings.entity_heads)
+    entity, head, tail = (
+        [{(i, j) for i, j in cells if i >= 0} for cells in labels[f"{name}_labels"].tolist()]
+        for name in ("entity", "head", "tail")
+    )
+    rows = []
+    for predicate, (heads, tails) in enumerate(zip(head, tail, strict=True)):
+        first = 0 if settings.entity_heads == "shared" else 2 * predicate
+        subjects, objects = (sorted(spans)[:MOST_SPANS] for spans in entity[first : first + 2])
+        for one, two in product(subjects, objects if heads else ()):
+            if (one[0], two[0]) in heads and (one[1], two[1]) in tails:
+                rows.append((predicate, *one, *two))
+    table = np.array(rows[:MOST_TRIPLES], int).reshape(-1, 5)
+    found = {"scores": np.ones(len(table)), "predicates": table[:, 0], "tokens": table[:, 1:]}
+    return decode_window(found, window, predicates)
 
 
 def describe_file(name: str, examples: Sequence[Example], reach: Reach) -> str:
