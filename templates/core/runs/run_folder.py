@@ -102,11 +102,6 @@ class Run:
         scores = read_scores(self.folder)
         return scores["dev"][scores["monitor"]]
 
-    @property
-    def finished(self) -> bool:
-        """Tell whether nothing is left to train."""
-        return broadcast("finished" in read_scores(self.folder))
-
     def note_files(self, *names: str) -> None:
         """Keep the hashes of files in the manifest, for whoever loads them."""
         path = self.folder / MANIFEST

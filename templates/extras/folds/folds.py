@@ -64,7 +64,7 @@ def train_folds(
     for number, fold in enumerate(folds):
         kept = [example for example, own in zip(examples, fold_of, strict=True) if own != number]
         held = [example for example, own in zip(examples, fold_of, strict=True) if own == number]
-        if fold.new_config is not None or not fold.finished:
+        if fold.new_config is not None or "finished" not in read_scores(fold.folder):
             print(f"{fold.name}: {len(kept)} examples to learn from, {len(held)} held out")
             train(settings, strategy, fold, examples, kept, held, project_path(settings.dev_file))
             end_training(fold)
