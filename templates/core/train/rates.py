@@ -17,6 +17,14 @@ def rates(correct: float, predicted: int, gold: int) -> dict[str, float | int]:
     }
 
 
+def micro_f1(
+    correct: np.ndarray, predicted: np.ndarray, gold: np.ndarray, axis: int = -1
+) -> np.ndarray:
+    """Return F1 of the sums over `axis`; 0 where there is nothing to count."""
+    both = predicted.sum(axis) + gold.sum(axis)
+    return 2 * correct.sum(axis) / np.maximum(both, 1)
+
+
 def best_threshold(scores: Sequence[float], hits: Sequence[float], gold: int) -> float:
     """Return the threshold with the best F1 when what scores above it is kept.
 

@@ -16,27 +16,6 @@ NO_INPUTS = ("loss_weight", "row")
 Gradients = tuple[list[tf.Tensor], dict[str, tf.Tensor]]
 
 
-@keras.saving.register_keras_serializable("common")
-class MeanLoss(keras.metrics.Metric):
-    """Mean of a loss over the examples of an epoch, from sums: right on a ragged last batch too."""
-
-    def __init__(self, name: str = "loss", **kwargs: Any) -> None:
-        super().__init__(name=name, **kwargs)
-        self.total = self.add_variable(shape=(), initializer="zeros", name="total")
-        self.examples = self.add_variable(shape=(), initializer="zeros", name="examples")
-
-    def update_state(self, losses: tf.Tensor, weights: tf.Tensor) -> None:
-        """Add the losses `[batch]` of all examples whose weight is not zero."""
-        counted = tf.cast(weights > 0, tf.float32)
-        self.total.assign_add(tf.reduce_sum(losses * counted))
-        self.examples.assign_add(tf.reduce_sum(counted))
-
-    def result(self) -> tf.Tensor:
-        return tf.math.divide_no_nan(
-            tf.convert_to_tensor(self.total), tf.convert_to_tensor(self.examples)
-        )
-
-
 @dataclass(frozen=True)
 class Scores:
     """Logits of a model, for what compares two passes through it.
@@ -85,9 +64,9 @@ class TrainingModel(keras.Model):
         optimizer.build(self.trainable_variables)
         self.accumulation = accumulation
         self.compile_gradients = compile_gradients
-        self.loss_means = [MeanLoss("loss")] + [
-            MeanLoss(name) for name in self.output_names if len(self.output_names) > 1
-        ]
+        names = ["loss", *(self.output_names if len(self.output_names) > 1 else ())]
+        # Of examples, from sums: right on a ragged last batch too.
+        self.loss_means = [keras.metrics.Mean(name, dtype="float32") for name in names]
         plain = self.graph_of(self.gradients, ["loss", *self.output_names])
         self.batch_gradients = make_gradients(self) if make_gradients else plain
 
@@ -181,8 +160,9 @@ class TrainingModel(keras.Model):
         """Update the weights by one batch; called by `fit` in each replica."""
         gradients, losses = self.batch_gradients(place_rows(batch))
         self.optimizer.apply(gradients, self.trainable_variables)
+        counted = tf.cast(batch["loss_weight"] > 0, tf.float32)
         for mean in self.loss_means:
-            mean.update_state(losses[mean.name], batch["loss_weight"])
+            mean.update_state(losses[mean.name], counted)
         # `[1]`: over several workers Keras averages the replicas' logs along their first axis.
         return {mean.name: mean.result()[None] for mean in self.loss_means}
 

@@ -1,22 +1,24 @@
-"""Compile a training step for a TPU that is not there."""
+"""What check.py says of shapes and of XLA: asked by the extra doctor, whose parts it takes."""
 
 from collections.abc import Callable
 
-from extras.tpu.tpu_compile import TpuProgram, compile_for_tpu_cores, count_cores
+from core.base.settings import CoreSettings
+from core.data.data_checks import Finding
+from core.data.data_generator import Batch, DataGenerator
+from core.train.training import Models, TrainingModel
 
 
-def compile_for_tpu(topology: str, lowered: Callable[[int], bytes]) -> str:
-    """Print the memory that a step takes on one core; return why it does not compile, or "".
+def find_dynamic_shapes(model: TrainingModel, batch: Batch) -> list[Finding]:
+    """Return what a TPU can't compile of the gradient of a batch, by layer."""
+    from extras.tpu import static_checks  # it needs the doctor, who asks
 
-    Args:
-        topology: kind and shape, as `v5e:2x2`.
-        lowered: from a number of cores to the serialized HLO of the step of one of them.
+    return static_checks.find_dynamic_shapes(model, batch)
 
-    Raises:
-        InputError: jax or libtpu is not installed, or there is no such topology.
-    """
-    program = compile_for_tpu_cores(lowered(count_cores(topology)), topology)
-    if isinstance(program, TpuProgram):
-        print(f"TPU {topology}, one core: {program}")
-        return ""
-    return program
+
+def check_compilation(
+    build: Callable[[], Models], train_batches: DataGenerator, settings: CoreSettings, topology: str
+) -> list[Finding]:
+    """Lower the training step to HLO, and compile it for a TPU that is named."""
+    from extras.tpu import compile_checks
+
+    return compile_checks.check_compilation(build, train_batches, settings, topology)

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from core.base.errors import InputError
-from core.data.records import Id, Span
+from core.data.records import Id
 from core.data.tokens import Window
 from core.model.crf import viterbi
 from core.model.pointers import best_spans, score_pairs

@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import keras
 import tensorflow as tf
@@ -13,6 +14,7 @@ from core.base.settings import AnySettings, CoreSettings, read_settings
 from core.data.data_checks import Finding
 from core.data.data_generator import DataGenerator
 from core.train.training import Models
+from extras.doctor.model_checks import check_model
 
 
 def begin_checks(
@@ -29,8 +31,8 @@ def begin_checks(
     parser.add_argument("--memory_trial", action="store_true")  # what --memory runs for each row
     options, others = parser.parse_known_args(flags)
     settings = read_settings(task_class, others)
-    for flag, needed in (("tpu", ("doctor", "tpu")), ("memory", ("recompute",))):
-        for extra in (name for name in needed if getattr(options, flag) and name not in present()):
+    for flag, extra in (("tpu", "tpu"), ("memory", "recompute")):
+        if getattr(options, flag) and extra not in present():
             raise InputError(f"--{flag} needs extras/{extra}: {how_to_get(extra)}.")
     if options.memory and ask("try_batch_sizes", settings, others):
         sys.exit()
@@ -63,11 +65,13 @@ def finish_checks(
     """
     if options.memory_trial and ask("measure_step", settings, train_batches, build):
         sys.exit()
-    found = ask("examine", options, settings, models, train_batches, build)
-    if found is None:
-        looks = "extras/doctor looks for repeats and leaks in the data, and at the model"
-        print(f"\nnote: {looks}: {how_to_get('doctor')}.")
-    conclude([*findings, *(found or [])])
+    faults = check_model(models.training, train_batches, build, settings)
+    topology = options.tpu
+    faults = faults or ask("check_compilation", build, train_batches, settings, topology) or []
+    if topology or settings.strategy == "tpu":
+        # A warning of TPUs is an error where one is asked for.
+        faults = [replace(fault, level="error") for fault in faults]
+    conclude([*findings, *faults])
 
 
 def conclude(findings: Sequence[Finding]) -> None:

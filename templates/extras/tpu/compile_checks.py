@@ -9,23 +9,20 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import keras
 import tensorflow as tf
 from tqdm import tqdm
 
 from core.base.errors import gist
-from core.base.extras import ask
 from core.base.settings import CoreSettings
 from core.data.data_checks import Finding
 from core.data.data_generator import Batch, DataGenerator
 from core.model.encoder import named_layers
-from core.train.project import compile_models
 from core.train.training import Models, TrainingModel
 from extras.doctor.introspection import join_places, name_place
-from extras.doctor.static_checks import layer_of
+from extras.doctor.model_checks import build_as_trained
+from extras.tpu.static_checks import layer_of
+from extras.tpu.tpu_compile import TpuProgram, compile_for_tpu_cores, count_cores
 
-# So many that the rate has not begun to fall at the first of them.
-MANY_STEPS = 1_000_000
 # A size that depends on values, and where XLA says which code it comes from.
 DYNAMIC_SIZE = re.compile(r"\[[^\]]*<=")
 OPERATION = re.compile(r'op_name="([^"]*)"')
@@ -69,23 +66,6 @@ def check_compilation(
         if findings:
             return findings
     return find_tpu_faults(model, batches[0], settings, topology) if topology else []
-
-
-def build_as_trained(build: Callable[[], Models], settings: CoreSettings) -> TrainingModel:
-    """Return the training model as a training compiles it, for a first step of full size.
-
-    Its gradient is not compiled by XLA.
-    """
-    policy = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(settings.devices.precision)
-    try:
-        models = build()
-    finally:
-        keras.config.set_dtype_policy(policy)
-    devices = settings.devices.model_copy(update={"xla": False})
-    changed = settings.model_copy(update={"warm_up": 0.0, "devices": devices})
-    compile_models(changed, models, MANY_STEPS)
-    return models.training
 
 
 def lower(model: TrainingModel, batch: Batch) -> Callable[..., Any]:
@@ -146,8 +126,9 @@ def find_tpu_faults(
         share = {name: array[: max(1, len(array) // cores)] for name, array in batch.items()}
         return lower(model, share)(stage="hlo_serialized")
 
-    fault = ask("compile_for_tpu", topology, lowered)
-    if not fault:
+    fault = compile_for_tpu_cores(lowered(count_cores(topology)), topology)
+    if isinstance(fault, TpuProgram):
+        print(f"TPU {topology}, one core: {fault}")
         return []
     return [
         Finding(

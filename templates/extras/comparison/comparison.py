@@ -28,6 +28,7 @@ from core.base.files import (
 )
 from core.data.records import Id
 from core.runs.run_folder import check_files, known_runs
+from core.train.rates import micro_f1
 
 NUMBERS_AT_ONCE = 5_000_000
 
@@ -134,19 +135,6 @@ class Difference:
         return "worse" if self.high < 0 else "no clear difference"
 
 
-def micro_f1(
-    correct: np.ndarray, predicted: np.ndarray, gold: np.ndarray, axis: int = -1
-) -> np.ndarray:
-    """Return F1 of the sums over `axis`; 0 where there is nothing to count."""
-    both = predicted.sum(axis) + gold.sum(axis)
-    return 2 * correct.sum(axis) / np.maximum(both, 1)
-
-
-def mean_score(scores: np.ndarray, axis: int = -1) -> np.ndarray:
-    """Return the mean over `axis`: of a score that each record has by itself."""
-    return scores.mean(axis)
-
-
 def paired_bootstrap(
     first: np.ndarray,
     second: np.ndarray,
@@ -159,7 +147,7 @@ def paired_bootstrap(
         first: what the score is computed from, for each record, shape `[records, columns]`.
         second: the same records in the same order for the other system.
         statistic: gets the columns, each with the drawn records along `axis`, and returns the
-            score; `micro_f1` takes `(correct, predicted, gold)`, `mean_score` one column.
+            score; `micro_f1` takes `(correct, predicted, gold)`, `np.mean` one column.
         resamples: how often the records are drawn; the interval holds 95 % of the differences.
 
     Raises:
