@@ -45,7 +45,7 @@ BROKEN_FILES = {
         triple(subject=[0.0, 3]),
         'line 1: "subject" must be [start, end], two whole numbers',
     ),
-    "span a string": (triple(subject="Ada"), "line 1: \"subject\" must be [start, end], not 'Ada'"),
+    "span a string": (triple(subject="Ada"), 'line 1: "subject" must be [start, end], two whole'),
     "triple a list": (record(triples=[[0, 3]]), "line 1: the triple [0, 3] must be"),
     "predicate not annotated": (
         record(annotated_predicates=["born_in"]),

@@ -416,13 +416,6 @@ def test_ids_keep_their_type(process, case, tmp_path):
     assert_refused(process, ("predict.py", "done", file, out), words)
 
 
-def test_a_test_file_that_is_absent_is_said(process):
-    if template_of(process.project) != TASKS[0]:
-        pytest.skip("all tasks read files by the same code: one of them shows it")
-    done = process.run("check.py", *flags(process.project, test_file="sample/no.jsonl"))
-    assert "note: test_file = 'sample/no.jsonl' is not a file, so it is not checked." in done.out
-
-
 def test_a_file_without_labels_has_no_oracle(process):
     """An oracle of 0.0 would say that the data is wrong."""
     if template_of(process.project) == "seq2seq":
@@ -559,15 +552,13 @@ def test_what_else_a_library_writes_is_shown(project, tmp_path):
     assert "F0000 no AVX" in told and "ImportError: libc" in told and "I0000" not in told
 
 
-def test_a_terminal_of_ascii_ends_no_training(project):
+def test_a_terminal_of_ascii_ends_no_training(project, case):
     """Whatever the records hold: what it can't show is written as numbers."""
     if template_of(project) != TASKS[0]:
         pytest.skip("all tasks begin by the same code: one of them shows it")
-    text = (project / "sample/dev.jsonl").read_text(encoding="utf-8")
-    first, _, rest = text.partition("\n")
-    (project / "wide.jsonl").write_text(
-        json.dumps({"id": "w", "text": "北河大学", "triples": []}) + f"\n{rest}", encoding="utf-8"
-    )
+    record = json.loads(case.GOOD)
+    wide = json.dumps({**record, "text": record["text"] + " 北河大学"})
+    (project / "wide.jsonl").write_text(wide, encoding="utf-8")
     command = ("train.py", *flags(project, dev_file="wide.jsonl", steps=1, shown_examples=1))
     try:
         done = run_alone(

@@ -24,7 +24,7 @@ use_template("relation_extraction")
 
 from core.base.errors import InputError  # noqa: E402
 from core.base.settings import CoreSettings, with_tables  # noqa: E402
-from core.data.data_checks import Finding  # noqa: E402
+from core.data.data_checks import Finding, read_files  # noqa: E402
 from core.data.tokens import train_tokenizer  # noqa: E402
 from core.train.training import Models, TrainingModel  # noqa: E402
 from extras.doctor import compile_checks, model_checks, record_checks, static_checks  # noqa: E402
@@ -475,6 +475,14 @@ def test_repeats_and_leaks_are_found_with_their_lines():
         "dev.jsonl, line 1, is train.jsonl, line 1, for one",
     )
     assert (lesser.level, "test.jsonl, line 4" in lesser.where) == ("warning", True)
+
+
+def test_a_test_file_that_is_absent_is_said(tmp_path, capsys):
+    settings = Settings.model_construct(
+        train_file="a", dev_file="b", test_file=str(tmp_path / "no.jsonl")
+    )
+    assert list(read_files(settings, lambda path, required: [path])) == ["a", "b"]
+    assert "no.jsonl' is not a file, so it is not checked." in capsys.readouterr().out
 
 
 def test_clean_data_has_no_findings():

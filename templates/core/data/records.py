@@ -67,7 +67,7 @@ def explain_key(key: str, fields: Collection[str]) -> str:
     """Say what is wrong with a key: it stands twice in an object, or nothing reads it."""
     if key in fields:
         return f'"{key}" stands twice in one object, and the last one counts: keep one'
-    close = difflib.get_close_matches(key, fields, n=1)
+    close = difflib.get_close_matches(key, fields, n=1, cutoff=0.7)
     meant = f'did you mean "{close[0]}"?' if close else "take it out, or leave it"
     return f'nothing reads "{shorten(key)}": {meant}'
 

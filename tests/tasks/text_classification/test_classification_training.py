@@ -32,7 +32,7 @@ def make_several(number, random):
     return {"text_a": f"{' '.join(labels)} {number}", "labels": labels}
 
 
-def make_only(number, random):
+def make_two(number, random):
     """One of two labels can be learned: all records have the other."""
     labels = ["all", *(["amber"] if number % 2 else [])]
     return {
@@ -43,14 +43,13 @@ def make_only(number, random):
 
 def make_one(number, random):
     """There is one label, which a record has or has not."""
-    return {**(record := make_only(number, random)), "labels": record["labels"][1:]}
+    return {**(record := make_two(number, random)), "labels": record["labels"][1:]}
 
 
 KINDS = {"pairs": make_pair, "ranking": make_candidate, "several": make_several}
-KINDS |= {"only": make_only, "one": make_one}
-METRIC = {"pairs": "accuracy", "ranking": "map"} | dict.fromkeys(
-    ("several", "only", "one"), "micro_f1"
-)
+KINDS |= {"several_of_one": make_one, "several_of_two": make_two}
+METRIC = {"pairs": "accuracy", "ranking": "map"}
+METRIC |= {kind: "micro_f1" for kind in KINDS if kind.startswith("several")}
 
 
 def write_files(folder, kind):
@@ -110,7 +109,7 @@ def test_a_kind_of_data_from_training_to_submission(kind, process, tmp_path):
     threshold = scores["dev"]["threshold"]
     for record in read(tmp_path / "out.jsonl"):
         probabilities = record["probabilities"]
-        if kind == "several":
+        if kind.startswith("several"):
             assert record["labels"] == [k for k, p in probabilities.items() if p > threshold]
         elif kind == "ranking":
             assert record["score"] == probabilities["yes"]
@@ -120,8 +119,27 @@ def test_a_kind_of_data_from_training_to_submission(kind, process, tmp_path):
     run(process, "predict.py", kind, data / "test.jsonl", tmp_path / "out.csv")
     header, *rows = (tmp_path / "out.csv").read_text("utf-8").splitlines()
     assert header == ("id,label,score" if kind == "ranking" else "id,label") and len(rows) == 32
+    refuse_other_texts(process, kind, data / "test.jsonl", tmp_path / "other.jsonl")
     if kind == "several":  # what check.py says of the model is alike for all
         assert "oracle (gold labels" in run(process, "check.py", *flags(project, **settings))
+
+
+def refuse_other_texts(process, kind, file, other):
+    """Give single texts to a model of pairs, or pairs to one of single texts."""
+    records = read(file)
+    for record in records:
+        if record.pop("text_b", None) is None:
+            record["text_b"] = "another"
+    other.write_text("".join(json.dumps(record) + "\n" for record in records), "utf-8")
+    have = (
+        ('no "text_b"', "has one") if kind in ("pairs", "ranking") else ('a "text_b"', "has none")
+    )
+    out = other.with_name("never.jsonl")
+    for command in (("evaluate.py", kind, other), ("predict.py", kind, other, out)):
+        done = process.run(*command)
+        assert done.code == 1 and not out.exists()
+        words = f"error: {other}, line 1: the record has {have[0]}, but the training file {have[1]}"
+        assert done.err.startswith(words), done.err
 
 
 def test_runs_predict_together(process, tmp_path):
