@@ -8,9 +8,9 @@ python check.py --memory                 with extras/recompute: which batch fits
 import functools
 
 from core.base.errors import command
+from core.base.extras import need
 from core.data.data_checks import find_record_faults, read_files
 from core.model.encoder import load_tokenizer
-from core.train.checking import begin_checks, finish_checks, stop_at_errors
 from task.checks import build, count_labels, describe_file, find_reach_faults, measure_reach
 from task.data import EventGenerator, collect_schema, read_examples
 from task.settings import Settings
@@ -19,7 +19,8 @@ from task.settings import Settings
 @command
 def main() -> None:
     """Check the files, then the model on one batch of them; print what was found."""
-    options, settings = begin_checks(Settings)
+    checking = need("doctor", "checking")
+    options, settings = checking.begin_checks(Settings)
     files = read_files(settings, read_examples)
     train_examples = files[settings.train_file]
     schema = collect_schema(train_examples)
@@ -29,13 +30,13 @@ def main() -> None:
         reach = measure_reach(examples, tokenizer, schema, settings)
         print(describe_file(name, examples, reach, settings))
         findings += find_reach_faults(name, reach, settings)
-    stop_at_errors(findings)
+    checking.stop_at_errors(findings)
 
     build_anew = functools.partial(build, tokenizer, schema, settings)
     models = build_anew()
     encoding = (tokenizer, schema, models.encoder_inputs, settings)
     train_batches = EventGenerator(train_examples, *encoding, settings.batch_size)
-    finish_checks(options, settings, findings, models, train_batches, build_anew)
+    checking.finish_checks(options, settings, findings, models, train_batches, build_anew)
 
 
 if __name__ == "__main__":

@@ -6,14 +6,7 @@ python compare.py RUN [OTHER]        the difference of two F1 scores, and what c
 import numpy as np
 
 from core.base.errors import command
-from core.report.comparison import (
-    compare_labels,
-    paired_bootstrap,
-    print_comparison,
-    read_arguments,
-    read_predictions,
-    shared_gold_file,
-)
+from core.base.extras import need
 from core.runs.run_folder import read_scores
 from task.data import read_examples
 from task.decode import read_prediction
@@ -23,8 +16,9 @@ from task.metrics import count_matches, score
 @command
 def main() -> None:
     """Count the matches of both by the metric of the first, draw the records, print."""
-    run, other = read_arguments(__doc__)
-    golds = read_examples(shared_gold_file(run, other))
+    comparison = need("comparison")
+    run, other = comparison.read_arguments(__doc__)
+    golds = read_examples(comparison.shared_gold_file(run, other))
     monitor = read_scores(run.folder).get("monitor", "argument_classification_f1")
     metric = monitor.removesuffix("_f1")
     title, table = "role", "per_role"
@@ -32,12 +26,17 @@ def main() -> None:
         title, table = "trigger of", "per_trigger"
     counts, tables = [], []
     for scored in (run, other):
-        records = read_predictions(scored, [gold.id for gold in golds])
+        records = comparison.read_predictions(scored, [gold.id for gold in golds])
         events = {gold.id: read_prediction(*records[gold.id])[0] for gold in golds}
         counts.append(np.array([count_matches(gold, events[gold.id], metric) for gold in golds]))
         tables.append(score(golds, events)[table])
-    total, labels = paired_bootstrap(counts[0], counts[1]), compare_labels(*tables)
-    print_comparison(run, other, total, labels, title, f"{metric} F1", "F1", **{table: labels})
+    total, labels = (
+        comparison.paired_bootstrap(counts[0], counts[1]),
+        comparison.compare_labels(*tables),
+    )
+    comparison.print_comparison(
+        run, other, total, labels, title, f"{metric} F1", "F1", **{table: labels}
+    )
 
 
 if __name__ == "__main__":

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from core.base.errors import command
 from core.runs.run_folder import provenance, tuned_threshold
-from core.train.rates import print_rates
-from core.train.scoring import keep_scores
+from core.train.scoring import keep_scores, print_rates
 from task.data import read_examples
 from task.evaluation import evaluate
 from task.training import load_runs, predict
@@ -34,7 +33,7 @@ def main() -> None:
     runs = load_runs([arguments.run])
     graphs, threshold = predict(runs, examples), tuned_threshold(runs.folders)
     evaluation = evaluate(examples, graphs, arguments.file, runs.settings.metric, threshold)
-    keep_scores(arguments.run, arguments.file.stem, evaluation, provenance(runs.settings))
+    keep_scores(arguments.run, arguments.file, evaluation, provenance(runs.settings))
     for name, title in TITLES.items():
         print()
         print_rates(title, evaluation.scores[name])

@@ -8,7 +8,7 @@ python check.py --memory                 with extras/recompute: which batch fits
 import functools
 
 from core.base.errors import command
-from core.train.checking import begin_checks, finish_checks, stop_at_errors
+from core.base.extras import need
 from corpus.shards import read_shard_tokenizer, shard_folder
 from corpus.special_tokens import find_special_tokens
 from task.checks import build, check_shards
@@ -19,17 +19,18 @@ from task.settings import Settings
 @command
 def main() -> None:
     """Check the shards, then the model on one batch of them; print what was found."""
-    options, settings = begin_checks(Settings)
+    checking = need("doctor", "checking")
+    options, settings = checking.begin_checks(Settings)
     tokenizer = read_shard_tokenizer(settings)
     special = find_special_tokens(tokenizer)
     # A trial of memory, one of many, would read the whole corpus again.
     findings = [] if options.memory_trial else check_shards(settings)
-    stop_at_errors(findings)
+    checking.stop_at_errors(findings)
 
     build_anew = functools.partial(build, tokenizer, settings)
     folder = shard_folder(settings, "train")
     train_batches = ShardGenerator(folder, special, settings, settings.batch_size)
-    finish_checks(options, settings, findings, build_anew(), train_batches, build_anew)
+    checking.finish_checks(options, settings, findings, build_anew(), train_batches, build_anew)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ python compare.py RUN [OTHER]        the difference of two accuracies, and what 
 """
 
 from core.base.errors import command
-from core.report.comparison import paired_bootstrap, print_comparison, read_arguments
+from core.base.extras import need
 from task.comparison import check_same_texts, compare_lengths, read_columns
 from task.metrics import accuracy
 from task.settings import METRIC
@@ -13,12 +13,13 @@ from task.settings import METRIC
 @command
 def main() -> None:
     """Read what both predicted, draw the texts again and again, print."""
-    run, other = read_arguments(__doc__)
+    comparison = need("comparison")
+    run, other = comparison.read_arguments(__doc__)
     check_same_texts(run, other)
     own, others = read_columns(run), read_columns(other)
     lengths = compare_lengths(own, others)
-    total = paired_bootstrap(own, others, accuracy)
-    print_comparison(run, other, total, lengths, "texts", METRIC, per_length=lengths)
+    total = comparison.paired_bootstrap(own, others, accuracy)
+    comparison.print_comparison(run, other, total, lengths, "texts", METRIC, per_length=lengths)
 
 
 if __name__ == "__main__":

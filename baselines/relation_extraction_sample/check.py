@@ -8,9 +8,9 @@ python check.py --memory                 with extras/recompute: which batch fits
 import functools
 
 from core.base.errors import command
+from core.base.extras import need
 from core.data.data_checks import read_files
 from core.model.encoder import load_tokenizer
-from core.train.checking import begin_checks, finish_checks, stop_at_errors
 from task.checks import build, describe_file, find_data_faults, find_reach_faults, measure_reach
 from task.data import TripleGenerator, collect_predicates, read_examples
 from task.settings import Settings
@@ -19,7 +19,8 @@ from task.settings import Settings
 @command
 def main() -> None:
     """Check the files, then the model on one batch of them; print what was found."""
-    options, settings = begin_checks(Settings)
+    checking = need("doctor", "checking")
+    options, settings = checking.begin_checks(Settings)
     files = read_files(settings, read_examples)
     train_examples = files[settings.train_file]
     predicates = collect_predicates(train_examples)
@@ -29,14 +30,14 @@ def main() -> None:
         reach = measure_reach(examples, tokenizer, predicates, settings)
         print(describe_file(name, examples, reach))
         findings += find_reach_faults(name, reach)
-    stop_at_errors(findings)
+    checking.stop_at_errors(findings)
 
     build_anew = functools.partial(build, tokenizer, len(predicates), settings)
     models = build_anew()
     train_batches = TripleGenerator(
         train_examples, tokenizer, predicates, models.encoder_inputs, settings, settings.batch_size
     )
-    finish_checks(options, settings, findings, models, train_batches, build_anew)
+    checking.finish_checks(options, settings, findings, models, train_batches, build_anew)
 
 
 if __name__ == "__main__":

@@ -6,14 +6,7 @@ python compare.py RUN [OTHER]        the difference of two F1 scores, and what c
 import numpy as np
 
 from core.base.errors import command
-from core.report.comparison import (
-    compare_labels,
-    paired_bootstrap,
-    print_comparison,
-    read_arguments,
-    read_predictions,
-    shared_gold_file,
-)
+from core.base.extras import need
 from task.data import read_examples
 from task.decode import read_prediction
 from task.metrics import count_matches, score
@@ -22,17 +15,23 @@ from task.metrics import count_matches, score
 @command
 def main() -> None:
     """Count the matches of both, draw the records again and again, print."""
-    run, other = read_arguments(__doc__)
-    golds = read_examples(shared_gold_file(run, other))
+    comparison = need("comparison")
+    run, other = comparison.read_arguments(__doc__)
+    golds = read_examples(comparison.shared_gold_file(run, other))
     counts, scores = [], []
     for scored in (run, other):
-        records = read_predictions(scored, [gold.id for gold in golds])
+        records = comparison.read_predictions(scored, [gold.id for gold in golds])
         triples = {gold.id: read_prediction(*records[gold.id]) for gold in golds}
         matches = [count_matches(gold, triples[gold.id]).values() for gold in golds]
         counts.append(np.array([np.sum([(0, 0, 0), *match], axis=0) for match in matches]))
         scores.append(score(golds, triples)["per_predicate"])
-    total, predicates = paired_bootstrap(counts[0], counts[1]), compare_labels(*scores)
-    print_comparison(run, other, total, predicates, "predicate", per_predicate=predicates)
+    total, predicates = (
+        comparison.paired_bootstrap(counts[0], counts[1]),
+        comparison.compare_labels(*scores),
+    )
+    comparison.print_comparison(
+        run, other, total, predicates, "predicate", per_predicate=predicates
+    )
 
 
 if __name__ == "__main__":

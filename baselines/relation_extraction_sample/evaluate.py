@@ -8,8 +8,7 @@ from pathlib import Path
 
 from core.base.errors import command
 from core.runs.run_folder import provenance, tuned_threshold
-from core.train.rates import print_rates
-from core.train.scoring import keep_scores
+from core.train.scoring import keep_scores, print_rates
 from task.data import read_examples
 from task.evaluation import evaluate
 from task.training import load_runs, predict
@@ -27,7 +26,7 @@ def main() -> None:
     runs = load_runs([arguments.run])
     candidates = predict(runs, examples)
     evaluation = evaluate(examples, candidates, arguments.file, tuned_threshold(runs.folders))
-    keep_scores(arguments.run, arguments.file.stem, evaluation, provenance(runs.settings))
+    keep_scores(arguments.run, arguments.file, evaluation, provenance(runs.settings))
     scores = evaluation.scores
     print_rates("predicate", {**scores["per_predicate"], "all": scores})
 

@@ -8,8 +8,8 @@ python check.py --memory                 with extras/recompute: which batch fits
 import functools
 
 from core.base.errors import command
+from core.base.extras import need
 from core.data.data_checks import find_record_faults, read_files
-from core.train.checking import begin_checks, finish_checks, stop_at_errors
 from task.checks import build, describe_file, find_reach_faults, measure_reach
 from task.data import PairGenerator, read_examples
 from task.model import build_models
@@ -21,7 +21,8 @@ from task.training import load_tokenizer_and_encoder
 @command
 def main() -> None:
     """Check the files, then the model on one batch of them; print what was found."""
-    options, settings = begin_checks(Settings)
+    checking = need("doctor", "checking")
+    options, settings = checking.begin_checks(Settings)
     files = read_files(settings, read_examples)
     train_examples = files[settings.train_file]
     tokenizer, encoder = load_tokenizer_and_encoder(settings, train_examples)
@@ -31,7 +32,7 @@ def main() -> None:
         reach = measure_reach(examples, tokenizer, settings)
         print(describe_file(name, examples, reach))
         findings += find_reach_faults(name, reach, settings)
-    stop_at_errors(findings)
+    checking.stop_at_errors(findings)
 
     models = build_models(encoder, settings)
     train_batches = PairGenerator(
@@ -43,7 +44,7 @@ def main() -> None:
         settings.batch_size,
     )
     build_anew = functools.partial(build, train_examples, settings)
-    finish_checks(options, settings, findings, models, train_batches, build_anew)
+    checking.finish_checks(options, settings, findings, models, train_batches, build_anew)
 
 
 if __name__ == "__main__":

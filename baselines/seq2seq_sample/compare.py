@@ -6,13 +6,7 @@ python compare.py RUN [OTHER]        the difference of two scores, and what chan
 import numpy as np
 
 from core.base.errors import command
-from core.report.comparison import (
-    paired_bootstrap,
-    print_comparison,
-    read_arguments,
-    read_predictions,
-    shared_gold_file,
-)
+from core.base.extras import need
 from core.report.report import name_score
 from task.comparison import STATISTICS, check_same_scores, compare_lengths, read_columns
 from task.data import read_examples
@@ -21,18 +15,19 @@ from task.data import read_examples
 @command
 def main() -> None:
     """Read the numbers of both, draw the records again and again, print."""
-    run, other = read_arguments(__doc__)
+    comparison = need("comparison")
+    run, other = comparison.read_arguments(__doc__)
     metric = check_same_scores(run, other)
-    golds = read_examples(shared_gold_file(run, other))
+    golds = read_examples(comparison.shared_gold_file(run, other))
     columns, matches = [], []
     for scored in (run, other):
-        records = read_predictions(scored, [gold.id for gold in golds])
+        records = comparison.read_predictions(scored, [gold.id for gold in golds])
         rows = [records[gold.id] for gold in golds]
         columns.append(np.array([read_columns(*row, metric) for row in rows]))
         matches.append(np.array([read_columns(*row, "exact_match")[0] for row in rows]))
-    total = paired_bootstrap(columns[0], columns[1], STATISTICS[metric])
+    total = comparison.paired_bootstrap(columns[0], columns[1], STATISTICS[metric])
     lengths = compare_lengths(golds, metric, columns, matches)
-    print_comparison(
+    comparison.print_comparison(
         run,
         other,
         total,

@@ -8,9 +8,9 @@ python check.py --memory                 with extras/recompute: which batch fits
 import functools
 
 from core.base.errors import command
+from core.base.extras import need
 from core.data.data_checks import read_files
 from core.model.encoder import load_tokenizer
-from core.train.checking import begin_checks, finish_checks, stop_at_errors
 from task.checks import (
     build,
     describe_file,
@@ -26,7 +26,8 @@ from task.settings import Settings
 @command
 def main() -> None:
     """Check the files, then the model on one batch of them; print what was found."""
-    options, settings = begin_checks(Settings)
+    checking = need("doctor", "checking")
+    options, settings = checking.begin_checks(Settings)
     files = read_files(settings, read_examples)
     train_examples = files[settings.train_file]
     labels = collect_labels(train_examples, settings.positive_label)
@@ -38,7 +39,7 @@ def main() -> None:
         tokens, cut = measure_tokens(examples, tokenizer, settings.max_length)
         print(describe_file(name, examples, labels, tokens, len(cut)))
         findings += find_cut_texts(name, examples, cut, settings.max_length)
-    stop_at_errors(findings)
+    checking.stop_at_errors(findings)
 
     build_anew = functools.partial(build, tokenizer, labels, settings)
     models = build_anew()
@@ -46,7 +47,7 @@ def main() -> None:
     train_batches = ExampleGenerator(
         train_examples, tokenizer, labels, inputs, settings, settings.batch_size
     )
-    finish_checks(options, settings, findings, models, train_batches, build_anew)
+    checking.finish_checks(options, settings, findings, models, train_batches, build_anew)
 
 
 if __name__ == "__main__":

@@ -4,15 +4,8 @@ python compare.py RUN [OTHER]        python compare.py RUN floor: with the class
 """
 
 from core.base.errors import command
+from core.base.extras import need
 from core.base.files import read_json
-from core.report.comparison import (
-    compare_labels,
-    paired_bootstrap,
-    print_comparison,
-    read_arguments,
-    read_predictions,
-    shared_gold_file,
-)
 from task.comparison import count_resamples, read_score, score_parts
 from task.data import read_examples
 from task.decode import read_prediction
@@ -22,13 +15,16 @@ from task.metrics import RANKING_METRICS, all_names, count_matches, label_rates
 @command
 def main() -> None:
     """Print the difference of the two scores and what chance makes of it."""
-    run, other = read_arguments(__doc__)
+    comparison = need("comparison")
+    run, other = comparison.read_arguments(__doc__)
     known = read_json(run.folder / "scores.json")
     metric, positive = known["monitor"], known["dev"].get("positive_label")
     ranked = metric in RANKING_METRICS
 
-    golds = read_examples(shared_gold_file(run, other))
-    found = [read_predictions(scored, [gold.id for gold in golds]) for scored in (run, other)]
+    golds = read_examples(comparison.shared_gold_file(run, other))
+    found = [
+        comparison.read_predictions(scored, [gold.id for gold in golds]) for scored in (run, other)
+    ]
     predictions = [[read_prediction(*rows[gold.id]) for gold in golds] for rows in found]
     scores = [[read_score(*rows[gold.id]) for gold in golds] if ranked else [] for rows in found]
     labels = [gold.labels for gold in golds]
@@ -37,12 +33,14 @@ def main() -> None:
         score_parts(metric, golds, *system, names, positive)
         for system in zip(predictions, scores, strict=True)
     )
-    total = paired_bootstrap(first, second, statistic, resamples=count_resamples(first))
-    rows = compare_labels(
+    total = comparison.paired_bootstrap(first, second, statistic, resamples=count_resamples(first))
+    rows = comparison.compare_labels(
         *(label_rates(count_matches(labels, system, names), names) for system in predictions)
     )
     facts = {"monitor": metric, "per_label": rows}
-    print_comparison(run, other, total, rows, "label", metric, label_metric="F1", **facts)
+    comparison.print_comparison(
+        run, other, total, rows, "label", metric, label_metric="F1", **facts
+    )
 
 
 if __name__ == "__main__":

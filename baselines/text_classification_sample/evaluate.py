@@ -8,8 +8,7 @@ from pathlib import Path
 
 from core.base.errors import command
 from core.runs.run_folder import provenance, tuned_threshold
-from core.train.rates import print_rates
-from core.train.scoring import keep_scores
+from core.train.scoring import keep_scores, print_rates
 from floor import find_floor
 from task.data import check_kind, read_examples
 from task.evaluation import evaluate
@@ -31,7 +30,7 @@ def main() -> None:
     candidates = predict(runs, examples)
     threshold = tuned_threshold(runs.folders)
     evaluation = evaluate(examples, candidates, labels, arguments.file, threshold)
-    keep_scores(arguments.run, arguments.file.stem, evaluation, provenance(runs.settings))
+    keep_scores(arguments.run, arguments.file, evaluation, provenance(runs.settings))
     scores = evaluation.scores
     print_rates("label", scores["per_label"])
     for name, value in scores.items():

@@ -9,7 +9,7 @@ from pathlib import Path
 from core.base.errors import command
 from core.base.files import check_destination
 from core.runs.run_folder import tuned_threshold
-from task.data import read_examples
+from task.data import check_pairs, read_examples
 from task.decode import prediction_records, write_submission
 from task.training import load_runs, predict, restore_labels
 
@@ -23,10 +23,12 @@ def main() -> None:
     parser.add_argument("out", type=Path, help="file to write: JSON Lines, or a table (.tsv, .csv)")
     arguments = parser.parse_args()
 
-    check_destination(arguments.out)
+    check_destination(arguments.out, arguments.file)
     examples = read_examples(arguments.file, require_labels=False)
     runs = load_runs(arguments.runs)
-    candidates, labels = predict(runs, examples), restore_labels(runs.labels)
+    labels = restore_labels(runs.labels)
+    check_pairs(examples, labels, arguments.file)
+    candidates = predict(runs, examples)
     records = prediction_records(examples, candidates, labels, tuned_threshold(runs.folders))
     write_submission(arguments.out, records, ranked=examples[0].group is not None)
     print(f"{arguments.out}: {len(records)} records")

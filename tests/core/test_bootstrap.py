@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from core.base.errors import InputError
-from core.report.comparison import paired_bootstrap
+from extras.comparison.comparison import paired_bootstrap
 
 
 def draw_counts(random, records, quality):
@@ -66,7 +66,7 @@ def test_same_interval_whatever_fits_into_memory(monkeypatch):
     random = np.random.default_rng(6)
     first, second = draw_counts(random, 30, 0.8), draw_counts(random, 30, 0.7)
     whole = paired_bootstrap(first, second, resamples=500)
-    monkeypatch.setattr("core.report.comparison.NUMBERS_AT_ONCE", 1)
+    monkeypatch.setattr("extras.comparison.comparison.NUMBERS_AT_ONCE", 1)
     assert paired_bootstrap(first, second, resamples=500) == whole
 
 

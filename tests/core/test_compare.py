@@ -8,7 +8,7 @@ from projects import bake_project, run
 
 from core.base.errors import InputError
 from core.base.files import file_hash, write_json, write_json_lines
-from core.report import comparison
+from extras.comparison import comparison
 
 
 def write_scored(folder, records, project, file="sample/dev.jsonl"):

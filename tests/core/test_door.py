@@ -291,9 +291,13 @@ def test_a_strategy_that_is_not_there_is_told_those_that_are(process, strategy):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("extra", "flags"), [("recompute", ["--memory"]), ("doctor", ["--tpu", "v5e:2x2"])]
+    ("extra", "command"),
+    [
+        ("doctor", ["check.py"]),
+        ("comparison", ["compare.py", "RUN"]),
+    ],
 )
-def test_a_check_whose_folder_is_absent_says_how_to_get_it(process, extra, flags):
-    sentence = refusal(process, "check.py", *flags)
-    assert sentence.startswith(f"error: {flags[0]} needs extras/{extra}")
+def test_a_script_whose_folder_is_absent_says_how_to_get_it(process, extra, command):
+    sentence = refusal(process, *command)
+    assert sentence.startswith(f"error: this needs extras/{extra}, which is absent: add it with")
     assert sentence.endswith(f"`baselines add {extra} --to {process.project.name}`.")

@@ -17,7 +17,7 @@ PROJECT = "{{cookiecutter.project_slug}}"
 # What runs of the first version may hold.
 SHARED = """
 Adafactor AdamW BertEncoder EfficientGlobalPointer GlobalPointer Lamb LayerNormalization Lion
-MeanLoss Muon RotaryPositionEmbedding SelfAttention SparseMultilabelLoss TokenLoss TrainingModel
+Muon RotaryPositionEmbedding SelfAttention SparseMultilabelLoss TokenLoss TrainingModel
 TransformerLayer WarmUpThenDecay exact_gelu_function tanh_gelu_function
 """.split()
 OF_TASKS = {

@@ -27,9 +27,8 @@ from core.base.settings import CoreSettings, with_tables  # noqa: E402
 from core.data.data_checks import Finding, read_files  # noqa: E402
 from core.data.tokens import train_tokenizer  # noqa: E402
 from core.train.training import Models, TrainingModel  # noqa: E402
-from extras.doctor import compile_checks, model_checks, record_checks, static_checks  # noqa: E402
-from extras.doctor import hooks as doctor_hooks  # noqa: E402
-from extras.tpu import tpu_compile  # noqa: E402
+from extras.doctor import checking, model_checks, record_checks  # noqa: E402
+from extras.tpu import compile_checks, static_checks, tpu_compile  # noqa: E402
 from task import checks  # noqa: E402
 from task.data import Example, Triple  # noqa: E402
 from task.settings import Settings  # noqa: E402
@@ -299,15 +298,27 @@ def test_a_layer_that_others_fail_after_is_named(batch):
     ("asked", "strategy", "level"),
     [("v5e:2x2", "auto", "error"), ("", "tpu", "error"), ("", "auto", "warning")],
 )
-def test_what_a_tpu_has_not_is_an_error_where_one_is_asked_for(monkeypatch, asked, strategy, level):
+def test_what_a_tpu_has_not_is_an_error_where_one_is_asked_for(
+    monkeypatch, capsys, asked, strategy, level
+):
     warning = Finding(
         "warning", "layer culprit: operation Where", "static graph for TPU", "stay off"
     )
-    monkeypatch.setattr(doctor_hooks, "check_model", lambda *_: [warning])
+    monkeypatch.setattr(checking, "check_model", lambda *_: [warning])
     settings = SETTINGS.model_copy(update={"strategy": strategy})
-    options = argparse.Namespace(tpu=asked)
-    [finding] = doctor_hooks.examine(options, settings, build_models(), None, None)
-    assert finding == dataclasses.replace(warning, level=level)
+    options = argparse.Namespace(tpu=asked, memory_trial=False)
+    with pytest.raises(SystemExit) as end:
+        checking.finish_checks(options, settings, [], build_models(), None, None)
+    assert end.value.code == (level == "error")
+    assert str(dataclasses.replace(warning, level=level)) in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("flag", "extra"), [("--tpu=v5e:2x2", "tpu"), ("--memory", "recompute")])
+def test_an_option_whose_folder_is_absent_says_how_to_get_it(monkeypatch, flag, extra):
+    monkeypatch.setattr(checking, "present", lambda: ["doctor"])
+    monkeypatch.setattr(checking, "read_settings", lambda *_: SETTINGS)
+    with pytest.raises(InputError, match=f"needs extras/{extra}: add it with"):
+        checking.begin_checks(CoreSettings, [flag])
 
 
 def test_static_layers_have_no_finding(batch):

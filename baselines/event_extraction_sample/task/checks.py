@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -14,7 +14,7 @@ from core.data.tokens import Window, is_aligned, split_into_windows
 from core.model.encoder import load_encoder
 from core.train.training import Models
 from task.data import Event, Example, Schema, pointer_labels, tag_labels
-from task.decode import decode_pointers, make_graph, tagged_mentions
+from task.decode import MOST_SPANS, decode_pointers, make_graph, tagged_mentions
 from task.graph import events_at, mentions_of
 from task.metrics import score
 from task.model import build_models
@@ -30,6 +30,14 @@ CAUSES = {
         "correct the offsets, or choose an encoder with shorter tokens.",
     ),
     "apart": ("have spans that never share a window", "raise max_length and window_overlap."),
+    "unseen": (
+        "have a type or a role that the training file never shows",
+        "nothing can learn it: correct the name, or add such events to train_file.",
+    ),
+    "crowded": (
+        f"have a span beyond the {MOST_SPANS} that are kept of a window",
+        "lower max_length, so that a window holds fewer.",
+    ),
     "overlapping": (
         "have a span that overlaps another, and a token has one tag",
         'set model = "gplinker".',
@@ -97,7 +105,8 @@ def measure_reach(
             aligned += [any(is_aligned(span, part) for part in parts) for _, span in event.nodes()]
         found[example.id] = decode_gold(example, parts, schema, settings.model)
         for event in set(example.events).symmetric_difference(found[example.id]):
-            cause = explain_fault(event, example, found[example.id], parts, settings.model)
+            own = found[example.id]
+            cause = explain_fault(event, example, own, parts, schema, settings.model)
             faults[cause].append(example.line)
     tokens = [len(window) for parts in windows for window in parts]
     return Reach(tokens, aligned, faults, score(examples, found))
@@ -114,20 +123,36 @@ def decode_gold(
             tags = tag_labels(example.events, window, schema)
             mentions |= tagged_mentions(tags, window, schema)
             continue
-        scores = {}
-        for name, pairs in pointer_labels(example.events, window, schema).items():
-            heads = len(schema.labels if name == "span" else schema.types)
-            scores[name] = np.full((heads, len(window), len(window)), -10, np.float32)
-            for head, cells in pairs.items():
-                for first, last in cells:
-                    scores[name][head, first, last] = 10
-        found, linked = decode_pointers(scores, window, schema)
+        best = select_gold(example, window, schema)
+        found, linked = decode_pointers(best, window, schema)
         mentions, links = mentions | found, links | linked
     return events_at(make_graph(mentions, links, schema, model), 0.5)
 
 
+def select_gold(example: Example, window: Window, schema: Schema) -> dict[str, np.ndarray]:
+    """Return the spans and links of the labels of a window, as `select_spans` does of scores."""
+    labels, types = pointer_labels(example.events, window, schema), list(schema.types)
+    rows = sorted((label, *span) for label, spans in labels["span"].items() for span in spans)
+    rows = rows[:MOST_SPANS]
+    links = np.full((len(rows), len(rows)), -10.0)
+    for one, two in product(range(len(rows)), repeat=2):
+        (label, *places), (_, *others) = rows[one], rows[two]
+        kind = types.index(schema.labels[label][0])
+        head, tail = zip(places, others, strict=True)
+        if head in labels["head"][kind] and tail in labels["tail"][kind]:
+            links[one, two] = 10
+    table = np.array(rows, int).reshape(-1, 3).T
+    found = dict(zip(("labels", "firsts", "lasts"), table, strict=True))
+    return {**found, "scores": np.full(len(rows), 10.0), "links": links}
+
+
 def explain_fault(
-    event: Event, example: Example, found: Sequence[Event], windows: Sequence[Window], model: str
+    event: Event,
+    example: Example,
+    found: Sequence[Event],
+    windows: Sequence[Window],
+    schema: Schema,
+    model: str,
 ) -> str:
     """Return the cause, of `CAUSES`, for which an event is in the gold alone, or found alone."""
     if event in found:
@@ -141,8 +166,10 @@ def explain_fault(
     )
     if not all(together):
         return "apart"
+    if not {(event.type, role) for role, _ in event.nodes()} <= {*schema.labels}:
+        return "unseen"
     if not mentions_of([event]).keys() <= mentions_of(found).keys():
-        return "overlapping"
+        return "overlapping" if model == "crf" else "crowded"
     if model == "crf":
         return "composed"
     others = [other for other in example.events if other.type == event.type and other != event]
@@ -162,7 +189,9 @@ def describe_file(name: str, examples: Sequence[Example], reach: Reach, settings
         f"aligned with tokens: {np.mean(reach.aligned or [True]):.2%} of {spans} spans",
         f"oracle (gold, encoded and decoded): {settings.metric} F1 {oracle['f1']:.4f}; "
         f"{whole['correct']} of {whole['gold']} whole events, "
-        f"{whole['predicted'] - whole['correct']} invented",
+        f"{whole['predicted'] - whole['correct']} invented"
+        if events
+        else "oracle: none, for no record has an event",
         *draw_histogram([len(example.text) for example in examples], "characters"),
         *draw_histogram(reach.tokens, "tokens a window"),
         *draw_histogram(Counter(event.type for event in events), "event types"),

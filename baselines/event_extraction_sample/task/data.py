@@ -12,10 +12,11 @@ from tokenizers import Tokenizer
 
 from core.base.errors import InputError
 from core.data.data_generator import Batch, DataGenerator, pad
-from core.data.records import Span, check_span, read_field, read_id, read_records, read_span
+from core.data.records import Id, Span, check_span, read_field, read_id, read_records, read_span
 from core.data.tokens import Window, split_into_windows
 from task.settings import Settings
 
+FIELDS = ("id", "text", "events", "type", "trigger", "arguments", "role", "span")
 # A span with its role in an event; the role of a trigger is None.
 Node = tuple[str | None, Span]
 
@@ -37,7 +38,7 @@ class Event:
 class Example:
     """One record of a file."""
 
-    id: str
+    id: Id
     text: str
     events: tuple[Event, ...]
     line: int
@@ -74,7 +75,9 @@ def read_examples(path: str | Path, require_events: bool = True) -> list[Example
     Raises:
         InputError: names file, line and what is wrong with the record.
     """
-    return read_records(path, lambda record, line: read_example(record, line, require_events))
+    return read_records(
+        path, FIELDS, lambda record, line: read_example(record, line, require_events)
+    )
 
 
 def read_example(record: dict, line: int, require_events: bool) -> Example:
@@ -235,7 +238,7 @@ def link_cells(one: Span, two: Span) -> tuple[Span, Span]:
 
 
 def tag_labels(events: Sequence[Event], window: Window, schema: Schema) -> np.ndarray:
-    """Return the tag of each token of one window `[length]`, numbered as in task/crf.py.
+    """Return the tag of each token of one window `[length]`, numbered as in core/model/crf.py.
 
     Of spans that overlap the first one is kept, and of those that begin together the longest.
     """

@@ -1,22 +1,27 @@
 """From the scores of a model back to graphs of character spans, and to the records of a file."""
 
+import functools
 import itertools
+import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
+import tensorflow as tf
 
 from core.base.errors import InputError
-from core.data.records import Span
+from core.data.records import Id
 from core.data.tokens import Window
-from core.train.prediction import Predictor
-from task.crf import viterbi
+from core.model.crf import viterbi
+from core.model.pointers import best_spans, score_pairs
+from core.train.prediction import Predictor, mean_outputs
 from task.data import Event, EventGenerator, Example, Schema
 from task.graph import Graph, Link, Mention, events_at, gap_between
 
 # Candidates below e^-4 / (1 + e^-4) = 0.018 never pass a tuned threshold.
 LOWEST_SCORE = -4.0
-# A model in its first steps accepts everything: the best of it are enough to see that.
+# The best spans of a window, of all roles and types, are enough. A model in its first steps accepts
+# everything.
 MOST_SPANS = 96
 
 # Probabilities of mentions and of links.
@@ -25,7 +30,7 @@ Scored = tuple[dict[Mention, float], dict[Link, float]]
 
 def predict_events(
     predictor: Predictor, generator: EventGenerator, progress: str = ""
-) -> dict[str, Graph]:
+) -> dict[Id, Graph]:
     """Return the graph of every example: mentions and links with their probabilities.
 
     Windows of one text are merged: what is found in several has its highest score.
@@ -43,7 +48,7 @@ def predict_events(
         windows = [generator.windows[position] for position in positions]
         return [decode_window(*pair, schema) for pair in zip(rows, windows, strict=True)]
 
-    found: dict[str, tuple[dict, dict]] = {example.id: ({}, {}) for example in generator.examples}
+    found: dict[Id, tuple[dict, dict]] = {example.id: ({}, {}) for example in generator.examples}
     for position, scored in predictor.decode(generator, decode, progress):
         merged = found[generator.examples[generator.example_of[position]].id]
         for known, new in zip(merged, scored, strict=True):
@@ -56,55 +61,84 @@ def make_graph(
     mentions: dict[Mention, float], links: dict[Link, float], schema: Schema, model: str
 ) -> Graph:
     """Return the graph of a text; the tags of `crf` say nothing of events, so they are composed."""
-    links = compose_links(mentions) if model == "crf" else links
+    if model == "crf":
+        # A type whose trigger has no tag has no less likely one either.
+        found = {kind for kind, role, _ in mentions if role is None}
+        return Graph(mentions, compose_links(mentions), schema.triggered & found)
     return Graph(mentions, links, schema.triggered)
 
 
-def decode_pointers(scores: dict[str, np.ndarray], window: Window, schema: Schema) -> Scored:
-    """Return the mentions of a window that may hold, and the links between them.
+def make_selector(schema: Schema, model: str) -> Callable[[Sequence[dict]], dict]:
+    """Return what a predictor makes of the outputs of its models, in the graph."""
+    if model == "crf":
+        return mean_outputs
+    types = list(schema.types)
+    return functools.partial(select_spans, types=[types.index(kind) for kind, _ in schema.labels])
 
-    A link is as sure as the weaker of its head and tail.
+
+def select_spans(outputs: Sequence[dict], types: Sequence[int]) -> dict[str, tf.Tensor]:
+    """Return the best spans of each window and their links: all scores are too many to copy.
+
+    A link is as sure as the weaker of its head and tail. Of equally sure spans the first counts as
+    the better.
 
     Args:
-        scores: `span`, `head` and `tail` `[heads, length, length]` of one window.
-        window: gives the characters of the tokens.
-        schema: names of the heads.
+        outputs: of the inference model of each run.
+        types: the number of the event type of each label.
+
+    Returns:
+        `scores`, `labels`, `firsts` and `lasts` (tokens) `[batch, spans]`, in the order of labels
+        and tokens, and `links` `[batch, spans, spans]`, for a span in front of one of its type.
     """
-    mentions, spans = {}, defaultdict(set)
-    for label, first, last, score in best_spans(scores["span"], window):
-        kind, role = schema.labels[label]
-        mentions[kind, role, character_span(window, first, last)] = 1 / (1 + np.exp(-score))
-        spans[kind].add((first, last))
-    links = {}
-    for number, kind in enumerate(schema.types):
-        # In the order that `link_cells` puts them into.
-        places = np.array(sorted(spans[kind]), int).reshape(-1, 2)
-        one, two = np.triu_indices(len(places))
-        (starts, ends), (other_starts, other_ends) = places[one].T, places[two].T
-        weakest = np.minimum(
-            scores["head"][number, starts, other_starts], scores["tail"][number, ends, other_ends]
-        )
-        for index in np.flatnonzero(weakest > LOWEST_SCORE):
-            pair = sorted(character_span(window, *places[end[index]]) for end in (one, two))
-            links[kind, pair[0], pair[1]] = 1 / (1 + np.exp(-float(weakest[index])))
-    return mentions, links
+    span, head, tail = ([own[name] for own in outputs] for name in ("span", "head", "tail"))
+    mask = outputs[0]["mask"]
+    scores, cells = best_spans(span, mask, MOST_SPANS)
+    flat = (-1, scores.shape[1] * scores.shape[2])
+    scores, best = tf.math.top_k(tf.reshape(scores, flat), min(MOST_SPANS, flat[1]))
+    cells = tf.gather(tf.reshape(cells, flat), best, batch_dims=1)
+    order = tf.argsort(cells)
+    scores, cells = (tf.gather(array, order, batch_dims=1) for array in (scores, cells))
+    length = mask.shape[1]
+    labels, firsts, lasts = cells // length**2, cells // length % length, cells % length
+    heads = tf.gather(tf.constant(types), labels)
+    links = tf.minimum(
+        score_pairs(head, heads, firsts, firsts), score_pairs(tail, heads, lasts, lasts)
+    )
+    return {"scores": scores, "labels": labels, "firsts": firsts, "lasts": lasts, "links": links}
 
 
-def best_spans(scores: np.ndarray, window: Window) -> list[tuple[int, int, int, float]]:
-    """Return `(label, first token, last token, score)` of the spans that may hold."""
-    length, real = len(window), window.starts >= 0
-    cells = np.argwhere(scores[:, :length, :length] > LOWEST_SCORE)
-    cells = cells[real[cells[:, 1]] & real[cells[:, 2]]]
-    values = scores[tuple(cells.T)]
-    if len(values) > MOST_SPANS:
-        best = np.argpartition(-values, MOST_SPANS)[:MOST_SPANS]
-        cells, values = cells[best], values[best]
-    return [(*cell, score) for cell, score in zip(cells.tolist(), values.tolist(), strict=True)]
+def decode_pointers(found: dict[str, np.ndarray], window: Window, schema: Schema) -> Scored:
+    """Return the mentions of a window that may hold, and the links between them.
+
+    Args:
+        found: what `select_spans` returns, of one window.
+        window: gives the characters of the tokens.
+        schema: names of the labels.
+    """
+    firsts, lasts = found["firsts"], found["lasts"]
+    kept = np.flatnonzero(found["scores"] > LOWEST_SCORE)
+    kept = kept[(window.starts[firsts[kept]] >= 0) & (window.starts[lasts[kept]] >= 0)]
+    firsts, lasts, links = firsts[kept], lasts[kept], found["links"][np.ix_(kept, kept)]
+    labels = [schema.labels[label] for label in found["labels"][kept]]
+    spans = list(zip(window.starts[firsts].tolist(), window.ends[lasts].tolist(), strict=True))
+    mentions = {
+        (*label, span): sigmoid(score)
+        for label, span, score in zip(labels, spans, found["scores"][kept], strict=True)
+    }
+    linked = {}
+    kinds = np.unique([kind for kind, _ in labels], return_inverse=True)[1]
+    # In the order that `link_cells` puts them into.
+    places = firsts * len(window) + lasts
+    ordered = (places[:, None] <= places) & (kinds[:, None] == kinds)
+    for one, two in np.argwhere(ordered & (links > LOWEST_SCORE)):
+        kind, pair = labels[one][0], sorted((spans[one], spans[two]))
+        linked[kind, pair[0], pair[1]] = sigmoid(links[one, two])
+    return mentions, linked
 
 
-def character_span(window: Window, first: int, last: int) -> Span:
-    """Return the characters from one token to another."""
-    return int(window.starts[first]), int(window.ends[last])
+def sigmoid(score: float) -> float:
+    """Return a score as a number from 0 to 1."""
+    return 1 / (1 + math.exp(-float(score)))
 
 
 def decode_tags(scores: dict[str, np.ndarray], window: Window, schema: Schema) -> Scored:
@@ -122,7 +156,7 @@ def tagged_mentions(tags: np.ndarray, window: Window, schema: Schema) -> dict[Me
             last += 1
         if window.starts[first] >= 0 and window.starts[last] >= 0:
             kind, role = schema.labels[(tags[first] - 1) // 2]
-            mentions[kind, role, character_span(window, first, last)] = 1.0
+            mentions[kind, role, (int(window.starts[first]), int(window.ends[last]))] = 1.0
     return mentions
 
 
@@ -143,13 +177,13 @@ def compose_links(mentions: dict[Mention, float]) -> dict[Link, float]:
     return links
 
 
-def keep_events(graphs: dict[str, Graph], threshold: float) -> dict[str, list[Event]]:
+def keep_events(graphs: dict[Id, Graph], threshold: float) -> dict[Id, list[Event]]:
     """Return record id -> the events that are surer than the threshold."""
     return {name: events_at(graph, threshold) for name, graph in graphs.items()}
 
 
 def prediction_records(
-    examples: Sequence[Example], graphs: dict[str, Graph], events: dict[str, list[Event]]
+    examples: Sequence[Example], graphs: dict[Id, Graph], events: dict[Id, list[Event]]
 ) -> list[dict]:
     """Return the records of the predictions file: the input's format, with texts and scores."""
     records = []

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from core.data.records import name_file
+from core.data.records import Id, name_file
 from core.report.report import ErrorExample, ErrorItem
 from core.train.scoring import Evaluation
 from task.data import Event, Example
@@ -14,7 +14,7 @@ from task.metrics import score, tune_threshold
 
 def evaluate(
     examples: Sequence[Example],
-    graphs: dict[str, Graph],
+    graphs: dict[Id, Graph],
     path: Path,
     metric: str,
     threshold: float | None = None,
@@ -33,7 +33,7 @@ def evaluate(
     if threshold is None:
         # DuEE's sum pays for every guess that overlaps: alone it would have everything accepted.
         tuned = "argument_classification" if metric == "duee" else metric
-        threshold = round(tune_threshold(examples, graphs, tuned), 6)
+        threshold = tune_threshold(examples, graphs, tuned)
     events = keep_events(graphs, threshold)
     facts = {**name_file(path), "records": len(examples), "threshold": threshold}
     return Evaluation(

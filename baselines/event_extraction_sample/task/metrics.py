@@ -16,12 +16,15 @@ from typing import get_args
 
 import numpy as np
 
-from core.train.rates import best_threshold, rates
+from core.data.records import Id
+from core.train.scoring import rates
 from task.data import Event, Example
-from task.graph import Graph, Mention, mentions_of
+from task.graph import Graph, Mention, events_at, mentions_of, standing
 from task.settings import Metric
 
 METRICS = get_args(Metric)
+# Between so many thresholds the best one is chosen.
+QUANTILES = np.linspace(0.04, 0.96, 24)
 # Which items a table counts, and by which part of them.
 TABLES = {
     "per_role": ("argument_classification", 1),
@@ -70,7 +73,13 @@ def count_matches(gold: Example, predicted: Iterable[Event], metric: str) -> tup
     return math.fsum(credit(item, right, metric) for item in found), len(found), len(right)
 
 
-def score(golds: Sequence[Example], predictions: dict[str, list[Event]]) -> dict:
+def count_whole(gold: Example, predicted: Iterable[Event]) -> tuple:
+    """Return `(correct, predicted, gold)` whole events of one record: right in all their parts."""
+    right, found = set(gold.events), set(predicted)
+    return len(right & found), len(found), len(right)
+
+
+def score(golds: Sequence[Example], predictions: dict[Id, list[Event]]) -> dict:
     """Return every metric of a file; a record without predictions has no events.
 
     Returns:
@@ -83,8 +92,7 @@ def score(golds: Sequence[Example], predictions: dict[str, list[Event]]) -> dict
         found = predictions.get(gold.id, [])
         for metric in METRICS:
             metrics[metric] += count_matches(gold, found, metric)
-        both = set(gold.events) & set(found)
-        metrics["event"] += len(both), len(set(found)), len(set(gold.events))
+        metrics["event"] += count_whole(gold, found)
         for name, (metric, part) in TABLES.items():
             right, guess = (items_of(events, gold.text, metric) for events in (gold.events, found))
             for item in right | guess:
@@ -98,23 +106,18 @@ def score(golds: Sequence[Example], predictions: dict[str, list[Event]]) -> dict
     return result
 
 
-def tune_threshold(golds: Sequence[Example], graphs: dict[str, Graph], metric: str) -> float:
-    """Return the threshold with the best F1 when mentions that are surer are kept.
+def tune_threshold(golds: Sequence[Example], graphs: dict[Id, Graph], metric: str) -> float:
+    """Return the threshold with the best sum of two F1: of a metric, and of whole events.
 
-    Args:
-        golds: the records with their events.
-        graphs: record id -> what was predicted.
-        metric: one of `METRICS`.
+    Tried are 0.5, which wins where nothing is better, and quantiles of what the mentions stand at.
     """
-    scores, credits, gold_count = [], [], 0
-    for gold in golds:
-        best: dict[tuple, float] = {}
-        for mention, sure in graphs[gold.id].mentions.items():
-            item = item_of(mention, gold.text, metric)
-            if item is not None:
-                best[item] = max(sure, best.get(item, sure))
-        right = items_of(gold.events, gold.text, metric)
-        gold_count += len(right)
-        scores += [*best.values()]
-        credits += [credit(item, right, metric) for item in best]
-    return best_threshold(scores, credits, gold_count)
+    stands = [standing(r, p) for own in graphs.values() for (_, r, _), p in own.mentions.items()]
+
+    def quality(threshold: float) -> float:
+        counts = np.zeros((2, 3))
+        for gold in golds:
+            found = events_at(graphs[gold.id], threshold)
+            counts += count_matches(gold, found, metric), count_whole(gold, found)
+        return sum(rates(*row)["f1"] for row in counts)
+
+    return max([0.5, *np.quantile(stands or [0.5], QUANTILES).tolist()], key=quality)

@@ -8,16 +8,16 @@ one event, with a head for each type. Spans may nest, overlap and have several r
 
 import keras
 
+from core.model.crf import CrfLoss, TagTransitions
 from core.model.encoder import encoder_inputs, hidden_states
 from core.model.pointers import EfficientGlobalPointer, GlobalPointer, SparseMultilabelLoss
 from core.train.training import Models, Scores, TrainingModel
-from task.crf import CrfLoss, TagTransitions
 from task.data import Schema
 from task.settings import Settings
 
 
 def build_models(encoder: keras.Model, schema: Schema, settings: Settings) -> Models:
-    """Return the training model (outputs: losses) and the inference model (outputs: scores).
+    """Return the training model (outputs: losses) and the inference model (what is decoded).
 
     Args:
         encoder: token ids -> hidden states `[batch, length, width]`.
@@ -28,20 +28,16 @@ def build_models(encoder: keras.Model, schema: Schema, settings: Settings) -> Mo
     hidden, mask = hidden_states(encoder, inputs), inputs["padding_mask"]
     tagger = settings.model == "crf"
     add_heads = add_tagger if tagger else add_pointers
-    scores, labels, losses = add_heads(hidden, mask, schema, settings)
-    inference = keras.Model(inputs, scores, name="inference")
+    outputs, scores, labels, losses = add_heads(hidden, mask, schema, settings)
+    inference = keras.Model(inputs, outputs, name="inference")
     training = TrainingModel({**inputs, **labels}, losses, name="training")
-    # One tag depends on those before it: two passes can't be compared token by token.
-    compared = () if tagger else tuple(Scores(logits, "sigmoid") for logits in scores.values())
+    compared = tuple(Scores(logits, "sigmoid") for logits in scores)
     rates = {"transitions": settings.crf_learning_rate} if tagger else {}
     return Models(training, inference, encoder, compared, rates)
 
 
-def add_pointers(hidden, mask, schema: Schema, settings: Settings) -> tuple[dict, dict, dict]:
-    """Return scores, labels and losses of GPLinker, each by name.
-
-    The scores are `span`, `head` and `tail` `[batch, heads, length, length]`.
-    """
+def add_pointers(hidden, mask, schema: Schema, settings: Settings) -> tuple[dict, list, dict, dict]:
+    """Return outputs, scores `[batch, heads, length, length]`, labels and losses of GPLinker."""
     pointer = {"efficient": EfficientGlobalPointer, "plain": GlobalPointer}[settings.pointer]
     size, types = settings.pointer_size, len(schema.types)
     pointers = {
@@ -51,21 +47,27 @@ def add_pointers(hidden, mask, schema: Schema, settings: Settings) -> tuple[dict
         "head": pointer(types, size, rotary=False, name="head_pointer"),
         "tail": pointer(types, size, rotary=False, spans=False, name="tail_pointer"),
     }
-    scores, labels, losses = {}, {}, {}
+    # All scores of long texts are large: prediction computes those that `select_spans` asks for.
+    # First, for Keras takes the first outputs of a layer for the longest.
+    outputs: dict = {name: layer(hidden, mask, whole=False) for name, layer in pointers.items()}
+    scores, labels, losses = [], {}, {}
     for name, layer in pointers.items():
-        scores[name] = layer(hidden, mask)
+        scores.append(layer(hidden, mask))
         label = keras.Input((layer.heads, None, 2), dtype="int32", name=f"{name}_labels")
         labels[label.name] = label
-        losses[f"{name}_loss"] = SparseMultilabelLoss(name=f"{name}_loss")(scores[name], label)
-    return scores, labels, losses
+        losses[f"{name}_loss"] = SparseMultilabelLoss(name=f"{name}_loss")(scores[-1], label)
+    return {**outputs, "mask": mask}, scores, labels, losses
 
 
-def add_tagger(hidden, mask, schema: Schema, settings: Settings) -> tuple[dict, dict, dict]:
-    """Return scores (`emissions`, `transitions`), labels and losses of the tagger, each by name."""
+def add_tagger(hidden, mask, schema: Schema, settings: Settings) -> tuple[dict, list, dict, dict]:
+    """Return outputs, labels and losses of the tagger, and no scores.
+
+    One tag depends on those before it: two passes can't be compared token by token.
+    """
     count = len(schema.labels)
     emissions = keras.layers.Dense(1 + 2 * count, dtype="float32", name="emissions")(hidden)
     transitions = TagTransitions(count, dtype="float32", name="transitions")(emissions)
     tags = keras.Input((None,), dtype="int32", name="tags")
     loss = CrfLoss(dtype="float32", name="crf_loss")(emissions, transitions, tags, mask)
-    scores = {"emissions": emissions, "transitions": transitions}
-    return scores, {"tags": tags}, {"crf_loss": loss}
+    outputs = {"emissions": emissions, "transitions": transitions}
+    return outputs, [], {"tags": tags}, {"crf_loss": loss}

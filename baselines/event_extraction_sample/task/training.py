@@ -6,6 +6,7 @@ from pathlib import Path
 import keras
 
 from core.base.files import project_path
+from core.data.records import Id
 from core.model.encoder import load_encoder, load_tokenizer
 from core.runs.run_folder import Run
 from core.train.devices import Strategy
@@ -14,7 +15,7 @@ from core.train.project import TrainedRuns, begin_training, load_trained, train_
 from core.train.scoring import Evaluation
 from core.train.training import Models
 from task.data import EventGenerator, Example, Schema, collect_schema, read_examples
-from task.decode import predict_events
+from task.decode import make_selector, predict_events
 from task.evaluation import evaluate
 from task.graph import Graph
 from task.model import build_models
@@ -53,7 +54,8 @@ def train(
 
     train_batches = EventGenerator(train_examples, *encoding, batch_size)
     dev_batches = EventGenerator(dev_examples, *encoding, settings.prediction_batch_size, False)
-    predictor = Predictor([models.inference], strategy)
+    select = make_selector(schema, settings.model)
+    predictor = Predictor([models.inference], strategy, select)
 
     def score_dev() -> Evaluation:
         graphs, shown = predict_events(predictor, dev_batches), settings.shown_examples
@@ -86,9 +88,10 @@ def load_runs(paths: Sequence[str | Path], strategy: Strategy | None = None) -> 
     return load_trained(paths, Settings, SHARED_SETTINGS, build, strategy)
 
 
-def predict(runs: TrainedRuns, examples: Sequence[Example]) -> dict[str, Graph]:
+def predict(runs: TrainedRuns, examples: Sequence[Example]) -> dict[Id, Graph]:
     """Return the graph of every example, as `predict_events` does."""
     settings, schema = runs.settings, Schema(runs.labels["types"])
     encoding = (runs.tokenizer, schema, runs.encoder_inputs, settings)
     batches = EventGenerator(examples, *encoding, settings.prediction_batch_size, labels=False)
-    return predict_events(runs.predictor, batches, "predict")
+    select = make_selector(schema, settings.model)
+    return predict_events(Predictor(runs.models, runs.strategy, select), batches, "predict")

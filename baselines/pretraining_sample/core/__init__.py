@@ -1,6 +1,10 @@
 """The part that every project shares: from a file on disk to a trained model that is scored."""
 
+import importlib
 import os
+import re
+import sys
+import tempfile
 
 # TensorFlow's notes on its own build fill a screen before the first line that matters. Where there
 # is no NVIDIA driver it also reports, as an error, that it found none.
@@ -14,3 +18,26 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 # training step on clearing it for the next one. The allocator that graphics cards have keeps it.
 os.environ.setdefault("TF_CPU_ALLOCATOR_USE_BFC", "1")
 os.environ.setdefault("TF_CPU_BFC_MEM_LIMIT_IN_MB", str(1 << 20))  # no limit but the machine's
+
+
+def load_tensorflow() -> None:
+    """Import TensorFlow without the notes of its libraries, which no log level keeps back.
+
+    Whatever else they write on the error output comes after it.
+    """
+    error_output = os.dup(2)
+    with tempfile.TemporaryFile() as written:
+        os.dup2(written.fileno(), 2)
+        try:
+            importlib.import_module("tensorflow")
+        finally:
+            os.dup2(error_output, 2)
+            os.close(error_output)
+            written.seek(0)
+            note = rb"I\d{4} |WARNING: All log messages before absl"
+            os.write(2, b"".join(line for line in written if not re.match(note, line)))
+
+
+# Level 0 asks for all notes; without an error output nobody reads them.
+if os.environ["TF_CPP_MIN_LOG_LEVEL"] != "0" and sys.stderr is not None:
+    load_tensorflow()

@@ -1,10 +1,11 @@
 """Read the sums of predictions files, and compare two runs by length of text."""
 
+from typing import Any
+
 import numpy as np
 
 from core.base.errors import InputError
 from core.base.files import read_json_lines
-from core.report.comparison import Scored
 from task.metrics import accuracy
 
 COLUMNS = 3
@@ -12,7 +13,7 @@ COLUMNS = 3
 LENGTHS = {"short": 1 / 3, "middle": 2 / 3, "long": 1.0}
 
 
-def check_same_texts(run: Scored, other: Scored) -> None:
+def check_same_texts(run: Any, other: Any) -> None:
     """Refuse two runs that predicted other tokens.
 
     Raises:
@@ -26,7 +27,7 @@ def check_same_texts(run: Scored, other: Scored) -> None:
         )
 
 
-def read_columns(scored: Scored) -> np.ndarray:
+def read_columns(scored: Any) -> np.ndarray:
     """Return correct and predicted tokens and the sum of -log p of each text `[texts, 3]`.
 
     Raises:

@@ -7,6 +7,12 @@ from pathlib import Path
 import pytest
 from conftest import RUN, SMALL, flags, start, trained
 
+from core.base.extras import present
+
+needs_comparison = pytest.mark.skipif(
+    "comparison" not in present(), reason="extras/comparison is absent"
+)
+
 SETTINGS = {
     "max_length": 48,
     "preparation.vocabulary_size": 400,
@@ -38,7 +44,9 @@ def test_train(run: Path) -> None:
 def test_evaluate(run: Path, files: Path) -> None:
     start("evaluate.py", RUN, files / "test.txt")
     scores = json.loads((run / "scores.json").read_text("utf-8"))
-    assert 0 <= scores["test"]["accuracy"] <= 1 and scores["test"]["perplexity"] > 1
+    assert (
+        0 <= scores["files"]["test"]["accuracy"] <= 1 and scores["files"]["test"]["perplexity"] > 1
+    )
 
 
 def test_export(run: Path, tmp_path: Path) -> None:
@@ -56,11 +64,13 @@ def test_export(run: Path, tmp_path: Path) -> None:
         start("export.py", RUN, tmp_path / "encoder")
 
 
+@needs_comparison
 def test_compare(run: Path, capsys: pytest.CaptureFixture) -> None:
     start("compare.py", RUN, RUN)
     assert "no clear difference" in capsys.readouterr().out
 
 
+@needs_comparison
 @pytest.mark.parametrize("other", ["no_such_run", "reference"])
 def test_compare_refuses_what_cannot_be_compared(run: Path, other: str) -> None:
     """There is no such run; the reference was scored on the whole file."""

@@ -151,7 +151,9 @@ def describe_file(name: str, examples: Sequence[Example], reach: Reach) -> str:
         f"windows: {len(reach.tokens) / len(examples):.2f} a question",
         f"aligned with tokens: {1 - len(reach.unaligned) / max(spans, 1):.2%} of {spans} answers",
         f"oracle (gold, encoded and decoded): EM {reach.oracle['exact_match']:.4f}, "
-        f"F1 {reach.oracle['f1']:.4f}, by the definition of {reach.oracle['definition']}",
+        f"F1 {reach.oracle['f1']:.4f}, by the definition of {reach.oracle['definition']}"
+        if any(example.gold_texts for example in examples)
+        else "oracle: none, for no question has an answer",
         *draw_histogram(reach.tokens, "tokens a window"),
         *draw_histogram(reach.lengths, "tokens an answer"),
     ]

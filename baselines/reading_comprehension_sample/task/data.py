@@ -9,14 +9,16 @@ from tokenizers import Tokenizer
 from tqdm import tqdm
 
 from core.base.errors import InputError
+from core.data.data_checks import normalise
 from core.data.data_generator import Batch, DataGenerator, pad
-from core.data.records import Span, check_span, read_field, read_id, read_records
+from core.data.records import Id, Span, check_span, read_field, read_id, read_records
 from core.data.tokens import Window, exact_offsets, window_starts
 from task.settings import Settings
 
 # Where the score of "not in this window" stands: the first token, which no answer can hold.
 NULL = (0, 0)
 TEXTS_AT_ONCE = 1024
+FIELDS = ("id", "question", "context", "answers", "answer_texts")
 
 # Of a text: token ids, starts and ends `[tokens]`, and the number of its characters.
 Tokens = tuple[np.ndarray, np.ndarray, np.ndarray, int]
@@ -30,7 +32,7 @@ class Example:
     spans; the score takes them instead.
     """
 
-    id: str
+    id: Id
     question: str
     context: str
     answers: tuple[Span, ...]
@@ -58,7 +60,9 @@ def read_examples(path: str | Path, require_answers: bool = True) -> list[Exampl
     Raises:
         InputError: names file, line and what is wrong with the record.
     """
-    return read_records(path, lambda record, line: read_example(record, line, require_answers))
+    return read_records(
+        path, FIELDS, lambda record, line: read_example(record, line, require_answers)
+    )
 
 
 def read_example(record: dict, line: int, require_answers: bool) -> Example:
@@ -72,11 +76,19 @@ def read_example(record: dict, line: int, require_answers: bool) -> Example:
             '"answer_texts" must be a list of strings that are not empty: leave it out where all '
             "answers are spans."
         )
+    spans = tuple(check_span(span, "answers", context) for span in answers)
+    for start, end in spans:
+        words = context[start:end]
+        if texts and normalise(words) not in map(normalise, texts):
+            raise InputError(
+                f'"answers" [{start}, {end}] reads {words!r}, which "answer_texts" does not list: '
+                "correct the span, or list it there too."
+            )
     return Example(
         id=read_id(record),
         question=question,
         context=context,
-        answers=tuple(check_span(span, "answers", context) for span in answers),
+        answers=spans,
         answer_texts=tuple(texts),
         line=line,
     )

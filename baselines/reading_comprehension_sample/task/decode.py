@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.data.records import Span
+from core.data.records import Id, Span
 from core.model.transformer import MASKED
 from core.train.prediction import Predictor
 from task.data import AnswerGenerator, Example, QuestionWindow
@@ -29,7 +29,7 @@ class Candidate:
 
 
 # Record id -> the spans that may be its answer, best first.
-Candidates = dict[str, list[Candidate]]
+Candidates = dict[Id, list[Candidate]]
 
 
 def decode_batch(
@@ -102,7 +102,7 @@ def predict_answers(
         windows = [generator.windows[position] for position in positions]
         return decode_batch(outputs["scores"], windows, settings.answer_length, length_scores)
 
-    found: dict[str, dict[Span, float]] = {example.id: {} for example in generator.examples}
+    found: dict[Id, dict[Span, float]] = {example.id: {} for example in generator.examples}
     for position, spans in predictor.decode(generator, decode, progress):
         merged = found[generator.examples[generator.example_of[position]].id]
         for span, odds in spans.items():

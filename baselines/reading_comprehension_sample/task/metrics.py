@@ -8,6 +8,7 @@ from difflib import SequenceMatcher
 
 import numpy as np
 
+from core.data.records import Id
 from task.data import Example
 
 # What CMRC2018 takes for punctuation; the other marks count as words.
@@ -130,7 +131,7 @@ def choose_scorer(metric: str, examples: Sequence[Example]) -> tuple[str, Scorer
     return "SQuAD 2.0", score_squad2
 
 
-def score_records(examples: Sequence[Example], texts: dict[str, str], metric: str) -> np.ndarray:
+def score_records(examples: Sequence[Example], texts: dict[Id, str], metric: str) -> np.ndarray:
     """Return exact match and F1 of each question `[questions, 2]`, from 0 to 1.
 
     Args:
@@ -142,7 +143,7 @@ def score_records(examples: Sequence[Example], texts: dict[str, str], metric: st
     return np.array([scorer(gold.gold_texts, texts.get(gold.id, "")) for gold in examples])
 
 
-def score(examples: Sequence[Example], texts: dict[str, str], metric: str) -> dict:
+def score(examples: Sequence[Example], texts: dict[Id, str], metric: str) -> dict:
     """Return the mean exact match and F1, and the same for each kind of question.
 
     Args:

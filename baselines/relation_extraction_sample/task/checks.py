@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -13,9 +14,9 @@ from core.data.tokens import Window, is_aligned, split_into_windows
 from core.model.encoder import load_encoder
 from core.train.training import Models
 from task.data import Example, Triple, pointer_labels
-from task.decode import decode_window
+from task.decode import MOST_SPANS, MOST_TRIPLES, decode_window
 from task.metrics import score
-from task.model import POINTERS, build_models
+from task.model import build_models
 from task.settings import Settings
 
 # Gold that the best possible model could not find: below this the data is at fault.
@@ -90,14 +91,20 @@ def decode_gold(
 ) -> dict[Triple, float]:
     """Return the triples that are decoded from the labels of a window."""
     labels = pointer_labels(example, window, predicates, settings.entity_heads)
-    grids = {}
-    for name in POINTERS:
-        pairs = labels[f"{name}_labels"]
-        grids[name] = np.full((len(pairs), len(window), len(window)), -10, np.float32)
-        for grid, cells in zip(grids[name], pairs, strict=True):
-            cells = cells[cells[:, 0] >= 0]
-            grid[cells[:, 0], cells[:, 1]] = 10
-    return decode_window(grids, window, predicates, settings.entity_heads)
+    entity, head, tail = (
+        [{(i, j) for i, j in cells if i >= 0} for cells in labels[f"{name}_labels"].tolist()]
+        for name in ("entity", "head", "tail")
+    )
+    rows = []
+    for predicate, (heads, tails) in enumerate(zip(head, tail, strict=True)):
+        first = 0 if settings.entity_heads == "shared" else 2 * predicate
+        subjects, objects = (sorted(spans)[:MOST_SPANS] for spans in entity[first : first + 2])
+        for one, two in product(subjects, objects if heads else ()):
+            if (one[0], two[0]) in heads and (one[1], two[1]) in tails:
+                rows.append((predicate, *one, *two))
+    table = np.array(rows[:MOST_TRIPLES], int).reshape(-1, 5)
+    found = {"scores": np.ones(len(table)), "predicates": table[:, 0], "tokens": table[:, 1:]}
+    return decode_window(found, window, predicates)
 
 
 def describe_file(name: str, examples: Sequence[Example], reach: Reach) -> str:
@@ -109,7 +116,9 @@ def describe_file(name: str, examples: Sequence[Example], reach: Reach) -> str:
         f"windows: {len(reach.tokens) / len(examples):.2f} a text",
         f"aligned with tokens: {aligned:.2%} of {2 * triples} spans",
         f"oracle (gold, encoded and decoded): F1 {reach.oracle['f1']:.4f}, precision "
-        f"{reach.oracle['precision']:.4f}, recall {reach.oracle['recall']:.4f}",
+        f"{reach.oracle['precision']:.4f}, recall {reach.oracle['recall']:.4f}"
+        if triples
+        else "oracle: none, for no record has a triple",
         *draw_histogram([len(example.text) for example in examples], "characters"),
         *draw_histogram(reach.tokens, "tokens a window"),
         *draw_histogram(count_predicates(examples), "predicates"),
@@ -134,10 +143,9 @@ def find_reach_faults(name: str, reach: Reach) -> list[Finding]:
         lost, invented = (oracle[key] - oracle["correct"] for key in ("gold", "predicted"))
         what = f"a perfect model would score F1 {oracle['f1']:.4f}"
         where = f"{name}, {lost} triples are lost, {invented} invented"
-        mend = (
-            "mend the findings above; where triples are invented, entity_heads = "
-            '"per_predicate" tells more of them apart.'
-        )
+        mend = "mend the findings above."
+        if invented and not findings:
+            mend = 'entity_heads = "per_predicate" tells more triples apart.'
         findings.append(Finding(level, what, where, mend))
     return findings
 

@@ -9,9 +9,11 @@ from tokenizers import Tokenizer
 
 from core.base.errors import InputError
 from core.data.data_generator import Batch, DataGenerator, pad
-from core.data.records import Span, read_field, read_id, read_records, read_span
+from core.data.records import Id, Span, read_field, read_id, read_records, read_span
 from core.data.tokens import Window, split_into_windows
 from task.settings import Settings
+
+FIELDS = ("id", "text", "triples", "annotated_predicates", "subject", "predicate", "object")
 
 
 @dataclass(frozen=True, order=True)
@@ -30,7 +32,7 @@ class Example:
     `annotated_predicates` is None where the record speaks of all predicates.
     """
 
-    id: str
+    id: Id
     text: str
     triples: tuple[Triple, ...]
     annotated_predicates: frozenset[str] | None
@@ -47,7 +49,9 @@ def read_examples(path: str | Path, require_triples: bool = True) -> list[Exampl
     Raises:
         InputError: names file, line and what is wrong with the record.
     """
-    return read_records(path, lambda record, line: read_example(record, line, require_triples))
+    return read_records(
+        path, FIELDS, lambda record, line: read_example(record, line, require_triples)
+    )
 
 
 def read_example(record: dict, line: int, require_triples: bool) -> Example:

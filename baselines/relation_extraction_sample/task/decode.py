@@ -1,80 +1,82 @@
-"""From the grids of scores back to triples of character spans."""
+"""From the scores of a model back to triples of character spans."""
 
-import heapq
 from collections.abc import Sequence
 
 import numpy as np
+import tensorflow as tf
 
 from core.base.errors import InputError
+from core.data.records import Id
 from core.data.tokens import Window
+from core.model.pointers import best_spans, pick, score_pairs
 from core.train.prediction import Predictor
 from task.data import Example, Triple, TripleGenerator
 
 # Record id -> triples with their scores, surest first.
-Candidates = dict[str, list[tuple[Triple, float]]]
+Candidates = dict[Id, list[tuple[Triple, float]]]
 
 # Candidates below e^-4 / (1 + e^-4) = 0.018 never pass a tuned threshold.
 LOWEST_SCORE = -4.0
-# A model in its first steps accepts everything: the best of it are enough to see that.
+# The best of a window are enough: of subjects, of objects (for each predicate, where each has its
+# own), and of triples. A model in its first steps accepts everything.
 MOST_SPANS = 64
 MOST_TRIPLES = 256
 
 
+def select_triples(outputs: Sequence[dict]) -> dict[str, tf.Tensor]:
+    """Return the best triples of each window, in the graph: all its scores are too many to copy.
+
+    A triple is as sure as the weakest of its four cells: both spans and both links. Of equally
+    sure ones the first counts as the better.
+
+    Args:
+        outputs: of the inference model of each run.
+
+    Returns:
+        `scores` `[batch, triples]`, the highest first, `predicates`, and `tokens`
+        `[batch, triples, 4]`: the first and the last of the subject, then of the object.
+    """
+    entity, head, tail = ([own[name] for own in outputs] for name in ("entity", "head", "tail"))
+    mask, predicates = outputs[0]["mask"], max(part.shape[1] for part in head[0])
+    scores, cells = best_spans(entity, mask, MOST_SPANS)
+    length, spans = mask.shape[1], scores.shape[2]
+    first, last = cells // length % length, cells % length
+    every = tf.range(predicates)[:, None]
+    heads = score_pairs(head, every, first[:, 0::2], first[:, 1::2])
+    tails = score_pairs(tail, every, last[:, 0::2], last[:, 1::2])
+    entities = tf.minimum(scores[:, 0::2, :, None], scores[:, 1::2, None, :])
+    weakest = tf.minimum(tf.minimum(heads, tails), entities)
+
+    size = predicates * spans * spans
+    scores, cells = tf.math.top_k(tf.reshape(weakest, (-1, size)), min(MOST_TRIPLES, size))
+    predicate, ranks = cells // spans**2, (cells // spans % spans, cells % spans)
+    tokens = [
+        pick(ends[:, role::2], predicate, ranks[role]) for role in (0, 1) for ends in (first, last)
+    ]
+    return {"scores": scores, "predicates": predicate, "tokens": tf.stack(tokens, axis=-1)}
+
+
 def decode_window(
-    scores: dict[str, np.ndarray], window: Window, predicates: Sequence[str], entity_heads: str
+    found: dict[str, np.ndarray], window: Window, predicates: Sequence[str]
 ) -> dict[Triple, float]:
     """Return the candidate triples of a window, each with its weakest score.
 
-    A triple is as sure as the weakest of its four cells: both spans and both links.
-
     Args:
-        scores: `entity`, `head` and `tail` `[heads, length, length]` of one window.
+        found: `scores`, `predicates` and `tokens` of one window, as `select_triples` returns them.
         window: gives the characters of the tokens.
         predicates: names of the heads.
-        entity_heads: `shared` or `per_predicate`.
     """
     triples: dict[Triple, float] = {}
-    real = window.starts >= 0
-    groups = [list(range(len(predicates)))]
-    if entity_heads == "per_predicate":
-        groups = [[predicate] for predicate in groups[0]]
-    for group, first in zip(groups, range(0, 2 * len(groups), 2), strict=True):
-        subjects, subject_scores = best_spans(scores["entity"][first], real)
-        objects, object_scores = best_spans(scores["entity"][first + 1], real)
-        if not len(subjects) or not len(objects):
-            continue
-        head = scores["head"][group][:, subjects[:, None, 0], objects[None, :, 0]]
-        tail = scores["tail"][group][:, subjects[:, None, 1], objects[None, :, 1]]
-        entity = np.minimum(subject_scores[:, None], object_scores[None, :])
-        weakest = np.minimum(np.minimum(head, tail), entity)
-        lowest = LOWEST_SCORE
-        if weakest.size > MOST_TRIPLES:
-            lowest = max(lowest, np.partition(weakest, -MOST_TRIPLES, axis=None)[-MOST_TRIPLES])
-        for predicate, subject, object_ in np.argwhere(weakest > lowest):
-            triple = Triple(
-                character_span(window, subjects[subject]),
-                predicates[group[predicate]],
-                character_span(window, objects[object_]),
-            )
+    likely = found["scores"] > LOWEST_SCORE
+    rows = (found[name][likely].tolist() for name in ("scores", "predicates", "tokens"))
+    for score, predicate, (first, last, other_first, other_last) in zip(*rows, strict=True):
+        subject = int(window.starts[first]), int(window.ends[last])
+        object_ = int(window.starts[other_first]), int(window.ends[other_last])
+        if min(*subject, *object_) >= 0:  # special tokens stand for no characters
+            triple = Triple(subject, predicates[predicate], object_)
             # Tokens of one character, as bytes are, can make the same triple twice.
-            score = float(weakest[predicate, subject, object_])
             triples[triple] = max(score, triples.get(triple, score))
-    return dict(heapq.nlargest(MOST_TRIPLES, triples.items(), key=lambda item: item[1]))
-
-
-def best_spans(scores: np.ndarray, real: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the spans `[n, 2]` of one entity head that may hold, and their scores `[n]`."""
-    length = len(real)
-    spans = np.argwhere(scores[:length, :length] > LOWEST_SCORE)
-    spans = spans[real[spans].all(axis=1)]
-    values = scores[spans[:, 0], spans[:, 1]]
-    best = np.argsort(-values, kind="stable")[:MOST_SPANS]
-    return spans[best], values[best]
-
-
-def character_span(window: Window, span: np.ndarray) -> tuple[int, int]:
-    """Return the characters of a span of tokens."""
-    return int(window.starts[span[0]]), int(window.ends[span[1]])
+    return triples
 
 
 def predict_triples(
@@ -96,12 +98,11 @@ def predict_triples(
                 {name: output[row] for name, output in outputs.items()},
                 generator.windows[position],
                 generator.predicates,
-                generator.entity_heads,
             )
             for row, position in enumerate(positions)
         ]
 
-    found: dict[str, dict[Triple, float]] = {example.id: {} for example in generator.examples}
+    found: dict[Id, dict[Triple, float]] = {example.id: {} for example in generator.examples}
     for position, candidates in predictor.decode(generator, decode, progress):
         merged = found[generator.examples[generator.example_of[position]].id]
         for triple, score in candidates.items():

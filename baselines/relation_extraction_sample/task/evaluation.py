@@ -27,7 +27,7 @@ def evaluate(
         shown: examples to put into words.
     """
     if threshold is None:
-        threshold = round(tune_threshold(examples, candidates), 6)
+        threshold = tune_threshold(examples, candidates)
     predictions = above(candidates, threshold)
     triples = {name: [triple for triple, _ in scored] for name, scored in predictions.items()}
     facts = {**name_file(path), "records": len(examples), "threshold": threshold}

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from core.train.rates import best_threshold, rates
+from core.data.records import Id
+from core.train.scoring import best_threshold, rates
 from task.data import Example, Triple
 from task.decode import Candidates
 
@@ -32,7 +33,7 @@ def annotated(gold: Example, triples: Iterable[Triple]) -> set[Triple]:
     return {t for t in triples if looked_for is None or t.predicate in looked_for}
 
 
-def score(golds: Sequence[Example], predictions: Mapping[str, Iterable[Triple]]) -> dict:
+def score(golds: Sequence[Example], predictions: Mapping[Id, Iterable[Triple]]) -> dict:
     """Return micro precision, recall and F1, and the same for each predicate.
 
     Args:

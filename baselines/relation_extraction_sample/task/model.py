@@ -14,11 +14,9 @@ from core.train.training import Models, Scores, TrainingModel
 from task.data import entity_head_count
 from task.settings import Settings
 
-POINTERS = ("entity", "head", "tail")
-
 
 def build_models(encoder: keras.Model, predicates: int, settings: Settings) -> Models:
-    """Return the training model (outputs: losses) and the inference model (outputs: scores).
+    """Return the training model (outputs: losses) and the inference model (parts of the scores).
 
     Args:
         encoder: token ids -> hidden states `[batch, length, width]`.
@@ -32,12 +30,16 @@ def build_models(encoder: keras.Model, predicates: int, settings: Settings) -> M
     size = settings.pointer_size
     # Only spans need to know their length; links may reach anywhere.
     link = {"rotary": False, "spans": False}
-    scores = {
-        "entity": pointer(entities, size, name="entity_pointer")(hidden, mask),
-        "head": pointer(predicates, size, **link, name="head_pointer")(hidden, mask),
-        "tail": pointer(predicates, size, **link, name="tail_pointer")(hidden, mask),
+    pointers = {
+        "entity": pointer(entities, size, name="entity_pointer"),
+        "head": pointer(predicates, size, **link, name="head_pointer"),
+        "tail": pointer(predicates, size, **link, name="tail_pointer"),
     }
-    inference = keras.Model(inputs, scores, name="inference")
+    # All scores of long texts are large: prediction computes those that `select_triples` asks for.
+    # First, for Keras takes the first outputs of a layer for the longest.
+    parts = {name: layer(hidden, mask, whole=False) for name, layer in pointers.items()}
+    inference = keras.Model(inputs, {**parts, "mask": mask}, name="inference")
+    scores = {name: layer(hidden, mask) for name, layer in pointers.items()}
 
     annotated = keras.Input((predicates,), name="annotated")
     # Shared entity heads learn from every record, those of one predicate from its records alone.
@@ -45,8 +47,8 @@ def build_models(encoder: keras.Model, predicates: int, settings: Settings) -> M
         None if settings.entity_heads == "shared" else keras.ops.repeat(annotated, 2, axis=1)
     )
     losses, labels = {}, {"annotated": annotated}
-    for name, heads in zip(POINTERS, (entities, predicates, predicates), strict=True):
-        label = keras.Input((heads, None, 2), dtype="int32", name=f"{name}_labels")
+    for name, layer in pointers.items():
+        label = keras.Input((layer.heads, None, 2), dtype="int32", name=f"{name}_labels")
         labels[label.name] = label
         losses[f"{name}_loss"] = SparseMultilabelLoss(name=f"{name}_loss")(
             scores[name], label, entity_weight if name == "entity" else annotated

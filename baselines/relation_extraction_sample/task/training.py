@@ -14,7 +14,7 @@ from core.train.project import TrainedRuns, begin_training, load_trained, train_
 from core.train.scoring import Evaluation
 from core.train.training import Models
 from task.data import Example, TripleGenerator, collect_predicates, read_examples
-from task.decode import Candidates, predict_triples
+from task.decode import Candidates, predict_triples, select_triples
 from task.evaluation import evaluate
 from task.model import build_models
 from task.settings import Settings
@@ -49,7 +49,7 @@ def train(
 
     train_batches = TripleGenerator(train_examples, *encoding, batch_size)
     dev_batches = TripleGenerator(dev_examples, *encoding, settings.prediction_batch_size, False)
-    predictor = Predictor([models.inference], strategy)
+    predictor = Predictor([models.inference], strategy, select_triples)
 
     def score_dev() -> Evaluation:
         candidates = predict_triples(predictor, dev_batches)
@@ -88,4 +88,5 @@ def predict(runs: TrainedRuns, examples: Sequence[Example]) -> Candidates:
     settings, predicates = runs.settings, runs.labels["predicates"]
     encoding = (runs.tokenizer, predicates, runs.encoder_inputs, settings)
     batches = TripleGenerator(examples, *encoding, settings.prediction_batch_size, labels=False)
-    return predict_triples(runs.predictor, batches, "predict")
+    predictor = Predictor(runs.models, runs.strategy, select_triples)
+    return predict_triples(predictor, batches, "predict")

@@ -11,10 +11,11 @@ from tqdm import tqdm
 
 from core.base.errors import InputError
 from core.data.data_generator import Batch, DataGenerator, pad
-from core.data.records import read_field, read_id, read_records
+from core.data.records import Id, read_field, read_id, read_records
 from generation.settings import TargetTokens
 from task.settings import Settings
 
+FIELDS = ("id", "source", "targets")
 NO_TOKEN = -1  # where a target has ended there is nothing to predict
 
 
@@ -22,7 +23,7 @@ NO_TOKEN = -1  # where a target has ended there is nothing to predict
 class Example:
     """One record of a file; its targets are equally good."""
 
-    id: str
+    id: Id
     source: str
     targets: tuple[str, ...]
     line: int
@@ -38,7 +39,9 @@ def read_examples(path: str | Path, require_targets: bool = True) -> list[Exampl
     Raises:
         InputError: names file, line and what is wrong with the record.
     """
-    return read_records(path, lambda record, line: read_example(record, line, require_targets))
+    return read_records(
+        path, FIELDS, lambda record, line: read_example(record, line, require_targets)
+    )
 
 
 def read_example(record: dict, line: int, require_targets: bool) -> Example:
@@ -122,12 +125,12 @@ class SourceGenerator(DataGenerator):
         draws = [self.draw_numbers(self.examples[index].id) for index in examples]
         return {**{name: batch[name] for name in self.encoder_inputs}, "draws": np.stack(draws)}
 
-    def draw_numbers(self, identity: str) -> np.ndarray:
+    def draw_numbers(self, identity: Id) -> np.ndarray:
         """Return the random numbers `[target_length]` in [0, 1) that sampling takes for a record.
 
         They are its own: what it gets depends on no other record.
         """
-        random = np.random.default_rng([self.seed, zlib.crc32(identity.encode())])
+        random = np.random.default_rng([self.seed, zlib.crc32(str(identity).encode())])
         return random.random(self.target_length, np.float32)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from tokenizers import Tokenizer
 
+from core.data.records import Id
 from core.train.prediction import Predictor
 from generation.settings import TargetTokens
 from task.data import Example, SourceGenerator
@@ -17,7 +18,7 @@ def predict_texts(
     tokenizer: Tokenizer,
     tokens: TargetTokens,
     progress: str = "",
-) -> dict[str, tuple[str, float]]:
+) -> dict[Id, tuple[str, float]]:
     """Return record id -> the text that was written, and its score.
 
     Args:
@@ -41,7 +42,7 @@ def predict_texts(
 
 
 def prediction_records(
-    examples: Sequence[Example], predictions: dict[str, tuple[str, float]]
+    examples: Sequence[Example], predictions: dict[Id, tuple[str, float]]
 ) -> list[dict]:
     """Return the records of the predictions file, in the order of the examples."""
     found = [(example.id, *predictions[example.id]) for example in examples]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from core.data.records import name_file
+from core.data.records import Id, name_file
 from core.report.report import ErrorExample, ErrorItem
 from core.train.scoring import Evaluation
 from task.data import Example
@@ -15,7 +15,7 @@ from task.settings import Settings
 
 def evaluate(
     examples: Sequence[Example],
-    predictions: dict[str, tuple[str, float]],
+    predictions: dict[Id, tuple[str, float]],
     path: Path,
     settings: Settings,
     shown: int = 0,

@@ -12,6 +12,7 @@ import numpy as np
 from rouge_score.rouge_scorer import RougeScorer
 from sacrebleu.metrics import BLEU, CHRF
 
+from core.data.records import Id
 from task.data import Example
 from task.settings import Settings
 
@@ -44,7 +45,7 @@ class WordsAndIdeographs:
 
 
 def score_records(
-    examples: Sequence[Example], predictions: dict[str, str], settings: Settings
+    examples: Sequence[Example], predictions: dict[Id, str], settings: Settings
 ) -> list[RecordScore]:
     """Score each record.
 
@@ -84,7 +85,7 @@ def normal_form(text: str, settings: Settings) -> str:
 
 def score(
     examples: Sequence[Example],
-    predictions: dict[str, str],
+    predictions: dict[Id, str],
     records: Sequence[RecordScore],
     settings: Settings,
 ) -> dict[str, float]:

@@ -22,6 +22,8 @@ from core.data.tokens import SPECIAL_TOKENS
 from generation.settings import TargetTokens
 
 SPACE = "\u2581"  # a lower block, as SentencePiece writes a space
+# A text may hold that character too, and this one: each becomes this one and a digit.
+ESCAPE = "\uffff"
 # Rarer words are left in pieces: so the pieces are learned that unseen names are made of.
 FEWEST = 5
 BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
@@ -71,7 +73,12 @@ def text_tokenizer(model: models.Model) -> Tokenizer:
     """Return a tokenizer that turns spaces into a visible mark, and back."""
     tokenizer = Tokenizer(model)
     tokenizer.normalizer = normalizers.Sequence(
-        [normalizers.Prepend(SPACE), normalizers.Replace(" ", SPACE)]
+        [
+            normalizers.Replace(ESCAPE, f"{ESCAPE}0"),
+            normalizers.Replace(SPACE, f"{ESCAPE}1"),
+            normalizers.Prepend(SPACE),
+            normalizers.Replace(" ", SPACE),
+        ]
     )
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -86,6 +93,8 @@ def text_tokenizer(model: models.Model) -> Tokenizer:
             decoders.ByteFallback(),
             decoders.Fuse(),
             decoders.Strip(" ", 1, 0),
+            decoders.Replace(f"{ESCAPE}1", SPACE),
+            decoders.Replace(f"{ESCAPE}0", ESCAPE),
         ]
     )
     return tokenizer

@@ -8,6 +8,7 @@ from typing import Any
 import keras
 from tokenizers import Tokenizer
 
+from core.data.records import Id
 from core.model.encoder import load_tokenizer
 from core.runs.run_folder import Run
 from core.train.devices import Strategy
@@ -121,7 +122,7 @@ def make_predictor(
     return Predictor([Writer(models, writing_layers, tokens, table, length)], strategy)
 
 
-def predict(runs: TrainedRuns, examples: Sequence[Example]) -> dict[str, tuple[str, float]]:
+def predict(runs: TrainedRuns, examples: Sequence[Example]) -> dict[Id, tuple[str, float]]:
     """Return record id -> the text that is written for it, and its score."""
     settings, tokens = runs.settings, TargetTokens(**runs.labels)
     batches = SourceGenerator(

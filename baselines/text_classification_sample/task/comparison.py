@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from core.base.errors import InputError
-from core.report.comparison import mean_score, micro_f1
+from core.train.scoring import micro_f1
 from task.data import Example
 from task.metrics import RANKING_METRICS, count_matches, macro_f1, matthews, score_rankings
 
@@ -44,11 +44,11 @@ def score_parts(
     if metric in RANKING_METRICS:
         column = RANKING_METRICS.index(metric)
         ranked = score_rankings(golds, np.array(ranking_scores), positive)
-        return np.array([[row[column]] for row in ranked.values()]).reshape(-1, 1), mean_score
+        return np.array([[row[column]] for row in ranked.values()]).reshape(-1, 1), np.mean
     counts = count_matches([gold.labels for gold in golds], predictions, names)
     if metric == "accuracy":
         right = (counts[..., 1] == counts[..., 2]).all(axis=1)
-        return right[:, None].astype(float), mean_score
+        return right[:, None].astype(float), np.mean
     if metric == "micro_f1":
         return counts.sum(axis=1), micro_f1
     if metric == "f1":

@@ -11,10 +11,11 @@ from tqdm import tqdm
 
 from core.base.errors import InputError
 from core.data.data_generator import Batch, DataGenerator, pad
-from core.data.records import read_field, read_id, read_records
+from core.data.records import Id, read_field, read_id, read_records
 from task.settings import Settings
 
 TEXTS_AT_ONCE = 1024
+FIELDS = ("id", "text_a", "text_b", "label", "labels", "group")
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Example:
     other.
     """
 
-    id: str
+    id: Id
     text_a: str
     text_b: str | None
     labels: tuple[str, ...]
@@ -89,7 +90,9 @@ def read_examples(path: str | Path, require_labels: bool = True) -> list[Example
     Raises:
         InputError: names file, line and what is wrong with the record.
     """
-    examples = read_records(path, lambda record, line: read_example(record, line, require_labels))
+    examples = read_records(
+        path, FIELDS, lambda record, line: read_example(record, line, require_labels)
+    )
     first = examples[0]
     for example in examples:
         place = f"{path}, line {example.line}: the record"
@@ -98,12 +101,14 @@ def read_examples(path: str | Path, require_labels: bool = True) -> list[Example
                 f"{place} has {example.field}, but line {first.line} has {first.field}: write "
                 '"labels" in every record if any may have several, or else "label".'
             )
-        if (first.group is None) != (example.group is None):
-            have = ("has no", "has one") if example.group is None else ("has a", "has none")
-            raise InputError(
-                f'{place} {have[0]} "group", but line {first.line} {have[1]}: give all records of '
-                "a ranking their group, or none."
-            )
+        for name in ("text_b", "group"):
+            lacks = getattr(example, name) is None
+            if lacks != (getattr(first, name) is None):
+                have = ("has no", "has one") if lacks else ("has a", "has none")
+                raise InputError(
+                    f'{place} {have[0]} "{name}", but line {first.line} {have[1]}: give it to all '
+                    "records, or to none."
+                )
     return examples
 
 
@@ -147,8 +152,8 @@ def collect_labels(examples: Sequence[Example], positive_label: str = "") -> Lab
     """
     counts = Counter(label for example in examples for label in example.labels)
     names, several = sorted(counts), examples[0].several
-    if len(names) < (1 if several else 2):
-        have = f"has the label {names[0]!r}" if names else "has no label"
+    if all(count == len(examples) for count in counts.values()):
+        have = f"has the label {', '.join(map(repr, names))}" if names else "has no label"
         raise InputError(f"every training example {have}: there is nothing to learn.")
     positive = positive_label or None
     if positive is not None and (several or positive not in counts):
@@ -175,7 +180,7 @@ def collect_labels(examples: Sequence[Example], positive_label: str = "") -> Lab
 
 
 def check_kind(examples: Sequence[Example], labels: Labels, path: str | Path) -> None:
-    """Refuse a file with one label a record where the model was trained on several, or vice versa.
+    """Refuse records with other fields than those of the training file: labels, or texts.
 
     Raises:
         InputError: names the file.
@@ -187,6 +192,22 @@ def check_kind(examples: Sequence[Example], labels: Labels, path: str | Path) ->
                 f"{path}, line {example.line}: the record has {example.field}, but the training "
                 f"file has {wanted}: write the same in all files."
             )
+    check_pairs(examples, labels, path)
+
+
+def check_pairs(examples: Sequence[Example], labels: Labels, path: str | Path) -> None:
+    """Refuse single texts where the model was trained on pairs, or vice versa.
+
+    Raises:
+        InputError: names the file.
+    """
+    first = examples[0]  # the others are like it
+    if (first.text_b is not None) != labels.pairs:
+        have, wanted = ("no", "one") if labels.pairs else ("a", "none")
+        raise InputError(
+            f'{path}, line {first.line}: the record has {have} "text_b", but the training file has '
+            f"{wanted}: give it the same fields."
+        )
 
 
 def shared_texts(example: Example) -> tuple[str, ...]:

@@ -10,11 +10,12 @@ import numpy as np
 
 from core.base.errors import InputError
 from core.base.files import write_json_lines, write_text
+from core.data.records import Id
 from core.train.prediction import Predictor
 from task.data import Example, ExampleGenerator, Labels
 
 # Record id -> probabilities `[labels]`, in the order of `Labels.names`.
-Candidates = dict[str, np.ndarray]
+Candidates = dict[Id, np.ndarray]
 # As many as float32 has: files and scores are made of the same numbers.
 DIGITS = 7
 TABLES = {".tsv": "\t", ".csv": ","}

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from core.base.errors import InputError
-from core.train.rates import rates
+from core.train.scoring import rates
 from task.data import Example, Labels
 
 RANKING_METRICS = ("map", "mrr")

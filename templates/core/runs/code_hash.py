@@ -6,7 +6,7 @@ from pathlib import Path
 
 SCRIPTS = ("prepare.py", "train.py", "evaluate.py")
 APART = ("extras", "tests")  # extras are looked at one by one
-ONLOOKERS = ("doctor", "tpu")  # extras that look at a model, and train nothing
+ONLOOKERS = ("comparison", "doctor", "tpu")  # extras that look at a model, and train nothing
 
 
 def code_hash(project: str | Path) -> str:

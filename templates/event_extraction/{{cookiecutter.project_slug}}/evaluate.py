@@ -8,8 +8,7 @@ from pathlib import Path
 
 from core.base.errors import command
 from core.runs.run_folder import provenance, tuned_threshold
-from core.train.rates import print_rates
-from core.train.scoring import keep_scores
+from core.train.scoring import keep_scores, print_rates
 from task.data import read_examples
 from task.evaluation import evaluate
 from task.training import load_runs, predict

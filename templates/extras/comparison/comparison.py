@@ -28,7 +28,7 @@ from core.base.files import (
 )
 from core.data.records import Id
 from core.runs.run_folder import check_files, known_runs
-from core.train.rates import micro_f1
+from core.train.scoring import micro_f1
 
 NUMBERS_AT_ONCE = 5_000_000
 

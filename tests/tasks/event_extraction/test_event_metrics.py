@@ -8,7 +8,7 @@ from conftest import use_template
 
 use_template("event_extraction")
 
-from core.report.comparison import compare_labels, paired_bootstrap  # noqa: E402
+from extras.comparison.comparison import compare_labels, paired_bootstrap  # noqa: E402
 from task.data import Event, Example, read_example  # noqa: E402
 from task.decode import keep_events, prediction_records, read_prediction  # noqa: E402
 from task.evaluation import describe, evaluate, find_errors  # noqa: E402

@@ -11,7 +11,7 @@ from conftest import use_template
 
 use_template("seq2seq")
 
-from core.report.comparison import paired_bootstrap  # noqa: E402
+from extras.comparison.comparison import paired_bootstrap  # noqa: E402
 from task.data import Example  # noqa: E402
 from task.metrics import bleu_score, score, score_records  # noqa: E402
 from task.settings import Settings  # noqa: E402

@@ -9,7 +9,7 @@ from sklearn import metrics as sklearn_metrics
 
 PROJECT = use_template("text_classification")
 
-from core.report.comparison import paired_bootstrap  # noqa: E402
+from extras.comparison.comparison import paired_bootstrap  # noqa: E402
 from task import comparison, metrics  # noqa: E402
 from task.data import Example, Labels, collect_labels  # noqa: E402
 from task.decode import choose_labels, make_candidates, read_prediction  # noqa: E402

@@ -18,10 +18,11 @@ from core.base.errors import InputError  # noqa: E402
 from core.base.settings import with_tables  # noqa: E402
 from core.data.tokens import train_tokenizer  # noqa: E402
 from core.model.encoder import load_encoder  # noqa: E402
-from extras.doctor.compile_checks import build_as_trained, find_lowering_faults  # noqa: E402
+from extras.doctor.model_checks import build_as_trained  # noqa: E402
 from extras.folds.folds import assign_folds  # noqa: E402
 from extras.optimizers.settings import Table as Optimizers  # noqa: E402
 from extras.regularization.settings import Table  # noqa: E402
+from extras.tpu.compile_checks import find_lowering_faults  # noqa: E402
 from floor import predict_floor  # noqa: E402
 from task import checks, model  # noqa: E402
 from task.data import (  # noqa: E402

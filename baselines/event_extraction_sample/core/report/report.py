@@ -9,6 +9,7 @@ import jinja2
 from markupsafe import Markup
 
 from core.base.files import read_json, read_json_lines, write_text
+from core.data.records import Id
 
 PAGE = Path(__file__).with_name("page.html")
 SHOWN_ERRORS = 40
@@ -34,7 +35,7 @@ class ErrorItem:
 class ErrorExample:
     """A record with what was right and wrong about it."""
 
-    id: str
+    id: Id
     text: str
     items: list[ErrorItem]
 

@@ -12,6 +12,7 @@ from core.base.extras import ask
 from core.base.files import read_json, write_json
 from core.base.settings import CoreSettings, RecordSettings, saved_settings
 from core.data.data_generator import DataGenerator
+from core.model.dropout import place_dropout
 from core.model.encoder import restore_encoder, save_encoder
 from core.runs.run_folder import Run, check_members, find_runs, load_best, provenance
 from core.train.devices import Strategy, make_strategy, scale_to_replicas
@@ -65,13 +66,14 @@ def train_models(
     save_encoder(run.folder, models.encoder, tokenizer)
     if labels is not None:
         write_json(run.folder / "labels.json", labels)
+    run.note_files("config.json", "encoder.json", "tokenizer.json", "labels.json")
     run.restore(models.training)
 
     averages = ask("make_averages", settings, run, settings.steps or steps) or OwnWeights()
     facts, model = provenance(settings), models.inference
     evaluator = Evaluator(run, score_dev, model, monitor, facts, train_batches, settings, averages)
-    counter, checkpoint = PositionCounter(run, settings.steps), Checkpoint(run, settings)
-    callbacks = [counter, evaluator, checkpoint]
+    counter = PositionCounter(run, len(train_batches))
+    callbacks = [counter, evaluator, Checkpoint(run, settings)]
     run_loop(settings, models.training, train_batches, run, callbacks)
     evaluator.finish()
 
@@ -83,6 +85,7 @@ def compile_models(
 
     Args as in `make_optimizer`.
     """
+    place_dropout(models.training, settings.seed)
     ask("change_layers", settings, models)
     optimizer = make_optimizer(settings, models, steps, rate_factor)
     make_gradients = ask("make_gradients", settings, models.encoder, models.scores)
@@ -139,8 +142,9 @@ def load_trained(
         InputError: no such run, or its files don't fit together, or two runs don't.
     """
     folders = find_runs(paths)
-    check_members(folders, shared_settings)
-    every = [saved_settings(task_class, read_json(folder / "config.json")) for folder in folders]
+    check_members(folders, task_class.task, shared_settings)
+    files = [folder / "config.json" for folder in folders]
+    every = [saved_settings(task_class, read_json(file), file) for file in files]
     # What learns from plain text has no labels.
     labelled = issubclass(task_class, RecordSettings)
     labels = read_json(folders[0] / "labels.json") if labelled else None

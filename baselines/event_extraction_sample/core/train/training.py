@@ -1,5 +1,6 @@
 """The training step: exact on any number of replicas, with micro-batches and clipping."""
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -7,28 +8,12 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from core.model.dropout import Masks
+
+# What a batch holds besides the inputs of the model: the weight of each example in the loss, and
+# its place in the batch over all replicas, which dropout depends on.
+NO_INPUTS = ("loss_weight", "row")
 Gradients = tuple[list[tf.Tensor], dict[str, tf.Tensor]]
-
-
-@keras.saving.register_keras_serializable("common")
-class MeanLoss(keras.metrics.Metric):
-    """Mean of a loss over the examples of an epoch, from sums: right on a ragged last batch too."""
-
-    def __init__(self, name: str = "loss", **kwargs: Any) -> None:
-        super().__init__(name=name, **kwargs)
-        self.total = self.add_variable(shape=(), initializer="zeros", name="total")
-        self.examples = self.add_variable(shape=(), initializer="zeros", name="examples")
-
-    def update_state(self, losses: tf.Tensor, weights: tf.Tensor) -> None:
-        """Add the losses `[batch]` of all examples whose weight is not zero."""
-        counted = tf.cast(weights > 0, tf.float32)
-        self.total.assign_add(tf.reduce_sum(losses * counted))
-        self.examples.assign_add(tf.reduce_sum(counted))
-
-    def result(self) -> tf.Tensor:
-        return tf.math.divide_no_nan(
-            tf.convert_to_tensor(self.total), tf.convert_to_tensor(self.examples)
-        )
 
 
 @dataclass(frozen=True)
@@ -79,9 +64,9 @@ class TrainingModel(keras.Model):
         optimizer.build(self.trainable_variables)
         self.accumulation = accumulation
         self.compile_gradients = compile_gradients
-        self.loss_means = [MeanLoss("loss")] + [
-            MeanLoss(name) for name in self.output_names if len(self.output_names) > 1
-        ]
+        names = ["loss", *(self.output_names if len(self.output_names) > 1 else ())]
+        # Of examples, from sums: right on a ragged last batch too.
+        self.loss_means = [keras.metrics.Mean(name, dtype="float32") for name in names]
         plain = self.graph_of(self.gradients, ["loss", *self.output_names])
         self.batch_gradients = make_gradients(self) if make_gradients else plain
 
@@ -113,12 +98,17 @@ class TrainingModel(keras.Model):
 
     def gradients(self, batch: dict) -> Gradients:
         """Return the gradient of the weighted loss, and the losses `[batch]` by name."""
-        inputs = {name: array for name, array in batch.items() if name != "loss_weight"}
-        with tf.GradientTape() as tape:
-            losses = self(inputs, training=True)
+        with tf.GradientTape() as tape, self.masks_of(batch):
+            losses = self(inputs_of(batch), training=True)
             total = tf.add_n([tf.cast(loss, tf.float32) for loss in losses.values()])
             loss = tf.reduce_sum(total * batch["loss_weight"])
         return self.by_variables(loss, tape), {"loss": total, **losses}
+
+    def masks_of(self, batch: dict, number: int = 0) -> contextlib.AbstractContextManager[None]:
+        """Let dropout draw the masks of this step for the rows of a batch; `number` of the pass."""
+        if "row" not in batch:  # nobody trains: a gradient is looked at
+            return contextlib.nullcontext()
+        return Masks(self.optimizer.iterations.value, batch["row"], number).drawn()
 
     def by_variables(self, loss: tf.Tensor, tape: tf.GradientTape) -> list[tf.Tensor]:
         """Return the gradient of a loss by each variable that is trained."""
@@ -168,12 +158,25 @@ class TrainingModel(keras.Model):
 
     def train_step(self, batch: dict) -> dict:
         """Update the weights by one batch; called by `fit` in each replica."""
-        gradients, losses = self.batch_gradients(batch)
+        gradients, losses = self.batch_gradients(place_rows(batch))
         self.optimizer.apply(gradients, self.trainable_variables)
+        counted = tf.cast(batch["loss_weight"] > 0, tf.float32)
         for mean in self.loss_means:
-            mean.update_state(losses[mean.name], batch["loss_weight"])
+            mean.update_state(losses[mean.name], counted)
         # `[1]`: over several workers Keras averages the replicas' logs along their first axis.
         return {mean.name: mean.result()[None] for mean in self.loss_means}
+
+
+def place_rows(batch: dict) -> dict:
+    """Return the batch of a replica with `row` `[batch]`: where its examples stand in the whole."""
+    rows = tf.shape(batch["loss_weight"])[0]
+    context = tf.distribute.get_replica_context()
+    return {**batch, "row": context.replica_id_in_sync_group * rows + tf.range(rows)}
+
+
+def inputs_of(batch: dict) -> dict:
+    """Return what of a batch the inputs of the model read."""
+    return {name: array for name, array in batch.items() if name not in NO_INPUTS}
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Is a model ready for many replicas and for TPU? Each finding names the layer at fault."""
+"""Is a model right, and ready for many replicas? Each finding names the layer at fault."""
 
 import concurrent.futures
 import functools
@@ -12,23 +12,26 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from core.base.errors import InputError, gist
+from core.base.extras import ask
 from core.base.settings import CoreSettings
 from core.data.data_checks import Finding
 from core.data.data_generator import Batch, DataGenerator
 from core.model.encoder import named_layers
 from core.train.devices import make_local_strategy, split_first_device
+from core.train.project import compile_models
 from core.train.training import Models, TrainingModel
-from extras.doctor.compile_checks import build_as_trained
 from extras.doctor.introspection import (
     as_tensors,
+    draws_alike,
     join_places,
     model_inputs,
     place_of,
     watch_layers,
     without_dropout,
 )
-from extras.doctor.static_checks import find_dynamic_shapes
 
+# So many that the rate has not begun to fall at the first of them.
+MANY_STEPS = 1_000_000
 SAME = 1e-5  # sums in another order differ by 1e-6 at the most, mistakes by 1e-3 and more
 REPLICAS = 2
 BATCH_SIZE = 4 * REPLICAS
@@ -55,7 +58,7 @@ def check_model(
     checks = {
         "configs": functools.partial(find_config_faults, model, batch),
         "added losses": functools.partial(find_added_losses, model, batch),
-        "static graph": functools.partial(find_dynamic_shapes, model, batch),
+        "static graph": lambda: ask("find_dynamic_shapes", model, batch) or [],
         "parts of a batch": functools.partial(find_split_faults, model, batch),
         "replicas": functools.partial(find_replica_faults, model, batch, build, settings),
     }
@@ -64,7 +67,10 @@ def check_model(
             bar.set_description(name)
             # Two replicas only repeat what is wrong with two parts of a batch.
             if name != "replicas" or not any(finding.level == "error" for finding in findings):
-                findings += check()
+                found = check()
+                findings += found
+            if name == "static graph" and any(finding.level == "error" for finding in found):
+                break  # without a gradient
     return findings
 
 
@@ -156,7 +162,11 @@ def find_split_faults(model: TrainingModel, batch: Batch) -> list[Finding]:
             return [split_finding(name, layer, what)]
     parts = split_batch(batch)
     with without_dropout(model):
-        whole, _ = model.gradients(as_tensors(batch))
+        try:
+            whole, _ = model.gradients(as_tensors(batch))
+        except Exception as error:  # whatever a layer's own code raises
+            what = f"no gradient ({gist(error)})"
+            return [Finding("error", what, model.name, "mend the layer it names.")]
         shares = [model.gradients(as_tensors(part))[0] for part in parts]
         sums = [np.sum(share, axis=0) for share in zip(*shares, strict=True)]
         largest = max(float(np.abs(gradient).max()) for gradient in whole)
@@ -204,6 +214,15 @@ def find_replica_faults(
         )
         for path, layer in named_layers(model)
         if not layer.built
+    ] or [
+        Finding(
+            "warning",
+            f"layer {path} draws the same random numbers on each of several replicas",
+            join_places(f"{REPLICAS} replicas", place_of(layer)),
+            "use keras.layers.Dropout, whose masks are placed, or train on one replica.",
+        )
+        for path, layer in named_layers(model)
+        if draws_alike(layer)
     ]
     if findings:
         return findings
@@ -253,6 +272,23 @@ def update_on_replicas(
     return [update_weights(build, settings, weights, batch, strategy) for strategy in strategies]
 
 
+def build_as_trained(build: Callable[[], Models], settings: CoreSettings) -> TrainingModel:
+    """Return the training model as a training compiles it, for a first step of full size.
+
+    Its gradient is not compiled by XLA.
+    """
+    policy = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(settings.devices.precision)
+    try:
+        models = build()
+    finally:
+        keras.config.set_dtype_policy(policy)
+    devices = settings.devices.model_copy(update={"xla": False})
+    changed = settings.model_copy(update={"warm_up": 0.0, "devices": devices})
+    compile_models(changed, models, MANY_STEPS)
+    return models.training
+
+
 def update_weights(
     build: Callable[[], Models],
     settings: CoreSettings,
@@ -267,8 +303,7 @@ def update_weights(
         model = build_as_trained(build, settings)
         model.set_weights(weights)
     dataset = tf.data.Dataset.from_tensors(batch)
-    with without_dropout(model):
-        model.fit(dataset, steps_per_epoch=1, shuffle=False, verbose=0)
+    model.fit(dataset, steps_per_epoch=1, shuffle=False, verbose=0)
     return {
         variable.path: np.array(value)
         for variable, value in zip(model.weights, model.get_weights(), strict=True)

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import functools
+import io
 import os
 import sys
 from collections.abc import Callable
@@ -20,12 +21,24 @@ class InputError(Exception):
 class EndedWell(Exception):
     """The process ends before it is done, and nothing is wrong: the message says why."""
 
+    code = 0
+
+
+class ToldToEnd(EndedWell):
+    """Somebody ended the process, which has saved: nobody may take it for done."""
+
+    code = 143  # as of a process that SIGTERM ends
+
 
 def command(main: Callable[[], None]) -> Callable[[], None]:
     """Return a script's body that prints `error: ...` and exits with 1 where it would raise."""
 
     @functools.wraps(main)
     def run() -> None:
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                # A terminal of ASCII, or a Windows console in a file, must not end a training.
+                stream.reconfigure(errors="backslashreplace")
         try:
             main()
             wait_for_workers()
@@ -34,6 +47,8 @@ def command(main: Callable[[], None]) -> Callable[[], None]:
         except EndedWell as end:
             wait_for_workers()
             print(end)
+            if end.code:
+                sys.exit(end.code)
         except KeyboardInterrupt:
             print("\ninterrupted: run the same command again to go on.", file=sys.stderr)
             sys.exit(130)

@@ -7,12 +7,15 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import jsonlines
+from filelock import BaseFileLock, FileLock, Timeout
 
-from core.base.errors import InputError
+from core.base.errors import InputError, gist
 
 PROJECT = Path(__file__).resolve().parents[2]
+TEMPORARY = ".writing-"  # how the names of unfinished files begin
 
 
 def project_path(path: str) -> Path:
@@ -20,32 +23,51 @@ def project_path(path: str) -> Path:
     return PROJECT / path
 
 
-def read_json_lines(path: str | Path) -> Iterator[tuple[int, dict]]:
+def read_json_lines(
+    path: str | Path, make_object: Callable[[list[tuple[str, Any]]], dict] = dict
+) -> Iterator[tuple[int, dict]]:
     """Yield `(line number, record)` for every record of a JSON Lines file.
 
     Empty lines are skipped.
 
+    Args:
+        path: the file.
+        make_object: from the keys and values of an object, in their order, to the object.
+
     Raises:
-        InputError: the file is absent, not UTF-8, or a line is no JSON object.
+        InputError: the file is absent, not UTF-8, or a line is not a JSON object.
     """
     path = Path(path)
     if not path.is_file():
         raise InputError(f"{path} is not a file: check the path, or the setting that names it.")
-    line = 0
+    # Bytes that are not UTF-8 are kept until the line that has them is parsed.
+    with open(path, encoding="utf-8-sig", errors="surrogateescape") as file:
+        # The text is cut at "\n" alone: U+2028 and its like are legal inside JSON strings.
+        for line, text in enumerate(file, start=1):
+            if text.strip():
+                yield line, parse_object(text, f"{path}, line {line}", make_object)
+
+
+def parse_object(text: str, place: str, make_object: Callable) -> dict:
+    """Return the JSON object of a line; `place` says where that is, should it be broken."""
+    reason = "a list, a text or a number"
     try:
-        with open(path, encoding="utf-8-sig") as file:
-            # The text is cut at "\n" alone: U+2028 and its like are legal inside JSON strings.
-            for line, text in enumerate(file, start=1):
-                if text.strip():
-                    yield line, jsonlines.Reader([text]).read(type=dict)
+        text.encode(errors="surrogateescape").decode()
+        value = json.loads(text, object_pairs_hook=make_object)
+        json.dumps(value, ensure_ascii=False).encode()
+        if isinstance(value, dict):
+            return value
     except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path}, after line {line}: not UTF-8 ({error.reason}): save the file as UTF-8."
-        ) from error
-    except jsonlines.InvalidLineError as error:
-        raise InputError(
-            f"{path}, line {line}: not a JSON object: write one {{...}} on each line."
-        ) from error
+        raise InputError(f"{place}: not UTF-8 ({error.reason}): save the file as UTF-8.") from error
+    except UnicodeEncodeError as error:
+        half = f"\\u{ord(error.object[error.start]):04x}"
+        mend = "write both halves, or the character itself"
+        raise InputError(f"{place}: {half} is half of a character: {mend}.") from error
+    except json.JSONDecodeError as error:
+        reason = f"column {error.colno}: {error.msg}"
+    except (ValueError, RecursionError) as error:  # a number of 5,000 digits, nested brackets
+        reason = gist(error)
+    raise InputError(f"{place}: not a JSON object ({reason}): write one {{...}} on each line.")
 
 
 def read_json(path: str | Path) -> dict:
@@ -55,11 +77,14 @@ def read_json(path: str | Path) -> dict:
         InputError: the file is absent or broken.
     """
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
+        value = json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise InputError(f"{path} is missing: is this the folder of a finished run?") from error
     except ValueError as error:
         raise InputError(f"{path} is not valid JSON ({error}): restore or delete it.") from error
+    if not isinstance(value, dict) or not value:
+        raise InputError(f"{path} holds no JSON object, or an empty one: restore or delete it.")
+    return value
 
 
 # Whether this process writes: of several workers of one training only the chief does.
@@ -77,6 +102,7 @@ def write_whole(
     """Let `write` fill a temporary file beside `path`, then move it into place.
 
     A crash or a full disk leaves the old file as it was: the new one appears whole or not at all.
+    A link stays one. What is not a file, such as a pipe or a device, gets what was written.
 
     Args:
         path: the file to create or replace; its folder is created.
@@ -86,32 +112,42 @@ def write_whole(
     if not writes[0]:
         return
     path = Path(path)
+    is_output = path.exists() and os.path.samestat(path.stat(), os.fstat(1))  # as /dev/stdout is
+    through = is_output or path.exists() and not path.is_file()
+    target = path if through else path.resolve()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".writing-") as folder:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        place = None if through else target.parent
+        with tempfile.TemporaryDirectory(dir=place, prefix=TEMPORARY) as folder:
             temporary = Path(folder) / path.name
             write(temporary)
+            if through:
+                with open(1 if is_output else path, "wb", closefd=not is_output) as out:
+                    out.write(temporary.read_bytes())
+                return
             with open(temporary, "rb+") as file:
                 os.fsync(file.fileno())
-            if keep_old is not None and path.is_file():
-                os.replace(path, keep_old)
-            os.replace(temporary, path)
+            if keep_old is not None and target.is_file():
+                os.replace(target, keep_old)
+            os.replace(temporary, target)
     except OSError as error:
         error.filename, error.filename2 = str(path), None  # the temporary one says nothing
         raise
 
 
-def check_destination(path: str | Path) -> None:
+def check_destination(path: Path, source: Path) -> None:
     """Find out whether a file can be written before the work that fills it.
 
     Raises:
-        InputError: it is a folder, or lies in a file or where nobody may write.
+        InputError: it is the source or a folder, or lies nowhere, or where nobody may write.
     """
-    folder = next(parent for parent in Path(path).absolute().parents if parent.exists())
-    if Path(path).is_dir():
+    if path.is_dir():
         raise InputError(f"{path} is a folder: name a file in it.")
-    if not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise InputError(f"{path} can't be written: {folder} is a file, or closed to you.")
+    if path.exists() and source.exists() and path.samefile(source):
+        raise InputError(f"{path} is the file that is read: name another one to write.")
+    folder, replaced = path.resolve().parent, path.is_file() or not path.exists()
+    if not folder.is_dir() or not os.access(folder if replaced else path, os.W_OK):
+        raise InputError(f"{path} can't be written: {folder} must be a folder, and open to you.")
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -148,6 +184,29 @@ def delete(path: str | Path) -> None:
         shutil.rmtree(path)
     elif writes[0]:
         path.unlink(missing_ok=True)
+
+
+# The locks of this process, which the system takes back when it ends.
+locks: list[BaseFileLock] = []
+
+
+def take_lock(path: Path) -> None:
+    """Hold the lock of a run until this process ends, however it ends.
+
+    Raises:
+        InputError: another process holds it.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    locks.append(FileLock(path, timeout=0, is_singleton=True))
+    try:
+        locks[-1].acquire()
+    except Timeout as error:
+        raise InputError(
+            f"{path.parent} is being trained by another process: wait until it has ended, or "
+            "choose another name with --run_name."
+        ) from error
+    except (OSError, NotImplementedError) as error:
+        print(f"warning: {path} can't be locked ({error}): start no second training there.")
 
 
 def file_hash(path: str | Path) -> str:

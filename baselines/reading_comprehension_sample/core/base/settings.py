@@ -8,6 +8,7 @@ import difflib
 import functools
 import re
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeVar
@@ -21,25 +22,20 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic_settings import (
-    BaseSettings,
-    CliApp,
-    SettingsConfigDict,
-    SettingsError,
-    TomlConfigSettingsSource,
-)
+from pydantic_settings import BaseSettings, CliApp, SettingsConfigDict, SettingsError
 
 from core.base.errors import InputError
 from core.base.extras import EXTRAS, declared, how_to_get, settings_modules
 from core.base.files import PROJECT
 
+CONFIG = PROJECT / "config.toml"
 STRATEGIES = ("auto", "single", "mirrored", "tpu")
 
 
 class SettingsTable(BaseModel):
     """A table of config.toml."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
 class DeviceTable(SettingsTable):
@@ -60,8 +56,9 @@ class DeviceTable(SettingsTable):
 class CoreSettings(BaseSettings):
     """What every training needs, whatever it learns from; a task adds its own."""
 
-    model_config = SettingsConfigDict(extra="forbid", toml_file=PROJECT / "config.toml")
+    model_config = SettingsConfigDict(extra="forbid", allow_inf_nan=False)
     task_class: ClassVar[type["CoreSettings"] | None] = None  # without the tables of extras
+    task: ClassVar[str]  # the name of what is learned; a run keeps it
 
     # encoder
     encoder: str = Field("tiny", description="tiny, a KerasHub preset, hf://..., or a folder")
@@ -123,13 +120,17 @@ class CoreSettings(BaseSettings):
             )
         for complaint in filter(None, (complain(self) for complain in declared("complain"))):
             raise ValueError(complaint)
+        for complete in declared("complete"):
+            complete(self)
         return self
 
     def describe(self) -> str:
-        """Return all settings, those that differ from the defaults marked with a star."""
+        """Return all settings; a star marks those that differ from the default, which follows."""
         defaults = flatten(type(self).model_construct().model_dump())
         return "\n".join(
-            f"{' ' if value == defaults[name] else '*'} {name} = {value}"
+            f"  {name} = {value}"
+            if value == defaults[name]
+            else f"* {name} = {value} (default {defaults[name]})"
             for name, value in flatten(self.model_dump()).items()
         )
 
@@ -141,8 +142,8 @@ class CoreSettings(BaseSettings):
     def settings_customise_sources(  # type: ignore[override]
         cls, settings_cls: type[BaseSettings], init_settings: Any, **_: Any
     ) -> tuple:
-        """Read flags and config.toml, and no environment variable that happens to match."""
-        return init_settings, TomlConfigSettingsSource(settings_cls)
+        """Read what is given, and no environment variable that happens to match."""
+        return (init_settings,)
 
 
 class RecordSettings(CoreSettings):
@@ -152,16 +153,6 @@ class RecordSettings(CoreSettings):
     dev_file: str = Field("sample/dev.jsonl", description="examples to choose the best epoch by")
     test_file: str = Field("sample/test.jsonl", description="examples nobody tunes on")
     tiny_vocabulary: int = Field(6000, ge=100, description="tokens of the tiny encoder")
-    folds: int = Field(0, ge=0, description="cross-validate: so many trainings; 0: train once")
-
-    @model_validator(mode="after")
-    def check_folds(self) -> Self:
-        """Refuse a cross-validation without training examples."""
-        if self.folds == 1:
-            raise ValueError(
-                "folds = 1 leaves nothing to train on: set folds to 2 or more, or to 0"
-            )
-        return self
 
 
 class WindowSettings(RecordSettings):
@@ -223,7 +214,13 @@ def read_settings(task_class: type[AnySettings], flags: list[str] | None = None)
     flags = sys.argv[1:] if flags is None else flags
     settings_class = with_tables(task_class)
     try:
-        return CliApp.run(settings_class, cli_args=flags, cli_exit_on_error=False)
+        values = tomllib.loads(CONFIG.read_text("utf-8-sig"))
+        return CliApp.run(settings_class, cli_args=flags, cli_exit_on_error=False, **values)
+    except FileNotFoundError as error:
+        raise InputError("config.toml is missing: restore it, it holds all settings.") from error
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise InputError(f"config.toml, line {line}: not UTF-8: save it as UTF-8.") from error
     except SettingsError as error:
         raise InputError(explain_flags(str(error), settings_class)) from error
     except ValidationError as error:
@@ -232,10 +229,12 @@ def read_settings(task_class: type[AnySettings], flags: list[str] | None = None)
         raise InputError(f"config.toml is not valid TOML ({error}): mend that line.") from error
 
 
-def saved_settings(task_class: type[AnySettings], values: dict) -> AnySettings:
+def saved_settings(
+    task_class: type[AnySettings], values: dict, file: Path = Path("config.json")
+) -> AnySettings:
     """Return what the config.json of a run holds, for the devices of this machine.
 
-    Older runs have all keys flat.
+    Older runs have all keys flat. Errors name the file.
 
     Raises:
         InputError: the run was trained by another version of this project.
@@ -246,9 +245,8 @@ def saved_settings(task_class: type[AnySettings], values: dict) -> AnySettings:
     try:
         return settings_class.model_validate(known)
     except ValidationError as error:
-        raise InputError(
-            f"config.json of the run: {explain_value(error.errors()[0], settings_class, [])}"
-        ) from error
+        what = explain_value(error.errors()[0], settings_class)
+        raise InputError(f"{file}: {what}") from error
 
 
 def fill_in(defaults: dict, values: dict) -> dict:
@@ -272,14 +270,17 @@ def explain_flags(message: str, settings_class: type[CoreSettings]) -> str:
     return f"unknown flag --{unknown[0]}{suggest(unknown[0], settings_class, '--')}"
 
 
-def explain_value(error: Any, settings_class: type[CoreSettings], flags: list[str]) -> str:
-    """Say which setting is wrong, where it stands and what it may be."""
+def explain_value(
+    error: Any, settings_class: type[CoreSettings], flags: list[str] | None = None
+) -> str:
+    """Say which setting is wrong, where it stands and what it may be; no flags: in another file."""
     message = error["msg"].removeprefix("Value error, ")
     if not error["loc"]:
         return f"{message}."
     key = ".".join(str(part) for part in error["loc"])
-    from_flag = any(re.split("=", flag)[0] == f"--{key}" for flag in flags)
+    from_flag = any(re.split("=", flag)[0] == f"--{key}" for flag in flags or [])
     where = f"--{key}" if from_flag else f"config.toml, line {line_of(key)}: {key}"
+    where = key if flags is None else where
     if error["type"] == "extra_forbidden" and key in EXTRAS:
         return f"{where} belongs to extras/{key}, which is absent: {how_to_get(key)}."
     if error["type"] == "extra_forbidden":
@@ -308,13 +309,14 @@ def suggest(key: str, settings_class: type[CoreSettings], prefix: str = "") -> s
     return f": did you mean {prefix}{close[0]}?" if close else ": config.toml lists all settings."
 
 
-def line_of(key: str, path: Path = PROJECT / "config.toml") -> int | str:
+def line_of(key: str) -> int | str:
     """Return the line of config.toml that sets `key`, or that begins a table of this name."""
     within = ""
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        found = re.match(r"\[(?P<table>[\w.]+)\]|(?P<key>\w+)\s*=", line)
-        if found and found["table"]:
-            within = found["table"] + "."
-        if found and key in (found["table"], f"{within}{found['key']}"):
-            return number
+    for number, line in enumerate(CONFIG.read_text("utf-8-sig").splitlines(), 1):
+        found = re.match(r"\s*(\[*)\s*([\w.\"'-]+)\s*[\]=]", line)
+        if found:
+            name = re.sub("[\"']", "", found[2] if found[1] else within + found[2])
+            within = f"{name}." if found[1] else within
+            if f"{name}.".startswith(f"{key}."):
+                return number
     return "?"

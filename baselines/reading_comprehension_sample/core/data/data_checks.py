@@ -38,6 +38,8 @@ def read_files(
     files = {name: read_examples(project_path(name), True) for name in names}
     if project_path(settings.test_file).is_file():
         files.setdefault(settings.test_file, read_examples(project_path(settings.test_file), False))
+    else:
+        print(f"note: test_file = {settings.test_file!r} is not a file, so it is not checked.")
     return files
 
 

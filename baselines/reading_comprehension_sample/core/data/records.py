@@ -1,21 +1,28 @@
 """Read and check records; every complaint names the file and the line."""
 
-from collections.abc import Callable
+import difflib
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, TypeVar
 
 from core.base.errors import InputError
 from core.base.files import PROJECT, file_hash, read_json_lines
 
+Id = str | int
 Span = tuple[int, int]
 AnyExample = TypeVar("AnyExample", bound=Any)
+SHOWN_KEYS = 3
+SHOWN_CHARACTERS = 400  # a line of a file may hold a megabyte
 
 
-def read_records(path: str | Path, read_one: Callable[[dict, int], AnyExample]) -> list[AnyExample]:
-    """Read a JSON Lines file of examples.
+def read_records(
+    path: str | Path, fields: Collection[str], read_one: Callable[[dict, int], AnyExample]
+) -> list[AnyExample]:
+    """Read a JSON Lines file of examples; warn of keys that nothing reads.
 
     Args:
         path: one record a line.
+        fields: the keys of a record, and of the objects within it.
         read_one: from a record and its line to an example, which has an `id`.
 
     Raises:
@@ -23,21 +30,52 @@ def read_records(path: str | Path, read_one: Callable[[dict, int], AnyExample]) 
     """
     examples: list[AnyExample] = []
     lines: dict[str, int] = {}
-    for line, record in read_json_lines(path):
+    keys: list[str] = []
+    strange: dict[str, list[int]] = {}
+
+    def make_object(pairs: list[tuple[str, Any]]) -> dict:
+        names = [name for name, _ in pairs]
+        keys.extend(name for name in names if name not in fields or names.count(name) > 1)
+        return dict(pairs)
+
+    for line, record in read_json_lines(path, make_object):
         try:
             example = read_one(record, line)
+            first = lines.setdefault(str(example.id), line)
+            if first != line:
+                raise InputError(
+                    f"id {example.id!r} stands on line {first} already: give each record an id of "
+                    "its own."
+                )
         except InputError as error:
-            raise InputError(f"{path}, line {line}: {error}") from error
-        if example.id in lines:
-            raise InputError(
-                f"{path}, line {line}: id {example.id!r} stands on line {lines[example.id]} "
-                "already: give each record an id of its own."
-            )
-        lines[example.id] = line
+            raise InputError(f"{path}, line {line}: {shorten(str(error))}") from error
         examples.append(example)
+        for key in dict.fromkeys(keys):
+            strange.setdefault(key, []).append(line)
+        keys.clear()
     if not examples:
         raise InputError(f"{path} holds no record: write one JSON object on each line.")
+    for key, places in list(strange.items())[:SHOWN_KEYS]:
+        what = explain_key(key, fields)
+        print(f"warning: {path}, line {places[0]}, one of {len(places)}: {what}")
+    if len(strange) > SHOWN_KEYS:
+        print(f"warning: {path}: {len(strange) - SHOWN_KEYS} more keys like these")
     return examples
+
+
+def explain_key(key: str, fields: Collection[str]) -> str:
+    """Say what is wrong with a key: it stands twice in an object, or nothing reads it."""
+    if key in fields:
+        return f'"{key}" stands twice in one object, and the last one counts: keep one'
+    close = difflib.get_close_matches(key, fields, n=1, cutoff=0.7)
+    meant = f'did you mean "{close[0]}"?' if close else "take it out, or leave it"
+    return f'nothing reads "{shorten(key)}": {meant}'
+
+
+def shorten(text: str) -> str:
+    """Return a text without its middle, if it is very long."""
+    half = SHOWN_CHARACTERS // 2
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:half]} ... {text[-half:]}"
 
 
 def read_field(record: dict, name: str, kind: Any) -> Any:
@@ -50,14 +88,15 @@ def read_field(record: dict, name: str, kind: Any) -> Any:
         raise InputError(f'the field "{name}" is missing: add it to the record.')
     if not isinstance(record[name], kind) or isinstance(record[name], bool):
         wanted = getattr(kind, "__name__", str(kind))
-        wanted = {"str": "a string", "list": "a list"}.get(wanted, "a string or a number")
+        known = {"str": "a string", "list": "a list", "object": "[start, end]"}
+        wanted = known.get(wanted, "a string or a number")
         raise InputError(f'"{name}" must be {wanted}, not {record[name]!r}.')
     return record[name]
 
 
-def read_id(record: dict) -> str:
-    """Return the id of a record, which may be a number in the file."""
-    return str(read_field(record, "id", str | int))
+def read_id(record: dict) -> Id:
+    """Return the id of a record, a string or a number, as it goes into what is written too."""
+    return read_field(record, "id", str | int)
 
 
 def read_span(item: dict, name: str, text: str) -> Span:
@@ -66,7 +105,7 @@ def read_span(item: dict, name: str, text: str) -> Span:
     Raises:
         InputError: the field is not a span, or lies outside.
     """
-    return check_span(read_field(item, name, list), name, text)
+    return check_span(read_field(item, name, object), name, text)
 
 
 def check_span(span: object, name: str, text: str) -> Span:

@@ -1,13 +1,24 @@
-"""Layers of span and link scoring, and the loss that trains them.
+"""Layers of span and link scoring, the loss that trains them, and the best of their scores.
 
 GlobalPointer scores every pair of tokens (i, j) once per head: "is this span an entity?",
 "does a subject that starts at i have an object that starts at j?".
+
+All pairs for all heads are needed in training alone: 200 heads over 512 tokens are 200 MiB for each
+text. `best_spans` goes through them head by head, and `score_pairs` computes only those asked for.
 """
 
+from collections.abc import Iterable, Sequence
+
 import keras
+import tensorflow as tf
 from keras import ops
 
 from core.model.transformer import MASKED
+
+# What a pointer makes its scores of: queries and keys `[batch, heads or 1, length, size]`; where
+# all heads share these, also what each adds to a pair that starts, or ends, at a token
+# `[batch, heads, length]`.
+Parts = tuple[tf.Tensor, ...]
 
 
 @keras.saving.register_keras_serializable("common")
@@ -70,22 +81,14 @@ class Pointer(keras.layers.Layer):
         # It has no weights, and may never be called: `fit` on replicas fails on unbuilt layers.
         self.rotation.built = True
 
-    def mask_impossible(self, scores, mask) -> keras.KerasTensor:
-        """Set the scores `[batch, heads, length, length]` of impossible pairs to `MASKED`."""
-        # Scores leave in float32: their exponentials are summed over length^2 pairs.
-        scores = ops.cast(scores, "float32")
-        mask = ops.cast(mask, "bool")
-        possible = ops.logical_and(mask[:, None, :, None], mask[:, None, None, :])
-        if self.spans:
-            positions = ops.arange(ops.shape(scores)[-1])
-            possible = ops.logical_and(possible, positions[:, None] <= positions[None, :])
-        return ops.where(possible, scores, MASKED)
+    def call(self, inputs, mask, whole: bool = True) -> keras.KerasTensor | Parts:
+        """Score `inputs` `[batch, length, width]` under the padding mask `[batch, length]`.
 
-    def compute_output_shape(self, inputs_shape, mask_shape=None) -> tuple:
-        return (inputs_shape[0], self.heads, inputs_shape[1], inputs_shape[1])
-
-    def compute_output_spec(self, inputs, mask) -> keras.KerasTensor:
-        return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype="float32")
+        Returns:
+            Scores `[batch, heads, length, length]`; where they are not wanted `whole`, their parts.
+        """
+        parts = self.project(inputs)
+        return mask_impossible(score(*parts), mask, self.spans) if whole else parts
 
     def get_config(self) -> dict:
         return {
@@ -114,8 +117,8 @@ class GlobalPointer(Pointer):
         )
         self.projection.build(inputs_shape)
 
-    def call(self, inputs, mask) -> keras.KerasTensor:
-        """Score `inputs` `[batch, length, width]` under the padding mask `[batch, length]`."""
+    def project(self, inputs) -> Parts:
+        """Return queries and keys."""
         length = ops.shape(inputs)[1]
         projected = ops.reshape(
             self.projection(inputs), (-1, length, 2 * self.heads, self.head_size)
@@ -126,9 +129,7 @@ class GlobalPointer(Pointer):
         if self.rotary:
             projected = self.rotation(projected)
         projected = ops.reshape(projected, (-1, 2, self.heads, length, self.head_size))
-        queries, keys = projected[:, 0], projected[:, 1]
-        scores = ops.matmul(queries, ops.swapaxes(keys, -1, -2)) / self.head_size**0.5
-        return self.mask_impossible(scores, mask)
+        return projected[:, 0], projected[:, 1]
 
 
 @keras.saving.register_keras_serializable("common")
@@ -156,17 +157,93 @@ class EfficientGlobalPointer(Pointer):
         )
         self.types.build((*inputs_shape[:-1], 2 * self.head_size))
 
-    def call(self, inputs, mask) -> keras.KerasTensor:
-        """Score `inputs` `[batch, length, width]` under the padding mask `[batch, length]`."""
+    def project(self, inputs) -> Parts:
+        """Return queries, keys, and what starts and ends add."""
         projected = self.projection(inputs)
         queries, keys = projected[..., : self.head_size], projected[..., self.head_size :]
         if self.rotary:
             queries, keys = self.rotation(queries), self.rotation(keys)
-        scores = ops.matmul(queries, ops.swapaxes(keys, -1, -2)) / self.head_size**0.5
         types = ops.transpose(self.types(projected), (0, 2, 1))
-        starts, ends = types[:, : self.heads], types[:, self.heads :]
-        scores = scores[:, None] + starts[:, :, :, None] + ends[:, :, None, :]
-        return self.mask_impossible(scores, mask)
+        return queries[:, None], keys[:, None], types[:, : self.heads], types[:, self.heads :]
+
+
+def score(queries, keys, starts=None, ends=None) -> keras.KerasTensor:
+    """Return the scores `[..., queries, keys]` of all pairs, of `Parts`."""
+    scores = ops.matmul(queries, ops.swapaxes(keys, -1, -2)) / queries.shape[-1] ** 0.5
+    if starts is not None:
+        scores = scores + starts[..., :, None] + ends[..., None, :]
+    # Float32: their exponentials are summed over length^2 pairs.
+    return ops.cast(scores, "float32")
+
+
+def mask_impossible(scores, mask, spans: bool) -> keras.KerasTensor:
+    """Set the scores `[batch, heads, length, length]` of impossible pairs to `MASKED`."""
+    mask = ops.cast(mask, "bool")
+    possible = ops.logical_and(mask[:, None, :, None], mask[:, None, None, :])
+    if spans:
+        positions = ops.arange(ops.shape(scores)[-1])
+        possible = ops.logical_and(possible, positions[:, None] <= positions[None, :])
+    return ops.where(possible, scores, MASKED)
+
+
+def best_spans(models: Sequence[Parts], mask, most: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return the best spans of each head, from the mean of the scores of several models.
+
+    Args:
+        models: the parts of a pointer in each of them.
+        mask: `[batch, length]`, 1 for tokens.
+        most: spans of a head, unless there are fewer pairs.
+
+    Returns:
+        Scores `[batch, heads, spans]`, the highest first, and as numbers in the grids of all heads,
+        (head x length + start) x length + end, the spans; of equal ones the first is the better.
+    """
+    length = mask.shape[1]
+    cells = length * length
+
+    def best_of(head: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        own = [[tf.gather(p, [head % p.shape[1]], axis=1) for p in parts] for parts in models]
+        scores = mask_impossible(mean(score(*parts) for parts in own), mask, spans=True)
+        values, places = tf.math.top_k(tf.reshape(scores, (-1, cells)), min(most, cells))
+        return values, head * cells + places
+
+    # One after the other: so many grids are held at once.
+    heads = tf.range(max(part.shape[1] for part in models[0]))
+    kinds = (tf.float32, tf.int32)
+    values, places = tf.map_fn(best_of, heads, 1, fn_output_signature=kinds)
+    return tf.transpose(values, (1, 0, 2)), tf.transpose(places, (1, 0, 2))
+
+
+def score_pairs(models: Sequence[Parts], heads, rows, columns) -> tf.Tensor:
+    """Return the scores of some pairs of tokens alone, the mean over several models.
+
+    Args:
+        models: the parts of a pointer in each of them.
+        heads: which head is asked; it has the shape of `rows` and `columns`, or is broadcast.
+        rows: tokens `[batch, ..., rows]` that stand in front; `columns` those behind.
+
+    Returns:
+        `[batch, ..., rows, columns]`.
+    """
+    # Of the parts every second one, keys and ends, belongs to the tokens behind.
+    places = (rows, columns)
+    return mean(
+        score(*(pick(part, heads, places[number % 2]) for number, part in enumerate(parts)))
+        for parts in models
+    )
+
+
+def pick(values, heads, tokens) -> tf.Tensor:
+    """Return values `[batch, heads or 1, length, ...]` at tokens `[batch, ..., n]` of heads."""
+    count, length = values.shape[1:3]
+    flat = tf.reshape(values, (-1, count * length, *values.shape[3:]))
+    return tf.gather(flat, tokens + heads * length if count > 1 else tokens, batch_dims=1)
+
+
+def mean(tensors: Iterable[tf.Tensor]) -> tf.Tensor:
+    """Return the mean of tensors of one shape."""
+    every = list(tensors)
+    return sum(every[1:], every[0]) / len(every)
 
 
 @keras.saving.register_keras_serializable("common")

@@ -1,16 +1,10 @@
-"""What check.py does with records and a model: repeats, one batch on two replicas, XLA."""
+"""What check.py does with records: it looks for repeats, leaks and labels, and draws lengths."""
 
-import argparse
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from core.base.settings import CoreSettings
 from core.data.data_checks import Finding
-from core.data.data_generator import DataGenerator
-from core.train.training import Models
-from extras.doctor.compile_checks import check_compilation
-from extras.doctor.model_checks import check_model
 from extras.doctor.record_checks import (
     find_duplicates,
     find_leaks,
@@ -48,15 +42,3 @@ def draw_histogram(values: Sequence[int] | Counter, unit: str) -> list[str]:
     if isinstance(values, Counter):
         return label_histogram(values, unit)
     return length_histogram(values, unit)
-
-
-def examine(
-    options: argparse.Namespace,
-    settings: CoreSettings,
-    models: Models,
-    train_batches: DataGenerator,
-    build: Callable[[], Models],
-) -> list[Finding]:
-    """Return what is wrong with a model; the arguments are those of `finish_checks` in core."""
-    faults = check_model(models.training, train_batches, build, settings)
-    return faults or check_compilation(build, train_batches, settings, options.tpu)

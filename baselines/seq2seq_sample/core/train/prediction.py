@@ -14,23 +14,35 @@ from core.base.workers import gather, worker_count, worker_number
 from core.data.data_generator import Batch, DataGenerator
 
 
+def mean_outputs(outputs: Sequence[dict]) -> dict:
+    """Return the mean of the outputs of several models, by name; of one model, as they are."""
+    if len(outputs) == 1:
+        return outputs[0]
+    return {name: sum(own[name] for own in outputs) / len(outputs) for name in outputs[0]}
+
+
 class Predictor:
     """Run inference models over batches; compiled once, for all files and epochs.
 
-    Several models are an ensemble: the mean of their outputs is what is decoded.
-
     Args:
-        models: functional, whose inputs are keys of the batches, and with the same outputs.
+        models: functional, whose inputs are keys of the batches, and with the same outputs. Several
+            are an ensemble.
         strategy: where the models were built.
+        select: from the outputs of each model to what is decoded, in the graph: arrays by name.
     """
 
-    def __init__(self, models: Sequence[keras.Model], strategy: tf.distribute.Strategy) -> None:
-        self.models, self.strategy = list(models), strategy
+    def __init__(
+        self,
+        models: Sequence[keras.Model],
+        strategy: tf.distribute.Strategy,
+        select: Callable[[Sequence[dict]], dict] = mean_outputs,
+    ) -> None:
+        self.models, self.strategy, self.select = list(models), strategy, select
         self.replicas = strategy.num_replicas_in_sync // worker_count()
         self.graphs: dict[tuple, Callable] = {}
 
     def forward(self, batch: Batch) -> dict:
-        """Return the outputs of every replica of this worker for one batch.
+        """Return what is selected of every replica's outputs, of this worker, for one batch.
 
         Keras's `predict` joins all batches into one array, which buckets of unlike length forbid.
         """
@@ -51,9 +63,7 @@ class Predictor:
                 model({tensor.name: part[tensor.name] for tensor in model.inputs}, training=False)
                 for model in self.models
             ]
-            if len(outputs) == 1:
-                return outputs[0]
-            return {name: sum(o[name] for o in outputs) / len(outputs) for name in outputs[0]}
+            return self.select(outputs)
 
         if self.strategy.num_replicas_in_sync == 1:
             return run(batch)  # by the chief alone, where others train
@@ -96,21 +106,25 @@ class Predictor:
         names = sorted({tensor.name for model in self.models for tensor in model.inputs})
         off = None if progress else True
         bar = tqdm(generator.plan(None)[turn], progress, disable=off, leave=False, unit="batch")
-        for (examples, _), batch in zip(bar, dataset, strict=True):
-            arrays = {}
-            for name, output in self.forward({name: batch[name] for name in names}).items():
-                parts = self.strategy.experimental_local_results(output)
-                arrays[name] = np.concatenate([part.numpy() for part in parts])[: len(examples)]
-            yield examples, arrays
+        with generator.own_errors():
+            for (examples, _), batch in zip(bar, dataset, strict=True):
+                arrays = {}
+                for name, output in self.forward({name: batch[name] for name in names}).items():
+                    parts = self.strategy.experimental_local_results(output)
+                    arrays[name] = np.concatenate([part.numpy() for part in parts])[: len(examples)]
+                yield examples, arrays
 
     def distribute(self, batch: Batch) -> Batch | tf.distribute.DistributedValues:
         """Return a batch with its rows spread over the replicas of this worker."""
         if self.strategy.num_replicas_in_sync == 1:
             return batch
-        borders = np.linspace(0, len(next(iter(batch.values()))), self.replicas + 1).astype(int)
+        rows = len(next(iter(batch.values())))
+        each = -(-rows // self.replicas)
 
         def rows_of_replica(context: tf.distribute.experimental.ValueContext) -> Batch:
-            own = context.replica_id_in_sync_group % self.replicas
-            return {name: array[borders[own] : borders[own + 1]] for name, array in batch.items()}
+            first = each * (context.replica_id_in_sync_group % self.replicas)
+            # The first rows once more where none are left: nothing can be written from no rows.
+            own = np.arange(first, first + each) % rows
+            return {name: tf.gather(array, own) for name, array in batch.items()}
 
         return self.strategy.experimental_distribute_values_from_function(rows_of_replica)

@@ -3,8 +3,8 @@
 An extra has up to two modules that this door opens. `extras/NAME/settings.py` has `Table`, the
 settings of its table in config.toml, and may declare what is named in `DECLARATIONS`.
 `extras/NAME/hooks.py` has functions that are asked before core does the same in its own way; they
-are named as in `HOOKS`, and each answers None where its table asks for nothing. No other module of
-core or task imports an extra.
+are named as in `HOOKS`, and each answers None where its table asks for nothing. A script may need
+an extra, and says so where that is absent. No other module of core or task imports an extra.
 """
 
 import functools
@@ -13,6 +13,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from core.base.errors import InputError
 from core.base.files import PROJECT
 
 # What each extra is for. Those whose layers or strategies others build on stand first.
@@ -22,10 +23,12 @@ EXTRAS = {
     "orbit": "Orbit's loop, for long trainings",
     "optimizers": "LAMB, Adafactor, Lion, Muon, lookahead, other schedules, rates by layer",
     "regularization": "FGM, PGD, virtual adversaries, gradient penalty, R-Drop",
+    "folds": "cross-validation: each record is scored by a model that never saw it",
     "averaging": "moving averages of weights, and soups",
     "recompute": "layers computed twice instead of kept, to save memory; check.py --memory",
-    "doctor": "check.py looks for leaks too, and at the model: replicas, configs, static shapes",
-    "tpu": "check.py compiles for a TPU that is not there; a script for Cloud TPUs",
+    "comparison": "compare.py tells whether one run is better than another, or was lucky",
+    "doctor": "check.py finds wrong data, and a wrong loss, before hours are spent",
+    "tpu": "check.py looks for static shapes, and compiles for a TPU; a script for Cloud TPUs",
 }
 
 # Name of a hook -> who asks it, and what it may answer.
@@ -38,12 +41,16 @@ HOOKS = {
     "make_gradients": "core/train/project.py: a gradient in the place of the plain one",
     "extend_batches": "core/train/project.py: the training batches with something beside them",
     "make_averages": "core/train/project.py: the weights that are scored and kept",
+    "cross_validate": "train.py: True, when it has trained and scored once for each fold",
+    "assign_folds": "floor.py: which fold holds each example out",
+    "name_lock": "core/runs/run_folder.py: the lock of a process beside the one that trains",
+    "find_folds": "core/runs/run_folder.py: the folders that a cross-validation stands for",
     "find_record_faults": "core/data/data_checks.py: findings about texts and labels",
     "draw_histogram": "core/data/data_checks.py: lengths, or labels, as bars of text",
-    "try_batch_sizes": "core/train/checking.py: True, when it has tried them",
-    "measure_step": "core/train/checking.py: True, when it has printed memory and speed",
-    "examine": "core/train/checking.py: findings about the model",
-    "compile_for_tpu": "extras/doctor: what a TPU says of the training step",
+    "try_batch_sizes": "extras/doctor: True, when it has tried them",
+    "measure_step": "extras/doctor: True, when it has printed memory and speed",
+    "find_dynamic_shapes": "extras/doctor: findings about shapes that depend on values",
+    "check_compilation": "extras/doctor: findings about the training step, lowered by XLA",
 }
 
 # What a settings module may declare besides its table.
@@ -52,6 +59,7 @@ DECLARATIONS = {
     "FREE": "settings that may change while a training is interrupted: none changes a weight",
     "FILES": "settings that name a file which a training learns from",
     "complain": "a function of the settings: why they don't fit together, or None",
+    "complete": "a function of the settings that sets what follows from its table",
 }
 
 
@@ -67,6 +75,17 @@ def ask(hook: str, *arguments: Any) -> Any:
         if answer is not None:
             return answer
     return None
+
+
+def need(extra: str, module: str = "") -> Any:
+    """Return the module of an extra that a script is made of; it has the name of the extra.
+
+    Raises:
+        InputError: this project does not have the extra.
+    """
+    if extra not in present():
+        raise InputError(f"this needs extras/{extra}, which is absent: {how_to_get(extra)}.")
+    return open_module(extra, module or extra)
 
 
 def functions(hook: str) -> list[Callable]:

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from core.base.files import PROJECT
 from core.data.data_generator import Batch
+from core.model.dropout import can_be_placed
 from core.model.encoder import named_layers
 
 
@@ -58,6 +59,14 @@ def without_dropout(model: keras.Model) -> Iterator[None]:
     finally:
         for layer, rate in rates:
             layer.rate = rate
+
+
+def draws_alike(layer: keras.layers.Layer) -> bool:
+    """Tell whether a layer draws random numbers, and the same ones on every replica."""
+    draws = any(isinstance(value, keras.random.SeedGenerator) for value in vars(layer).values())
+    # Keras's attention has a generator that only its dropout layer stands for.
+    passes_on = isinstance(layer, keras.layers.MultiHeadAttention)
+    return draws and not passes_on and not can_be_placed(layer)
 
 
 def model_inputs(model: keras.Model, batch: Batch) -> dict[str, tf.Tensor]:

@@ -17,7 +17,7 @@ from typing import get_args
 import numpy as np
 
 from core.data.records import Id
-from core.train.rates import rates
+from core.train.scoring import rates
 from task.data import Event, Example
 from task.graph import Graph, Mention, events_at, mentions_of, standing
 from task.settings import Metric

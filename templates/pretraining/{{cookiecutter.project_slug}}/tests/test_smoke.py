@@ -7,6 +7,12 @@ from pathlib import Path
 import pytest
 from conftest import RUN, SMALL, flags, start, trained
 
+from core.base.extras import present
+
+needs_comparison = pytest.mark.skipif(
+    "comparison" not in present(), reason="extras/comparison is absent"
+)
+
 SETTINGS = {
     "max_length": 48,
     "preparation.vocabulary_size": 400,
@@ -58,11 +64,13 @@ def test_export(run: Path, tmp_path: Path) -> None:
         start("export.py", RUN, tmp_path / "encoder")
 
 
+@needs_comparison
 def test_compare(run: Path, capsys: pytest.CaptureFixture) -> None:
     start("compare.py", RUN, RUN)
     assert "no clear difference" in capsys.readouterr().out
 
 
+@needs_comparison
 @pytest.mark.parametrize("other", ["no_such_run", "reference"])
 def test_compare_refuses_what_cannot_be_compared(run: Path, other: str) -> None:
     """There is no such run; the reference was scored on the whole file."""

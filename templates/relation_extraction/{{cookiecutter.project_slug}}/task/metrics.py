@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from core.data.records import Id
-from core.train.rates import best_threshold, rates
+from core.train.scoring import best_threshold, rates
 from task.data import Example, Triple
 from task.decode import Candidates
 

@@ -6,6 +6,12 @@ from pathlib import Path
 import pytest
 from conftest import RECORDS, RUN, start
 
+from core.base.extras import present
+
+needs_comparison = pytest.mark.skipif(
+    "comparison" not in present(), reason="extras/comparison is absent"
+)
+
 
 def test_train(run: Path) -> None:
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text("utf-8").splitlines()]
@@ -33,11 +39,13 @@ def test_predict(run: Path, files: Path, tmp_path: Path) -> None:
             assert record["text"][slice(*triple["object"])] == triple["object_text"]
 
 
+@needs_comparison
 def test_compare(run: Path, capsys: pytest.CaptureFixture) -> None:
     start("compare.py", RUN, RUN)
     assert "no clear difference" in capsys.readouterr().out
 
 
+@needs_comparison
 @pytest.mark.parametrize("other", ["no_such_run", "reference"])
 def test_compare_refuses_what_cannot_be_compared(run: Path, other: str) -> None:
     """There is no such run; the reference was scored on the whole file."""

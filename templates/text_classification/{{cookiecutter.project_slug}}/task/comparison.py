@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from core.base.errors import InputError
-from core.train.rates import micro_f1
+from core.train.scoring import micro_f1
 from task.data import Example
 from task.metrics import RANKING_METRICS, count_matches, macro_f1, matthews, score_rankings
 

@@ -7,8 +7,7 @@ import numpy as np
 
 from core.data.records import name_file
 from core.report.report import ErrorExample, ErrorItem
-from core.train.rates import best_threshold
-from core.train.scoring import Evaluation
+from core.train.scoring import Evaluation, best_threshold
 from task.data import Example, Labels, label_targets
 from task.decode import Candidates, choose_labels, prediction_records, read_prediction
 from task.metrics import score

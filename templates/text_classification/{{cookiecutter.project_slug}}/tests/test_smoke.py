@@ -6,6 +6,12 @@ from pathlib import Path
 import pytest
 from conftest import RECORDS, RUN, start
 
+from core.base.extras import present
+
+needs_comparison = pytest.mark.skipif(
+    "comparison" not in present(), reason="extras/comparison is absent"
+)
+
 SETTINGS = {"floor": "false", "positive_label": "", "metric": "auto"}
 
 
@@ -41,11 +47,13 @@ def test_predict_table(run: Path, files: Path, tmp_path: Path) -> None:
     assert rows[0] == ["id", "label"] and len(rows) == RECORDS + 1
 
 
+@needs_comparison
 def test_compare(run: Path, capsys: pytest.CaptureFixture) -> None:
     start("compare.py", RUN, RUN)
     assert "no clear difference" in capsys.readouterr().out
 
 
+@needs_comparison
 @pytest.mark.parametrize("other", ["no_such_run", "reference"])
 def test_compare_refuses_what_cannot_be_compared(run: Path, other: str) -> None:
     """There is no such run; the reference was scored on the whole file."""
