@@ -88,11 +88,11 @@ def predicted_per_second(parts: SimpleNamespace, together: bool) -> float:
         together: in batches, or one record after the other.
     """
     from core.train.prediction import Predictor
-    from task.decode import decode_window, predict_triples
+    from task.decode import decode_window, predict_triples, select_triples
 
     refuse_most(parts)
     examples = parts.dev_examples if together else parts.dev_examples[:SINGLE]
-    predictor = Predictor([parts.models.inference], parts.strategy)
+    predictor = Predictor([parts.models.inference], parts.strategy, select_triples)
     batch_size = parts.settings.prediction_batch_size
     for timed in (False, True):
         began = time.perf_counter()
@@ -103,12 +103,11 @@ def predicted_per_second(parts: SimpleNamespace, together: bool) -> float:
                 generator = parts.to_predict([example], 1)
                 for row, window in enumerate(generator.windows):
                     batch = generator.make_batch([row], len(window))
-                    outputs = parts.models.inference.predict(batch, verbose=0)
+                    outputs = select_triples([parts.models.inference.predict(batch, verbose=0)])
                     decode_window(
-                        {name: output[0] for name, output in outputs.items()},
+                        {name: output.numpy()[0] for name, output in outputs.items()},
                         window,
                         generator.predicates,
-                        generator.entity_heads,
                     )
         seconds = time.perf_counter() - began
     return len(examples) / seconds

@@ -122,7 +122,10 @@ def predict(evaluator: Evaluator) -> dict[str, np.ndarray]:
     for number, (positions, outputs) in enumerate(filter(None, turns)):
         arrays[f"positions/{number}"] = positions
         for name, value in outputs.items():
-            arrays[f"predicted/{number}/{name}"] = value
+            # Places of what was selected are no numbers that are nearly the same.
+            places = name in ("predicates", "places", "labels", "firsts", "lasts")
+            kind = "places" if places else "predicted"
+            arrays[f"{kind}/{number}/{name}"] = value
     return arrays
 
 

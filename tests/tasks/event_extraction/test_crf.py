@@ -234,17 +234,20 @@ def test_models_learn_three_records_by_heart(project):
 @pytest.mark.trains
 def test_the_mean_of_two_models_is_decoded(project):
     """Twice the same model is that model; two differ from both, also in the transitions."""
-    _, inference, _, unlabelled = project
+    _, inference, generator, unlabelled = project
     strategy = tf.distribute.get_strategy()
+    select = make_selector(generator.schema, generator.model)
     other = keras.models.clone_model(inference)
     other.set_weights([weight * 3 for weight in inference.get_weights()])
     one, same, mixed = (
-        next(iter(Predictor(models, strategy).batches(unlabelled)))[1]
+        next(iter(Predictor(models, strategy, select).batches(unlabelled)))[1]
         for models in ([inference], [inference, inference], [inference, other])
     )
-    alone = next(iter(Predictor([other], strategy).batches(unlabelled)))[1]
+    alone = next(iter(Predictor([other], strategy, select).batches(unlabelled)))[1]
     for name in one:
         np.testing.assert_allclose(one[name], same[name], rtol=1e-6, atol=1e-6)
-        np.testing.assert_allclose(
-            mixed[name], (one[name].astype(float) + alone[name]) / 2, rtol=1e-4, atol=1e-4
-        )
+        # Of the pointers the best are selected after the mean: test_pointers.py compares them.
+        if generator.model == "crf":
+            np.testing.assert_allclose(
+                mixed[name], (one[name].astype(float) + alone[name]) / 2, rtol=1e-4, atol=1e-4
+            )
