@@ -23,7 +23,8 @@ def main() -> None:
     scores = []
     for scored in (run, other):
         records = comparison.read_predictions(scored, [gold.id for gold in golds])
-        texts = {gold.id: read_answer(*records[gold.id], gold) for gold in golds}
+        pairs = ((gold, *records[gold.id]) for gold in golds)
+        texts = {gold.id: read_answer(place, record, gold) for gold, place, record in pairs}
         scores.append(score_records(golds, texts, metric))
     first, second = scores
     total = comparison.paired_bootstrap(first[:, 1:], second[:, 1:], np.mean)

@@ -23,8 +23,9 @@ def main() -> None:
     for scored in (run, other):
         records = comparison.read_predictions(scored, [gold.id for gold in golds])
         rows = [records[gold.id] for gold in golds]
-        columns.append(np.array([read_columns(*row, metric) for row in rows]))
-        matches.append(np.array([read_columns(*row, "exact_match")[0] for row in rows]))
+        columns.append(np.array([read_columns(place, row, metric) for place, row in rows]))
+        right = [read_columns(place, row, "exact_match")[0] for place, row in rows]
+        matches.append(np.array(right))
     total = comparison.paired_bootstrap(columns[0], columns[1], STATISTICS[metric])
     lengths = compare_lengths(golds, metric, columns, matches)
     comparison.print_comparison(

@@ -5,6 +5,7 @@ what the words alone tell, without their order.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -122,6 +123,7 @@ def predict_floor(
     learnable = np.flatnonzero((shares > 0) & (shares < 1))
     # One label after the other: the memory of one, however many there are.
     single = LogisticRegression(C=INVERSE_REGULARISATION, solver="liblinear", max_iter=1000)
+    models: list[tuple[Any, Any, Any]]
     # The columns that a model gives the probabilities of, and of which of its own they are.
     if labels.several:
         models = [([n], [1], clone(single).fit(inputs, targets[:, n])) for n in learnable]

@@ -20,8 +20,7 @@ from task.graph import Graph, Link, Mention, events_at, gap_between
 
 # Candidates below e^-4 / (1 + e^-4) = 0.018 never pass a tuned threshold.
 LOWEST_SCORE = -4.0
-# The best spans of a window, of all roles and types, are enough. A model in its first steps accepts
-# everything.
+# The best of a window, of all roles and types. A model in its first steps accepts everything.
 MOST_SPANS = 96
 
 # Probabilities of mentions and of links.

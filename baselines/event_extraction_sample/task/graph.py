@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from itertools import accumulate, combinations, islice, product
+from itertools import combinations, islice, product
 
 import networkx
 
@@ -19,8 +19,7 @@ MOST_LINKED = 48
 LIKELY_LINK = 0.1
 # What is surer stands, whatever else claims its place. A surer link says who belongs to whom.
 SURE = 0.9
-# An argument must win its place and its role against others: a fourth of the odds will do. So 18 %
-# of the events of FewFC's dev part are whole, and the arguments are better too.
+# An argument must win its place and its role against others: a fourth of the odds will do.
 EASED = 4.0
 
 # A span with its role and event type.
@@ -89,7 +88,8 @@ def events_at(graph: Graph, threshold: float) -> list[Event]:
 
 def keep_surest(nodes: dict[Node, float], claims: Callable[[Node], set]) -> dict[Node, float]:
     """Return the nodes whose claims no surer one has made; those that are `SURE` share theirs."""
-    kept, taken = {}, set()
+    kept: dict[Node, float] = {}
+    taken: set = set()
     for node in sorted(nodes, key=lambda node: (-nodes[node], node[1], node[0] or "")):
         if nodes[node] > SURE or taken.isdisjoint(claims(node)):
             kept[node] = nodes[node]
@@ -103,7 +103,7 @@ def join_triggers(
     nodes: dict[Node, float],
     triggers: list[Span],
     links: list[tuple[Span, Span]],
-) -> list[tuple[Span, list[Node]]]:
+) -> list[tuple[Span | None, list[Node]]]:
     """Return each trigger of a type, in order, with the arguments of its event.
 
     Two arguments that are surely linked with the trigger and not with each other are of two events.
@@ -115,7 +115,9 @@ def join_triggers(
             for span, other in {(one, two), (two, one)}:
                 sure[span] += [other] if other in joined else []
     # Of those that begin before a place, the one that reaches furthest is the nearest.
-    furthest = list(accumulate(triggers, lambda one, two: max(one, two, key=lambda t: t[1])))
+    furthest: list[Span] = []
+    for trigger in triggers:
+        furthest.append(max(furthest[-1:] + [trigger], key=lambda span: span[1]))
     for (role, span), probability in nodes.items():
         if role is not None and triggers:
             place = bisect_left(triggers, span)
@@ -123,16 +125,16 @@ def join_triggers(
             nearest = min(near, key=lambda t: (gap_between(span, t), -graph.link(kind, span, t)))
             for trigger in sure[span] or [nearest]:
                 joined[trigger][role, span] = probability
-    groups = []
+    groups: list[tuple[Span | None, list[Node]]] = []
     for trigger, members in joined.items():
         own = list(keep_surest(members, set))
         apart = networkx.Graph()
         apart.add_nodes_from(range(len(own)))
         tied = [number for number, (_, span) in enumerate(own) if trigger in sure[span]]
-        for one, two in combinations(tied[:MOST_LINKED], 2):
-            if graph.link(kind, own[one][1], own[two][1]) <= LIKELY_LINK:
-                apart.add_edge(one, two)
-        together = [range(len(own))]
+        for first, second in combinations(tied[:MOST_LINKED], 2):
+            if graph.link(kind, own[first][1], own[second][1]) <= LIKELY_LINK:
+                apart.add_edge(first, second)
+        together = [list(apart)]
         if apart.edges:
             together = find_cliques(networkx.complement(apart), MOST_CLIQUES // len(triggers) + 1)
         groups += [(trigger, [own[number] for number in clique]) for clique in together]
@@ -144,7 +146,8 @@ def split_linked(
 ) -> list[tuple[Span | None, list[Node]]]:
     """Return the trigger, or None, and the arguments of each maximal set of linked nodes."""
     every = list(nodes)
-    network, groups = link_nodes(every, links), []
+    network = link_nodes(every, links)
+    groups: list[tuple[Span | None, list[Node]]] = []
     for part in networkx.connected_components(network):
         cliques = find_cliques(network.subgraph(part), max(1, most - len(groups)))
         for members in ([every[number] for number in clique] for clique in cliques):

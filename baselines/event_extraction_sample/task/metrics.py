@@ -23,8 +23,7 @@ from task.graph import Graph, Mention, events_at, mentions_of, standing
 from task.settings import Metric
 
 METRICS = get_args(Metric)
-# Between so many thresholds the best one is chosen.
-QUANTILES = np.linspace(0.04, 0.96, 24)
+QUANTILES = np.linspace(0.04, 0.96, 24)  # of what the mentions stand at: where thresholds are tried
 # Which items a table counts, and by which part of them.
 TABLES = {
     "per_role": ("argument_classification", 1),

@@ -30,5 +30,6 @@ class Settings(WindowSettings):
     pointer_size: int = Field(64, ge=2, multiple_of=2, description="query and key of a pointer")
     crf_learning_rate: float = Field(1e-2, gt=0, description="peak rate of the CRF's transitions")
     metric: Metric = Field(
-        "argument_classification", description="chooses the best epoch and the threshold"
+        "argument_classification",
+        description="chooses the best epoch; with whole events the threshold",
     )

@@ -54,8 +54,7 @@ def train(
 
     train_batches = EventGenerator(train_examples, *encoding, batch_size)
     dev_batches = EventGenerator(dev_examples, *encoding, settings.prediction_batch_size, False)
-    select = make_selector(schema, settings.model)
-    predictor = Predictor([models.inference], strategy, select)
+    predictor = Predictor([models.inference], strategy, make_selector(schema, settings.model))
 
     def score_dev() -> Evaluation:
         graphs, shown = predict_events(predictor, dev_batches), settings.shown_examples

@@ -103,7 +103,7 @@ def decode_gold(
             if (one[0], two[0]) in heads and (one[1], two[1]) in tails:
                 rows.append((predicate, *one, *two))
     table = np.array(rows[:MOST_TRIPLES], int).reshape(-1, 5)
-    found = {"scores": np.ones(len(table)), "predicates": table[:, 0], "tokens": table[:, 1:]}
+    found = {"scores": np.ones(len(table)), "predicates": table[:, 0], "places": table[:, 1:]}
     return decode_window(found, window, predicates)
 
 

@@ -33,7 +33,7 @@ def select_triples(outputs: Sequence[dict]) -> dict[str, tf.Tensor]:
         outputs: of the inference model of each run.
 
     Returns:
-        `scores` `[batch, triples]`, the highest first, `predicates`, and `tokens`
+        `scores` `[batch, triples]`, the highest first, `predicates`, and `places`
         `[batch, triples, 4]`: the first and the last of the subject, then of the object.
     """
     entity, head, tail = ([own[name] for own in outputs] for name in ("entity", "head", "tail"))
@@ -50,10 +50,10 @@ def select_triples(outputs: Sequence[dict]) -> dict[str, tf.Tensor]:
     size = predicates * spans * spans
     scores, cells = tf.math.top_k(tf.reshape(weakest, (-1, size)), min(MOST_TRIPLES, size))
     predicate, ranks = cells // spans**2, (cells // spans % spans, cells % spans)
-    tokens = [
+    places = [
         pick(ends[:, role::2], predicate, ranks[role]) for role in (0, 1) for ends in (first, last)
     ]
-    return {"scores": scores, "predicates": predicate, "tokens": tf.stack(tokens, axis=-1)}
+    return {"scores": scores, "predicates": predicate, "places": tf.stack(places, axis=-1)}
 
 
 def decode_window(
@@ -62,13 +62,13 @@ def decode_window(
     """Return the candidate triples of a window, each with its weakest score.
 
     Args:
-        found: `scores`, `predicates` and `tokens` of one window, as `select_triples` returns them.
+        found: `scores`, `predicates` and `places` of one window, as `select_triples` returns them.
         window: gives the characters of the tokens.
         predicates: names of the heads.
     """
     triples: dict[Triple, float] = {}
     likely = found["scores"] > LOWEST_SCORE
-    rows = (found[name][likely].tolist() for name in ("scores", "predicates", "tokens"))
+    rows = (found[name][likely].tolist() for name in ("scores", "predicates", "places"))
     for score, predicate, (first, last, other_first, other_last) in zip(*rows, strict=True):
         subject = int(window.starts[first]), int(window.ends[last])
         object_ = int(window.starts[other_first]), int(window.ends[other_last])

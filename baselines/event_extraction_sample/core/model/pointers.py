@@ -3,8 +3,8 @@
 GlobalPointer scores every pair of tokens (i, j) once per head: "is this span an entity?",
 "does a subject that starts at i have an object that starts at j?".
 
-All pairs for all heads are needed in training alone: 200 heads over 512 tokens are 200 MiB for each
-text. `best_spans` goes through them head by head, and `score_pairs` computes only those asked for.
+Training needs all scores: 200 heads over 512 tokens are 200 MiB a text. `best_spans` goes through
+them head by head, and `score_pairs` computes those that are asked for.
 """
 
 from collections.abc import Iterable, Sequence
@@ -49,9 +49,6 @@ class RotaryPositionEmbedding(keras.layers.Layer):
         quarter_turn = ops.stack([-pairs[..., 1], pairs[..., 0]], axis=-1)
         quarter_turn = ops.reshape(quarter_turn, (-1, length, size))
         return inputs * cosine + quarter_turn * sine
-
-    def compute_output_shape(self, input_shape) -> tuple:
-        return input_shape
 
     def get_config(self) -> dict:
         return {**super().get_config(), "base": self.base}
@@ -210,7 +207,7 @@ def best_spans(models: Sequence[Parts], mask, most: int) -> tuple[tf.Tensor, tf.
     # One after the other: so many grids are held at once.
     heads = tf.range(max(part.shape[1] for part in models[0]))
     kinds = (tf.float32, tf.int32)
-    values, places = tf.map_fn(best_of, heads, 1, fn_output_signature=kinds)
+    values, places = tf.map_fn(best_of, heads, parallel_iterations=1, fn_output_signature=kinds)
     return tf.transpose(values, (1, 0, 2)), tf.transpose(places, (1, 0, 2))
 
 
@@ -289,12 +286,6 @@ class SparseMultilabelLoss(keras.layers.Layer):
         if head_weight is not None:
             loss *= ops.cast(head_weight, "float32")
         return ops.sum(loss, axis=1)
-
-    def compute_output_shape(self, scores_shape, labels_shape, head_weight_shape=None) -> tuple:
-        return (scores_shape[0],)
-
-    def compute_output_spec(self, scores, labels, head_weight=None) -> keras.KerasTensor:
-        return keras.KerasTensor((scores.shape[0],), dtype="float32")
 
 
 def log_one_plus_sum_exp(scores) -> keras.KerasTensor:
