@@ -178,7 +178,7 @@ def means(records: np.ndarray) -> dict[str, float | int]:
 
 
 def best_threshold(
-    examples: Sequence[Example], answers: dict[str, tuple[str, float]], metric: str
+    examples: Sequence[Example], answers: dict[Id, tuple[str, float]], metric: str
 ) -> float:
     """Return the threshold with the best F1 when answers that score at least as much are given.
 
