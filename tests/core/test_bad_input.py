@@ -413,6 +413,29 @@ def run_alone(project, *command, **environment):
     )
 
 
+def test_a_sentence_stands_alone(project):
+    """What TensorFlow's libraries write as they are loaded does not precede it."""
+    if template_of(project) != TASKS[0]:
+        pytest.skip("all tasks load it by the same code: one of them shows it")
+    done = run_alone(project, "train.py", "--epochs", "0", PYTHONDONTWRITEBYTECODE="1")
+    assert done.returncode == 1
+    [line] = done.stderr.decode().splitlines()
+    assert line.startswith("error: --epochs = '0'")
+
+
+def test_what_else_a_library_writes_is_shown(project, tmp_path):
+    """Errors above all: of a TensorFlow that can't be loaded."""
+    if template_of(project) != TASKS[0]:
+        pytest.skip("all tasks load it by the same code: one of them shows it")
+    broken = tmp_path / "tensorflow"
+    broken.mkdir()
+    code = "import os\nos.write(2, b'I0000 note\\nF0000 no AVX\\n')\nraise ImportError('libc')\n"
+    (broken / "__init__.py").write_text(code, encoding="utf-8")
+    done = run_alone(project, "train.py", PYTHONPATH=str(tmp_path), PYTHONDONTWRITEBYTECODE="1")
+    told = done.stderr.decode()
+    assert "F0000 no AVX" in told and "ImportError: libc" in told and "I0000" not in told
+
+
 def test_a_terminal_of_ascii_ends_no_training(project, case):
     """Whatever the records hold: what it can't show is written as numbers."""
     if template_of(project) != TASKS[0]:
