@@ -23,7 +23,7 @@ BROKEN_FILES = {
         "write one {...} on each line",
     ),
     "cut short": ('{"id": "1", "te', "line 2: not a JSON object (column 13: Unterminated string"),
-    "not an object": ("[1, 2]\n", "line 2: not a JSON object (a list, a text or a number)"),
+    "not an object": ("[1, 2]\n", "line 2: not a JSON object: write one"),
     "nested brackets": ("[" * 100_000, "line 2: not a JSON object (maximum recursion depth"),
     "endless number": ('{"id": ' + "1" * 5000 + "}\n", "line 2: not a JSON object (Exceeds the"),
     "half a character": (
@@ -393,11 +393,12 @@ def test_keys_that_nothing_reads_are_warned_of(process, case, tmp_path):
     done = process.run("predict.py", "done", file, out)
     assert done.code == 0, done.err
     warnings = [line for line in done.out.splitlines() if line.startswith("warning: ")]
+    fields = ", ".join(case.FIELDS)
     assert warnings == [
-        f'warning: {file}, line 2, one of 2: nothing reads "idd": did you mean "id"?',
-        f'warning: {file}, line 2, one of 1: nothing reads "three": take it out, or leave it',
-        f'warning: {file}, line 2, one of 1: nothing reads "four": take it out, or leave it',
-        f"warning: {file}: 3 more keys like these",
+        f'warning: {file}, line 2: "idd" is not read: the fields are {fields}',
+        f'warning: {file}, line 2: "three" is not read: the fields are {fields}',
+        f'warning: {file}, line 2: "four" is not read: the fields are {fields}',
+        f"warning: {file}: so it is with 3 more keys",
     ]
 
 

@@ -89,8 +89,8 @@ def test_the_environment_is_no_source(config, monkeypatch):
 def test_what_differs_from_the_defaults_is_marked(config):
     flags = ["--averaging.ema", "0.5"]
     described = base_settings.read_settings(Settings, flags).describe().splitlines()
-    assert "* epochs = 7 (default 20)" in described and "  batch_size = 16" in described
-    assert "* averaging.ema = 0.5 (default 0.0)" in described
+    assert "* changed: epochs = 7" in described and "  batch_size = 16" in described
+    assert "* changed: averaging.ema = 0.5" in described
     assert "  averaging.soup = 0" in described
     assert len(described) == len(FLAT)
 

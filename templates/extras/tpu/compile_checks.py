@@ -14,12 +14,10 @@ from tqdm import tqdm
 
 from core.base.errors import gist
 from core.base.settings import CoreSettings
-from core.data.data_checks import Finding
+from core.data.data_checks import Finding, join_places, name_place
 from core.data.data_generator import Batch, DataGenerator
 from core.model.encoder import named_layers
-from core.train.training import Models, TrainingModel
-from extras.doctor.introspection import join_places, name_place
-from extras.doctor.model_checks import build_as_trained
+from core.train.training import TrainingModel
 from extras.tpu.static_checks import layer_of
 from extras.tpu.tpu_compile import TpuProgram, compile_for_tpu_cores, count_cores
 
@@ -38,7 +36,7 @@ def batches_to_compile(train_batches: DataGenerator) -> list[Batch]:
 
 
 def check_compilation(
-    build: Callable[[], Models],
+    build: Callable[[], TrainingModel],
     train_batches: DataGenerator,
     settings: CoreSettings,
     topology: str = "",
@@ -46,7 +44,7 @@ def check_compilation(
     """Lower the training step to HLO; print how often a training would compile it.
 
     Args:
-        build: returns the models.
+        build: returns the training model as a training compiles it, its gradient not by XLA.
         train_batches: of the training examples.
         settings: `accumulation`, `devices`; with `xla`, or for a TPU, every shape is lowered, for
             each is compiled, and otherwise the largest.
@@ -60,7 +58,7 @@ def check_compilation(
     print(f"XLA, or a TPU: {one} of the training step, one for each shape of a batch")
     if not (settings.devices.xla or settings.strategy == "tpu"):
         batches = batches[:1]
-    model = build_as_trained(build, settings)
+    model = build()
     for batch in tqdm(batches, "lower", leave=False, disable=None):
         findings = find_lowering_faults(model, batch)
         if findings:

@@ -8,11 +8,10 @@ import keras
 import tensorflow as tf
 
 from core.base.errors import gist
-from core.data.data_checks import Finding
+from core.data.data_checks import Finding, join_places, name_place
 from core.data.data_generator import Batch
 from core.model.encoder import named_layers
 from core.train.training import TrainingModel
-from extras.doctor.introspection import join_places, name_place
 
 # What XLA can't compile for a TPU: Python, strings, and results whose size depends on values.
 DYNAMIC_OPERATIONS = {

@@ -131,15 +131,13 @@ def refuse_other_texts(process, kind, file, other):
         if record.pop("text_b", None) is None:
             record["text_b"] = "another"
     other.write_text("".join(json.dumps(record) + "\n" for record in records), "utf-8")
-    have = (
-        ('no "text_b"', "has one") if kind in ("pairs", "ranking") else ('a "text_b"', "has none")
-    )
+    have = ("one text", "two texts") if kind in ("pairs", "ranking") else ("two texts", "one text")
     out = other.with_name("never.jsonl")
     for command in (("evaluate.py", kind, other), ("predict.py", kind, other, out)):
         done = process.run(*command)
         assert done.code == 1 and not out.exists()
-        words = f"error: {other}, line 1: the record has {have[0]}, but the training file {have[1]}"
-        assert done.err.startswith(words), done.err
+        words = f"line 1: the record has {have[0]}, but the training file has {have[1]}: write"
+        assert done.err.startswith(f"error: {other}, {words}"), done.err
 
 
 def test_runs_predict_together(process, tmp_path):
