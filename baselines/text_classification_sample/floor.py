@@ -123,19 +123,19 @@ def predict_floor(
     learnable = np.flatnonzero((shares > 0) & (shares < 1))
     # One label after the other: the memory of one, however many there are.
     single = LogisticRegression(C=INVERSE_REGULARISATION, solver="liblinear", max_iter=1000)
+    # Models, the labels whose probabilities each gives, and where these stand in its output.
     models: list[tuple[Any, Any, Any]]
-    # The columns that a model gives the probabilities of, and of which of its own they are.
     if labels.several:
-        models = [([n], [1], clone(single).fit(inputs, targets[:, n])) for n in learnable]
+        models = [(clone(single).fit(inputs, targets[:, n]), [n], [1]) for n in learnable]
     else:
         model = OneVsRestClassifier(single).fit(inputs, targets.argmax(axis=1))
-        models = [(model.classes_, slice(None), model)]
+        models = [(model, model.classes_, slice(None))]
     predicted = []
     for examples in files:
         rows = np.tile(shares, (len(examples), 1)).astype(float)
         known = features(examples)
-        for columns, own, model in models:
-            rows[:, columns] = model.predict_proba(known)[:, own]
+        for model, numbers, columns in models:
+            rows[:, numbers] = model.predict_proba(known)[:, columns]
         predicted.append(make_candidates(examples, rows))
     return predicted
 

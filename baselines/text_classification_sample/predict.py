@@ -9,7 +9,7 @@ from pathlib import Path
 from core.base.errors import command
 from core.base.files import check_destination
 from core.runs.run_folder import tuned_threshold
-from task.data import check_pairs, read_examples
+from task.data import check_kind, read_examples
 from task.decode import prediction_records, write_submission
 from task.training import load_runs, predict, restore_labels
 
@@ -27,7 +27,7 @@ def main() -> None:
     examples = read_examples(arguments.file, require_labels=False)
     runs = load_runs(arguments.runs)
     labels = restore_labels(runs.labels)
-    check_pairs(examples, labels, arguments.file)
+    check_kind(examples, labels, arguments.file, scored=False)
     candidates = predict(runs, examples)
     records = prediction_records(examples, candidates, labels, tuned_threshold(runs.folders))
     write_submission(arguments.out, records, ranked=examples[0].group is not None)

@@ -179,35 +179,26 @@ def collect_labels(examples: Sequence[Example], positive_label: str = "") -> Lab
     )
 
 
-def check_kind(examples: Sequence[Example], labels: Labels, path: str | Path) -> None:
-    """Refuse records with other fields than those of the training file: labels, or texts.
+def check_kind(
+    examples: Sequence[Example], labels: Labels, path: str | Path, scored: bool = True
+) -> None:
+    """Refuse records unlike those of the training file: one text or two, one label or several.
+
+    Without `scored` labels make no difference.
 
     Raises:
-        InputError: names the file.
+        InputError: names file and line.
     """
     for example in examples:
-        if example.labelled and example.several != labels.several:
-            wanted = '"labels"' if labels.several else '"label"'
+        pairs = (example.text_b is not None, labels.pairs)
+        have, wanted = ("two texts" if pair else "one text" for pair in pairs)
+        if scored and example.labelled and example.several != labels.several:
+            have, wanted = example.field, '"labels"' if labels.several else '"label"'
+        if have != wanted:
             raise InputError(
-                f"{path}, line {example.line}: the record has {example.field}, but the training "
-                f"file has {wanted}: write the same in all files."
+                f"{path}, line {example.line}: the record has {have}, but the training file has "
+                f"{wanted}: write the same in all files."
             )
-    check_pairs(examples, labels, path)
-
-
-def check_pairs(examples: Sequence[Example], labels: Labels, path: str | Path) -> None:
-    """Refuse single texts where the model was trained on pairs, or vice versa.
-
-    Raises:
-        InputError: names the file.
-    """
-    first = examples[0]  # the others are like it
-    if (first.text_b is not None) != labels.pairs:
-        have, wanted = ("no", "one") if labels.pairs else ("a", "none")
-        raise InputError(
-            f'{path}, line {first.line}: the record has {have} "text_b", but the training file has '
-            f"{wanted}: give it the same fields."
-        )
 
 
 def shared_texts(example: Example) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """Read JSON Lines with line numbers; write files whole or not at all."""
 
+import functools
 import hashlib
 import json
 import os
@@ -7,7 +8,6 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import jsonlines
 from filelock import BaseFileLock, FileLock, Timeout
@@ -24,7 +24,7 @@ def project_path(path: str) -> Path:
 
 
 def read_json_lines(
-    path: str | Path, make_object: Callable[[list[tuple[str, Any]]], dict] = dict
+    path: str | Path, make_object: Callable[[str, list], dict] = lambda _, pairs: dict(pairs)
 ) -> Iterator[tuple[int, dict]]:
     """Yield `(line number, record)` for every record of a JSON Lines file.
 
@@ -32,7 +32,7 @@ def read_json_lines(
 
     Args:
         path: the file.
-        make_object: from the keys and values of an object, in their order, to the object.
+        make_object: from file and line, and the pairs of key and value, to a JSON object.
 
     Raises:
         InputError: the file is absent, not UTF-8, or a line is not a JSON object.
@@ -48,26 +48,25 @@ def read_json_lines(
                 yield line, parse_object(text, f"{path}, line {line}", make_object)
 
 
-def parse_object(text: str, place: str, make_object: Callable) -> dict:
-    """Return the JSON object of a line; `place` says where that is, should it be broken."""
-    reason = "a list, a text or a number"
+def parse_object(text: str, place: str, make_object: Callable[[str, list], dict]) -> dict:
+    """Return the JSON object of a line; `place` says where that is."""
+    what, mend = "not a JSON object", "write one {...} on each line"
     try:
         text.encode(errors="surrogateescape").decode()
-        value = json.loads(text, object_pairs_hook=make_object)
+        value = json.loads(text, object_pairs_hook=functools.partial(make_object, place))
         json.dumps(value, ensure_ascii=False).encode()
         if isinstance(value, dict):
             return value
     except UnicodeDecodeError as error:
-        raise InputError(f"{place}: not UTF-8 ({error.reason}): save the file as UTF-8.") from error
+        what, mend = f"not UTF-8 ({error.reason})", "save the file as UTF-8"
     except UnicodeEncodeError as error:
         half = f"\\u{ord(error.object[error.start]):04x}"
-        mend = "write both halves, or the character itself"
-        raise InputError(f"{place}: {half} is half of a character: {mend}.") from error
+        what, mend = f"{half} is half of a character", "write both halves"
     except json.JSONDecodeError as error:
-        reason = f"column {error.colno}: {error.msg}"
+        what += f" (column {error.colno}: {error.msg})"
     except (ValueError, RecursionError) as error:  # a number of 5,000 digits, nested brackets
-        reason = gist(error)
-    raise InputError(f"{place}: not a JSON object ({reason}): write one {{...}} on each line.")
+        what += f" ({gist(error)})"
+    raise InputError(f"{place}: {what}: {mend}.")
 
 
 def read_json(path: str | Path) -> dict:

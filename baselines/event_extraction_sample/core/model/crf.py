@@ -31,7 +31,11 @@ def legal_transitions(labels: int) -> np.ndarray:
     return legal
 
 
-@keras.saving.register_keras_serializable("common")
+<<<<<<< HEAD
+=======
+# They stood in task/ once: their names stay.
+>>>>>>> helper3
+@keras.saving.register_keras_serializable("task")
 class TagTransitions(keras.layers.Layer):
     """Learned scores of one tag after another, of so many labels; what BIO forbids is `MASKED`.
 
@@ -62,7 +66,7 @@ class TagTransitions(keras.layers.Layer):
         return {**super().get_config(), "labels": self.labels}
 
 
-@keras.saving.register_keras_serializable("common")
+@keras.saving.register_keras_serializable("task")
 class CrfLoss(keras.layers.Layer):
     """Negative log-likelihood of the true tags; its output is the loss `[batch]`."""
 

@@ -36,8 +36,7 @@ def command(main: Callable[[], None]) -> Callable[[], None]:
     @functools.wraps(main)
     def run() -> None:
         for stream in (sys.stdout, sys.stderr):
-            if isinstance(stream, io.TextIOWrapper):
-                # A terminal of ASCII, or a Windows console in a file, must not end a training.
+            if isinstance(stream, io.TextIOWrapper):  # of ASCII, or a Windows code page, maybe
                 stream.reconfigure(errors="backslashreplace")
         try:
             main()

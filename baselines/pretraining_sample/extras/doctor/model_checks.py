@@ -14,7 +14,7 @@ from tqdm import tqdm
 from core.base.errors import InputError, gist
 from core.base.extras import ask
 from core.base.settings import CoreSettings
-from core.data.data_checks import Finding
+from core.data.data_checks import Finding, join_places
 from core.data.data_generator import Batch, DataGenerator
 from core.model.encoder import named_layers
 from core.train.devices import make_local_strategy, split_first_device
@@ -23,7 +23,6 @@ from core.train.training import Models, TrainingModel
 from extras.doctor.introspection import (
     as_tensors,
     draws_alike,
-    join_places,
     model_inputs,
     place_of,
     watch_layers,

@@ -1,6 +1,7 @@
 """The frame of check.py: its options, the checks of the model, and how it ends."""
 
 import argparse
+import functools
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -14,7 +15,7 @@ from core.base.settings import AnySettings, CoreSettings, read_settings
 from core.data.data_checks import Finding
 from core.data.data_generator import DataGenerator
 from core.train.training import Models
-from extras.doctor.model_checks import check_model
+from extras.doctor.model_checks import build_as_trained, check_model
 
 
 def begin_checks(
@@ -66,9 +67,10 @@ def finish_checks(
     if options.memory_trial and ask("measure_step", settings, train_batches, build):
         sys.exit()
     faults = check_model(models.training, train_batches, build, settings)
-    topology = options.tpu
-    faults = faults or ask("check_compilation", build, train_batches, settings, topology) or []
-    if topology or settings.strategy == "tpu":
+    compiled = functools.partial(build_as_trained, build, settings)
+    asked = ("check_compilation", compiled, train_batches, settings, options.tpu)
+    faults = faults or ask(*asked) or []
+    if options.tpu or settings.strategy == "tpu":
         # A warning of TPUs is an error where one is asked for.
         faults = [replace(fault, level="error") for fault in faults]
     conclude([*findings, *faults])

@@ -1,6 +1,6 @@
 """Read and check records; every complaint names the file and the line."""
 
-import difflib
+import textwrap
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,7 +12,6 @@ Id = str | int
 Span = tuple[int, int]
 AnyExample = TypeVar("AnyExample", bound=Any)
 SHOWN_KEYS = 3
-SHOWN_CHARACTERS = 400  # a line of a file may hold a megabyte
 
 
 def read_records(
@@ -30,52 +29,36 @@ def read_records(
     """
     examples: list[AnyExample] = []
     lines: dict[str, int] = {}
-    keys: list[str] = []
-    strange: dict[str, list[int]] = {}
+    strange: dict[str, str] = {}
 
-    def make_object(pairs: list[tuple[str, Any]]) -> dict:
-        names = [name for name, _ in pairs]
-        keys.extend(name for name in names if name not in fields or names.count(name) > 1)
+    def make_object(place: str, pairs: list[tuple[str, Any]]) -> dict:
+        keys = [key for key, _ in pairs]
+        for key in keys:
+            if key not in fields or keys.count(key) > 1:
+                strange.setdefault(key, place)
         return dict(pairs)
 
     for line, record in read_json_lines(path, make_object):
         try:
             example = read_one(record, line)
-            first = lines.setdefault(str(example.id), line)
-            if first != line:
+            if (first := lines.setdefault(str(example.id), line)) != line:
                 raise InputError(
                     f"id {example.id!r} stands on line {first} already: give each record an id of "
                     "its own."
                 )
         except InputError as error:
-            raise InputError(f"{path}, line {line}: {shorten(str(error))}") from error
+            # What it quotes may be a megabyte.
+            what = textwrap.shorten(str(error), 400, placeholder=" [...].")
+            raise InputError(f"{path}, line {line}: {what}") from error
         examples.append(example)
-        for key in dict.fromkeys(keys):
-            strange.setdefault(key, []).append(line)
-        keys.clear()
     if not examples:
         raise InputError(f"{path} holds no record: write one JSON object on each line.")
-    for key, places in list(strange.items())[:SHOWN_KEYS]:
-        what = explain_key(key, fields)
-        print(f"warning: {path}, line {places[0]}, one of {len(places)}: {what}")
+    for key, place in list(strange.items())[:SHOWN_KEYS]:
+        what = "stands twice in one object" if key in fields else "is not read"
+        print(f'warning: {place}: "{key[:40]}" {what}: the fields are {", ".join(fields)}')
     if len(strange) > SHOWN_KEYS:
-        print(f"warning: {path}: {len(strange) - SHOWN_KEYS} more keys like these")
+        print(f"warning: {path}: so it is with {len(strange) - SHOWN_KEYS} more keys")
     return examples
-
-
-def explain_key(key: str, fields: Collection[str]) -> str:
-    """Say what is wrong with a key: it stands twice in an object, or nothing reads it."""
-    if key in fields:
-        return f'"{key}" stands twice in one object, and the last one counts: keep one'
-    close = difflib.get_close_matches(key, fields, n=1, cutoff=0.7)
-    meant = f'did you mean "{close[0]}"?' if close else "take it out, or leave it"
-    return f'nothing reads "{shorten(key)}": {meant}'
-
-
-def shorten(text: str) -> str:
-    """Return a text without its middle, if it is very long."""
-    half = SHOWN_CHARACTERS // 2
-    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:half]} ... {text[-half:]}"
 
 
 def read_field(record: dict, name: str, kind: Any) -> Any:
@@ -86,10 +69,9 @@ def read_field(record: dict, name: str, kind: Any) -> Any:
     """
     if name not in record:
         raise InputError(f'the field "{name}" is missing: add it to the record.')
-    if not isinstance(record[name], kind) or isinstance(record[name], bool):
+    if not isinstance(record[name], kind) or isinstance(record[name], bool) and kind is not object:
         wanted = getattr(kind, "__name__", str(kind))
-        known = {"str": "a string", "list": "a list", "object": "[start, end]"}
-        wanted = known.get(wanted, "a string or a number")
+        wanted = {"str": "a string", "list": "a list"}.get(wanted, "a string or a number")
         raise InputError(f'"{name}" must be {wanted}, not {record[name]!r}.')
     return record[name]
 

@@ -4,14 +4,13 @@ import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from core.base.files import PROJECT
+from core.data.data_checks import name_place
 from core.data.data_generator import Batch
 from core.model.dropout import can_be_placed
 from core.model.encoder import named_layers
@@ -86,17 +85,3 @@ def place_of(layer: keras.layers.Layer) -> str:
         return name_place(inspect.getsourcefile(code), inspect.getsourcelines(code)[1])
     except (OSError, TypeError):  # defined where there is no file, or in C
         return ""
-
-
-def name_place(file: str | None, line: int) -> str:
-    """Return `task/model.py, line 12` for a line of the project; empty: of a library."""
-    path = Path(file or "")
-    if "site-packages" in path.parts or "dist-packages" in path.parts or not path.is_file():
-        return ""
-    name = path.relative_to(PROJECT).as_posix() if path.is_relative_to(PROJECT) else path.name
-    return f"{name}, line {line}"
-
-
-def join_places(*parts: str) -> str:
-    """Return the parts that say something, as the `where` of a finding."""
-    return "; ".join(part for part in parts if part)

@@ -125,12 +125,10 @@ class CoreSettings(BaseSettings):
         return self
 
     def describe(self) -> str:
-        """Return all settings; a star marks those that differ from the default, which follows."""
+        """Return all settings, those that differ from the defaults marked as changed."""
         defaults = flatten(type(self).model_construct().model_dump())
         return "\n".join(
-            f"  {name} = {value}"
-            if value == defaults[name]
-            else f"* {name} = {value} (default {defaults[name]})"
+            f"{' ' if value == defaults[name] else '* changed:'} {name} = {value}"
             for name, value in flatten(self.model_dump()).items()
         )
 
