@@ -156,7 +156,7 @@ def test_no_threshold_is_better_than_the_tuned_one(seed):
 
 def test_auto_chooses_the_score_of_the_data():
     single = [example(0, ["a"]), example(1, ["b"])]
-    several = [example(0, ["a"], several=True)]
+    several = [example(0, ["a"], several=True), example(1, [], several=True)]
     groups = ranked({"x": "01"})
     rows = [(single, "", "accuracy"), (single, "a", "f1"), (several, "", "micro_f1")]
     for examples, positive, metric in [*rows, (groups, "", "map")]:

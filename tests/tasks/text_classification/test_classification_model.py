@@ -246,16 +246,16 @@ def write(path, records):
 def test_records_of_every_kind_are_read(tmp_path):
     records = [
         {"id": 1, "text_a": "猫😀e\u0301", "text_b": "", "label": 1, "group": 7},
-        {"id": 2, "text_a": "", "label": "b", "group": "g"},
+        {"id": "2", "text_a": "", "text_b": "c", "label": "b", "group": "g"},
     ]
     first, second = read_examples(write(tmp_path / "a.jsonl", records))
     assert (first.id, first.labels, first.group, first.texts) == (
-        "1",
+        1,
         ("1",),
         "7",
         ("猫😀e\u0301", ""),
     )
-    assert (second.text_b, second.texts) == (None, ("",))
+    assert (second.id, second.texts) == ("2", ("", "c"))
     several = [
         {"id": "1", "text_a": "a", "labels": ["b", 2, "b"]},
         {"id": "2", "text_a": "a", "labels": []},
@@ -263,6 +263,7 @@ def test_records_of_every_kind_are_read(tmp_path):
     first, second = read_examples(write(tmp_path / "b.jsonl", several))
     assert first.labels == ("b", "2") and second.labels == () and second.several
     plain = read_examples(write(tmp_path / "c.jsonl", [{"id": "1", "text_a": "a"}]), False)
+    assert (plain[0].text_b, plain[0].texts) == (None, ("a",))
     assert not plain[0].labelled and plain[0].labels == () and first.labelled and second.labelled
 
 

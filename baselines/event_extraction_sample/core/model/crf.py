@@ -31,10 +31,7 @@ def legal_transitions(labels: int) -> np.ndarray:
     return legal
 
 
-<<<<<<< HEAD
-=======
 # They stood in task/ once: their names stay.
->>>>>>> helper3
 @keras.saving.register_keras_serializable("task")
 class TagTransitions(keras.layers.Layer):
     """Learned scores of one tag after another, of so many labels; what BIO forbids is `MASKED`.
