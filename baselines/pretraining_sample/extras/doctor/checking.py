@@ -67,9 +67,9 @@ def finish_checks(
     if options.memory_trial and ask("measure_step", settings, train_batches, build):
         sys.exit()
     faults = check_model(models.training, train_batches, build, settings)
-    compiled = functools.partial(build_as_trained, build, settings)
-    asked = ("check_compilation", compiled, train_batches, settings, options.tpu)
-    faults = faults or ask(*asked) or []
+    if not faults:
+        compiled = functools.partial(build_as_trained, build, settings)
+        faults = ask("check_compilation", compiled, train_batches, settings, options.tpu) or []
     if options.tpu or settings.strategy == "tpu":
         # A warning of TPUs is an error where one is asked for.
         faults = [replace(fault, level="error") for fault in faults]
