@@ -1,12 +1,19 @@
 """Tokens: exact character offsets in every script, windows that lose nothing."""
 
+import time
 import unicodedata
 
 import numpy as np
 import pytest
 from tokenizers import ByteLevelBPETokenizer, Tokenizer, processors
 
-from core.data.tokens import SPECIAL_TOKENS, split_into_windows, train_tokenizer, window_starts
+from core.data.tokens import (
+    SPECIAL_TOKENS,
+    break_words,
+    split_into_windows,
+    train_tokenizer,
+    window_starts,
+)
 
 TEXTS = {
     "english": "Marie Curie was born in Warsaw, and won 2 prizes (1903, 1911).",
@@ -203,6 +210,20 @@ def test_empty_text_is_one_window_of_special_tokens():
     ((window,),) = split_into_windows(TOKENIZERS["word_piece"], [""], 10, 2)
     assert len(window) == 2 and (window.starts == -1).all()
     assert window.token_span((0, 1)) is None
+
+
+def test_a_word_of_a_megabyte_trains_in_seconds():
+    """Its square would be minutes; a text without spaces that is shorter stays as it is."""
+    assert break_words(["a" * 5000, "b c"])[1:] == ["b c"]
+    word = "".join(np.random.default_rng(1).choice(list("abcdefgh"), 1_000_000))
+    begin = time.process_time()
+    tokenizer = train_tokenizer([word, *TEXTS.values()], 400)
+    assert time.process_time() - begin < 60 and tokenizer.get_vocab_size() > 100
+    chinese = ["北河大学，1898年" * 900]
+    assert (
+        train_tokenizer(chinese, 400).get_vocab()
+        == train_tokenizer(["北河大学，1898年 " * 900], 400).get_vocab()
+    )
 
 
 def test_trained_vocabulary():
