@@ -18,7 +18,7 @@ from tokenizers import (
 )
 
 from core.base.errors import InputError
-from core.data.tokens import SPECIAL_TOKENS
+from core.data.tokens import SPECIAL_TOKENS, break_words
 from generation.settings import TargetTokens
 
 SPACE = "\u2581"  # a lower block, as SentencePiece writes a space
@@ -48,7 +48,7 @@ def train_text_tokenizer(texts: Sequence[str], vocabulary_size: int) -> Tokenize
     rare = {ord(character): " " for character, count in counts.items() if count < 2}
     tokenizer = text_tokenizer(models.BPE())
     tokenizer.train_from_iterator(
-        [text.translate(rare) for text in texts],
+        break_words(text.translate(rare) for text in texts),
         trainers.BpeTrainer(
             vocab_size=vocabulary_size,
             min_frequency=FEWEST,
