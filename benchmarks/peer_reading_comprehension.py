@@ -495,7 +495,7 @@ def describe_scores(scores: dict) -> dict:
         "minutes": scores["minutes"],
         "hardware": scores["hardware"],
         "best_epoch_of": scores["monitor"],
-        **{part: percent(scores[part]) for part in ("dev", "test")},
+        **{part: percent((scores.get("files", {}) | scores)[part]) for part in ("dev", "test")},
         "versions": scores["versions"],
     }
 

@@ -36,6 +36,7 @@ from generator.run_project import (
 )
 
 STEP_FILE = "steps.jsonl"
+TOLD_TO_END = 143  # the exit code of a training that saved because it was told to
 # Prints the first variant that the project refuses, or that changes nothing.
 CHECK_SETTINGS = """
 import json, sys
@@ -255,15 +256,15 @@ def train_and_score(experiment: Experiment, begun: dict, output: BinaryIO) -> di
         failure = run_logged(project, [script, clock, "train.py", *flags], output)
         if failure is None and "finished" not in read_scores(folder):
             raise InputError(f"{name} was told to end: run the same command to go on.")
-    diverged = find_divergence(folder)
+    diverged = find_divergence(folder, failure)
     if failure is None and diverged is None and "test" not in read_scores(folder):
         arguments = ["evaluate.py", f"runs/{name}", f"{experiment.data}/test.jsonl"]
         failure = run_logged(project, arguments, output)
     return {
         **begun,
         **read_run(folder),
-        "failure": failure or diverged,
-        "diverged": failure is None and diverged is not None,
+        "failure": diverged or failure,
+        "diverged": diverged is not None,
         "command": shlex.join(["baselines", "ablate", experiment.study.name]),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
@@ -300,7 +301,7 @@ def run_logged(project: Path, arguments: list[str], output: BinaryIO) -> str | N
             process.kill()
             process.wait()
         raise
-    if code == 0:
+    if code in (0, TOLD_TO_END):  # a run that was told to end is not finished, as its scores say
         return None
     # Where the repository lies is nobody's business who reads the log.
     return explain_failure(code, Path(output.name), before).replace(f"{project}{os.sep}", "")
@@ -323,8 +324,15 @@ def explain_failure(code: int, log: Path, begin: int) -> str:
     return f"exit code {code}: {said[-1].removeprefix('error: ') if said else 'nothing was said'}"
 
 
-def find_divergence(folder: Path) -> str | None:
-    """Say after which step a run's loss was not a number any more; None: it always was one."""
+def find_divergence(folder: Path, failure: str | None) -> str | None:
+    """Say after which step a run's loss was not a number any more; None: it always was one.
+
+    Args:
+        folder: of the run.
+        failure: why its training failed; earlier versions went on.
+    """
+    if failure and "not finite" in failure:
+        return failure.partition(": ")[2]
     path = folder / "metrics.jsonl"
     for row in read_json_lines(path) if path.is_file() else []:
         if not math.isfinite(row.get("loss", 0.0)):

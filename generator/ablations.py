@@ -8,7 +8,7 @@ from generator import InputError
 from generator.baselines import Baseline, find_baselines, flatten
 
 # A study gives these to every training itself.
-OWN_SETTINGS = {"seed", "run_name", "overwrite", "folds"}
+OWN_SETTINGS = {"seed", "run_name", "overwrite", "folds.count"}
 
 
 @dataclass(frozen=True)

@@ -87,9 +87,10 @@ def run_folder(project: Path, name: str) -> Path:
 
 
 def read_scores(folder: Path) -> dict:
-    """Return the scores of a run, empty when there are none yet."""
+    """Return the scores of a run, empty when there are none yet; a file is a key, as dev is."""
     path = folder / "scores.json"
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    scores = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return {**scores.pop("files", {}), **scores}
 
 
 def read_json_lines(path: Path) -> list[dict]:

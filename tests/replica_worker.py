@@ -2,7 +2,8 @@
 
 PLAN is a JSON file: "record": a .npz file that receives what was observed; "kill_at": the update
 after which the process kills itself, or "end_at": tells itself to end; "kill_worker": the worker of
-a cluster that does; "kill_in_scoring": the update whose scoring it does not survive.
+a cluster that does; "kill_in_scoring": the update whose scoring it does not survive;
+"kill_in_report": it does not survive its report.
 """
 
 import collections
@@ -194,4 +195,6 @@ def observe(settings, model, train_batches, run, callbacks) -> None:
 
 
 run_loop, wiring.run_loop = wiring.run_loop, observe
+if plan.get("kill_in_report"):
+    train.write_report = lambda *arguments: die()
 train.main()

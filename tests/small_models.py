@@ -108,7 +108,12 @@ def train(settings: CoreSettings, folder, scores, interrupted=0):
     batches, trajectory = Examples(), Trajectory()
     averages = ask("make_averages", settings, run, EPOCHS * STEPS) or OwnWeights()
     evaluator = Evaluator(run, evaluate, inference, "f1", {}, batches, settings, averages)
-    callbacks = [PositionCounter(run), trajectory, evaluator, Checkpoint(run, settings)]
+    callbacks = [
+        PositionCounter(run, len(batches)),
+        trajectory,
+        evaluator,
+        Checkpoint(run, settings),
+    ]
     callbacks.append(Interruption(run, interrupted))
     with contextlib.suppress(KeyboardInterrupt):
         fit(settings, training, batches, run, callbacks)

@@ -61,6 +61,10 @@ BAD_COMMANDS = {
         "predict.py unscored sample/test.jsonl out.jsonl",
         "has no threshold in scores.json",
     ),
+    "run with a threshold of text": (
+        "predict.py textual sample/test.jsonl out.jsonl",
+        "has no threshold in scores.json",
+    ),
     "overlap of whole windows": (
         "train.py --max_length 32 --window_overlap 32",
         "window_overlap = 32 leaves no new token in a window of max_length = 32",

@@ -58,6 +58,10 @@ BAD_COMMANDS = {
         "predict.py unscored sample/test.jsonl out.jsonl",
         "has no threshold in scores.json",
     ),
+    "run with a threshold of text": (
+        "predict.py textual sample/test.jsonl out.jsonl",
+        "has no threshold in scores.json",
+    ),
     "positive label that is none": (
         "train.py --positive_label yes",
         "positive_label = 'yes', but no training example has it: the labels are ",

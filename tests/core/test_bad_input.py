@@ -10,6 +10,7 @@ import sys
 
 import numpy as np
 import pytest
+from filelock import FileLock
 from project_process import ProjectProcess
 from projects import CASES, TASKS, bake_project, run, shorten, template_of
 
@@ -38,6 +39,12 @@ BROKEN_SETTINGS = {
 BAD_COMMANDS = {
     "unknown flag": ("train.py --epocs 3", "unknown flag --epocs: did you mean --epochs?"),
     "wrong type": ("train.py --epochs three", "--epochs = 'three'", "valid integer"),
+    "not finite": ("train.py --learning_rate inf", "--learning_rate = 'inf'", "finite number"),
+    "not finite in a table": (
+        "train.py --optimizers.schedule_power inf",
+        "--optimizers.schedule_power = 'inf'",
+        "finite number",
+    ),
     "value out of range": ("train.py --batch_size 0", "--batch_size = '0'", "greater than"),
     "not a choice": (
         "train.py --optimizers.schedule steps",
@@ -45,11 +52,27 @@ BAD_COMMANDS = {
         "'linear', 'cosine'",
     ),
     "run name with a folder": ("train.py --run_name a/b", "--run_name = 'a/b'"),
-    "one fold": ("train.py --folds 1", "folds = 1 leaves nothing to train on: set folds to 2"),
+    "one fold": (
+        "train.py --folds.count 1",
+        "--folds.count = '1'",
+        "one fold leaves nothing to train on: set it to 2 or more, or to 0",
+    ),
     "more folds than texts": (
-        "train.py --folds 900 --run_name new",
-        "folds = 900, but the training file has ",
-        "groups of records that share no text: set folds to ",
+        "train.py --folds.count 900 --run_name new",
+        "folds.count = 900, but the training file has ",
+        "of records that share no text: set it to ",
+    ),
+    "folds for parameter servers": (
+        "train.py --folds.count 2 --strategy parameter_server",
+        "strategy = parameter_server trains one model on several machines",
+    ),
+    "run of another task": (
+        "predict.py foreign sample/test.jsonl out.jsonl",
+        "foreign is a run of another task, Juggling: use the project that trained it",
+    ),
+    "the same run twice": (
+        "predict.py done runs/done sample/test.jsonl out.jsonl",
+        "done is named twice: name each run once",
     ),
     "batch that cannot be split": (
         "train.py --batch_size 10 --accumulation 4 --run_name new",
@@ -85,6 +108,10 @@ BAD_COMMANDS = {
         "train.py --run_name begun --seed 2",
         "runs/begun was begun with seed = 1, now it is 2: go on with the old value",
     ),
+    "unfinished run, other data": (
+        "train.py --run_name begun --train_file sample/dev.jsonl",
+        "runs/begun was begun with another content of sample/dev.jsonl: restore that",
+    ),
     "damaged checkpoint": (
         "train.py --run_name begun",
         "checkpoint.npz is damaged",
@@ -97,7 +124,7 @@ BAD_COMMANDS = {
     "run that does not exist": (
         "evaluate.py absent sample/test.jsonl",
         "absent",
-        "runs/ has begun, changed, crossed, damaged, done",
+        "runs/ has begun, changed, crossed, damaged, done, foreign",
     ),
     "run without weights": (
         "predict.py begun sample/test.jsonl out.jsonl",
@@ -105,7 +132,39 @@ BAD_COMMANDS = {
     ),
     "damaged weights": (
         "predict.py damaged sample/test.jsonl out.jsonl",
+        "best.weights.h5 is missing, damaged or swapped: restore it, or train again",
+    ),
+    "damaged weights of an earlier version": (
+        "predict.py unnoted sample/test.jsonl out.jsonl",
         "best.weights.h5 does not fit the model, or is damaged",
+    ),
+    "swapped tokenizer": (
+        "predict.py swapped sample/test.jsonl out.jsonl",
+        "swapped/tokenizer.json is missing, damaged or swapped",
+    ),
+    "swapped tokenizer, compared": (
+        "compare.py done swapped",
+        "swapped/tokenizer.json is missing, damaged or swapped",
+    ),
+    "torn tokenizer of an earlier version": (
+        "predict.py torn sample/test.jsonl out.jsonl",
+        "torn/tokenizer.json can't be read",
+    ),
+    "empty labels": (
+        "predict.py unlabelled sample/test.jsonl out.jsonl",
+        "unlabelled/labels.json holds no JSON object, or an empty one",
+    ),
+    "scores that are a list": (
+        "train.py --run_name listed",
+        "listed/scores.json holds no JSON object, or an empty one",
+    ),
+    "settings that are a list": (
+        "predict.py unset sample/test.jsonl out.jsonl",
+        "unset/config.json holds no JSON object, or an empty one",
+    ),
+    "finished run without settings": (
+        "train.py --run_name lost",
+        "runs/lost is a finished run without its config.json: choose another name",
     ),
     "weights of another shape": (
         "evaluate.py reshaped sample/test.jsonl",
@@ -122,7 +181,16 @@ BAD_COMMANDS = {
     "out is a folder": ("predict.py done sample/test.jsonl sample", "sample is a folder: name"),
     "out lies in a file": (
         "predict.py done sample/test.jsonl config.toml/out.jsonl",
-        "config.toml is a file, or closed to you",
+        "config.toml must be a folder, and open to you",
+    ),
+    "out lies nowhere": (
+        "predict.py done sample/test.jsonl no/out.jsonl",
+        "no/out.jsonl can't be written",
+        "no must be a folder, and open to you",
+    ),
+    "out is what is read": (
+        "predict.py done sample/test.jsonl ./sample/../sample/test.jsonl",
+        "test.jsonl is the file that is read: name another one to write",
     ),
     "compared with another file": (
         "compare.py done other_data",
@@ -131,7 +199,7 @@ BAD_COMMANDS = {
     "compared with nothing": ("compare.py done nothing", "nothing has no scores.json: name a run"),
     "checked without data": ("check.py --train_file no.jsonl", "no.jsonl is not a file"),
 }
-HIDDEN = ("__pycache__", ".pytest_cache")
+HIDDEN = ("__pycache__", ".pytest_cache", ".training.lock")
 
 pytestmark = pytest.mark.trains
 
@@ -199,11 +267,38 @@ def break_runs(runs):
         "retokenised",
         "unscored",
         "other_data",
+        "foreign",
+        "swapped",
+        "torn",
+        "unlabelled",
+        "listed",
+        "unset",
+        "lost",
+        "textual",
+        "unnoted",
     ):
         shutil.copytree(runs / "done", runs / name)
     shutil.copytree(runs / "done", runs / "crossed" / "fold_1")
     config = json.loads((runs / "done/config.json").read_text(encoding="utf-8"))
-    (runs / "crossed/config.json").write_text(json.dumps({**config, "folds": 2}), encoding="utf-8")
+    crossed = {**config, "folds": {"count": 2}}
+    (runs / "crossed/config.json").write_text(json.dumps(crossed), encoding="utf-8")
+    foreign = {**config, "task": "Juggling"}
+    (runs / "foreign/config.json").write_text(json.dumps(foreign), encoding="utf-8")
+    # As runs of earlier versions: without a manifest.
+    for name in ("reshaped", "retokenised", "foreign", "torn", "unlabelled", "unset", "unnoted"):
+        (runs / name / "manifest.json").unlink()
+    tokens = (runs / "swapped/tokenizer.json").read_bytes()
+    (runs / "swapped/tokenizer.json").write_bytes(tokens + b" ")
+    torn = (runs / "torn/tokenizer.json").read_bytes()
+    (runs / "torn/tokenizer.json").write_bytes(torn[: len(torn) // 2])
+    (runs / "unlabelled/labels.json").write_text("{}", encoding="utf-8")
+    (runs / "listed/scores.json").write_text("[]", encoding="utf-8")
+    (runs / "unset/config.json").write_text("[]", encoding="utf-8")
+    (runs / "lost/config.json").unlink()
+    (runs / "unnoted/best.weights.h5").write_bytes(b"\x89HDF cut short")
+    scores = json.loads((runs / "textual/scores.json").read_text(encoding="utf-8"))
+    scores["dev"]["threshold"] = "0.5"
+    (runs / "textual/scores.json").write_text(json.dumps(scores), encoding="utf-8")
     tokenizer = runs / "retokenised/tokenizer.json"
     tokenizer.write_text(tokenizer.read_text(encoding="utf-8") + "\n", encoding="utf-8")
     for name in ("begun", "changed"):
@@ -346,6 +441,28 @@ def test_exit_codes_of_a_process(command, code, project):
     done = run(*command.split(), cwd=project, check=False)
     assert done.returncode == code
     assert "error: " in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_run_that_another_process_trains(process):
+    folder = process.project / "runs/taken"
+    folder.mkdir()
+    with FileLock(folder / ".training.lock"):
+        words = ["runs/taken is being trained by another process: wait until it has ended"]
+        assert_refused(process, ("train.py", "--run_name", "taken"), words)
+    folder.joinpath(".training.lock").unlink()
+    folder.rmdir()
+
+
+def test_a_training_that_diverges(process):
+    """It fails, and leaves neither weights that are no numbers nor a run that looks finished."""
+    command = ("train.py", "--run_name", "diverged", "--learning_rate", "1e30", "--clip_norm", "0")
+    command += ("--head_learning_rate", "1e30", "--epochs", "3", "--steps", "6", "--warm_up", "0")
+    done = process.run(*command)
+    folder = process.project / "runs/diverged"
+    assert done.code == 1 and "Traceback" not in done.err
+    assert "error: the loss or the weights are not finite after " in done.err
+    assert not (folder / "best.weights.h5").exists() and not (folder / "scores.json").exists()
+    shutil.rmtree(folder)
 
 
 def test_a_corrected_command_starts_anew(process):

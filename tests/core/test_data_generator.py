@@ -207,3 +207,23 @@ def test_dataset_feeds_copies(monkeypatch):
 def test_pad():
     padded = pad([np.array([[1, 2]]), np.array([[3, 4], [5, 6]])], 3, -1)
     assert padded.tolist() == [[[1, 2], [-1, -1], [-1, -1]], [[3, 4], [5, 6], [-1, -1]]]
+
+
+class Torn(Numbers):
+    """The third batch of an epoch can't be made."""
+
+    def batches(self, epoch, skip=0):
+        for number, batch in enumerate(super().batches(epoch, skip)):
+            if number == 2:
+                raise InputError("shard 3 is torn: prepare it anew.")
+            yield batch
+
+
+@pytest.mark.parametrize("dataset", ["to_dataset", "to_prediction_dataset"])
+def test_a_mistake_in_a_batch_comes_out_as_it_was(dataset):
+    generator = Torn(np.full(101, 5), batch_size=8)
+    with pytest.raises(InputError, match="^shard 3 is torn: prepare it anew.$"):
+        with generator.own_errors():
+            list(getattr(generator, dataset)())
+    with pytest.raises(tf.errors.OpError), make().own_errors():
+        raise tf.errors.AbortedError(None, None, "of something else")

@@ -2,7 +2,6 @@
 
 import ast
 import functools
-import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -172,11 +171,13 @@ def public_names(path: Path, kind: type) -> set[str]:
 def string_calls(*functions: str) -> dict[str, set[str]]:
     """Return what some functions are called with, a string -> the files that call them."""
     found: dict[str, set[str]] = {}
-    for path in itertools.chain(CORE.rglob("*.py"), EXTRA.rglob("*.py")):
+    places = {path: ROOT / "templates" for top in (CORE, EXTRA) for path in top.rglob("*.py")}
+    places |= {path: project for project in PROJECTS for path in project.glob("*.py")}
+    for path, top in places.items():
         for node in ast.walk(parse(path)):
             if isinstance(node, ast.Call) and called_name(node) in functions and node.args:
                 if isinstance(node.args[0], ast.Constant):
-                    place = path.relative_to(ROOT / "templates").as_posix()
+                    place = path.relative_to(top).as_posix()
                     found.setdefault(node.args[0].value, set()).add(place)
     return found
 

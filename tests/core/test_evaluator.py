@@ -1,24 +1,108 @@
 """What a scoring leaves in the run's folder."""
 
-import keras
+import json
+import math
 
+import keras
+import numpy as np
+import pytest
+
+from core.base.errors import InputError
 from core.base.files import read_json, write_json
 from core.base.settings import CoreSettings
-from core.runs.run_folder import Run
-from core.train.scoring import Evaluation, Evaluator, OwnWeights
+from core.runs.run_folder import Run, check_files, read_scores
+from core.train import scoring
+from core.train.scoring import Evaluation, Evaluator, OwnWeights, keep_scores
+
+
+class Batches:
+    batch_size = 8
+
+    def __len__(self) -> int:
+        return 5
+
+
+def make_evaluator(folder, evaluate=None) -> Evaluator:
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    settings = CoreSettings.model_construct(evaluate_steps=0, patience=0)
+    averages = OwnWeights()
+    return Evaluator(Run(folder), evaluate, model, "f1", {"seed": 1}, None, settings, averages)
 
 
 def test_a_better_scoring_forgets_the_scores_of_other_files(tmp_path):
-    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
-    settings = CoreSettings.model_construct(evaluate_steps=0, patience=0)
-    evaluator = Evaluator(
-        Run(tmp_path), None, model, "f1", {"seed": 1}, None, settings, OwnWeights()
-    )
+    evaluator = make_evaluator(tmp_path)
     for f1, best, kept in ((0.5, 0.5, False), (0.4, 0.5, True), (0.6, 0.6, False)):
         path = tmp_path / "scores.json"
-        scores = {"dev": {"f1": 0.5}, "monitor": "f1", "seed": 1, "test": {"f1": 0.3}}
+        scores = {"dev": {"f1": 0.5}, "monitor": "f1", "seed": 1, "files": {"test": {}}}
         write_json(path, scores)
         evaluator.keep_if_best(Evaluation({"f1": f1}, [{"id": "a"}], []))
         assert read_json(path)["dev"]["f1"] == best
-        assert ("test" in read_json(path)) == kept
+        assert ("files" in read_json(path)) == kept
     assert (tmp_path / "best.weights.h5").is_file()
+
+
+@pytest.mark.parametrize("broken", ["loss", "weights"])
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_what_is_not_finite_ends_the_training_and_is_not_kept(tmp_path, broken, value):
+    evaluator = make_evaluator(tmp_path, lambda: pytest.fail("nothing is scored any more"))
+    model = evaluator.inference_model
+    model.compile("sgd", "mse")
+    evaluator.set_model(model)
+    evaluator.on_epoch_begin(0)
+    if broken == "weights":
+        model.layers[0].kernel.assign(np.full((2, 1), value))
+    with pytest.raises(InputError, match="the loss or the weights are not finite after 0 steps"):
+        evaluator.score({"loss": np.array([value if broken == "loss" else 1.0])})
+    assert not (tmp_path / "best.weights.h5").exists() and not (tmp_path / "scores.json").exists()
+
+
+def test_rows_are_valid_json_whatever_a_score_is(tmp_path):
+    scores = {"f1": 0.5, "perplexity": math.inf}
+    evaluator = make_evaluator(tmp_path, lambda: Evaluation(scores, [{"id": "a"}], []))
+    evaluator.inference_model.compile("sgd", "mse")
+    evaluator.set_model(evaluator.inference_model)
+    evaluator.train_batches = Batches()
+    evaluator.on_epoch_begin(0)
+    evaluator.score({"loss": 1.0})
+    line = (tmp_path / "metrics.jsonl").read_text(encoding="utf-8")
+    row = json.loads(line, parse_constant=pytest.fail)
+    assert row["dev_f1"] == 0.5 and "dev_perplexity" not in row
+
+
+def evaluation(file: str, f1: float) -> Evaluation:
+    return Evaluation({"file": file, "data_hash": f"sha256:{file}", "f1": f1}, [{"f1": f1}], [])
+
+
+def test_other_files_have_a_place_of_their_own(tmp_path, monkeypatch):
+    """None takes the place of dev, of a fact about the run, or of another file."""
+    monkeypatch.setattr(scoring, "members", lambda run: [tmp_path])
+    (tmp_path / "predictions").mkdir()
+    (tmp_path / "predictions/dev.jsonl").write_text("tuned\n", encoding="utf-8")
+    before = {"dev": {"f1": 0.5}, "monitor": "f1", "seed": 1, "finished": "now"}
+    write_json(tmp_path / "scores.json", before)
+    names = ("other/dev", "a/monitor", "a/seed", "a/finished", "a/test", "a/test", "b/test")
+    for number, name in enumerate(names):
+        path = tmp_path / f"{name}.jsonl"
+        keep_scores("run", path, evaluation(f"{name}.jsonl", number), {"measured": "today"})
+    scores = read_scores(tmp_path)
+    files = scores.pop("files")
+    assert scores == before
+    assert list(files) == ["other_dev", "monitor", "seed", "finished", "test", "b_test"]
+    assert files["test"]["f1"] == 5 and files["b_test"]["file"] == "b/test.jsonl"
+    assert files["other_dev"]["data_hash"] == "sha256:other/dev.jsonl"
+    predictions = {path.stem for path in (tmp_path / "predictions").iterdir()}
+    assert predictions == {"dev", *files}
+    assert (tmp_path / "predictions/dev.jsonl").read_text(encoding="utf-8") == "tuned\n"
+
+
+def test_files_that_were_changed_are_found(tmp_path):
+    write_json(tmp_path / "labels.json", {"predicates": ["a"]})
+    check_files(tmp_path)  # a run of an earlier version notes nothing
+    Run(tmp_path).note_files("labels.json", "absent.json")
+    check_files(tmp_path)
+    write_json(tmp_path / "labels.json", {"predicates": ["b"]})
+    with pytest.raises(InputError, match="labels.json is missing, damaged or swapped: restore it"):
+        check_files(tmp_path)
+    (tmp_path / "labels.json").unlink()
+    with pytest.raises(InputError, match="labels.json is missing"):
+        check_files(tmp_path)

@@ -154,7 +154,7 @@ def test_a_cluster_that_was_stopped_ends_like_an_uninterrupted_one(project, clus
     folder, asked = project / "runs" / name, flags(project, run_name=name, **settings)
     workers = end_second_worker(project, {"end_at": 10}, tmp_path, asked)
     # All save, whichever was told, and none is told of before the end of the epoch.
-    assert [worker.returncode for worker in workers] == [0, 0], workers
+    assert [worker.returncode for worker in workers] == [143, 143], workers
     assert "told to end: all is saved" in workers[0].stdout
     if loop == "orbit":
         assert (folder / "checkpoints" / "ckpt-12.index").is_file()
@@ -306,7 +306,9 @@ def test_a_run_that_is_told_to_end_saves_and_goes_on(project, whole, tmp_path):
     plan = tmp_path / "plan.json"
     plan.write_text(json.dumps({"end_at": 9}), encoding="utf-8")
     asked = flags(project, run_name="told", **SETTINGS, checkpoint_steps=100)
-    done = run(WORKER, project, plan, *asked, cwd=tmp_path)
+    done = run(WORKER, project, plan, *asked, cwd=tmp_path, check=False)
+    # Whoever waits for it, such as a shell or Kubernetes, must not go on as if it were done.
+    assert done.returncode == 143, f"{done.stdout}\n{done.stderr}"
     assert "told to end: all is saved" in done.stdout and "Traceback" not in done.stderr
     with np.load(project / "runs" / "told" / "checkpoint.npz") as saved:
         assert saved["position/updates"] == 10  # the step after the signal is a whole one
@@ -339,3 +341,75 @@ def test_torn_checkpoint_gets_its_sentence(process, unfinished):
         sentence = refusal(process, run_name="torn")
         assert "checkpoint.npz is damaged" in sentence and "delete it" in sentence
         assert (torn / "checkpoint.npz").read_bytes() == whole_bytes[:size]
+
+
+def test_what_changes_no_weight_does_not_keep_a_run_from_going_on(process, unfinished):
+    """Neither do leavings of dead processes; changed code is named."""
+    project, altered = process.project, unfinished.with_name("altered")
+    shutil.copytree(unfinished, altered)
+    for name in ("checkpoint.npz", "older_checkpoint.npz"):
+        (altered / name).write_bytes(b"torn")  # far enough: it was about to go on
+    (altered / ".writing-dead").mkdir()
+    (altered / ".writing-dead/best.weights.h5").write_bytes(b"half")
+    model = project / "task/model.py"
+    before = model.read_bytes()
+    free = {"strategy": "single", "prediction_batch_size": 7, "devices.tpu": "none"}
+    if template_of(project) != "pretraining":
+        moved = project / "sample/moved.jsonl"
+        shutil.copy(project / "sample/train.jsonl", moved)
+        free["train_file"] = "sample/moved.jsonl"
+    asked = flags(project, run_name="altered", **SETTINGS, **free)
+    try:
+        model.write_bytes(before + b"\nA_NEW_CONSTANT = 1\n")
+        done = process.run("train.py", *asked)
+    finally:
+        model.write_bytes(before)
+    assert done.code == 1 and "checkpoint.npz is damaged" in done.err, done.err
+    assert "warning: changed since runs/altered was begun: task/model.py." in done.out
+    assert not (altered / ".writing-dead").exists()
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
+def test_a_run_that_is_killed_in_its_report_gets_one(project, whole, tmp_path):
+    if template_of(project) != TEMPLATES[-1]:
+        pytest.skip("when a run is marked as finished makes no difference between the tasks")
+    kill(project, "unreported", tmp_path, {"kill_in_report": True})
+    folder = project / "runs/unreported"
+    assert not (folder / "report.html").exists()
+    run("train.py", *flags(project, run_name="unreported", **SETTINGS), cwd=project)
+    assert (folder / "report.html").is_file()
+    assert_same_end(folder, whole)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
+def test_an_overwriting_that_is_killed_goes_on(project, whole, tmp_path):
+    if template_of(project) != TEMPLATES[-1]:
+        pytest.skip("how a run is overwritten makes no difference between the tasks")
+    folder = project / "runs/replaced"
+    shutil.copytree(whole, folder)
+    again = {"checkpoint_steps": 4, "overwrite": True}
+    kill(project, "replaced", tmp_path, {"kill_at": 10}, **again)
+    first = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()[0]
+    assert first not in (whole / "metrics.jsonl").read_text(encoding="utf-8")
+    run("train.py", *flags(project, run_name="replaced", **SETTINGS, **again), cwd=project)
+    assert_same_end(folder, whole)
+    # The very line, with its times: nothing was trained twice.
+    assert (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()[0] == first
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
+def test_steps_within_an_epoch_are_what_is_said(project, tmp_path):
+    if template_of(project) != TEMPLATES[-1]:
+        pytest.skip("all tasks share the loop: one of them shows it")
+    asked = flags(project, run_name="short", steps=8, **SETTINGS)
+    done = run("train.py", *asked, cwd=project)
+    assert "6/6 - " in done.stdout and "2/2 - " in done.stdout
+    short = project / "runs/short"
+    assert [(row["epoch"], row["step"]) for row in rows(short)] == [(1, 6), (1.3333, 8)]
+    assert json.loads((short / "scores.json").read_text(encoding="utf-8"))["epochs"] == 1.3333
+    kill(project, "short_killed", tmp_path, {"kill_at": 7}, steps=8, checkpoint_steps=2)
+    killed = flags(project, run_name="short_killed", steps=8, checkpoint_steps=2, **SETTINGS)
+    run("train.py", *killed, cwd=project)
+    expected, found = weights(short), weights(short.with_name("short_killed"))
+    assert max(np.abs(expected[key] - found[key]).max() for key in expected) < 1e-7
+    assert rows(short.with_name("short_killed"))[-1] == pytest.approx(rows(short)[-1], rel=1e-6)

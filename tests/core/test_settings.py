@@ -155,10 +155,10 @@ def test_without_orbit_its_loop_explains_itself(config, monkeypatch):
         base_settings.read_settings(Settings, ["--orbit.enabled", "true"])
 
 
-@pytest.mark.parametrize("others", [[], ["--orbit.enabled", "true", "--folds", "3"]])
+@pytest.mark.parametrize("others", [[], ["--orbit.enabled", "true", "--folds.count", "3"]])
 def test_a_job_of_orbit_wants_orbit_and_one_training(config, monkeypatch, others):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
-    with pytest.raises(InputError, match="orbit.job = train is one of two processes"):
+    with pytest.raises(InputError, match="orbit.job = train is one of two processes of a"):
         base_settings.read_settings(Settings, ["--orbit.job", "train", *others])
 
 

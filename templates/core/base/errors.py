@@ -20,6 +20,14 @@ class InputError(Exception):
 class EndedWell(Exception):
     """The process ends before it is done, and nothing is wrong: the message says why."""
 
+    code = 0
+
+
+class ToldToEnd(EndedWell):
+    """Somebody ended the process, which has saved: nobody may take it for done."""
+
+    code = 143  # as of a process that SIGTERM ends
+
 
 def command(main: Callable[[], None]) -> Callable[[], None]:
     """Return a script's body that prints `error: ...` and exits with 1 where it would raise."""
@@ -34,6 +42,8 @@ def command(main: Callable[[], None]) -> Callable[[], None]:
         except EndedWell as end:
             wait_for_workers()
             print(end)
+            if end.code:
+                sys.exit(end.code)
         except KeyboardInterrupt:
             print("\ninterrupted: run the same command again to go on.", file=sys.stderr)
             sys.exit(130)

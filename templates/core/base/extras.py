@@ -22,6 +22,7 @@ EXTRAS = {
     "orbit": "Orbit's loop, for long trainings",
     "optimizers": "LAMB, Adafactor, Lion, Muon, lookahead, other schedules, rates by layer",
     "regularization": "FGM, PGD, virtual adversaries, gradient penalty, R-Drop",
+    "folds": "cross-validation: each record is scored by a model that never saw it",
     "averaging": "moving averages of weights, and soups",
     "recompute": "layers computed twice instead of kept, to save memory; check.py --memory",
     "doctor": "check.py looks for leaks too, and at the model: replicas, configs, static shapes",
@@ -38,6 +39,10 @@ HOOKS = {
     "make_gradients": "core/train/project.py: a gradient in the place of the plain one",
     "extend_batches": "core/train/project.py: the training batches with something beside them",
     "make_averages": "core/train/project.py: the weights that are scored and kept",
+    "cross_validate": "train.py: True, when it has trained and scored once for each fold",
+    "assign_folds": "floor.py: which fold holds each example out",
+    "name_lock": "core/runs/run_folder.py: the lock of a process beside the one that trains",
+    "find_folds": "core/runs/run_folder.py: the folders that a cross-validation stands for",
     "find_record_faults": "core/data/data_checks.py: findings about texts and labels",
     "draw_histogram": "core/data/data_checks.py: lengths, or labels, as bars of text",
     "try_batch_sizes": "core/train/checking.py: True, when it has tried them",
@@ -52,6 +57,7 @@ DECLARATIONS = {
     "FREE": "settings that may change while a training is interrupted: none changes a weight",
     "FILES": "settings that name a file which a training learns from",
     "complain": "a function of the settings: why they don't fit together, or None",
+    "complete": "a function of the settings that sets what follows from its table",
 }
 
 

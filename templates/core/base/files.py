@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import jsonlines
+from filelock import BaseFileLock, FileLock, Timeout
 
 from core.base.errors import InputError
 
 PROJECT = Path(__file__).resolve().parents[2]
+TEMPORARY = ".writing-"  # how the names of unfinished files begin
 
 
 def project_path(path: str) -> Path:
@@ -55,11 +57,14 @@ def read_json(path: str | Path) -> dict:
         InputError: the file is absent or broken.
     """
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
+        value = json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise InputError(f"{path} is missing: is this the folder of a finished run?") from error
     except ValueError as error:
         raise InputError(f"{path} is not valid JSON ({error}): restore or delete it.") from error
+    if not isinstance(value, dict) or not value:
+        raise InputError(f"{path} holds no JSON object, or an empty one: restore or delete it.")
+    return value
 
 
 # Whether this process writes: of several workers of one training only the chief does.
@@ -77,6 +82,7 @@ def write_whole(
     """Let `write` fill a temporary file beside `path`, then move it into place.
 
     A crash or a full disk leaves the old file as it was: the new one appears whole or not at all.
+    A link stays one. What is not a file, such as a pipe or a device, gets what was written.
 
     Args:
         path: the file to create or replace; its folder is created.
@@ -86,32 +92,42 @@ def write_whole(
     if not writes[0]:
         return
     path = Path(path)
+    is_output = path.exists() and os.path.samestat(path.stat(), os.fstat(1))  # as /dev/stdout is
+    through = is_output or path.exists() and not path.is_file()
+    target = path if through else path.resolve()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".writing-") as folder:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        place = None if through else target.parent
+        with tempfile.TemporaryDirectory(dir=place, prefix=TEMPORARY) as folder:
             temporary = Path(folder) / path.name
             write(temporary)
+            if through:
+                with open(1 if is_output else path, "wb", closefd=not is_output) as out:
+                    out.write(temporary.read_bytes())
+                return
             with open(temporary, "rb+") as file:
                 os.fsync(file.fileno())
-            if keep_old is not None and path.is_file():
-                os.replace(path, keep_old)
-            os.replace(temporary, path)
+            if keep_old is not None and target.is_file():
+                os.replace(target, keep_old)
+            os.replace(temporary, target)
     except OSError as error:
         error.filename, error.filename2 = str(path), None  # the temporary one says nothing
         raise
 
 
-def check_destination(path: str | Path) -> None:
+def check_destination(path: Path, source: Path) -> None:
     """Find out whether a file can be written before the work that fills it.
 
     Raises:
-        InputError: it is a folder, or lies in a file or where nobody may write.
+        InputError: it is the source or a folder, or lies nowhere, or where nobody may write.
     """
-    folder = next(parent for parent in Path(path).absolute().parents if parent.exists())
-    if Path(path).is_dir():
+    if path.is_dir():
         raise InputError(f"{path} is a folder: name a file in it.")
-    if not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise InputError(f"{path} can't be written: {folder} is a file, or closed to you.")
+    if path.exists() and source.exists() and path.samefile(source):
+        raise InputError(f"{path} is the file that is read: name another one to write.")
+    folder, replaced = path.resolve().parent, path.is_file() or not path.exists()
+    if not folder.is_dir() or not os.access(folder if replaced else path, os.W_OK):
+        raise InputError(f"{path} can't be written: {folder} must be a folder, and open to you.")
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -148,6 +164,29 @@ def delete(path: str | Path) -> None:
         shutil.rmtree(path)
     elif writes[0]:
         path.unlink(missing_ok=True)
+
+
+# The locks of this process, which the system takes back when it ends.
+locks: list[BaseFileLock] = []
+
+
+def take_lock(path: Path) -> None:
+    """Hold the lock of a run until this process ends, however it ends.
+
+    Raises:
+        InputError: another process holds it.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    locks.append(FileLock(path, timeout=0, is_singleton=True))
+    try:
+        locks[-1].acquire()
+    except Timeout as error:
+        raise InputError(
+            f"{path.parent} is being trained by another process: wait until it has ended, or "
+            "choose another name with --run_name."
+        ) from error
+    except (OSError, NotImplementedError) as error:
+        print(f"warning: {path} can't be locked ({error}): start no second training there.")
 
 
 def file_hash(path: str | Path) -> str:

@@ -39,7 +39,7 @@ STRATEGIES = ("auto", "single", "mirrored", "tpu")
 class SettingsTable(BaseModel):
     """A table of config.toml."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
 class DeviceTable(SettingsTable):
@@ -60,8 +60,11 @@ class DeviceTable(SettingsTable):
 class CoreSettings(BaseSettings):
     """What every training needs, whatever it learns from; a task adds its own."""
 
-    model_config = SettingsConfigDict(extra="forbid", toml_file=PROJECT / "config.toml")
+    model_config = SettingsConfigDict(
+        extra="forbid", allow_inf_nan=False, toml_file=PROJECT / "config.toml"
+    )
     task_class: ClassVar[type["CoreSettings"] | None] = None  # without the tables of extras
+    task: ClassVar[str]  # the name of what is learned; a run keeps it
 
     # encoder
     encoder: str = Field("tiny", description="tiny, a KerasHub preset, hf://..., or a folder")
@@ -123,6 +126,8 @@ class CoreSettings(BaseSettings):
             )
         for complaint in filter(None, (complain(self) for complain in declared("complain"))):
             raise ValueError(complaint)
+        for complete in declared("complete"):
+            complete(self)
         return self
 
     def describe(self) -> str:
@@ -152,16 +157,6 @@ class RecordSettings(CoreSettings):
     dev_file: str = Field("sample/dev.jsonl", description="examples to choose the best epoch by")
     test_file: str = Field("sample/test.jsonl", description="examples nobody tunes on")
     tiny_vocabulary: int = Field(6000, ge=100, description="tokens of the tiny encoder")
-    folds: int = Field(0, ge=0, description="cross-validate: so many trainings; 0: train once")
-
-    @model_validator(mode="after")
-    def check_folds(self) -> Self:
-        """Refuse a cross-validation without training examples."""
-        if self.folds == 1:
-            raise ValueError(
-                "folds = 1 leaves nothing to train on: set folds to 2 or more, or to 0"
-            )
-        return self
 
 
 class WindowSettings(RecordSettings):

@@ -1,5 +1,6 @@
 """Batches: dicts keyed by the model's input names, in length buckets of static shape."""
 
+import contextlib
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +27,8 @@ class DataGenerator:
         buckets: padded lengths at the most; 1: all batches have one static shape.
         seed: order of the examples.
     """
+
+    failure: Exception | None = None  # of a batch that TensorFlow asked for
 
     def __init__(
         self, lengths: Sequence[int], batch_size: int, buckets: int = 8, seed: int = 0
@@ -107,6 +110,14 @@ class DataGenerator:
 
         return strategy.distribute_datasets_from_function(rows_of_worker)
 
+    @contextlib.contextmanager
+    def own_errors(self) -> Iterator[None]:
+        """Raise what went wrong in a batch as it was, not as TensorFlow tells of it."""
+        try:
+            yield
+        except tf.errors.OpError as error:
+            raise self.failure or error from None
+
     def to_prediction_dataset(self, first: int = 0, every: int = 1) -> tf.data.Dataset:
         """Return batches of prediction, shortest first: every so many from the first on."""
         return self.dataset_of(lambda: itertools.islice(self.batches(None), first, None, every))
@@ -123,12 +134,13 @@ class DataGenerator:
         rows = self.batch_size // parts
 
         def copies() -> Iterator[Batch]:
-            for batch in stream():
-                for part in own:
-                    start = part * rows
-                    yield {
-                        name: np.array(array[start : start + rows]) for name, array in batch.items()
-                    }
+            try:
+                for batch in stream():
+                    for start in (part * rows for part in own):
+                        yield {name: np.array(a[start : start + rows]) for name, a in batch.items()}
+            except Exception as error:
+                self.failure = error
+                raise
 
         signature = self.signature(rows)
         return tf.data.Dataset.from_generator(copies, output_signature=signature).prefetch(4)

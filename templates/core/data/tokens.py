@@ -17,6 +17,8 @@ from tokenizers import (
 )
 from tqdm import tqdm
 
+from core.base.errors import InputError
+
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 
@@ -175,5 +177,8 @@ def exact_offsets(text: str, offsets: list[tuple[int, int]]) -> tuple[np.ndarray
 
 
 def load_tokenizer_file(path: Path) -> Tokenizer:
-    """Read a tokenizer.json."""
-    return Tokenizer.from_file(str(path))
+    """Read a tokenizer.json, which may be missing or damaged."""
+    try:
+        return Tokenizer.from_file(str(path))
+    except Exception as error:  # the tokenizers raise no other kind
+        raise InputError(f"{path} can't be read ({error}): restore it.") from error

@@ -26,7 +26,7 @@ from core.base.files import (
     read_json_lines,
     write_json,
 )
-from core.runs.run_folder import known_runs
+from core.runs.run_folder import check_files, known_runs
 
 NUMBERS_AT_ONCE = 5_000_000
 
@@ -72,6 +72,7 @@ def find_scored(name: str) -> Scored:
         raise InputError(
             f'{folder / "scores.json"} has no "dev" with "file" and "data_hash": train again.'
         )
+    check_files(folder)
     return Scored(name, folder, dev["file"], dev["data_hash"])
 
 
@@ -92,8 +93,7 @@ def shared_gold_file(run: Scored, other: Scored) -> Path:
     if not path.is_file() and config.is_file():
         # Of a file outside the project the scores hold the name alone; the settings know the place.
         settings = read_json(config)
-        setting = "train_file" if settings.get("folds") else "dev_file"
-        path = project_path(settings.get(setting, run.file))
+        path = project_path(settings.get("dev_file", run.file))
     if not path.is_file() or file_hash(path) != run.data_hash:
         raise InputError(
             f"{path} is missing, or has changed since {run.name} was scored on it: restore it."

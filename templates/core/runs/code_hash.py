@@ -14,12 +14,15 @@ def code_hash(project: str | Path) -> str:
 
     Comments, docstrings and formatting do not count, nor does the version of Python.
     """
-    project = Path(project)
-    digest = hashlib.sha256()
-    for path in sorted(hashed_files(project), key=Path.as_posix):
-        tree = ast.parse((project / path).read_bytes())
-        digest.update(f"{path.as_posix()}\n{outline(tree)}\n".encode())
-    return f"sha256:{digest.hexdigest()}"
+    lines = "".join(f"{path} {known}\n" for path, known in code_hashes(Path(project)).items())
+    return f"sha256:{hashlib.sha256(lines.encode()).hexdigest()}"
+
+
+def code_hashes(project: Path) -> dict[str, str]:
+    """Return path -> hash of each file that `code_hash` is of, to tell which one has changed."""
+    trees = {path: ast.parse((project / path).read_bytes()) for path in hashed_files(project)}
+    codes = {path.as_posix(): outline(tree).encode() for path, tree in trees.items()}
+    return {path: hashlib.sha256(codes[path]).hexdigest() for path in sorted(codes)}
 
 
 def hashed_files(project: Path) -> list[Path]:

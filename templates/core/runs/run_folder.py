@@ -16,28 +16,32 @@ import numpy as np
 import tensorflow as tf
 
 from core.base.errors import InputError
-from core.base.extras import declared
+from core.base.extras import ask, declared, how_to_get
 from core.base.files import (
     PROJECT,
+    TEMPORARY,
     delete,
     file_hash,
     project_path,
     read_json,
     read_json_lines,
+    take_lock,
     write_json,
     write_json_lines,
     write_whole,
 )
 from core.base.settings import CoreSettings, flatten
 from core.base.workers import broadcast, is_chief, worker_count
-from core.runs.code_hash import code_hash
+from core.runs.code_hash import code_hash, code_hashes
 
 # Settings that may change between an interruption and its resumption: none changes a weight.
 FREE_SETTINGS = {
-    *("overwrite", "shown_examples", "run_name", "test_file", "checkpoint_steps"),
+    *("task", "overwrite", "shown_examples", "run_name", "test_file", "checkpoint_steps"),
+    *("prediction_batch_size", "strategy", "devices.tpu", "devices.logical_devices", "devices.xla"),
     *("preparation.processes", *declared("FREE")),
 }
 
+MANIFEST = "manifest.json"
 CHECKPOINTS = ("checkpoint.npz", "older_checkpoint.npz")
 # What only an unfinished training needs, extras' folders among it.
 UNFINISHED = (*CHECKPOINTS, "checkpoints", "soup")
@@ -64,14 +68,14 @@ class Position:
 class Run:
     """A folder of runs/ and the position that its checkpoint holds.
 
-    `new_config` is what a new run writes as it begins; None: an unfinished run goes on. `whole` is
-    the cross-validation of which this run is a fold.
+    `new_config` is what a new run writes as it begins; None: an unfinished run goes on. `lock` is
+    what no other process may hold meanwhile.
     """
 
     folder: Path
     position: Position = field(default_factory=Position)
     new_config: dict | None = None
-    whole: "Run | None" = None
+    lock: str = ".training.lock"
 
     @property
     def name(self) -> str:
@@ -80,13 +84,16 @@ class Run:
 
     def begin(self) -> None:
         """Make the folder of a new run: not before every mistake that ends it has been found."""
-        if self.whole is not None:
-            self.whole.begin()
+        if is_chief():
+            take_lock(self.folder / self.lock)
+        if len([*self.folder.glob(".*.lock")]) == 1:  # nobody writes beside this process
+            for left_over in [*self.folder.rglob(f"{TEMPORARY}*")]:
+                delete(left_over)
         if self.new_config is not None:
-            for name in (*UNFINISHED, "metrics.jsonl", "scores.json", "best.weights.h5"):
+            for name in (*UNFINISHED, "metrics.jsonl", "scores.json", "best.weights.h5", MANIFEST):
                 delete(self.folder / name)
-            for folder in fold_folders(self.folder):
-                delete(folder)
+            for fold in self.folder.glob("fold_*/"):
+                delete(fold)
             write_json(self.folder / "config.json", self.new_config)
             self.new_config = None
 
@@ -100,13 +107,12 @@ class Run:
         """Tell whether nothing is left to train."""
         return broadcast("finished" in read_scores(self.folder))
 
-    def open_fold(self, fold: int) -> "Run":
-        """Return the run of one fold, from 1, of this cross-validation."""
-        folder = self.folder / f"fold_{fold}"
-        if self.new_config is None and (folder / "config.json").is_file():
-            return Run(folder, whole=self)
-        config = self.new_config or read_json(self.folder / "config.json")
-        return Run(folder, new_config={**config, "fold": fold}, whole=self)
+    def note_files(self, *names: str) -> None:
+        """Keep the hashes of files in the manifest, for whoever loads them."""
+        path = self.folder / MANIFEST
+        known = read_json(path) if path.is_file() else {}
+        found = (name for name in names if (self.folder / name).is_file())
+        write_json(path, known | {name: file_hash(self.folder / name) for name in found})
 
     def save(self, model: keras.Model) -> None:
         """Write the checkpoint: weights, optimizer, seeds of dropout, sums of the losses."""
@@ -191,47 +197,67 @@ def open_run(settings: CoreSettings, hashes: dict[str, str] | None = None) -> Ru
         InputError: the run is finished, or was begun with other settings or data.
     """
     folder = PROJECT / "runs" / settings.run_name
-    asked = {**settings.model_dump(), **(hashes or record_hashes(settings))}
-    if (folder / "config.json").is_file() and not settings.overwrite:
-        if "finished" in read_scores(folder):
-            raise InputError(
-                f"runs/{settings.run_name} is a finished run: choose another name with "
-                "--run_name, or replace it with --overwrite true."
-            )
-        begun, now = flatten(read_json(folder / "config.json")), flatten(asked)
-        for key in now.keys() - FREE_SETTINGS:
-            if begun.get(key) != now[key]:
-                raise InputError(
-                    f"runs/{settings.run_name} was begun with {key} = {begun.get(key)!r}, now it "
-                    f"is {now[key]!r}: go on with the old value, choose another --run_name, or "
-                    "begin anew with --overwrite true."
-                )
-        return Run(folder)
-    return Run(folder, new_config=asked)
+    asked = {"task": settings.task, **settings.model_dump(), **(hashes or record_hashes(settings))}
+    lock = ask("name_lock", settings) or Run.lock
+    begun = read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
+    finished = "finished" in read_scores(folder)
+    other = find_difference(begun, asked)
+    asked |= {"code": code_hashes(PROJECT)}
+    if settings.overwrite:
+        # Unless this very overwriting was interrupted.
+        known = not finished and begun.get("overwrite") and begun.get("code") == asked["code"]
+        return Run(folder, new_config=None if known and not other else asked, lock=lock)
+    if finished:
+        lost = "" if begun else " without its config.json"
+        raise InputError(
+            f"runs/{settings.run_name} is a finished run{lost}: choose another name with "
+            "--run_name, or replace it with --overwrite true."
+        )
+    if begun and other:
+        raise InputError(
+            f"runs/{settings.run_name} was begun with {other}, choose another --run_name, or begin "
+            "anew with --overwrite true."
+        )
+    then, now = begun.get("code", asked["code"]), asked["code"]
+    if changed := sorted(path for path in then | now if then.get(path) != now.get(path)):
+        print(f"warning: changed since runs/{settings.run_name} was begun: {', '.join(changed)}.")
+    return Run(folder, new_config=None if begun else asked, lock=lock)
+
+
+def find_difference(begun: dict, asked: dict) -> str:
+    """Return in words what a run was begun with and is not asked for now; empty: nothing.
+
+    A file is what it holds, wherever it lies.
+    """
+    begun, now = flatten(begun), flatten(asked)
+    file_of = {name.removesuffix("_file") + "_hash": name for name in now}
+    for name in (name for name in now if begun.get(name) != now[name]):
+        if name in FREE_SETTINGS or name.removesuffix("_file") + "_hash" in now:
+            continue
+        if name.endswith("_hash"):
+            file = now.get(file_of.get(name, ""), name.removesuffix("_hash"))
+            return f"another content of {file}: restore that"
+        return f"{name} = {begun.get(name)!r}, now it is {now[name]!r}: go on with the old value"
+    return ""
 
 
 def record_hashes(settings: CoreSettings) -> dict[str, str]:
-    """Return the hashes of the files that a run learns from and is scored on.
-
-    Raises:
-        InputError: a file is absent.
-    """
+    """Return the hashes of the files that a run learns from and is scored on."""
     values = flatten(settings.model_dump())
-    names = ["train_file", *([] if values["folds"] else ["dev_file"]), *declared("FILES")]
-    hashes = {}
-    for name in (name for name in names if values[name]):
-        path = project_path(values[name])
-        if not path.is_file():
-            raise InputError(
-                f"{values[name]} is not a file of the project: check {name} in config.toml."
-            )
-        hashes[name.removesuffix("_file") + "_hash"] = file_hash(path)
-    return hashes
+    names = (name for name in ("train_file", "dev_file", *declared("FILES")) if values[name])
+    return {n.removesuffix("_file") + "_hash": file_hash(project_path(values[n])) for n in names}
 
 
 def find_runs(paths: Sequence[str | Path]) -> list[Path]:
-    """Return the folders of trained runs, by path or name; a cross-validation is all its folds."""
-    return [member for path in paths for member in members(path)]
+    """Return the folders of trained runs, by path or name; a cross-validation is all its folds.
+
+    Raises:
+        InputError: a run is named twice.
+    """
+    found = [member.resolve() for path in paths for member in members(path)]
+    for twice in (folder for folder in found if found.count(folder) > 1):
+        raise InputError(f"{twice.name} is named twice: name each run once.")
+    return found
 
 
 def members(path: str | Path) -> list[Path]:
@@ -242,16 +268,14 @@ def members(path: str | Path) -> list[Path]:
     """
     for folder in (Path(path), PROJECT / "runs" / path):
         if (folder / "config.json").is_file():
-            config, folds = read_json(folder / "config.json"), fold_folders(folder)
-            wanted = 0 if "fold" in config else config.get("folds", 0)
-            ready = sum("finished" in read_scores(fold) for fold in folds)
-            if ready < wanted:
-                raise InputError(
-                    f"{path} has {ready} of {wanted} folds: let train.py finish them first."
-                )
-            if not wanted and not (folder / "best.weights.h5").is_file():
+            if folds := ask("find_folds", folder):
+                return folds
+            if any(folder.glob("fold_*/")):
+                need = f"needs extras/folds: {how_to_get('folds')}"
+                raise InputError(f"{path} is a cross-validation, which {need}.")
+            if not (folder / "best.weights.h5").is_file():
                 raise InputError(f"{path} has no weights yet: let train.py finish one epoch first.")
-            return folds if wanted else [folder]
+            return [folder]
     raise InputError(f"{path} is not a run: {known_runs('config.json')}.")
 
 
@@ -261,25 +285,19 @@ def known_runs(file: str) -> str:
     return f"runs/ has {', '.join(names)}" if names else "train one with: python train.py"
 
 
-def fold_folders(folder: Path) -> list[Path]:
-    """Return the folders of the folds in a run's folder, the first fold first."""
-    found = (path.parent for path in folder.glob("fold_*/config.json"))
-    return sorted(found, key=lambda path: int(path.name.removeprefix("fold_")))
-
-
-def scored_folder(path: str | Path) -> Path:
-    """Return the folder that holds the scores of a run or of a whole cross-validation."""
-    first = members(path)[0]
-    return first.parent if len(members(path)) > 1 else first
-
-
-def check_members(folders: Sequence[Path], settings: tuple[str, ...]) -> None:
-    """Refuse runs whose labels, tokens or named settings differ: the mean of their scores is void.
+def check_members(folders: Sequence[Path], task: str, settings: tuple[str, ...]) -> None:
+    """Refuse runs of another task, and those whose labels, tokens or named settings differ.
 
     Raises:
-        InputError: names two runs and what differs.
+        InputError: names the run, or two and what differs.
     """
     first, *others = folders
+    for folder in folders:
+        check_files(folder)
+        trained = read_json(folder / "config.json").get("task", task)
+        if trained != task:
+            what = f"is a run of another task, {trained}: use the project that trained it"
+            raise InputError(f"{folder.name} {what}.")
     for folder in others:
         for file, what in (("labels.json", "labels"), ("tokenizer.json", "tokens")):
             if (first / file).read_bytes() != (folder / file).read_bytes():
@@ -303,17 +321,17 @@ def tuned_threshold(folders: Sequence[Path]) -> float:
     """
     thresholds = []
     for folder in folders:
-        whole = folder.parent if "fold" in read_json(folder / "config.json") else folder
         # While the folds are still being trained, each has only its own.
-        path = next((p for p in (whole, folder) if (p / "scores.json").is_file()), folder)
+        is_fold = "fold" in read_json(folder / "config.json")
+        path = folder.parent if is_fold and read_scores(folder.parent) else folder
         thresholds.append(read_scores(path).get("dev", {}).get("threshold"))
-        if thresholds[-1] is None:
+        if not isinstance(thresholds[-1], int | float) or not math.isfinite(thresholds[-1]):
             raise InputError(f"{path} has no threshold in scores.json: restore it, or train again.")
     return sum(thresholds) / len(thresholds)
 
 
 def read_scores(folder: Path) -> dict:
-    """Return the scores of a run, empty before the first."""
+    """Return the scores of a run, empty before the first; those of other files stand in `files`."""
     path = folder / "scores.json"
     return read_json(path) if path.is_file() else {}
 
@@ -351,17 +369,37 @@ def describe_hardware() -> str:
     return ", ".join([f"{processor}, {cores}", *accelerators, *others])
 
 
-def finish_run(run: Run) -> list[dict]:
-    """Mark a run as finished and return its dev predictions; its checkpoints are needed no more."""
+def end_training(run: Run) -> list[dict]:
+    """Note how long a run was trained; return its dev predictions."""
+    metrics = run.folder / "metrics.jsonl"
+    rows = [row for _, row in read_json_lines(metrics)] if metrics.is_file() else []
     scores = read_scores(run.folder) | {
-        "epochs": run.position.epoch,
+        "epochs": rows[-1]["epoch"] if rows else run.position.epoch,  # `steps` may end within one
         "minutes": round(run.position.seconds / 60, 2),
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     write_json(run.folder / "scores.json", scores)
+    return [record for _, record in read_json_lines(run.folder / "predictions" / "dev.jsonl")]
+
+
+def finish_run(run: Run) -> None:
+    """Mark a run as finished, after all else; its checkpoints are needed no more."""
+    finished = {"finished": datetime.now(UTC).isoformat(timespec="seconds")}
+    write_json(run.folder / "scores.json", read_scores(run.folder) | finished)
     for name in UNFINISHED:
         delete(run.folder / name)
-    return [record for _, record in read_json_lines(run.folder / "predictions" / "dev.jsonl")]
+
+
+def check_files(folder: Path) -> None:
+    """Refuse a run whose files are not those that its training wrote; older runs noted none.
+
+    Raises:
+        InputError: names the file.
+    """
+    path = folder / MANIFEST
+    for name, known in (read_json(path) if path.is_file() else {}).items():
+        if not (folder / name).is_file() or file_hash(folder / name) != known:
+            what = "is missing, damaged or swapped: restore it, or train again"
+            raise InputError(f"{folder / name} {what}.")
 
 
 def load_best(model: keras.Model, folder: Path) -> None:
@@ -373,7 +411,7 @@ def load_best(model: keras.Model, folder: Path) -> None:
     path = folder / "best.weights.h5"
     try:
         model.load_weights(path)
-    except (ValueError, OSError, KeyError) as error:
+    except (ValueError, OSError, KeyError, RuntimeError) as error:
         raise InputError(
             f"{path} does not fit the model, or is damaged: restore the code and the settings it "
             "was trained with, or train again."

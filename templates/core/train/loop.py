@@ -21,7 +21,8 @@ def run_loop(
 ) -> None:
     """Train a compiled model from the run's position on; the callbacks count, score and save."""
     loop = ask("choose_loop", settings) or fit
-    loop(settings, model, train_batches, run, callbacks)
+    with train_batches.own_errors():
+        loop(settings, model, train_batches, run, callbacks)
 
 
 def fit(
@@ -35,25 +36,24 @@ def fit(
     position = run.position
     verbose = (1 if sys.stdout.isatty() else 2) if is_chief() else 0
 
-    def fit_epochs(last: int, callbacks: list[keras.callbacks.Callback]) -> None:
-        """Train to the end of an epoch, from the position on."""
+    whole = len(train_batches)
+    last = settings.epochs * whole
+    last = min(last, settings.steps or last)
+    model.stop_training = position.stopped
+    while position.updates < last and not model.stop_training:
+        # An epoch that was interrupted, and one that `steps` ends in, has fewer steps than others.
+        left = last - position.updates
+        steps = min(whole - position.step, left)
+        epochs = left // whole if steps == whole else 1
         model.fit(
             train_batches.to_dataset(position.epoch, position.step, model.distribute_strategy),
             initial_epoch=position.epoch,
-            epochs=last,
-            steps_per_epoch=len(train_batches) - position.step,
-            callbacks=callbacks,
+            epochs=position.epoch + epochs,
+            steps_per_epoch=steps,
+            callbacks=[*([KeepLossSums(model)] if position.step else []), *callbacks],
             shuffle=False,
             verbose=verbose,
         )
-
-    if position.step:
-        # An epoch that was interrupted has fewer steps left than all others.
-        fit_epochs(position.epoch + 1, [KeepLossSums(model), *callbacks])
-        if model.stop_training:
-            return
-    if position.epoch < settings.epochs and not position.stopped:
-        fit_epochs(settings.epochs, callbacks)
 
 
 class KeepLossSums(keras.callbacks.Callback):

@@ -96,12 +96,13 @@ class Predictor:
         names = sorted({tensor.name for model in self.models for tensor in model.inputs})
         off = None if progress else True
         bar = tqdm(generator.plan(None)[turn], progress, disable=off, leave=False, unit="batch")
-        for (examples, _), batch in zip(bar, dataset, strict=True):
-            arrays = {}
-            for name, output in self.forward({name: batch[name] for name in names}).items():
-                parts = self.strategy.experimental_local_results(output)
-                arrays[name] = np.concatenate([part.numpy() for part in parts])[: len(examples)]
-            yield examples, arrays
+        with generator.own_errors():
+            for (examples, _), batch in zip(bar, dataset, strict=True):
+                arrays = {}
+                for name, output in self.forward({name: batch[name] for name in names}).items():
+                    parts = self.strategy.experimental_local_results(output)
+                    arrays[name] = np.concatenate([part.numpy() for part in parts])[: len(examples)]
+                yield examples, arrays
 
     def distribute(self, batch: Batch) -> Batch | tf.distribute.DistributedValues:
         """Return a batch with its rows spread over the replicas of this worker."""

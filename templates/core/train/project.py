@@ -66,13 +66,14 @@ def train_models(
     save_encoder(run.folder, models.encoder, tokenizer)
     if labels is not None:
         write_json(run.folder / "labels.json", labels)
+    run.note_files("config.json", "encoder.json", "tokenizer.json", "labels.json")
     run.restore(models.training)
 
     averages = ask("make_averages", settings, run, settings.steps or steps) or OwnWeights()
     facts, model = provenance(settings), models.inference
     evaluator = Evaluator(run, score_dev, model, monitor, facts, train_batches, settings, averages)
-    counter, checkpoint = PositionCounter(run, settings.steps), Checkpoint(run, settings)
-    callbacks = [counter, evaluator, checkpoint]
+    counter = PositionCounter(run, len(train_batches))
+    callbacks = [counter, evaluator, Checkpoint(run, settings)]
     run_loop(settings, models.training, train_batches, run, callbacks)
     evaluator.finish()
 
@@ -141,7 +142,7 @@ def load_trained(
         InputError: no such run, or its files don't fit together, or two runs don't.
     """
     folders = find_runs(paths)
-    check_members(folders, shared_settings)
+    check_members(folders, task_class.task, shared_settings)
     every = [saved_settings(task_class, read_json(folder / "config.json")) for folder in folders]
     # What learns from plain text has no labels.
     labelled = issubclass(task_class, RecordSettings)

@@ -6,6 +6,7 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -13,12 +14,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from core.base.errors import EndedWell
+from core.base.errors import InputError, ToldToEnd
 from core.base.files import append_json_line, write_json, write_json_lines, write_whole
 from core.base.settings import CoreSettings
 from core.base.workers import gather, is_chief, worker_count
 from core.data.data_generator import DataGenerator
-from core.runs.run_folder import Run, read_scores, scored_folder
+from core.runs.run_folder import Run, members, read_scores
 
 AGREED_STEPS = 10  # several workers ask each other so often whether one was told to end
 
@@ -38,17 +39,24 @@ class Evaluation:
     shown: list[str]
 
 
-def keep_scores(run: str, name: str, evaluation: Evaluation, facts: dict) -> None:
-    """Add the scores and predictions of another file to a run.
+def keep_scores(run: str, path: Path, evaluation: Evaluation, facts: dict) -> None:
+    """Add the scores and predictions of another file to a run, by the name of the file.
+
+    Those on dev, which chose the weights, stay: another dev.jsonl, or another file of the same
+    name, has the name of its folder before its own.
 
     Args:
         run: its folder or its name in runs/; a cross-validation keeps them as a whole.
-        name: of the file, as the scores call it.
     """
-    folder = scored_folder(run)
+    folder, *others = members(run)
+    folder, name = folder.parent if others else folder, path.stem
+    scores = read_scores(folder)
+    files, file = scores.get("files", {}), evaluation.scores["file"]
+    if name == "dev" or files.get(name, {"file": file})["file"] != file:
+        name = f"{path.resolve().parent.name}_{name}"
     write_json_lines(folder / "predictions" / f"{name}.jsonl", evaluation.predictions)
-    scores = {**read_scores(folder), name: {**evaluation.scores, **facts}}
-    write_json(folder / "scores.json", scores)
+    files = {**files, name: {**evaluation.scores, **facts}}
+    write_json(folder / "scores.json", {**scores, "files": files})
 
 
 class OwnWeights:
@@ -114,17 +122,28 @@ class Evaluator(keras.callbacks.Callback):
         return bool(self.evaluate_steps) and self.run.position.updates % self.evaluate_steps == 0
 
     def score(self, logs: dict | None) -> None:
-        """Score dev, write the row of metrics.jsonl, and keep the weights if they are the best."""
+        """Score dev, write the row of metrics.jsonl, and keep the weights if they are the best.
+
+        Raises:
+            InputError: the loss or a weight is not finite.
+        """
         position = self.run.position
         seconds, steps = time.perf_counter() - self.since[0], position.updates - self.since[1]
+        arrays = [*(logs or {}).values(), *self.model.weights]
+        if not all(np.isfinite(np.asarray(array)).all() for array in arrays):
+            raise InputError(
+                f"the loss or the weights are not finite after {position.updates} steps: lower "
+                "learning_rate or raise warm_up, and begin anew with --overwrite true."
+            )
         with self.averages.scored_weights(self.model):
             evaluation = self.evaluate()
             self.keep_if_best(evaluation)
             score = evaluation.scores[self.monitor]
             self.averages.add(self.inference_model, position.updates, score)
         numbers = {k: v for k, v in evaluation.scores.items() if isinstance(v, int | float)}
+        whole = len(self.train_batches)
         row = {
-            "epoch": round(position.epoch + position.step / len(self.train_batches), 4),
+            "epoch": position.epoch + (position.step and round(position.step / whole, 4)),
             "step": position.updates,
             # Arrays `[1]` within an epoch, and numbers at its end.
             **{name: np.asarray(value).item() for name, value in (logs or {}).items()},
@@ -132,9 +151,8 @@ class Evaluator(keras.callbacks.Callback):
             "examples_per_second": steps * self.train_batches.batch_size / seconds,
             **{f"dev_{name}": value for name, value in numbers.items()},
         }
-        if not math.isfinite(row.get("loss", 0.0)):
-            print("the loss is not finite: lower learning_rate, or raise warm_up.")
-            self.model.stop_training = True
+        # Of numbers alone is JSON made: a perplexity may be infinite.
+        row = {name: value for name, value in row.items() if math.isfinite(value)}
         append_json_line(self.run.folder / "metrics.jsonl", row)
         with self.writer.as_default(step=position.updates):
             for name, value in row.items():
@@ -161,6 +179,7 @@ class Evaluator(keras.callbacks.Callback):
             position.best, position.waited = evaluation.scores[self.monitor], 0
             folder = self.run.folder
             write_whole(folder / "best.weights.h5", self.inference_model.save_weights)
+            self.run.note_files("best.weights.h5")
             write_json_lines(folder / "predictions" / "dev.jsonl", evaluation.predictions)
             # Scores of other files go: they were those of weights that are no more.
             write_json(
@@ -175,14 +194,11 @@ class Evaluator(keras.callbacks.Callback):
 
 
 class PositionCounter(keras.callbacks.Callback):
-    """Count epochs, steps and seconds in a run; end after `last_update`, 0: never.
+    """Count epochs, steps and seconds in a run; it stands before what reads the position."""
 
-    It stands before the callbacks that read the position.
-    """
-
-    def __init__(self, run: Run, last_update: int = 0) -> None:
+    def __init__(self, run: Run, epoch_steps: int) -> None:
         super().__init__()
-        self.run, self.last_update = run, last_update
+        self.run, self.epoch_steps = run, epoch_steps
 
     def on_train_begin(self, logs: dict | None = None) -> None:
         self.clock = time.perf_counter()
@@ -193,11 +209,10 @@ class PositionCounter(keras.callbacks.Callback):
         position.updates += 1
         position.seconds += now - self.clock
         self.clock = now
-        if position.updates == self.last_update:
-            self.model.stop_training = True
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
-        self.run.position.epoch, self.run.position.step = epoch + 1, 0
+        if self.run.position.step == self.epoch_steps:  # else the training ends in it
+            self.run.position.epoch, self.run.position.step = epoch + 1, 0
 
 
 class Checkpoint(keras.callbacks.Callback):
@@ -237,4 +252,4 @@ class Checkpoint(keras.callbacks.Callback):
         """Write the checkpoint, and end if any worker was told to: none can go on alone."""
         self.run.save(self.model)
         if end:
-            raise EndedWell("told to end: all is saved; run the same command again to go on.")
+            raise ToldToEnd("told to end: all is saved; run the same command again to go on.")

@@ -34,7 +34,7 @@ def main() -> None:
     runs = load_runs([arguments.run])
     graphs, threshold = predict(runs, examples), tuned_threshold(runs.folders)
     evaluation = evaluate(examples, graphs, arguments.file, runs.settings.metric, threshold)
-    keep_scores(arguments.run, arguments.file.stem, evaluation, provenance(runs.settings))
+    keep_scores(arguments.run, arguments.file, evaluation, provenance(runs.settings))
     for name, title in TITLES.items():
         print()
         print_rates(title, evaluation.scores[name])

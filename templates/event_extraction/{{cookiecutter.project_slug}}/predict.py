@@ -29,7 +29,7 @@ def main() -> None:
     )
     arguments = parser.parse_args()
 
-    check_destination(arguments.out)
+    check_destination(arguments.out, arguments.file)
     examples = read_examples(arguments.file, require_events=False)
     runs = load_runs(arguments.runs)
     graphs = predict(runs, examples)

@@ -1,59 +1,43 @@
 """Train on train_file, score dev_file after each epoch, keep the best in runs/<run_name>.
 
 python train.py [--KEY VALUE ...]        every key of config.toml is a flag
-python train.py --folds 5                cross-validate: five trainings, each scored on its fifth
+python train.py --folds.count 5          with extras/folds: five trainings, each scored on its fifth
 """
 
-from pathlib import Path
+import functools
 
 from core.base.errors import command
+from core.base.extras import ask
 from core.base.files import project_path
 from core.base.settings import read_settings
-from core.report.folds import cross_validate, finish_folds
 from core.report.report import write_report
-from core.runs.run_folder import Run, finish_run, open_run, provenance
-from core.train.devices import Strategy, make_strategy
-from task.data import Example, read_examples
+from core.runs.run_folder import end_training, finish_run, open_run
+from core.train.devices import make_strategy
+from task.data import read_examples
 from task.evaluation import evaluate, find_errors
-from task.graph import Graph
 from task.settings import Settings
 from task.training import load_runs, predict, train
 
 
 @command
 def main() -> None:
-    """Read, train once or once for each fold, report."""
+    """Read, train once or, with extras/folds, once for each fold, report."""
     settings = read_settings(Settings)
     train_path, dev_path = project_path(settings.train_file), project_path(settings.dev_file)
-    examples = read_examples(train_path)
-    scored = examples if settings.folds else read_examples(dev_path)
+    examples, dev_examples = read_examples(train_path), read_examples(dev_path)
     run = open_run(settings)
     print(settings.describe())
     strategy = make_strategy(settings)
-    if settings.folds:
-        predictions = train_folds(settings, strategy, run, examples, train_path)
-    else:
-        train(settings, strategy, run, examples, examples, scored, dev_path)
-        predictions = finish_run(run)
-    write_report(run.folder, "Event extraction", find_errors(scored, predictions))
+    keys = [((example.text,), len(example.events)) for example in examples]
+    score = functools.partial(evaluate, dev_examples, path=dev_path, metric=settings.metric)
+    if not ask(
+        "cross_validate", settings, strategy, run, examples, keys, train, load_runs, predict, score
+    ):
+        train(settings, strategy, run, examples, examples, dev_examples, dev_path)
+    predictions = end_training(run)
+    write_report(run.folder, settings.task, find_errors(dev_examples, predictions))
+    finish_run(run)
     print(f"best dev {settings.metric} F1 {run.best_score():.4f}; see {run.name}/report.html")
-
-
-def train_folds(
-    settings: Settings, strategy: Strategy, run: Run, examples: list[Example], path: Path
-) -> list[dict]:
-    """Train on all folds but one, in turn; score each example by the model that never saw it."""
-
-    def train_fold(fold: Run, kept: list[Example], held_out: list[Example]) -> None:
-        train(settings, strategy, fold, examples, kept, held_out, path)
-
-    def predict_fold(folder: Path, held_out: list[Example]) -> dict[str, Graph]:
-        return predict(load_runs([folder], strategy), held_out)
-
-    texts = [(example.text,) for example in examples]
-    graphs = cross_validate(settings, run, examples, texts, train_fold, predict_fold)
-    evaluation = evaluate(examples, graphs, path, settings.metric)
-    return finish_folds(run, evaluation, f"{settings.metric}_f1", provenance(settings))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ A cluster is named by TF_CONFIG, as TensorFlow reads it, by SLURM (`srun`), or b
 Kubernetes. Every worker runs the same program on the same data; the first, the chief, alone writes.
 """
 
-import ast
 import functools
 import hashlib
 import json
@@ -27,7 +26,7 @@ from core.base.errors import InputError, gist
 from core.base.files import PROJECT, file_hash, project_path, write_nothing
 from core.base.settings import CoreSettings, flatten
 from core.base.workers import Alone, gather, is_chief, join_workers, wait_for_workers
-from core.runs.code_hash import hashed_files, outline
+from core.runs.code_hash import code_hashes
 from core.runs.run_folder import FREE_SETTINGS
 
 # What TensorFlow raises where another worker is gone.
@@ -41,6 +40,7 @@ SECONDS_BETWEEN_LOOKS = 0.2  # for workers that have not come yet
 SECONDS_BETWEEN_WORDS = 5.0  # about those that are missing
 # An interrupted training may go on with others of these, and yet workers do them together.
 TOGETHER = {"run_name", "checkpoint_steps", "orbit.job", "orbit.steps_per_loop"}
+TOGETHER |= {"prediction_batch_size", "strategy", "devices.logical_devices", "devices.xla"}
 
 
 def find_cluster(port: int) -> dict | None:
@@ -297,10 +297,7 @@ def describe_training(settings: CoreSettings) -> dict[str, Part]:
         for name, value in flatten(settings.model_dump()).items()
         if name not in FREE_SETTINGS - TOGETHER
     }
-    for path in sorted(hashed_files(PROJECT)):
-        code = outline(ast.parse((PROJECT / path).read_bytes()))
-        parts[path.as_posix()] = Part("code", hashlib.sha256(code.encode()).hexdigest())
-    return parts
+    return parts | {path: Part("code", known) for path, known in code_hashes(PROJECT).items()}
 
 
 def content_of(value: object) -> str:

@@ -15,8 +15,8 @@ def make_strategy(settings: Settings) -> tf.distribute.Strategy | None:
         settings: `strategy`, `devices`, and `port` of the table `cluster`.
 
     Raises:
-        InputError: `multi_worker` without a cluster, folds in one, a worker that can't join, or
-            one with other settings, data or code.
+        InputError: `multi_worker` without a cluster, a worker that can't join, or one with other
+            settings, data or code.
     """
     if settings.strategy not in ("auto", "multi_worker"):
         return None
@@ -28,11 +28,6 @@ def make_strategy(settings: Settings) -> tf.distribute.Strategy | None:
         )
     if cluster is None:
         return None
-    if folds := getattr(settings, "folds", False):
-        raise InputError(
-            f"folds = {folds} trains one fold after another on one machine: leave the "
-            "cluster, or train each worker's own runs with strategy = single."
-        )
     split_first_device(settings.devices.logical_devices)
     strategy = join(cluster, settings.devices.logical_devices)
     refuse_differences(settings)

@@ -18,7 +18,7 @@ import numpy as np
 import orbit
 import tensorflow as tf
 
-from core.base.errors import EndedWell, InputError, gist
+from core.base.errors import EndedWell, InputError, ToldToEnd, gist
 from core.base.files import read_json_lines
 from core.base.workers import broadcast, gather, is_chief
 from core.data.data_generator import DataGenerator
@@ -306,7 +306,7 @@ class Training:
         checkpoint that follows.
 
         Raises:
-            EndedWell: a worker was told to end; all have saved.
+            ToldToEnd: a worker was told to end; all have saved.
         """
         position = self.position
         position.updates = int(self.controller.global_step.numpy())
@@ -319,7 +319,7 @@ class Training:
         if told_to_end or self.schedule.ends_epoch(position.updates):
             self.controller.save_checkpoint()
         if told_to_end:
-            raise EndedWell("told to end: all is saved; run the same command again to go on.")
+            raise ToldToEnd("told to end: all is saved; run the same command again to go on.")
 
 
 def evaluate_checkpoints(

@@ -43,11 +43,9 @@ def complain(settings: Settings) -> str | None:
             "strategy = parameter_server has a loop of its own: set enabled = false in the table "
             "orbit"
         )
-    if orbit.job != "train_and_evaluate" and (
-        not orbit.enabled or getattr(settings, "folds", False)
-    ):
+    if orbit.job != "train_and_evaluate" and not orbit.enabled:
         return (
             f"orbit.job = {orbit.job} is one of two processes of an Orbit training: set "
-            "orbit.enabled = true, and folds = 0"
+            "orbit.enabled = true"
         )
     return None

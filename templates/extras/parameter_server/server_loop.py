@@ -47,13 +47,16 @@ def fit_with_servers(
     calls = keras.callbacks.CallbackList(callbacks, model=model, steps=len(train_batches))
     model.stop_training = position.stopped
     calls.on_train_begin()
-    while position.epoch < settings.epochs and not model.stop_training:
+    last = settings.epochs * len(train_batches)
+    last = min(last, settings.steps or last)
+    while position.updates < last and not model.stop_training:
         epoch = position.epoch
         if position.step == 0:
             model.reset_metrics()
         calls.on_epoch_begin(epoch)
         batches = train_batches.batches(epoch, position.step)
-        while position.step < len(train_batches) and not model.stop_training:
+        steps = min(len(train_batches), position.step + last - position.updates)
+        while position.step < steps and not model.stop_training:
             together = list(itertools.islice(batches, steps_to_next_stop(settings, run)))
             for batch in together:
                 update = update_of(tuple(array.shape for array in batch.values()))

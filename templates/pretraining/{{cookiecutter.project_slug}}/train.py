@@ -6,7 +6,7 @@ python train.py [--KEY VALUE ...]        every key of config.toml is a flag
 from core.base.errors import command
 from core.base.settings import read_settings
 from core.report.report import write_report
-from core.runs.run_folder import finish_run, open_run
+from core.runs.run_folder import end_training, finish_run, open_run
 from core.train.devices import make_strategy
 from corpus.shards import hash_shards
 from task.evaluation import find_errors
@@ -21,8 +21,9 @@ def main() -> None:
     run = open_run(settings, hash_shards(settings))
     print(settings.describe())
     train(settings, make_strategy(settings), run)
-    predictions = finish_run(run)
-    write_report(run.folder, "Pre-training", find_errors(predictions))
+    predictions = end_training(run)
+    write_report(run.folder, settings.task, find_errors(predictions))
+    finish_run(run)
     print(f"best dev {METRIC} {run.best_score():.4f}; see {run.name}/report.html")
     print(f"for other projects: python export.py {settings.run_name} FOLDER")
 

@@ -27,7 +27,7 @@ def main() -> None:
     candidates = predict(runs, examples)
     threshold = tuned_threshold(runs.folders)
     evaluation = evaluate(examples, candidates, arguments.file, runs.settings, threshold)
-    keep_scores(arguments.run, arguments.file.stem, evaluation, provenance(runs.settings))
+    keep_scores(arguments.run, arguments.file, evaluation, provenance(runs.settings))
     scores = evaluation.scores
     print(f"{'answer (' + scores['definition'] + ')':<32}{'EM':>10}{'F1':>10}{'gold':>8}")
     for kind, row in {**scores["per_answer"], "all": scores}.items():

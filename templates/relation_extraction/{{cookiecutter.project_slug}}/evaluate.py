@@ -27,7 +27,7 @@ def main() -> None:
     runs = load_runs([arguments.run])
     candidates = predict(runs, examples)
     evaluation = evaluate(examples, candidates, arguments.file, tuned_threshold(runs.folders))
-    keep_scores(arguments.run, arguments.file.stem, evaluation, provenance(runs.settings))
+    keep_scores(arguments.run, arguments.file, evaluation, provenance(runs.settings))
     scores = evaluation.scores
     print_rates("predicate", {**scores["per_predicate"], "all": scores})
 

@@ -23,7 +23,7 @@ def main() -> None:
     parser.add_argument("out", type=Path, help="file to write, JSON Lines")
     arguments = parser.parse_args()
 
-    check_destination(arguments.out)
+    check_destination(arguments.out, arguments.file)
     examples = read_examples(arguments.file, require_triples=False)
     runs = load_runs(arguments.runs)
     candidates = predict(runs, examples)

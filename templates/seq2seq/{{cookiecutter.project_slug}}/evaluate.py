@@ -29,7 +29,7 @@ def main() -> None:
     examples = read_examples(arguments.file)
     runs = load_runs([arguments.run], changes=changes)
     evaluation = evaluate(examples, predict(runs, examples), arguments.file, runs.settings)
-    keep_scores(arguments.run, arguments.file.stem, evaluation, provenance(runs.settings))
+    keep_scores(arguments.run, arguments.file, evaluation, provenance(runs.settings))
     for name, value in evaluation.scores.items():
         if isinstance(value, float):
             print(f"{name_score(name):<14}{value:>10.4f}")

@@ -27,7 +27,7 @@ def main() -> None:
     arguments = parser.parse_args()
 
     changes = read_generation_flags(arguments)
-    check_destination(arguments.out)
+    check_destination(arguments.out, arguments.file)
     examples = read_examples(arguments.file, require_targets=False)
     runs = load_runs(arguments.runs, changes=changes)
     records = prediction_records(examples, predict(runs, examples))

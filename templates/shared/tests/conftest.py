@@ -24,6 +24,7 @@ SMALL = {
     "steps": 2,
     "strategy": "single",
     "buckets": 2,
+    **({"folds.count": 0} if (PROJECT / "extras/folds").is_dir() else {}),
 }
 
 

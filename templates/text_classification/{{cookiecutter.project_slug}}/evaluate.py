@@ -31,7 +31,7 @@ def main() -> None:
     candidates = predict(runs, examples)
     threshold = tuned_threshold(runs.folders)
     evaluation = evaluate(examples, candidates, labels, arguments.file, threshold)
-    keep_scores(arguments.run, arguments.file.stem, evaluation, provenance(runs.settings))
+    keep_scores(arguments.run, arguments.file, evaluation, provenance(runs.settings))
     scores = evaluation.scores
     print_rates("label", scores["per_label"])
     for name, value in scores.items():

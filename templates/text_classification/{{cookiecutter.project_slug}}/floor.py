@@ -14,9 +14,9 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from core.base.files import PROJECT, project_path, read_json, write_json, write_json_lines
-from core.report.folds import assign_folds
-from core.runs.run_folder import provenance
+from core.base.extras import ask
+from core.base.files import PROJECT, project_path, write_json, write_json_lines
+from core.runs.run_folder import provenance, read_scores
 from core.train.scoring import Evaluation
 from task.data import Example, Labels, check_kind, label_targets, read_examples, shared_texts
 from task.decode import Candidates, make_candidates
@@ -149,11 +149,11 @@ def score_floor(
         examples: of the training file.
         dev_examples: tune the threshold.
     """
-    if settings.folds:
-        texts = [shared_texts(example) for example in examples]
-        fold_of = assign_folds(texts, settings.folds, settings.seed)
+    keys = [(shared_texts(example), example.labels) for example in examples]
+    fold_of = ask("assign_folds", settings, keys)
+    if fold_of is not None:
         candidates: Candidates = {}
-        for fold in range(settings.folds):
+        for fold in range(max(fold_of) + 1):
             kept = [example for example, own in zip(examples, fold_of, strict=True) if own != fold]
             held = [example for example, own in zip(examples, fold_of, strict=True) if own == fold]
             candidates |= predict_floor(labels, kept, held)[0]
@@ -183,8 +183,9 @@ def keep_floor(settings: Settings, metric: str, evaluations: dict[str, Evaluatio
     facts = {**provenance(settings), "encoder": "none: TF-IDF and logistic regression"}
     for name, evaluation in evaluations.items():
         write_json_lines(FOLDER / "predictions" / f"{name}.jsonl", evaluation.predictions)
-    scores = {name: {**evaluation.scores, **facts} for name, evaluation in evaluations.items()}
-    write_json(FOLDER / "scores.json", {**facts, "monitor": metric, **scores})
+    files = {name: {**evaluation.scores, **facts} for name, evaluation in evaluations.items()}
+    scores = {**facts, "monitor": metric, "dev": files.pop("dev"), "files": files}
+    write_json(FOLDER / "scores.json", scores)
 
 
 def find_floor(data_hash: str, metric: str) -> float | None:
@@ -194,7 +195,7 @@ def find_floor(data_hash: str, metric: str) -> float | None:
         data_hash: of the file.
         metric: name of the score.
     """
-    path = FOLDER / "scores.json"
-    parts = read_json(path).values() if path.is_file() else []
-    same = [p for p in parts if isinstance(p, dict) and p.get("data_hash") == data_hash]
+    scores = read_scores(FOLDER)
+    parts = [scores.get("dev", {}), *scores.get("files", {}).values()]
+    same = [part for part in parts if part.get("data_hash") == data_hash]
     return same[0].get(metric) if same else None

@@ -23,7 +23,7 @@ def main() -> None:
     parser.add_argument("out", type=Path, help="file to write: JSON Lines, or a table (.tsv, .csv)")
     arguments = parser.parse_args()
 
-    check_destination(arguments.out)
+    check_destination(arguments.out, arguments.file)
     examples = read_examples(arguments.file, require_labels=False)
     runs = load_runs(arguments.runs)
     candidates, labels = predict(runs, examples), restore_labels(runs.labels)

@@ -37,12 +37,13 @@ def process(tmp_path_factory):
 def test_scores_and_report(process):
     folder = process.project / "runs/default"
     scores = json.loads((folder / "scores.json").read_text("utf-8"))
-    for part, texts in (("dev", 8), ("test", 8)):
-        assert scores[part]["records"] == texts and scores[part]["perplexity"] > 1
+    for part in (scores["dev"], scores["files"]["test"]):
+        assert part["records"] == 8 and part["perplexity"] > 1
     assert scores["dev"]["data_hash"].startswith("sha256:")
     # The same texts from their file, beside those of the shards.
     assert scores["dev"]["file"] == "shards/dev/manifest.json"
-    assert scores["dev.txt"]["perplexity"] == pytest.approx(scores["dev"]["perplexity"], rel=1e-5)
+    file = scores["files"]["sample_dev"]
+    assert file["perplexity"] == pytest.approx(scores["dev"]["perplexity"], rel=1e-5)
     lines = (folder / "predictions/dev.jsonl").read_text("utf-8").splitlines()
     rows = [json.loads(line) for line in lines]
     predicted = sum(row["statistics"][1] for row in rows)
@@ -125,3 +126,37 @@ def contents(project) -> dict[str, bytes]:
         for path in project.rglob("*")
         if path.is_file() and not set(path.parts) & set(CACHES)
     }
+
+
+def refuse_shards(process, path, content: bytes, words: str) -> None:
+    """Train on a folder of shards in which a file is another one: one sentence, no traceback."""
+    before = path.read_bytes()
+    try:
+        path.write_bytes(content)
+        asked = flags(process.project, epochs=1, shown_examples=0, run_name="torn")
+        done = process.run("train.py", *asked)
+    finally:
+        path.write_bytes(before)
+    assert done.code == 1 and "Traceback" not in done.err, done.err
+    sentence = done.err.strip().splitlines()[-1]
+    assert sentence.startswith("error: ") and words in sentence and path.name in sentence
+
+
+@pytest.mark.parametrize("split", ["train", "dev"])
+def test_a_flipped_byte_in_a_shard_is_found(process, split):
+    """That of train is read in mid-training, within TensorFlow."""
+    [path] = (process.project / "shards" / split).glob("*.tfrecord")
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    refuse_shards(process, path, bytes(content), "is missing or torn: run python prepare.py again")
+
+
+@pytest.mark.parametrize("split", ["train", "dev"])
+def test_a_swapped_tokenizer_of_shards_is_found(process, split):
+    path = process.project / "shards" / split / "tokenizer.json"
+    other = json.loads(path.read_text("utf-8"))
+    vocabulary = other["model"]["vocab"]
+    first, second = list(vocabulary)[-2:]
+    vocabulary[first], vocabulary[second] = vocabulary[second], vocabulary[first]
+    words = "is missing, or not the one of these shards"
+    refuse_shards(process, path, json.dumps(other).encode(), words)

@@ -18,8 +18,8 @@ from core.base.errors import InputError  # noqa: E402
 from core.base.settings import with_tables  # noqa: E402
 from core.data.tokens import train_tokenizer  # noqa: E402
 from core.model.encoder import load_encoder  # noqa: E402
-from core.report.folds import assign_folds  # noqa: E402
 from extras.doctor.compile_checks import build_as_trained, find_lowering_faults  # noqa: E402
+from extras.folds.folds import assign_folds  # noqa: E402
 from extras.optimizers.settings import Table as Optimizers  # noqa: E402
 from extras.regularization.settings import Table  # noqa: E402
 from floor import predict_floor  # noqa: E402
@@ -279,7 +279,7 @@ def test_folds_share_no_text_and_no_group():
         pair(n, f"a{random.integers(40)}", f"b{random.integers(400)}", group=f"g{n % 50}")
         for n in range(60)
     ] + [pair(100 + n, "", labels=["x"]) for n in range(3)]
-    folds = assign_folds([shared_texts(row) for row in rows], 3, seed=1)
+    folds = assign_folds([(shared_texts(row), row.labels) for row in rows], 3, seed=1)
     for texts in (
         lambda r: {r.text_a} - {""},
         lambda r: {r.text_b} - {None},

@@ -82,7 +82,7 @@ def test_a_kind_of_data_from_training_to_submission(kind, process, tmp_path):
     assert f"the floor's {floor['dev'][metric]:.4f}" in told
     assert floor["dev"]["data_hash"] == scores["dev"]["data_hash"]
     told = run(process, "evaluate.py", kind, data / "test.jsonl")
-    assert f"(floor {floor['test'][metric]:.4f})" in told
+    assert f"(floor {floor['files']['test'][metric]:.4f})" in told
 
     run(process, "compare.py", kind, "floor")
     comparison = json.loads((project / "runs" / kind / "comparison.json").read_text("utf-8"))
@@ -128,7 +128,7 @@ def test_runs_predict_together(process, tmp_path):
 def test_a_cross_validation_has_a_floor_on_the_same_records(process):
     project = process.project
     train_file = write_files(project / "ranking", "ranking") / "train.jsonl"
-    settings = {**SETTINGS, "run_name": "crossed", "folds": 2, "floor": True, "steps": 2}
+    settings = {**SETTINGS, "run_name": "crossed", "folds.count": 2, "floor": True, "steps": 2}
     settings |= {"train_file": train_file}
     run(process, "train.py", *flags(project, **settings))
     told = run(process, "compare.py", "crossed", "floor")

@@ -1,6 +1,6 @@
 """The settings of event extraction."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -18,6 +18,8 @@ Metric = Literal[
 
 class Settings(WindowSettings):
     """The settings of core, and those of the models and the deciding metric."""
+
+    task: ClassVar[str] = "Event extraction"
 
     model: Literal["gplinker", "crf"] = Field(
         "gplinker", description="gplinker: spans may overlap; crf: one tag for each token"

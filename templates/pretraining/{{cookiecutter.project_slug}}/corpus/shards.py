@@ -258,12 +258,12 @@ def read_shard_tokenizer(settings: CorpusSettings) -> Tokenizer:
             f"the shards have examples of {longest} tokens, and max_length = {settings.max_length}:"
             " set it as it was for prepare.py, or prepare them anew."
         )
-    return read_folder_tokenizer(folders[0], manifests[0].tokenizer_hash)
+    known = (manifest.tokenizer_hash for manifest in manifests)
+    return [*map(read_folder_tokenizer, folders, known)][0]
 
 
-@functools.lru_cache(maxsize=2)
 def read_folder_tokenizer(folder: str, expected_hash: str) -> Tokenizer:
-    """Read the tokenizer of a folder of shards, once a process.
+    """Read the tokenizer of a folder of shards.
 
     Raises:
         InputError: it is not the one that the shards were prepared with.
@@ -274,4 +274,10 @@ def read_folder_tokenizer(folder: str, expected_hash: str) -> Tokenizer:
             f"{folder}/{TOKENIZER} is missing, or not the one of these shards: prepare them anew "
             "with --overwrite true."
         )
+    return parse_tokenizer(content)
+
+
+@functools.lru_cache(maxsize=2)
+def parse_tokenizer(content: bytes) -> Tokenizer:
+    """Return the tokenizer of a tokenizer.json, once a process."""
     return Tokenizer.from_str(content.decode("utf-8"))

@@ -1,6 +1,6 @@
 """The settings of pre-training."""
 
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -11,6 +11,8 @@ METRIC = "accuracy"  # chooses the best epoch
 
 class Settings(CorpusSettings):
     """The settings of the corpus, and those of the objective."""
+
+    task: ClassVar[str] = "Pre-training"
 
     objective: Literal["masked", "causal", "unilm"] = Field(
         "masked", description="hidden words; each token from those before; the rest of a text"

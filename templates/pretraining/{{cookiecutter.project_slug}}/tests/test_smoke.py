@@ -38,7 +38,9 @@ def test_train(run: Path) -> None:
 def test_evaluate(run: Path, files: Path) -> None:
     start("evaluate.py", RUN, files / "test.txt")
     scores = json.loads((run / "scores.json").read_text("utf-8"))
-    assert 0 <= scores["test"]["accuracy"] <= 1 and scores["test"]["perplexity"] > 1
+    assert (
+        0 <= scores["files"]["test"]["accuracy"] <= 1 and scores["files"]["test"]["perplexity"] > 1
+    )
 
 
 def test_export(run: Path, tmp_path: Path) -> None:

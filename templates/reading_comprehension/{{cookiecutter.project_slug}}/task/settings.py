@@ -1,6 +1,6 @@
 """The settings of reading comprehension."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -9,6 +9,8 @@ from core.base.settings import WindowSettings
 
 class Settings(WindowSettings):
     """The settings of core, and those of the pointer, the answers and the score."""
+
+    task: ClassVar[str] = "Reading comprehension"
 
     pointer: Literal["efficient", "plain"] = Field(
         "efficient", description="efficient: adds a score of the start and one of the end"

@@ -1,6 +1,6 @@
 """The settings of relation extraction."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -9,6 +9,8 @@ from core.base.settings import WindowSettings
 
 class Settings(WindowSettings):
     """The settings of core, and those of the pointers."""
+
+    task: ClassVar[str] = "Relation extraction"
 
     pointer: Literal["efficient", "plain"] = Field(
         "efficient", description="efficient: few weights a head; plain: its own query and key"

@@ -18,7 +18,8 @@ def test_train(run: Path) -> None:
 def test_evaluate(run: Path, files: Path) -> None:
     start("evaluate.py", RUN, files / "test.jsonl")
     scores = json.loads((run / "scores.json").read_text("utf-8"))
-    assert scores["test"]["records"] == RECORDS and 0 <= scores["test"]["f1"] <= 1
+    assert scores["files"]["test"]["records"] == RECORDS
+    assert 0 <= scores["files"]["test"]["f1"] <= 1
 
 
 def test_predict(run: Path, files: Path, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """The settings of seq2seq."""
 
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
@@ -10,6 +10,8 @@ from generation.settings import GenerationTable
 
 class Settings(RecordSettings):
     """The settings of core, those of models and scores, and the table of generation."""
+
+    task: ClassVar[str] = "Seq2seq"
 
     # model
     model: Literal["unilm", "encoder_decoder"] = Field(

@@ -24,7 +24,8 @@ def test_train(run: Path) -> None:
 def test_evaluate(run: Path, files: Path) -> None:
     start("evaluate.py", RUN, files / "test.jsonl")
     scores = json.loads((run / "scores.json").read_text("utf-8"))
-    assert scores["test"]["records"] == RECORDS and 0 <= scores["test"]["exact_match"] <= 1
+    assert scores["files"]["test"]["records"] == RECORDS
+    assert 0 <= scores["files"]["test"]["exact_match"] <= 1
 
 
 @pytest.mark.parametrize("flags", [(), ("--beams", "1"), ("--decoding", "sample")])

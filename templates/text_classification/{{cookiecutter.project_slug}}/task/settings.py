@@ -1,6 +1,6 @@
 """The settings of text classification."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator
 
@@ -11,6 +11,8 @@ FLOOR = "floor"
 
 class Settings(RecordSettings):
     """The settings of core, and those of the classifier."""
+
+    task: ClassVar[str] = "Text classification"
 
     pooling: Literal["auto", "cls", "mean", "compare"] = Field(
         "auto", description="auto: compare, the means of both texts, for pairs, else mean"

@@ -11,7 +11,7 @@ from core.train.devices import Strategy
 from core.train.prediction import Predictor
 from core.train.project import TrainedRuns, begin_training, load_trained, train_models
 from core.train.scoring import Evaluation
-from task.data import Example, ExampleGenerator, Labels, read_examples
+from task.data import Example, ExampleGenerator, Labels, collect_labels, read_examples
 from task.decode import Candidates, predict_probabilities
 from task.evaluation import evaluate
 from task.metrics import choose_metric
@@ -27,7 +27,6 @@ def train(
     strategy: Strategy,
     run: Run,
     known: Sequence[Example],
-    labels: Labels,
     train_examples: Sequence[Example],
     dev_examples: Sequence[Example],
     dev_path: Path,
@@ -38,13 +37,13 @@ def train(
         settings: of the project.
         strategy: the devices.
         run: its folder and where to go on.
-        known: give the vocabulary; all folds of a cross-validation share them.
-        labels: of the same examples.
+        known: give the vocabulary and the labels; all folds of a cross-validation share them.
         train_examples: to learn from.
         dev_examples: choose the best epoch.
         dev_path: the file that these were read from.
     """
     batch_size = begin_training(settings, strategy)
+    labels = collect_labels(known, settings.positive_label)
     texts = [text for example in known for text in example.texts]
     tokenizer = load_tokenizer(settings, texts)
     with strategy.scope():

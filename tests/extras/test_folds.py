@@ -1,6 +1,7 @@
-"""Cross-validation: leak-free folds, out-of-fold predictions, and runs that predict together."""
+"""Cross-validation: folds without leaks, their scores, and runs that predict together."""
 
 import json
+import shutil
 from pathlib import Path
 
 import keras
@@ -12,18 +13,24 @@ from projects import CASES, TASKS, bake_project, flags, shorten, template_of
 
 from core.base.errors import InputError
 from core.data.data_generator import DataGenerator, pad
-from core.report.folds import assign_folds
 from core.train.prediction import Predictor
+from extras.folds.folds import assign_folds, describe_folds, link_texts
 
 FOLDS, RECORDS = 2, 40
 SETTINGS = {"epochs": 1, "batch_size": 8}
+CROSSED = {"folds.count": FOLDS}
+
+
+def plain(texts):
+    """Return the keys of examples that are all of one kind."""
+    return [(group, 0) for group in texts]
 
 
 def test_no_text_is_in_two_folds():
     random = np.random.default_rng(1)
     texts = [tuple(f"text {n}" for n in random.integers(0, 900, 2)) for _ in range(400)]
     texts += [("Same  Text",), ("same text",)]
-    fold_of = assign_folds(texts, 5, seed=1)
+    fold_of = assign_folds(plain(texts), 5, seed=1)
     assert fold_of.shape == (402,) and set(fold_of) == set(range(5))
     folds = {}
     for group, fold in zip(texts, fold_of, strict=True):
@@ -33,17 +40,43 @@ def test_no_text_is_in_two_folds():
 
 def test_folds_are_even_and_depend_on_the_seed_alone():
     texts = [(f"text {number}",) for number in range(103)]
-    fold_of = assign_folds(texts, 5, seed=1)
-    assert sorted(np.bincount(fold_of)) == [20, 20, 21, 21, 21]
-    assert np.array_equal(fold_of, assign_folds(texts, 5, seed=1))
-    assert not np.array_equal(fold_of, assign_folds(texts, 5, seed=2))
+    # With many kinds, one of them as rare as can be, and with one.
+    for keys in ([(text, n % 3 if n else "rare") for n, text in enumerate(texts)], plain(texts)):
+        fold_of = assign_folds(keys, 5, seed=1)
+        assert sorted(np.bincount(fold_of)) == [20, 20, 21, 21, 21]
+        assert np.array_equal(fold_of, assign_folds(keys, 5, seed=1))
+        assert not np.array_equal(fold_of, assign_folds(keys, 5, seed=2))
+
+
+def test_each_fold_has_its_share_of_each_kind():
+    random = np.random.default_rng(1)
+    kinds = random.permutation(["rare"] * 10 + ["frequent"] * 90)
+    keys = [((f"text {number}",), kind) for number, kind in enumerate(kinds)]
+    fold_of = assign_folds(keys, 5, seed=1)
+    assert [sum(kinds[fold_of == fold] == "rare") for fold in range(5)] == [2] * 5
+
+
+def test_a_fold_that_links_make_large_is_warned_of(capsys):
+    pairs = [(f"a{number}", f"a{number + 1}") for number in range(250)]
+    pairs += [(f"b{number}",) for number in range(50)]
+    fold_of = assign_folds(plain(pairs), 5, seed=1)
+    describe_folds(fold_of, link_texts(plain(pairs)))
+    said = capsys.readouterr().out
+    assert f"5 folds of {', '.join(map(str, np.bincount(fold_of)))} records" in said
+    assert "warning: the largest fold holds out 250 of 300 records" in said
+    assert "set folds.count to 2, or set folds.count to 0 and name a dev_file" in said
+    describe_folds(assign_folds(plain(pairs), 2, seed=1), link_texts(plain(pairs)))
+    assert "warning" not in capsys.readouterr().out
 
 
 def test_records_that_are_linked_by_others_stay_together():
     chain = [("a", "b"), ("b", "c"), ("c", "d"), ("x",), ("y",)]
-    assert len(set(assign_folds(chain, 3, seed=1)[:3])) == 1
-    with pytest.raises(InputError, match="3 groups .* set folds to 3 at the most"):
-        assign_folds(chain, 4, seed=1)
+    assert len(set(assign_folds(plain(chain), 3, seed=1)[:3])) == 1
+    with pytest.raises(InputError, match="3 groups of records .* set it to 3 at the most"):
+        assign_folds(plain(chain), 4, seed=1)
+    # What is advised is allowed: one fold is not.
+    with pytest.raises(InputError, match="1 group of records .* set it to 0, and name a dev_file"):
+        assign_folds(plain(chain[:3]), 2, seed=1)
 
 
 class Numbers(DataGenerator):
@@ -69,7 +102,7 @@ def test_the_outputs_of_several_models_are_averaged():
 @pytest.fixture(scope="module", params=TASKS)
 def project(request, tmp_path_factory) -> Path:
     """A project with a finished cross-validation and a single run."""
-    project = bake_project(request.param, tmp_path_factory.mktemp("project"), "none")
+    project = bake_project(request.param, tmp_path_factory.mktemp("project"), "folds")
     shorten(project, {"train": RECORDS, "dev": 12, "test": 30})
     return project
 
@@ -78,7 +111,7 @@ def project(request, tmp_path_factory) -> Path:
 def process(project):
     """Runs the project's scripts, a cross-validation and a single training first."""
     process = ProjectProcess(project)
-    run(process, "train.py", *flags(project, folds=FOLDS, run_name="crossed", **SETTINGS))
+    run(process, "train.py", *flags(project, run_name="crossed", **SETTINGS, **CROSSED))
     run(process, "train.py", *flags(project, run_name="single", **SETTINGS))
     yield process
     process.stop()
@@ -128,15 +161,34 @@ def test_folds_predict_together(process):
 
 
 @pytest.mark.trains
-def test_a_run_with_itself_predicts_what_it_predicts_alone(process):
-    assert predict(process, "single", "single") == predict(process, "single")
+@pytest.mark.parametrize("twice", [("single", "runs/single"), ("crossed", "crossed/fold_1")])
+def test_a_run_has_one_vote(process, twice):
+    done = process.run("predict.py", *twice, "sample/test.jsonl", "out.jsonl")
+    assert done.code == 1 and "Traceback" not in done.err
+    assert f"{Path(twice[1]).name} is named twice: name each run once" in done.err
+
+
+@pytest.mark.trains
+def test_a_cross_validation_asks_for_its_extra(process, tmp_path):
+    if template_of(process.project) != TASKS[-1]:
+        pytest.skip("all tasks find runs by the same code: one of them shows it")
+    project = tmp_path / "project"
+    shutil.copytree(process.project, project)
+    shutil.rmtree(project / "extras")
+    without = ProjectProcess(project)
+    done = without.run("predict.py", "crossed", "sample/test.jsonl", "out.jsonl")
+    assert done.code == 1
+    assert "crossed is a cross-validation, which needs extras/folds: add it with" in done.err
+    done = without.run("train.py", "--folds.count", "3")
+    assert "--folds.count belongs to extras/folds, which is absent: add it with" in done.err
+    without.stop()
 
 
 @pytest.mark.trains
 def test_a_cross_validation_is_scored_as_a_whole(project, process):
     run(process, "evaluate.py", "crossed", "sample/test.jsonl")
     scores = json.loads((project / "runs/crossed/scores.json").read_text(encoding="utf-8"))
-    assert scores["test"]["records"] == 30
+    assert scores["files"]["test"]["records"] == 30
     assert (project / "runs/crossed/predictions/test.jsonl").is_file()
 
 
@@ -152,7 +204,7 @@ def test_an_interrupted_cross_validation_goes_on(project, process):
     second = json.loads((folder / "fold_2/scores.json").read_text(encoding="utf-8"))
     second.pop("finished")
     (folder / "fold_2/scores.json").write_text(json.dumps(second), encoding="utf-8")
-    run(process, "train.py", *flags(project, folds=FOLDS, run_name="crossed", **SETTINGS))
+    run(process, "train.py", *flags(project, run_name="crossed", **SETTINGS, **CROSSED))
     again = json.loads((folder / "scores.json").read_text(encoding="utf-8"))
     assert again["dev"] == scores["dev"]
     assert (folder / "predictions/dev.jsonl").read_bytes() == predictions

@@ -1,0 +1,173 @@
+"""Cross-validation: each example is scored by the model of the fold that held it out."""
+
+import warnings
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
+
+from core.base.errors import InputError
+from core.base.files import project_path, read_json, write_json, write_json_lines
+from core.data.data_checks import normalise
+from core.runs.run_folder import Run, end_training, finish_run, provenance, read_scores
+from core.train.devices import Strategy
+from core.train.scoring import Evaluation
+from extras.folds.settings import Settings
+
+# The texts of an example, which tie it to others, and its kind, of which each fold has its share.
+Key = tuple[tuple[str, ...], Hashable]
+
+
+@dataclass
+class Fold(Run):
+    """The run of one fold; `whole` is the cross-validation that it belongs to."""
+
+    whole: Run = field(kw_only=True)
+
+    def begin(self) -> None:
+        self.whole.begin()
+        super().begin()
+
+
+def open_fold(whole: Run, number: int) -> Fold:
+    """Return the run of a fold, from 1, of a cross-validation; it goes on where it has begun."""
+    folder = whole.folder / f"fold_{number}"
+    if whole.new_config is None and (folder / "config.json").is_file():
+        return Fold(folder, whole=whole)
+    config = whole.new_config or read_json(whole.folder / "config.json")
+    return Fold(folder, new_config={**config, "fold": number}, whole=whole)
+
+
+def train_folds(
+    settings: Settings,
+    strategy: Strategy,
+    run: Run,
+    examples: Sequence[Any],
+    keys: Sequence[Key],
+    train: Callable[..., None],
+    load_runs: Callable[..., Any],
+    predict: Callable[[Any, Sequence[Any]], dict[str, Any]],
+    score: Callable[[dict[str, Any]], Evaluation],
+) -> None:
+    """Train on all folds but one, in turn; predict each example by the model that never saw it.
+
+    Arguments as in the hook `cross_validate`.
+    """
+    fold_of = assign_folds(keys, settings.folds.count, settings.seed)
+    describe_folds(fold_of, link_texts(keys))
+    found: dict[str, Any] = {}
+    folds = [open_fold(run, number + 1) for number in range(settings.folds.count)]
+    for number, fold in enumerate(folds):
+        kept = [example for example, own in zip(examples, fold_of, strict=True) if own != number]
+        held = [example for example, own in zip(examples, fold_of, strict=True) if own == number]
+        if fold.new_config is not None or not fold.finished:
+            print(f"{fold.name}: {len(kept)} examples to learn from, {len(held)} held out")
+            train(settings, strategy, fold, examples, kept, held, project_path(settings.dev_file))
+            end_training(fold)
+            finish_run(fold)
+        found |= predict(load_runs([fold.folder], strategy), held)
+    keep_scores_of_folds(run, [read_scores(fold.folder) for fold in folds], score(found), settings)
+
+
+def keep_scores_of_folds(
+    run: Run, folds: list[dict], evaluation: Evaluation, settings: Settings
+) -> None:
+    """Write the scores of all examples, each by the model that held it out, beside those of folds.
+
+    Args:
+        folds: the scores of each.
+    """
+    monitor = folds[0]["monitor"]
+    run.position.seconds = 60 * sum(fold["minutes"] for fold in folds)
+    run.position.epoch = max(fold["epochs"] for fold in folds)
+    write_json_lines(run.folder / "predictions" / "dev.jsonl", evaluation.predictions)
+    write_json(
+        run.folder / "scores.json",
+        {
+            **provenance(settings),
+            "monitor": monitor,
+            "dev": evaluation.scores,
+            "folds": [{monitor: fold["dev"][monitor]} for fold in folds],
+        },
+    )
+
+
+def assign_folds(keys: Sequence[Key], folds: int, seed: int) -> np.ndarray:
+    """Return the fold `[examples]`, from 0, that holds each example out.
+
+    Examples that share a text share a fold, and so do those that are linked by others: no fold is
+    scored on a text that its model has learned from. Each fold has its share of each kind.
+
+    Args:
+        keys: texts of each example, whose case and white space make no difference, and its kind.
+        folds: how many; the assignment depends on `seed` and on nothing else.
+
+    Raises:
+        InputError: there are fewer groups of texts than folds.
+    """
+    groups = link_texts(keys)
+    count = len(np.unique(groups))
+    if count < folds:
+        mend = f"set it to {count} at the most" if count > 1 else "set it to 0, and name a dev_file"
+        raise InputError(
+            f"folds.count = {folds}, but the training file has {count} "
+            f"{'group' if count == 1 else 'groups'} of records that share no text: {mend}."
+        )
+    kinds = [kind for _, kind in keys]
+    # A kind with fewer records than folds can't be in each: all such kinds count as one.
+    common = [kind for kind, number in Counter(kinds).most_common() if number >= folds]
+    number_of = {kind: number for number, kind in enumerate(common, start=1)}
+    strata = np.array([number_of.get(kind, 0) for kind in kinds])
+    if len(np.unique(strata)) > 1:
+        splitter = StratifiedGroupKFold(folds, shuffle=True, random_state=seed)
+        fold_of = held_out_by(splitter, strata, groups)
+        if len(np.unique(fold_of)) == folds:  # else there are too few groups of each kind
+            return fold_of
+    # The largest group first, into the fold that has least: its own shuffling ignores the sizes.
+    order = np.random.default_rng(seed).permutation(count)
+    return held_out_by(GroupKFold(folds), strata, order[groups])
+
+
+def link_texts(keys: Sequence[Key]) -> np.ndarray:
+    """Return the group `[examples]` of each example: all that is linked by texts is one."""
+    number: dict[str, int] = {}
+    pairs = [
+        (row, number.setdefault(normalise(text), len(number)))
+        for row, (texts, _) in enumerate(keys)
+        for text in texts
+    ]
+    rows, columns = np.array(pairs).T
+    holds = sparse.csr_matrix((np.ones(len(rows)), (rows, columns)), (len(keys), len(number)))
+    links = sparse.bmat([[None, holds], [holds.T, None]])
+    return sparse.csgraph.connected_components(links, directed=False)[1][: len(keys)]
+
+
+def held_out_by(
+    splitter: GroupKFold | StratifiedGroupKFold, strata: np.ndarray, groups: np.ndarray
+) -> np.ndarray:
+    """Return the fold `[examples]` of each example, as a splitter of scikit-learn has it."""
+    fold_of = np.empty(len(groups), int)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of rare kinds
+        for fold, (_, held_out) in enumerate(splitter.split(groups, strata, groups)):
+            fold_of[held_out] = fold
+    return fold_of
+
+
+def describe_folds(fold_of: np.ndarray, groups: np.ndarray) -> None:
+    """Print how many examples each fold holds out, and warn where one holds out too many."""
+    sizes, largest = np.bincount(fold_of), max(np.bincount(groups))
+    print(f"{len(sizes)} folds of {', '.join(map(str, sizes))} records")
+    if max(sizes) > 2 * len(fold_of) / len(sizes):
+        mend = int(2 * len(fold_of) / largest)
+        ways = [f"set folds.count to {mend}"] if 2 <= mend < len(sizes) else []
+        ways.append("set folds.count to 0 and name a dev_file that shares no text")
+        print(
+            f"warning: the largest fold holds out {max(sizes)} of {len(fold_of)} records, for "
+            f"{largest} are linked by texts that they share, and stay together: "
+            f"{', or '.join(ways)}."
+        )

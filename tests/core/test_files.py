@@ -1,0 +1,130 @@
+"""Files are written whole or not at all, and only in the place of what they may replace."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+from conftest import ROOT
+from filelock import FileLock
+
+from core.base.errors import InputError
+from core.base.files import check_destination, read_json, take_lock, write_text
+
+POSIX = pytest.mark.skipif(os.name != "posix", reason="pipes and devices have names on POSIX alone")
+PRINTER = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from core.base.files import check_destination, write_text
+check_destination(Path("/dev/stdout"), Path(sys.argv[1]))
+write_text("/dev/stdout", "written\\n")
+print("printed")
+"""
+HOLDER = """
+import sys, time
+from filelock import FileLock
+lock = FileLock(sys.argv[1])
+lock.acquire()
+print("held", flush=True)
+time.sleep(600)
+"""
+
+
+@POSIX
+def test_a_pipe_and_a_device_are_written_through(tmp_path):
+    pipe, got = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: got.append(pipe.read_text(encoding="utf-8")))
+    reader.start()
+    write_text(pipe, "through\n")
+    reader.join(timeout=30)
+    assert got == ["through\n"] and pipe.is_fifo()
+    device = tmp_path / "null"  # a link, lest a mistake of the code replaces the real one
+    device.symlink_to("/dev/null")
+    write_text(device, "nothing\n")
+    assert device.is_symlink() and not os.path.isfile("/dev/null")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
+def test_a_full_device_stays_one_and_says_so(tmp_path):
+    with pytest.raises(OSError) as caught:
+        write_text("/dev/full", "too much\n")
+    assert caught.value.filename == "/dev/full" and not os.path.isfile("/dev/full")
+
+
+@POSIX
+@pytest.mark.parametrize("into_a_file", [True, False])
+def test_the_standard_output_gets_what_is_written_and_what_is_printed(tmp_path, into_a_file):
+    out = tmp_path / "out.txt"
+    with open(out, "wb") as file:
+        command = [sys.executable, "-c", PRINTER, str(ROOT / "templates")]
+        target = file if into_a_file else subprocess.PIPE
+        done = subprocess.run(command, stdout=target, check=True)
+    text = out.read_bytes() if into_a_file else done.stdout
+    assert text == b"written\nprinted\n"
+
+
+@POSIX
+def test_a_link_stays_one(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    for text in ("first\n", "second\n"):
+        write_text(tmp_path / "link", text)
+        assert (tmp_path / "link").is_symlink()
+        assert (tmp_path / "elsewhere").read_text(encoding="utf-8") == text
+
+
+def test_what_is_read_is_not_written_over(tmp_path):
+    source, other = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    source.write_text("{}\n", encoding="utf-8")
+    check_destination(other, source)
+    links = [tmp_path / "hard"]
+    os.link(source, links[0])
+    if os.name == "posix":
+        links.append(tmp_path / "soft")
+        links[1].symlink_to(source)
+    for path in (source, *links):
+        with pytest.raises(InputError, match="is the file that is read: name another one"):
+            check_destination(path, source)
+    with pytest.raises(InputError, match="absent must be a folder, and open"):
+        check_destination(tmp_path / "absent/out.jsonl", source)
+    assert not (tmp_path / "absent").exists()
+
+
+@pytest.mark.parametrize("content", ["[]", "3", '"text"', "null", "{}"])
+def test_only_an_object_is_read(tmp_path, content):
+    (tmp_path / "scores.json").write_text(content, encoding="utf-8")
+    with pytest.raises(InputError, match="scores.json holds no JSON object, or an empty one"):
+        read_json(tmp_path / "scores.json")
+
+
+def test_a_lock_is_held_once_and_again_by_its_owner(tmp_path):
+    path = tmp_path / "run/.training.lock"
+    take_lock(path)
+    take_lock(path)
+    with FileLock(tmp_path / "run/.other.lock"):  # as if of another process: it is no singleton
+        with pytest.raises(InputError, match="run is being trained by another process: wait until"):
+            take_lock(tmp_path / "run/.other.lock")
+    take_lock(tmp_path / "run/.other.lock")
+
+
+def test_the_lock_of_a_dead_process_is_free(tmp_path):
+    held = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path / "lock")], stdout=subprocess.PIPE
+    )
+    assert held.stdout.readline() == b"held\n"
+    with pytest.raises(InputError, match="is being trained by another process"):
+        take_lock(tmp_path / "lock")
+    held.kill()
+    held.wait()
+    take_lock(tmp_path / "lock")
+
+
+def test_what_cannot_be_locked_is_said(tmp_path, monkeypatch, capsys):
+    def refuse(self, *arguments, **options):
+        raise NotImplementedError("no flock here")
+
+    monkeypatch.setattr(FileLock, "acquire", refuse)
+    take_lock(tmp_path / "run/.training.lock")
+    assert "can't be locked (no flock here): start no second training" in capsys.readouterr().out
