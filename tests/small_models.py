@@ -5,9 +5,11 @@ import contextlib
 import keras
 import numpy as np
 
+from core.base import extras as door
 from core.base.extras import ask
 from core.base.settings import CoreSettings, with_tables
 from core.data.data_generator import DataGenerator
+from core.model import encoder as encoder_module
 from core.model.encoder import BertEncoder
 from core.runs.run_folder import Run
 from core.train.loop import fit
@@ -17,6 +19,15 @@ from core.train.training import Models, TrainingModel
 
 EXAMPLES, BATCH, LENGTH, LABELS, EPOCHS = 11, 4, 5, 3, 3
 STEPS = 3  # an epoch; the last batch has three examples
+
+
+def without_encoders(monkeypatch) -> None:
+    """Let the code think that this project does not have the extra `encoders`."""
+    others = [name for name in door.EXTRAS if name != "encoders"]
+    for module in (door, encoder_module):
+        monkeypatch.setattr(module, "present", lambda: others)
+    how = f"; or {door.how_to_get('encoders')}, which reads more"
+    monkeypatch.setattr(encoder_module, "OR_THE_EXTRA", how)
 
 
 def make_settings(**changes) -> CoreSettings:

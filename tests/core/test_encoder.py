@@ -13,6 +13,7 @@ import keras_hub
 import numpy as np
 import pytest
 from peer import needs_peer, run_peer
+from small_models import without_encoders
 
 from core.base.errors import InputError
 from core.base.settings import RecordSettings, with_tables
@@ -95,6 +96,12 @@ KINDS = {
         },
     ),
 }
+
+
+@pytest.fixture(autouse=True)
+def core_alone(monkeypatch) -> None:
+    """The extra `encoders` has tests of its own."""
+    without_encoders(monkeypatch)
 
 
 @pytest.fixture(scope="module")

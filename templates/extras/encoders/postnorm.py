@@ -1,0 +1,259 @@
+"""The frame of the families that follow BERT: embeddings, then layers that normalise their sums."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import keras
+import keras_hub
+
+from core.model.transformer import (
+    SelfAttention,
+    TransformerLayer,
+    exact_gelu_function,
+    tanh_gelu_function,
+)
+from extras.encoders.fields import GELU, TANH_GELU
+from extras.encoders.weights import Weights
+
+SEGMENTS = "embeddings.token_type_embeddings.weight"
+
+
+def activation_function(name: str) -> Callable:
+    """Return an activation by its name in `fields.ACTIVATIONS`."""
+    own = {GELU: exact_gelu_function, TANH_GELU: tanh_gelu_function}
+    return own.get(name) or keras.activations.get(name)
+
+
+def initializer() -> keras.initializers.Initializer:
+    """Return what fills weights that no file holds, as BERT's authors did."""
+    return keras.initializers.TruncatedNormal(stddev=0.02)
+
+
+@keras.saving.register_keras_serializable("encoders")
+class PostNormLayer(TransformerLayer):
+    """The Transformer layer of BERT.
+
+    Args:
+        attention_dropout: dropout of attention weights.
+        **kwargs: as in `keras_hub.layers.TransformerEncoder`.
+    """
+
+    attention_class: ClassVar[type] = SelfAttention
+
+    def __init__(self, *args: Any, attention_dropout: float = 0.0, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.attention_dropout = attention_dropout
+
+    def build(self, inputs_shape) -> None:
+        super().build(inputs_shape)
+        attention = self._self_attention_layer
+        attention.__class__ = self.attention_class
+        attention._dropout = attention._dropout_layer.rate = self.attention_dropout
+
+    def get_config(self) -> dict:
+        return {**super().get_config(), "attention_dropout": self.attention_dropout}
+
+
+@keras.saving.register_keras_serializable("encoders")
+class PostNormEncoder(keras_hub.models.Backbone):
+    """Token ids to hidden states `[batch, length, hidden_dim]`.
+
+    Args:
+        vocabulary_size: rows of the token embedding.
+        num_layers: how many layers the hidden states pass.
+        num_heads: of attention.
+        hidden_dim: width of hidden states.
+        intermediate_dim: width inside of the feed-forward part.
+        embedding_dim: width of the embeddings; 0: `hidden_dim`, and they are not projected.
+        max_sequence_length: tokens of a text that it can read; None: any number.
+        has_positions: whether there is an embedding of positions; else attention knows them.
+        num_segments: rows of the segment embedding; 0: there is no input `segment_ids`.
+        activation: one of the values of `fields.ACTIVATIONS`.
+        layer_norm_epsilon: of all normalisations.
+        dropout: of embeddings and hidden states; `attention_dropout`: of attention weights.
+        layer_options: further arguments of the layers.
+        **kwargs: `name`, `trainable`.
+    """
+
+    layer_class: ClassVar[type[PostNormLayer]] = PostNormLayer
+
+    def __init__(
+        self,
+        *,
+        vocabulary_size: int,
+        num_layers: int,
+        num_heads: int,
+        hidden_dim: int,
+        intermediate_dim: int,
+        embedding_dim: int = 0,
+        max_sequence_length: int | None = 512,
+        has_positions: bool = True,
+        num_segments: int = 2,
+        activation: str = GELU,
+        layer_norm_epsilon: float = 1e-12,
+        dropout: float = 0.1,
+        attention_dropout: float = 0.0,
+        layer_options: dict[str, Any] | None = None,
+        dtype: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        self.vocabulary_size = vocabulary_size
+        self.num_layers = num_layers
+        self.num_heads = num_heads
+        self.hidden_dim = hidden_dim
+        self.intermediate_dim = intermediate_dim
+        self.embedding_dim = embedding_dim
+        self.max_sequence_length = max_sequence_length
+        self.has_positions = has_positions
+        self.num_segments = num_segments
+        self.activation = activation
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.dropout = dropout
+        self.attention_dropout = attention_dropout
+        self.layer_options = dict(layer_options or {})
+        self.make_embeddings(dtype)
+        self.transformer_layers = self.make_layers(dtype)
+        names = ("token_ids", "segment_ids", "padding_mask")
+        inputs = {
+            name: keras.Input((None,), dtype="int32", name=name)
+            for name in names
+            if num_segments or name != "segment_ids"
+        }
+        hidden = self.embed(inputs)
+        outputs = self.transform(hidden, inputs["padding_mask"])
+        super().__init__(inputs=inputs, outputs=outputs, dtype=dtype, **kwargs)
+
+    def make_embeddings(self, dtype: Any) -> None:
+        """Make the layers below the first Transformer layer."""
+        width = self.embedding_dim or self.hidden_dim
+
+        def table(kind: Any, rows: int, name: str) -> keras.layers.Layer:
+            return kind(rows, width, embeddings_initializer=initializer(), dtype=dtype, name=name)
+
+        self.token_embedding = table(
+            keras.layers.ReversibleEmbedding, self.vocabulary_size, "token_embedding"
+        )
+        if self.has_positions:
+            self.position_embedding = keras_hub.layers.PositionEmbedding(
+                self.max_sequence_length, initializer(), dtype=dtype, name="position_embedding"
+            )
+        if self.num_segments:
+            self.segment_embedding = table(
+                keras.layers.Embedding, self.num_segments, "segment_embedding"
+            )
+        self.embeddings_layer_norm = keras.layers.LayerNormalization(
+            epsilon=self.layer_norm_epsilon, dtype=dtype, name="embeddings_layer_norm"
+        )
+        self.embeddings_dropout = keras.layers.Dropout(
+            self.dropout, dtype=dtype, name="embeddings_dropout"
+        )
+        if self.embedding_dim:
+            self.embeddings_projection = keras.layers.Dense(
+                self.hidden_dim,
+                kernel_initializer=initializer(),
+                dtype=dtype,
+                name="embeddings_projection",
+            )
+
+    def make_layers(self, dtype: Any) -> list[PostNormLayer]:
+        """Return the Transformer layers, from the lowest."""
+        return [
+            self.layer_class(
+                intermediate_dim=self.intermediate_dim,
+                num_heads=self.num_heads,
+                dropout=self.dropout,
+                attention_dropout=self.attention_dropout,
+                activation=activation_function(self.activation),
+                layer_norm_epsilon=self.layer_norm_epsilon,
+                kernel_initializer=initializer(),
+                dtype=dtype,
+                name=f"transformer_layer_{number}",
+                **self.layer_options,
+            )
+            for number in range(self.num_layers)
+        ]
+
+    def embed(self, inputs: dict[str, keras.KerasTensor]) -> keras.KerasTensor:
+        """Return what the first Transformer layer reads."""
+        hidden = tokens = self.token_embedding(inputs["token_ids"])
+        if self.has_positions:
+            hidden = keras.layers.Add(name="add_positions")(
+                (hidden, self.position_embedding(tokens))
+            )
+        if self.num_segments:
+            segments = self.segment_embedding(inputs["segment_ids"])
+            hidden = keras.layers.Add(name="add_segments")((hidden, segments))
+        hidden = self.embeddings_dropout(self.embeddings_layer_norm(hidden))
+        return self.embeddings_projection(hidden) if self.embedding_dim else hidden
+
+    def transform(self, hidden: keras.KerasTensor, mask: keras.KerasTensor) -> keras.KerasTensor:
+        """Return what the last Transformer layer puts out."""
+        for layer in self.transformer_layers:
+            hidden = layer(hidden, padding_mask=mask)
+        return hidden
+
+    def get_config(self) -> dict:
+        return {
+            **super().get_config(),
+            "vocabulary_size": self.vocabulary_size,
+            "num_layers": self.num_layers,
+            "num_heads": self.num_heads,
+            "hidden_dim": self.hidden_dim,
+            "intermediate_dim": self.intermediate_dim,
+            "embedding_dim": self.embedding_dim,
+            "max_sequence_length": self.max_sequence_length,
+            "has_positions": self.has_positions,
+            "num_segments": self.num_segments,
+            "activation": self.activation,
+            "layer_norm_epsilon": self.layer_norm_epsilon,
+            "dropout": self.dropout,
+            "attention_dropout": self.attention_dropout,
+            "layer_options": dict(self.layer_options),
+        }
+
+
+def assign_embeddings(encoder: keras.Model, weights: Weights) -> None:
+    """Give the layers below the first Transformer layer their weights."""
+    embeddings = {
+        "token_embedding": "word_embeddings",
+        "position_embedding": "position_embeddings",
+        "segment_embedding": "token_type_embeddings",
+    }
+    for attribute, name in embeddings.items():
+        layer = getattr(encoder, attribute, None)
+        if layer is not None:
+            weights.assign(layer.weights[0], f"embeddings.{name}.weight")
+    assign_pair(weights, encoder.embeddings_layer_norm, "embeddings.LayerNorm")
+    if getattr(encoder, "embedding_dim", 0):
+        assign_pair(weights, encoder.embeddings_projection, "embeddings_project")
+
+
+def assign_layer(layer: TransformerLayer, weights: Weights, prefix: str) -> None:
+    """Give a Transformer layer its weights, which have the names of BERT."""
+    attention = layer._self_attention_layer
+    parts = {
+        "attention.self.query": attention._query_dense,
+        "attention.self.key": attention._key_dense,
+        "attention.self.value": attention._value_dense,
+        "attention.output.dense": attention._output_dense,
+        "attention.output.LayerNorm": layer._self_attention_layer_norm,
+        "intermediate.dense": layer._feedforward_intermediate_dense,
+        "output.dense": layer._feedforward_output_dense,
+        "output.LayerNorm": layer._feedforward_layer_norm,
+    }
+    for name, part in parts.items():
+        assign_pair(weights, part, f"{prefix}.{name}")
+
+
+def assign_pair(weights: Weights, layer: keras.layers.Layer, name: str) -> None:
+    """Give a layer its two weights."""
+    kernel, bias = layer.weights
+    weights.assign(kernel, f"{name}.weight")
+    weights.assign(bias, f"{name}.bias")
+
+
+def assign_all(encoder: keras.Model, weights: Weights) -> None:
+    """Give an encoder the weights of BERT."""
+    assign_embeddings(encoder, weights)
+    for number, layer in enumerate(encoder.transformer_layers):
+        assign_layer(layer, weights, f"encoder.layer.{number}")

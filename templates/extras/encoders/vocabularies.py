@@ -1,0 +1,214 @@
+"""Tokenizers of folders that have no tokenizer.json, with the offsets of every character."""
+
+import re
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tokenizers import (
+    AddedToken,
+    BertWordPieceTokenizer,
+    Regex,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+)
+
+from core.base.errors import InputError
+from core.base.files import read_json
+
+# Who has a vocabulary of sentencepiece, by the name of the file.
+DEBERTA, ALBERT, ROBERTA = "spm.model", "spiece.model", "sentencepiece.bpe.model"
+UNIGRAM = 1  # a kind of model; and kinds of tokens:
+UNKNOWN, CONTROL, USER_DEFINED = 2, 3, 4
+CASED = 0.01  # share of tokens with a capital letter from which on a vocabulary is cased
+
+
+@dataclass
+class SentencePieces:
+    """What a model of sentencepiece holds.
+
+    Attributes:
+        pieces: tokens with their scores, in the order of their ids.
+        added: those of them that are never split: token -> whether no text has it.
+        unknown: the id of the unknown token.
+        is_unigram: whether it is of the kind that can be computed here.
+        characters: the table that characters are normalised with.
+    """
+
+    pieces: list[tuple[str, float]] = field(default_factory=list)
+    added: dict[str, bool] = field(default_factory=dict)
+    unknown: int = 0
+    is_unigram: bool = True
+    characters: bytes = b""
+
+
+def load_tokenizer(folder: Path) -> Tokenizer | None:
+    """Return the tokenizer of a folder without tokenizer.json; None: core reads what is there.
+
+    Raises:
+        InputError: its vocabulary is damaged, or of another kind.
+    """
+    config = folder / "tokenizer_config.json"
+    options = read_json(config) if config.is_file() else {}
+    makers = {DEBERTA: deberta_tokenizer, ALBERT: albert_tokenizer, ROBERTA: roberta_tokenizer}
+    family = model_type(folder)
+    for name, make in makers.items():
+        if (folder / name).is_file() and family != "camembert":  # whose tokens have other ids
+            return make(read_pieces(folder / name), options)
+    words = folder / "vocab.txt"
+    if words.is_file() and "do_lower_case" not in options:
+        # Google's folders don't tell: only a cased vocabulary has words with capital letters.
+        tokens = words.read_text(encoding="utf-8").split()
+        capital = sum(token != token.lower() and token[0] != "[" for token in tokens)
+        lowercase = capital < CASED * len(tokens)
+        return BertWordPieceTokenizer.from_file(str(words), lowercase=lowercase)._tokenizer
+    return None
+
+
+def model_type(folder: Path) -> str:
+    """Return the family of a folder's encoder; empty: it doesn't tell."""
+    config = folder / "config.json"
+    return read_json(config).get("model_type", "") if config.is_file() else ""
+
+
+def read_pieces(path: Path) -> SentencePieces:
+    """Read a model of sentencepiece.
+
+    Raises:
+        InputError: it is damaged, or not a unigram model.
+    """
+    found = SentencePieces()
+    try:
+        for number, value in read_message(path.read_bytes()):
+            if number == 1:
+                add_piece(found, dict(read_message(value)))
+            elif number == 2:
+                found.is_unigram = dict(read_message(value)).get(3, UNIGRAM) == UNIGRAM
+            elif number == 3:
+                found.characters = dict(read_message(value)).get(2, b"")
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, struct.error) as error:
+        raise InputError(f"{path} is damaged: fetch it again.") from error
+    if not found.is_unigram or not found.pieces:
+        raise InputError(
+            f"{path} is not a unigram model of sentencepiece: save tokenizer.json beside it, in "
+            "the fast format of Hugging Face."
+        )
+    return found
+
+
+def add_piece(found: SentencePieces, piece: dict[int, Any]) -> None:
+    """Add a token, as it stands in the file, to those that were found."""
+    token, kind = piece[1].decode("utf-8"), piece.get(3, 1)
+    [score] = struct.unpack("<f", piece.get(2, bytes(4)))
+    found.pieces.append((token, score))
+    if kind == UNKNOWN:
+        found.unknown = len(found.pieces) - 1
+    elif kind in (CONTROL, USER_DEFINED):
+        found.added[token] = kind == CONTROL
+
+
+def read_message(content: bytes) -> Iterator[tuple[int, Any]]:
+    """Yield the fields of a message of protocol buffers: their numbers and values."""
+    place = 0
+
+    def varint() -> int:
+        nonlocal place
+        value = shift = 0
+        while True:
+            byte = content[place]
+            place += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    while place < len(content):
+        number, kind = divmod(varint(), 8)
+        if kind == 0:
+            yield number, varint()
+            continue
+        size = {1: 8, 5: 4}.get(kind) or varint()
+        if kind not in (1, 2, 5) or place + size > len(content):
+            raise ValueError("not a message")
+        yield number, content[place : place + size]
+        place += size
+
+
+def unigram(
+    found: SentencePieces, cleaning: list, frame: str, special: tuple[str, ...]
+) -> Tokenizer:
+    """Return a tokenizer of sentencepiece.
+
+    Args:
+        found: its tokens.
+        cleaning: what texts are normalised with.
+        frame: a text with the tokens around it, as `[CLS] $A [SEP]`.
+        special: tokens that no text has, beside those that are marked.
+    """
+    model = models.Unigram(found.pieces, unk_id=found.unknown, byte_fallback=False)
+    tokenizer = Tokenizer(model)
+    tokenizer.normalizer = normalizers.Sequence(cleaning)
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
+    tokenizer.decoder = decoders.Metaspace(prepend_scheme="always")
+    for token, is_special in {**found.added, **dict.fromkeys(special, True)}.items():
+        add = tokenizer.add_special_tokens if is_special else tokenizer.add_tokens
+        add([AddedToken(token, normalized=False, special=is_special)])
+    around = [token for token in frame.split() if token != "$A"]
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=frame,
+        pair=f"{frame} $B:1 {around[-1]}:1",
+        special_tokens=[(token, tokenizer.token_to_id(token)) for token in around],
+    )
+    return tokenizer
+
+
+def character_table(found: SentencePieces) -> list:
+    """Return what normalises single characters; an empty list: nothing does."""
+    return [normalizers.Precompiled(found.characters)] if found.characters else []
+
+
+def deberta_tokenizer(found: SentencePieces, options: dict) -> Tokenizer:
+    """Return the tokenizer of DeBERTa, which has a mask behind its pieces."""
+    lower = [normalizers.Lowercase()] if options.get("do_lower_case") else []
+    cleaning = [*lower, normalizers.Strip(), *character_table(found)]
+    cleaning += [normalizers.Replace(Regex(" {2,}"), " ")]
+    special = ("[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]")
+    tokenizer = unigram(found, cleaning, "[CLS] $A [SEP]", special)
+    if options.get("split_by_punct"):
+        punctuation = pre_tokenizers.Punctuation(behavior="isolated")
+        parts = [punctuation, tokenizer.pre_tokenizer]
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence(parts)
+    return tokenizer
+
+
+def albert_tokenizer(found: SentencePieces, options: dict) -> Tokenizer:
+    """Return the tokenizer of ALBERT: quotes are of one kind, letters lose case and accents."""
+    cleaning: list = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
+    if not options.get("keep_accents", False):
+        cleaning += [normalizers.NFKD(), normalizers.StripAccents()]
+    if options.get("do_lower_case", True):
+        cleaning += [normalizers.Lowercase()]
+    cleaning += [*character_table(found), normalizers.Replace(Regex(" {2,}"), " ")]
+    # Numbers with a comma behind them are taken apart.
+    found.pieces = [
+        (token, score - 100 if re.search(r"\d,$", token) else score)
+        for token, score in found.pieces
+    ]
+    special = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
+    return unigram(found, cleaning, "[CLS] $A [SEP]", special)
+
+
+def roberta_tokenizer(found: SentencePieces, options: dict) -> Tokenizer:
+    """Return the tokenizer of XLM-R, whose ids begin with four tokens of its own."""
+    own = ("<s>", "<pad>", "</s>", "<unk>")
+    found.pieces = [(token, 0.0) for token in own] + found.pieces[3:] + [("<mask>", 0.0)]
+    found.unknown = 3
+    cleaning = [*character_table(found), normalizers.Strip(left=False, right=True)]
+    cleaning += [normalizers.Replace(Regex(" {2,}"), "▁")]
+    return unigram(found, cleaning, "<s> $A </s>", (*own, "<mask>"))

@@ -1,0 +1,208 @@
+"""The weights of an encoder, by the names of Hugging Face, whatever file they stand in."""
+
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from safetensors import SafetensorError, safe_open
+
+from core.base.errors import InputError, gist
+from core.base.files import read_json
+from extras.encoders.torch_files import read_torch_file
+
+SAFETENSORS, TORCH = "model.safetensors", "pytorch_model.bin"
+# What no encoder computes with: positions are counted, and the rest is of heads.
+COUNTED = re.compile(r"(position_ids|embed_positions\.weight|attention\.self\.distance_embedding)$")
+# The names of Google's checkpoints, and theirs in Hugging Face's files.
+OF_GOOGLE = (
+    (r"(^|/)(kernel|gamma|embeddings)$", r"\1weight"),
+    (r"(^|/)beta$", r"\1bias"),
+    (r"(word|position|token_type|task_type)_embeddings$", r"\1_embeddings/weight"),
+    (r"layer_(\d+)/", r"layer/\1/"),
+)
+OF_THE_OPTIMIZER = re.compile(r"(adam_[mv]|lamb_[mv]|_power|global_step|/Adam(_1)?)$")
+
+
+class Weights:
+    """Named tensors; it is noted which of them are used.
+
+    Args:
+        path: where they stand, for what is said about them.
+        tensors: name -> array.
+    """
+
+    def __init__(self, path: Path, tensors: dict[str, np.ndarray]) -> None:
+        self.path = path
+        self.tensors = tensors
+        self.used: set[str] = set()
+        self.missing: list[str] = []
+
+    def rename(self, *changes: tuple[str, str]) -> None:
+        """Change parts of all names: pairs of a regular expression and what takes its place."""
+        for pattern, name in changes:
+            self.tensors = {re.sub(pattern, name, key): a for key, a in self.tensors.items()}
+
+    def strip_prefix(self, landmark: str) -> None:
+        """Let the names begin where `landmark` does: those of a model with a head have a prefix."""
+        found = [name for name in self.tensors if name.endswith(landmark)]
+        if landmark not in found and found:
+            prefix = min(found, key=len).removesuffix(landmark)
+            self.rename((f"^{re.escape(prefix)}", ""))
+
+    def take(self, name: str) -> np.ndarray:
+        """Return a tensor; an empty one stands for what is missing, and is noted."""
+        self.used.add(name)
+        if name not in self.tensors:
+            self.missing.append(name)
+            return np.zeros(0, np.float32)
+        return self.tensors[name]
+
+    def change(self, name: str, change: Callable[[np.ndarray], np.ndarray]) -> None:
+        """Let a tensor be what a function makes of it, where it is there at all."""
+        if name in self.tensors and not self.missing:
+            self.tensors[name] = change(self.tensors[name])
+
+    def assign(self, variable: keras.Variable, name: str) -> None:
+        """Give a variable its value: that of a Linear layer lies the other way round."""
+        value = self.take(name)
+        is_kernel = "kernel" in variable.name
+        self.put(variable, value.T if is_kernel else value, name)
+
+    def put(self, variable: keras.Variable, value: np.ndarray, name: str) -> None:
+        """Give a variable a value that was made of a tensor.
+
+        Raises:
+            InputError: another number of values, or one that is not finite.
+        """
+        if name in self.missing:
+            return
+        # The heads of attention have an axis of their own here; the other one is as it was.
+        ends = value.shape[0] == variable.shape[0] or value.shape[-1] == variable.shape[-1]
+        if value.size != np.prod(variable.shape) or value.ndim > 1 and not ends:
+            raise InputError(
+                f"{self.path}: {name} has the shape {list(value.shape)}, but config.json asks for "
+                f"{list(variable.shape)}: take both from the same model."
+            )
+        if not np.isfinite(value).all():
+            raise InputError(
+                f"{self.path}: {name} holds numbers that are not finite: fetch the file again, or "
+                "take an earlier checkpoint of its training."
+            )
+        variable.assign(value.reshape(variable.shape))
+
+    def finish(self) -> None:
+        """Print what was not used, by the first parts of its names.
+
+        Raises:
+            InputError: tensors are missing.
+        """
+        if self.missing:
+            raise InputError(
+                f"{self.path} lacks {shorten(self.missing)}: it is not of the model that its "
+                "config.json describes, or not whole; fetch both again."
+            )
+        unread = [name for name in self.tensors if name not in self.used]
+        unread = [name for name in unread if not COUNTED.search(name)]
+        if unread:
+            print(f"note: {self.path}: not used by the encoder: {shorten(unread)}")
+
+
+def shorten(names: Iterable[str]) -> str:
+    """Return names in few words: those of one layer or head are counted."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        found = re.match(r".*?\.\d+\.|[^.]+\.", name)
+        groups.setdefault(found[0] if found else name, []).append(name)
+    parts = [
+        members[0] if len(members) == 1 else f"{group}* ({len(members)} tensors)"
+        for group, members in groups.items()
+    ]
+    return ", ".join(parts[:8]) + (f" and {len(parts) - 8} more" if len(parts) > 8 else "")
+
+
+def has_weights(folder: Path) -> bool:
+    """Tell whether a folder holds weights of a kind that can be read."""
+    names = (SAFETENSORS, TORCH)
+    files = [folder / name for name in (*names, *(f"{name}.index.json" for name in names))]
+    return any(file.is_file() for file in files) or any(folder.glob("*.ckpt*.index"))
+
+
+def read_weights(folder: Path) -> Weights:
+    """Read the weights of a folder: of several files that hold them, the first of these.
+
+    Safetensors, `pytorch_model.bin`, both also in several files with an index, a checkpoint of
+    Google's code.
+
+    Raises:
+        InputError: there are none, or they are damaged.
+    """
+    readers: dict[str, Callable] = {SAFETENSORS: read_safetensors, TORCH: read_torch_file}
+    for name, read in readers.items():
+        path, index = folder / name, folder / f"{name}.index.json"
+        if path.is_file():
+            return renamed(Weights(path, read(path)))
+        if index.is_file():
+            return renamed(Weights(index, read_parts(index, read)))
+    checkpoints = sorted(folder.glob("*.ckpt*.index"))
+    if len(checkpoints) == 1:
+        prefix = checkpoints[0].with_suffix("")
+        return Weights(prefix, read_checkpoint(prefix))
+    raise InputError(
+        f"{folder} has {len(checkpoints) or 'no'} checkpoints and neither {SAFETENSORS} nor "
+        f"{TORCH}: save the weights there in one of these formats."
+    )
+
+
+def renamed(weights: Weights) -> Weights:
+    """Return weights whose normalisations are named as they are today."""
+    weights.rename(
+        (r"LayerNorm\.gamma$", "LayerNorm.weight"), (r"LayerNorm\.beta$", "LayerNorm.bias")
+    )
+    return weights
+
+
+def read_safetensors(path: Path) -> dict[str, np.ndarray]:
+    """Return name -> array of a file of safetensors; bfloat16 becomes float32."""
+    try:
+        with safe_open(path, framework="tf") as file:
+            return {name: as_array(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError, ValueError) as error:
+        raise InputError(f"{path} can't be read ({gist(error)}): fetch it again.") from error
+
+
+def as_array(tensor: Any) -> np.ndarray:
+    """Return a tensor as NumPy has it."""
+    return (tf.cast(tensor, "float32") if tensor.dtype == tf.bfloat16 else tensor).numpy()
+
+
+def read_parts(index: Path, read: Callable[[Path], dict]) -> dict[str, np.ndarray]:
+    """Return name -> array of weights in several files, which the index names."""
+    places = read_json(index).get("weight_map", {})
+    parts: dict[str, np.ndarray] = {}
+    for name in sorted({str(place) for place in places.values()}):
+        path = index.parent / name
+        if path.parent != index.parent or not path.is_file():
+            raise InputError(f"{index} names {name}, which is not there: fetch it too.")
+        parts |= read(path)
+    return {name: parts[name] for name in places if name in parts}
+
+
+def read_checkpoint(prefix: Path) -> dict[str, np.ndarray]:
+    """Return name -> array of a checkpoint of Google's BERT, named and laid as Hugging Face's."""
+    try:
+        reader = tf.train.load_checkpoint(str(prefix))
+        names = [name for name in reader.get_variable_to_shape_map()]
+        values = {n: reader.get_tensor(n) for n in names if not OF_THE_OPTIMIZER.search(n)}
+    except (tf.errors.OpError, ValueError) as error:
+        raise InputError(f"{prefix} can't be read ({gist(error)}): fetch it again.") from error
+    tensors = {}
+    for name, value in values.items():
+        value = value.T if name.endswith("kernel") else value
+        for pattern, replacement in OF_GOOGLE:
+            name = re.sub(pattern, replacement, name)
+        tensors[name.replace("/", ".")] = value
+    return tensors

@@ -1,0 +1,483 @@
+"""The extra `encoders`: families and files against transformers, and what it refuses.
+
+What transformers computes stands in encoder_numbers.json, written by tests/encoder_peer.py. Where a
+Python has torch and transformers, see tests/peer.py, every number is compared.
+"""
+
+import json
+import os
+import pickle
+import sys
+import types
+import zipfile
+from collections import OrderedDict
+from pathlib import Path
+
+import encoder_peer
+import huggingface_hub
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from conftest import ROOT
+from encoder_peer import KINDS, LENGTHS
+from peer import needs_peer, run_peer
+from safetensors.numpy import save_file
+from small_models import without_encoders
+
+from core.base.errors import InputError
+from core.base.settings import RecordSettings, with_tables
+from core.model.encoder import BertEncoder, load_encoder, load_tokenizer, local_folder
+
+NUMBERS = json.loads((ROOT / "tests/extras/encoder_numbers.json").read_text(encoding="utf-8"))
+LETTERS = [chr(ord("a") + index) for index in range(26)]
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *(f"##{x}" for x in LETTERS)]
+
+
+def settings_for(encoder, **changes) -> RecordSettings:
+    values = {"encoder": str(encoder), "max_length": 48, "dropout": 0.0, **changes}
+    return with_tables(RecordSettings)(**values)
+
+
+def load(folder: Path, **changes) -> keras.Model:
+    settings = settings_for(folder, **changes)
+    return load_encoder(settings, load_tokenizer(settings, []))
+
+
+def seeded_state(kind: str) -> dict[str, np.ndarray]:
+    """Return the weights that transformers had for the numbers of a kind."""
+    return {
+        name: encoder_peer.seeded(name, tuple(shape))
+        for name, shape in NUMBERS[kind]["shapes"].items()
+    }
+
+
+def write_model(folder: Path, kind: str = "bert", state=None, **fields) -> Path:
+    """Make a folder with config.json, vocab.txt and model.safetensors; None leaves a field out."""
+    folder.mkdir(exist_ok=True)
+    config = {**NUMBERS[kind]["config"], **fields}
+    config = {name: value for name, value in config.items() if value is not None}
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    (folder / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n", encoding="utf-8")
+    (folder / "tokenizer_config.json").write_text('{"do_lower_case": true}', encoding="utf-8")
+    save_file(seeded_state(kind) if state is None else state, folder / "model.safetensors")
+    return folder
+
+
+def states(encoder: keras.Model, read: dict, rows=slice(None), length=None) -> tf.Tensor:
+    """Return hidden states of what transformers has read."""
+    arrays = {
+        "token_ids": read["input_ids"],
+        "padding_mask": read["attention_mask"],
+        "segment_ids": read.get("token_type_ids", np.zeros_like(read["input_ids"])),
+    }
+    inputs = {t.name: tf.constant(arrays[t.name][rows, :length], "int32") for t in encoder.inputs}
+    outputs = encoder(inputs)
+    return outputs["sequence_output"] if isinstance(outputs, dict) else outputs
+
+
+def states_and_gradient(encoder: keras.Model, read: dict) -> tuple[np.ndarray, np.ndarray]:
+    """Return hidden states, and the gradient by the embeddings."""
+    with tf.GradientTape() as tape:
+        hidden = states(encoder, read)
+        product = tf.reduce_sum(hidden * read["cotangent"])
+    gradient = tape.gradient(product, encoder.token_embedding.embeddings.value)
+    return hidden.numpy(), tf.convert_to_tensor(gradient).numpy()
+
+
+# ------------------------------------------------------------------ what transformers computes
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_numbers_of_transformers(kind, tmp_path, capsys):
+    encoder = load(write_model(tmp_path, kind))
+    said = capsys.readouterr().out
+    assert "warning" not in said
+    read = encoder_peer.arrays(kind)
+    found = encoder_peer.summary(*states_and_gradient(encoder, read), read)
+    np.testing.assert_allclose(found, NUMBERS[kind]["numbers"], atol=1e-4, rtol=1e-5)
+    assert encoder.name == "encoder" and encoder.token_embedding.input_dim == 60
+    assert encoder.transformer_layers
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory) -> Path:
+    """A folder for each of `KINDS`, with weights and numbers of transformers."""
+    folder = tmp_path_factory.mktemp("models")
+    run_peer((ROOT / "tests/encoder_peer.py").read_text(encoding="utf-8"), folder)
+    return folder
+
+
+@needs_peer
+@pytest.mark.parametrize("kind", KINDS)
+def test_hidden_states_and_gradients(models, kind, capsys):
+    if not (models / kind).is_dir():
+        pytest.skip(f"this transformers has no {KINDS[kind]['model']}")
+    (models / kind / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n", encoding="utf-8")
+    encoder, peer = load(models / kind), dict(np.load(models / kind / "peer.npz"))
+    hidden, gradient = states_and_gradient(encoder, peer)
+    mask = peer["attention_mask"] > 0
+    seen = np.unique(peer["input_ids"][mask])
+    alone = states(encoder, peer, slice(1), LENGTHS[0])
+    found = {
+        "padded": np.abs(hidden - peer["hidden"])[mask].max(),
+        "unpadded": np.abs(alone - peer["unpadded"]).max(),
+        "gradients": np.abs(gradient - peer["gradient"])[seen].max(),
+    }
+    with capsys.disabled():
+        parts = ", ".join(f"{name} {value:.1e}" for name, value in found.items())
+        print(f"\n{kind}: {parts}; largest gradient {np.abs(peer['gradient']).max():.2f}")
+    assert max(found.values()) < 1e-4
+    numbers = encoder_peer.summary(peer["hidden"], peer["gradient"], peer)
+    np.testing.assert_allclose(numbers, NUMBERS[kind]["numbers"], atol=1e-4, rtol=1e-5)
+
+
+@needs_peer
+@pytest.mark.parametrize("name", ["zip", "legacy", "parts", "bfloat16"])
+def test_files_of_torch(models, name):
+    folder = models / f"bert_{name}"
+    (folder / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n", encoding="utf-8")
+    (models / "bert" / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n", encoding="utf-8")
+    expected, found = load(models / "bert").get_weights(), load(folder).get_weights()
+    for one, other in zip(expected, found, strict=True):
+        if name == "bfloat16":
+            np.testing.assert_allclose(one, other, rtol=2**-8)
+        else:
+            np.testing.assert_array_equal(one, other)
+
+
+# ------------------------------------------------------------------------------- other files
+
+
+class Storage:
+    """Stands for a storage of torch in what is pickled."""
+
+    def __init__(self, numbers: np.ndarray, key: str) -> None:
+        self.numbers, self.key = numbers, key
+
+
+class View:
+    """Stands for a tensor of torch."""
+
+    def __init__(self, storage: Storage, offset: int, shape: tuple, strides: tuple) -> None:
+        self.arguments = (storage, offset, shape, strides, False, OrderedDict())
+
+    def __reduce__(self) -> tuple:
+        return sys.modules["torch._utils"]._rebuild_tensor_v2, self.arguments
+
+
+class Pickler(pickle.Pickler):
+    def persistent_id(self, value):
+        if isinstance(value, Storage):
+            kind = sys.modules["torch"].FloatStorage
+            return ("storage", kind, value.key, "cpu", value.numbers.size)
+        return None
+
+
+@pytest.fixture
+def torch_names(monkeypatch) -> None:
+    """Names that a pickle of torch has; nothing is behind them."""
+
+    def _rebuild_tensor_v2() -> None: ...
+
+    class FloatStorage: ...
+
+    for name, part in (("torch._utils", _rebuild_tensor_v2), ("torch", FloatStorage)):
+        module = types.ModuleType(name)
+        part.__module__, part.__qualname__ = name, part.__name__
+        setattr(module, part.__name__, part)
+        monkeypatch.setitem(sys.modules, name, module)
+
+
+def views_of(state: dict[str, np.ndarray]) -> tuple[OrderedDict, list[Storage]]:
+    """Return tensors, two of which share a storage, and one of which lies the other way round."""
+    names = sorted(state)
+    shared = Storage(np.concatenate([state[name].ravel() for name in names[:2]]), "0")
+    views, storages, offset = OrderedDict(), [shared], 0
+    for name in names[:2]:
+        shape = state[name].shape
+        strides = tuple(np.array(state[name].strides) // 4)
+        views[name] = View(shared, offset, shape, tuple(map(int, strides)))
+        offset += state[name].size
+    for number, name in enumerate(names[2:], start=1):
+        value = state[name]
+        turned = np.ascontiguousarray(value.T)
+        storages.append(Storage(turned.ravel(), str(number)))
+        strides = tuple(int(step) // 4 for step in turned.T.strides)
+        views[name] = View(storages[-1], 0, value.shape, strides)
+    return views, storages
+
+
+def write_zip(path: Path, pickled: object, storages: list[Storage]) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        with archive.open("model/data.pkl", "w") as file:
+            Pickler(file, protocol=2).dump(pickled)
+        for storage in storages:
+            archive.writestr(f"model/data/{storage.key}", storage.numbers.tobytes())
+
+
+def write_legacy(path: Path, pickled: object, storages: list[Storage]) -> None:
+    with open(path, "wb") as file:
+        for part in (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True}):
+            pickle.dump(part, file, protocol=2)
+        Pickler(file, protocol=2).dump(pickled)
+        pickle.dump([storage.key for storage in storages], file, protocol=2)
+        for storage in storages:
+            file.write(storage.numbers.size.to_bytes(8, "little") + storage.numbers.tobytes())
+
+
+def write_google(folder: Path, state: dict[str, np.ndarray]) -> None:
+    """Write a checkpoint with the names of Google's code."""
+    (folder / "config.json").rename(folder / "bert_config.json")
+    config = json.loads((folder / "bert_config.json").read_text(encoding="utf-8"))
+    del config["model_type"]
+    (folder / "bert_config.json").write_text(json.dumps(config), encoding="utf-8")
+    tensors = {"global_step": np.int64(3)}
+    for name, value in state.items():
+        parts = ["bert", *name.replace("encoder.layer.", "encoder.layer_").split(".")]
+        is_norm, is_table = parts[-2] == "LayerNorm", parts[-2].endswith("embeddings")
+        if is_norm:
+            parts[-1] = {"weight": "gamma", "bias": "beta"}[parts[-1]]
+        elif is_table:
+            del parts[-1]
+        elif parts[-1] == "weight":
+            parts[-1], value = "kernel", value.T
+        tensors["/".join(parts)] = value
+        tensors["/".join([*parts, "adam_m"])] = value
+    prefix, names = str(folder / "bert_model.ckpt"), list(tensors)
+    tf.raw_ops.SaveV2(
+        prefix=prefix,
+        tensor_names=names,
+        shape_and_slices=[""] * len(names),
+        tensors=[tf.constant(tensors[name]) for name in names],
+    )
+
+
+FORMATS = ("zip", "legacy", "google", "parts", "heads", "torch_parts")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_one_bert_in_several_files_has_the_same_hidden_states(name, torch_names, tmp_path):
+    expected = load(write_model(tmp_path / "safetensors"))
+    folder, state = write_model(tmp_path / name), seeded_state("bert")
+    (folder / "model.safetensors").unlink()
+    if name in ("zip", "legacy"):
+        write = {"zip": write_zip, "legacy": write_legacy}[name]
+        write(folder / "pytorch_model.bin", *views_of(state))
+    elif name == "google":
+        write_google(folder, state)
+    elif name == "heads":
+        # With a prefix, with a head, with the old names of normalisations, and without a pooler.
+        old = {key: value for key, value in state.items() if not key.startswith("pooler")}
+        for new, former in (("LayerNorm.weight", "LayerNorm.gamma"), ("Norm.bias", "Norm.beta")):
+            old = {key.replace(new, former): value for key, value in old.items()}
+        prefixed = {f"bert.{key}": value for key, value in old.items()}
+        prefixed["cls.predictions.bias"] = np.zeros(60, "float32")
+        save_file(prefixed, folder / "model.safetensors")
+    else:
+        names = sorted(state)
+        whole = {"parts": "model.safetensors", "torch_parts": "pytorch_model.bin"}[name]
+        places = {}
+        for part, its in (("one", names[::2]), ("two", names[1::2])):
+            content = {key: state[key] for key in its}
+            if name == "parts":
+                save_file(content, folder / part)
+            else:
+                write_zip(folder / part, *views_of(content))
+            places |= dict.fromkeys(its, part)
+        index = json.dumps({"weight_map": places})
+        (folder / f"{whole}.index.json").write_text(index, encoding="utf-8")
+    read = encoder_peer.arrays("bert")
+    np.testing.assert_array_equal(states(expected, read), states(load(folder), read))
+
+
+@pytest.mark.parametrize("write", [write_zip, write_legacy])
+def test_a_pickle_that_names_a_program_runs_nothing(write, torch_names, tmp_path):
+    folder = write_model(tmp_path)
+    (folder / "model.safetensors").unlink()
+
+    class Evil:
+        def __reduce__(self):
+            return os.system, (f"touch {tmp_path / 'ran'}",)
+
+    state, storages = views_of(seeded_state("bert"))
+    state["evil"] = Evil()
+    write(folder / "pytorch_model.bin", state, storages)
+    with pytest.raises(InputError, match=r"posix\.system, which is not a tensor: it is not read"):
+        load(folder)
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("offset", "shape", "strides"),
+    [(0, (9, 9), (9, 1)), (8, (3,), (1,)), (0, (3,), (-1,)), (-1, (3,), (1,)), (0, (3,), (5,))],
+)
+def test_a_tensor_beyond_its_storage_is_refused(offset, shape, strides, torch_names, tmp_path):
+    storage = Storage(np.zeros(10, "float32"), "0")
+    folder = write_model(tmp_path)
+    (folder / "model.safetensors").unlink()
+    view = View(storage, offset, shape, strides)
+    write_zip(folder / "pytorch_model.bin", {"weight": view}, [storage])
+    with pytest.raises(InputError, match="its storage: it is not read"):
+        load(folder)
+
+
+@pytest.mark.parametrize(
+    "name", ["model.safetensors", "pytorch_model.bin", "bert_model.ckpt.index", "cut.bin"]
+)
+def test_damaged_weights_get_a_sentence(name, torch_names, tmp_path):
+    folder = write_model(tmp_path)
+    (folder / "model.safetensors").unlink()
+    if name == "cut.bin":
+        path = folder / "pytorch_model.bin"
+        write_legacy(path, *views_of(seeded_state("bert")))
+        path.write_bytes(path.read_bytes()[:-100])
+    else:
+        (folder / name).write_bytes(b"damaged")
+    with pytest.raises(InputError, match=r"can't be read|is damaged|cut off"):
+        load(folder)
+    (folder / name).unlink(missing_ok=True)
+    (folder / "pytorch_model.bin").unlink(missing_ok=True)
+    with pytest.raises(InputError, match=r"neither model\.safetensors nor pytorch_model\.bin"):
+        load(folder)
+
+
+def test_the_hub_is_asked_for_files_of_torch(torch_names, monkeypatch, tmp_path):
+    """Only where it has no safetensors."""
+    folder, asked = write_model(tmp_path), []
+    (folder / "model.safetensors").unlink()
+
+    def download(handle: str, allow_patterns: list[str]) -> str:
+        asked.append(allow_patterns)
+        if "pytorch_model*.bin" in allow_patterns:
+            write_zip(folder / "pytorch_model.bin", *views_of(seeded_state("bert")))
+        return str(folder)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    for _ in range(2):
+        assert isinstance(load("hf://owner/model"), BertEncoder)
+    assert [patterns[0] for patterns in asked if "*.ckpt*" in patterns] == ["pytorch_model*.bin"]
+
+
+# ------------------------------------------------------------------------- what does not fit
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        ("bert", {"position_embedding_type": "relative_key"}),
+        ("bert", {"is_decoder": True}),
+        ("bert", {"add_cross_attention": True}),
+        ("bert", {"pruned_heads": {"0": [1]}}),
+        ("bert", {"hidden_act": "mish"}),
+        ("bert", {"hidden_size": 33}),
+        ("bert", {"hidden_size": "32"}),
+        ("bert", {"vocab_size": None}),
+        ("distilbert", {"activation": "mish"}),
+        ("nezha", {"use_relative_position": False}),
+        ("deberta_v3", {"relative_attention": False}),
+        ("deberta_v3", {"pos_att_type": "p2p|c2p"}),
+        ("modernbert", {"mlp_bias": True}),
+        ("modernbert", {"layer_types": ["full_attention"]}),
+        ("modernbert", {"rope_parameters": {"full_attention": {"rope_type": "yarn"}}}),
+    ],
+)
+def test_a_field_that_is_not_computed_is_refused(kind, fields, tmp_path):
+    with pytest.raises(InputError) as caught:
+        load(write_model(tmp_path, kind, **fields))
+    [field] = {"activation": ["hidden_act"]}.get(*fields, list(fields))
+    assert str(caught.value).startswith(f"{tmp_path / 'config.json'}") and field in str(
+        caught.value
+    )
+
+
+def test_an_unknown_field_is_told(tmp_path, capsys):
+    load(write_model(tmp_path, new_trick=True))
+    assert f"warning: {tmp_path / 'config.json'}: new_trick not known" in capsys.readouterr().out
+
+
+def test_positions_that_are_not_waves_are_refused(tmp_path):
+    table = {"encoder.embed_positions.weight": np.ones((66, 8), "float32")}
+    with pytest.raises(InputError, match=r"embed_positions\.weight holds other positions than"):
+        load(write_model(tmp_path, "roformer", state=seeded_state("roformer") | table))
+
+
+def test_tensors_that_are_missing_or_unread_are_named(tmp_path, capsys):
+    load(write_model(tmp_path, num_hidden_layers=1))
+    said = capsys.readouterr().out
+    assert "not used by the encoder: encoder.layer.1.* (16 tensors)" in said
+    with pytest.raises(InputError, match=r"lacks encoder\.layer\.2\.\* \(16 tensors\): it is not"):
+        load(write_model(tmp_path, num_hidden_layers=3))
+    state = seeded_state("bert")
+    del state["embeddings.LayerNorm.bias"]
+    with pytest.raises(InputError, match=r"lacks embeddings\.LayerNorm\.bias: it is not of"):
+        load(write_model(tmp_path, state=state))
+
+
+def test_weights_of_another_shape_or_not_finite_are_refused(tmp_path):
+    with pytest.raises(InputError, match=r"word_embeddings\.weight has the shape \[60, 32\], but"):
+        load(write_model(tmp_path, vocab_size=61))
+    state = seeded_state("bert")
+    state["encoder.layer.1.output.dense.bias"][3] = np.nan
+    with pytest.raises(InputError, match=r"layer\.1\.output\.dense\.bias holds numbers that are"):
+        load(write_model(tmp_path, state=state))
+
+
+def test_a_tokenizer_that_does_not_fit_is_refused(tmp_path):
+    folder = write_model(tmp_path)
+    words = [f"word{number}" for number in range(61)]
+    (folder / "vocab.txt").write_text("\n".join(VOCABULARY[:5] + words), encoding="utf-8")
+    with pytest.raises(InputError, match="the tokenizer has 66 tokens, the encoder 60: take both"):
+        load(folder)
+    (folder / "tokenizer.json").write_text('{"version": "1.0", "model": 3}', encoding="utf-8")
+    with pytest.raises(InputError, match=r"tokenizer\.json can't be read"):
+        load(folder)
+
+
+def test_bert_stays_the_bert_of_core(tmp_path):
+    """Tasks that need a BERT get one; max_length is checked as for every encoder."""
+    encoder = load(write_model(tmp_path), dropout=0.25, attention_dropout=0.125)
+    assert isinstance(encoder, BertEncoder) and encoder.layer_norm_epsilon == 1e-3
+    assert encoder.dropout == 0.25 and encoder.attention_dropout == 0.125
+    with pytest.raises(InputError, match=r"max_length = 67.*66 tokens"):
+        load(tmp_path, max_length=67)
+
+
+# --------------------------------------------------------------------- a project without it
+
+
+@pytest.fixture
+def core_alone(monkeypatch) -> None:
+    without_encoders(monkeypatch)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"layer_norm_eps": 1e-5},
+        {"position_embedding_type": "relative_key"},
+        {"is_decoder": True},
+        {"hidden_act": "relu"},
+        {"model_type": "roberta", "layer_norm_eps": 1e-12},
+        {"model_type": "albert", "hidden_act": "gelu", "layer_norm_eps": 1e-12},
+    ],
+)
+def test_core_refuses_what_it_would_load_wrong(fields, core_alone, tmp_path):
+    with pytest.raises(InputError) as caught:
+        load(write_model(tmp_path, **{"layer_norm_eps": 1e-12, **fields}))
+    *_, field = [name for name in fields if name != "layer_norm_eps"] or fields
+    field = "layer_norm_eps" if field == "model_type" else field
+    assert f"{field} = {fields[field]!r}" in str(caught.value)
+    assert "or add it with `baselines add encoders --to" in str(caught.value)
+
+
+def test_core_names_the_extra_for_other_families_and_files(core_alone, tmp_path):
+    write_model(tmp_path, "deberta_v3")
+    with pytest.raises(InputError, match="add it with `baselines add encoders --to"):
+        load(tmp_path)
+    write_model(tmp_path, layer_norm_eps=1e-12)
+    (tmp_path / "model.safetensors").rename(tmp_path / "pytorch_model.bin")
+    with pytest.raises(InputError, match="add it with `baselines add encoders --to"):
+        load(tmp_path)
+    (tmp_path / "config.json").rename(tmp_path / "bert_config.json")
+    assert local_folder(str(tmp_path)) is None
