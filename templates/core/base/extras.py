@@ -36,7 +36,7 @@ EXTRAS = {
 HOOKS = {
     "make_strategy": "core/train/devices.py: a tf.distribute.Strategy",
     "load_backbone": "core/model/encoder.py: the encoder of a folder",
-    "load_slow_tokenizer": "core/model/encoder.py: the tokenizer of a folder",
+    "load_slow_tokenizer": "core/model/encoder.py: the tokenizer of a folder, or of a preset",
     "choose_loop": "core/train/loop.py: what trains in the place of fit",
     "optimizer_options": "core/train/optimizer.py: further arguments of any optimizer",
     "make_optimizer": "core/train/optimizer.py: an optimizer in the place of AdamW",

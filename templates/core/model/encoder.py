@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 import keras_hub
-from tokenizers import BertWordPieceTokenizer, ByteLevelBPETokenizer, Tokenizer, processors
+from tokenizers import BertWordPieceTokenizer, Tokenizer
 
 from core.base.errors import InputError, gist
 from core.base.extras import ask, how_to_get, present
@@ -18,14 +18,6 @@ from core.model.transformer import exact_gelu_function, fuse_layer, tanh_gelu_fu
 
 # The names of the approximation by tanh in the config.json of Hugging Face.
 TANH_GELUS = ("gelu_new", "gelu_fast", "gelu_pytorch_tanh")
-# The epsilons of KerasHub, for the families that are checked.
-EPSILONS = {
-    "albert": 1e-12,
-    "bert": 1e-12,
-    "distilbert": 1e-12,
-    "roberta": 1e-5,
-    "xlm-roberta": 1e-5,
-}
 # How a sentence ends that is about an encoder which core can't read.
 OR_THE_EXTRA = "" if "encoders" in present() else f"; or {how_to_get('encoders')}, which reads more"
 
@@ -79,20 +71,18 @@ def load_tokenizer(settings: RecordSettings, texts: list[str]) -> Tokenizer:
     """
     if settings.encoder == "tiny":
         return train_tokenizer(texts, settings.tiny_vocabulary)
-    folder = local_folder(settings.encoder)
-    if folder is None:
-        return preset_tokenizer(settings.encoder)
-    if (folder / "tokenizer.json").is_file():
+    name, folder = settings.encoder, local_folder(settings.encoder)
+    if folder and (folder / "tokenizer.json").is_file():
         return load_tokenizer_file(folder / "tokenizer.json")
-    if (tokenizer := ask("load_slow_tokenizer", folder)) is not None:
+    if (tokenizer := ask("load_slow_tokenizer", name, folder)) is not None:
         return tokenizer
-    if (folder / "vocab.txt").is_file():
+    if folder and (folder / "vocab.txt").is_file():
         config = folder / "tokenizer_config.json"
         lowercase = read_json(config).get("do_lower_case", True) if config.is_file() else True
         return word_piece(str(folder / "vocab.txt"), lowercase)
     raise InputError(
-        f"{folder} has neither tokenizer.json nor vocab.txt: save the tokenizer there, in the "
-        "fast format of Hugging Face."
+        f"encoder = {name!r} has neither tokenizer.json nor vocab.txt: save the tokenizer in its "
+        f"folder, in the fast format of Hugging Face{OR_THE_EXTRA}."
     )
 
 
@@ -144,22 +134,20 @@ def load_encoder(settings: CoreSettings, tokenizer: Tokenizer) -> keras.Model:
 
 
 def uses_exact_gelu(folder: Path) -> bool:
-    """Tell which GELU a model in Hugging Face format has; refuse what KerasHub would overlook."""
-    config = {"layer_norm_eps": 1e-12, **read_json(folder / "config.json")}
-    family = config["model_type"]
-    gelus = {"bert": ("gelu", *TANH_GELUS), "albert": TANH_GELUS}.get(family, ("gelu",))
+    """Tell which GELU a BERT in Hugging Face format has; refuse what KerasHub would overlook."""
+    config = read_json(folder / "config.json")
     computed = {
-        "hidden_act": gelus,
-        "activation": gelus,
-        "layer_norm_eps": (EPSILONS.get(family),),
+        "model_type": ("bert",),
+        "hidden_act": ("gelu", *TANH_GELUS),
+        "layer_norm_eps": (1e-12,),
         "position_embedding_type": ("absolute",),
         "is_decoder": (False,),
     }
-    for field, values in computed.items() if family in EPSILONS else ():
+    for field, values in computed.items():
         if config.get(field, values[0]) not in values:
             raise InputError(
-                f"{folder / 'config.json'}: {field} = {config[field]!r}, but {family} is computed "
-                f"with {values[0]!r} here: choose an encoder that was trained so{OR_THE_EXTRA}."
+                f"{folder / 'config.json'}: {field} = {config[field]!r}, but core computes "
+                f"{values[0]!r}: choose an encoder that was trained so{OR_THE_EXTRA}."
             )
     return config.get("hidden_act", "gelu") == "gelu"
 
@@ -244,28 +232,6 @@ def download(handle: str) -> Path:
             f"hf://{handle} can't be downloaded ({gist(error)}): check the name and the "
             "connection, or set encoder to a local folder that holds the model."
         ) from error
-
-
-def preset_tokenizer(preset: str) -> Tokenizer:
-    """Return the fast twin of a KerasHub preset's tokenizer."""
-    tokenizer = from_preset(keras_hub.models.Tokenizer, preset)
-    if isinstance(tokenizer, keras_hub.tokenizers.WordPieceTokenizer):
-        vocabulary = {token: index for index, token in enumerate(tokenizer.get_vocabulary())}
-        return word_piece(vocabulary, tokenizer.lowercase, bool(tokenizer.strip_accents))
-    if isinstance(tokenizer, keras_hub.tokenizers.BytePairTokenizer):
-        vocabulary = {token: tokenizer.token_to_id(token) for token in tokenizer.get_vocabulary()}
-        merges = [tuple(merge.split(" ")) for merge in tokenizer.merges]
-        fast = ByteLevelBPETokenizer(vocabulary, merges)._tokenizer
-        ends = {token: vocabulary[token] for token in (tokenizer.start_token, tokenizer.end_token)}
-        fast.post_processor = processors.TemplateProcessing(
-            single=f"{tokenizer.start_token} $A {tokenizer.end_token}",
-            special_tokens=list(ends.items()),
-        )
-        return fast
-    raise InputError(
-        f"encoder = {preset!r}: its tokenizer gives no character offsets; name the same model as "
-        "hf://owner/model, whose tokenizer.json does."
-    )
 
 
 def word_piece(

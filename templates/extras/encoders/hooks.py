@@ -14,6 +14,14 @@ def load_backbone(settings: CoreSettings, folder: Path) -> keras.Model | None:
     return loading.load_backbone(settings, folder)
 
 
-def load_slow_tokenizer(folder: Path) -> Tokenizer | None:
-    """Return the tokenizer of a folder without tokenizer.json; None: core reads what is there."""
-    return vocabularies.load_tokenizer(folder)
+def load_slow_tokenizer(name: str, folder: Path | None) -> Tokenizer | None:
+    """Return the tokenizer of a folder without tokenizer.json, or of a preset of KerasHub.
+
+    Args:
+        name: of the encoder in the settings.
+        folder: None: it is a preset.
+
+    Returns:
+        None: core reads what is there.
+    """
+    return vocabularies.load_tokenizer(folder) if folder else vocabularies.preset_tokenizer(name)

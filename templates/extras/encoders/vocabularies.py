@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import keras_hub
 from tokenizers import (
     AddedToken,
     BertWordPieceTokenizer,
+    ByteLevelBPETokenizer,
     Regex,
     Tokenizer,
     decoders,
@@ -21,6 +23,7 @@ from tokenizers import (
 
 from core.base.errors import InputError
 from core.base.files import read_json
+from core.model.encoder import from_preset, word_piece
 
 # Who has a vocabulary of sentencepiece, by the name of the file.
 DEBERTA, ALBERT, ROBERTA = "spm.model", "spiece.model", "sentencepiece.bpe.model"
@@ -212,3 +215,25 @@ def roberta_tokenizer(found: SentencePieces, options: dict) -> Tokenizer:
     cleaning = [*character_table(found), normalizers.Strip(left=False, right=True)]
     cleaning += [normalizers.Replace(Regex(" {2,}"), "▁")]
     return unigram(found, cleaning, "<s> $A </s>", (*own, "<mask>"))
+
+
+def preset_tokenizer(preset: str) -> Tokenizer:
+    """Return the fast twin of a KerasHub preset's tokenizer."""
+    tokenizer = from_preset(keras_hub.models.Tokenizer, preset)
+    if isinstance(tokenizer, keras_hub.tokenizers.WordPieceTokenizer):
+        vocabulary = {token: index for index, token in enumerate(tokenizer.get_vocabulary())}
+        return word_piece(vocabulary, tokenizer.lowercase, bool(tokenizer.strip_accents))
+    if isinstance(tokenizer, keras_hub.tokenizers.BytePairTokenizer):
+        vocabulary = {token: tokenizer.token_to_id(token) for token in tokenizer.get_vocabulary()}
+        merges = [tuple(merge.split(" ")) for merge in tokenizer.merges]
+        fast = ByteLevelBPETokenizer(vocabulary, merges)._tokenizer
+        ends = {token: vocabulary[token] for token in (tokenizer.start_token, tokenizer.end_token)}
+        fast.post_processor = processors.TemplateProcessing(
+            single=f"{tokenizer.start_token} $A {tokenizer.end_token}",
+            special_tokens=list(ends.items()),
+        )
+        return fast
+    raise InputError(
+        f"encoder = {preset!r}: its tokenizer gives no character offsets; name the same model as "
+        "hf://owner/model, whose tokenizer.json does."
+    )

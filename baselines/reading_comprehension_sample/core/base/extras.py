@@ -19,6 +19,7 @@ from core.base.files import PROJECT
 # What each extra is for. Those whose layers or strategies others build on stand first.
 EXTRAS = {
     "cluster": "several machines train together",
+    "encoders": "ALBERT, ELECTRA, ERNIE, NEZHA, RoFormer, DeBERTa, ModernBERT; all usual files",
     "parameter_server": "asynchronous training, experimental",
     "orbit": "Orbit's loop, for long trainings",
     "optimizers": "LAMB, Adafactor, Lion, Muon, lookahead, other schedules, rates by layer",
@@ -34,6 +35,8 @@ EXTRAS = {
 # Name of a hook -> who asks it, and what it may answer.
 HOOKS = {
     "make_strategy": "core/train/devices.py: a tf.distribute.Strategy",
+    "load_backbone": "core/model/encoder.py: the encoder of a folder",
+    "load_slow_tokenizer": "core/model/encoder.py: the tokenizer of a folder, or of a preset",
     "choose_loop": "core/train/loop.py: what trains in the place of fit",
     "optimizer_options": "core/train/optimizer.py: further arguments of any optimizer",
     "make_optimizer": "core/train/optimizer.py: an optimizer in the place of AdamW",

@@ -7,9 +7,10 @@ from typing import Any
 
 import keras
 import keras_hub
-from tokenizers import BertWordPieceTokenizer, ByteLevelBPETokenizer, Tokenizer, processors
+from tokenizers import BertWordPieceTokenizer, Tokenizer
 
 from core.base.errors import InputError, gist
+from core.base.extras import ask, how_to_get, present
 from core.base.files import project_path, read_json, write_json
 from core.base.settings import CoreSettings, RecordSettings
 from core.data.tokens import load_tokenizer_file, train_tokenizer
@@ -17,6 +18,8 @@ from core.model.transformer import exact_gelu_function, fuse_layer, tanh_gelu_fu
 
 # The names of the approximation by tanh in the config.json of Hugging Face.
 TANH_GELUS = ("gelu_new", "gelu_fast", "gelu_pytorch_tanh")
+# How a sentence ends that is about an encoder which core can't read.
+OR_THE_EXTRA = "" if "encoders" in present() else f"; or {how_to_get('encoders')}, which reads more"
 
 
 @keras.saving.register_keras_serializable("common")
@@ -68,18 +71,18 @@ def load_tokenizer(settings: RecordSettings, texts: list[str]) -> Tokenizer:
     """
     if settings.encoder == "tiny":
         return train_tokenizer(texts, settings.tiny_vocabulary)
-    folder = local_folder(settings.encoder)
-    if folder is None:
-        return preset_tokenizer(settings.encoder)
-    if (folder / "tokenizer.json").is_file():
+    name, folder = settings.encoder, local_folder(settings.encoder)
+    if folder and (folder / "tokenizer.json").is_file():
         return load_tokenizer_file(folder / "tokenizer.json")
-    if (folder / "vocab.txt").is_file():
+    if (tokenizer := ask("load_slow_tokenizer", name, folder)) is not None:
+        return tokenizer
+    if folder and (folder / "vocab.txt").is_file():
         config = folder / "tokenizer_config.json"
         lowercase = read_json(config).get("do_lower_case", True) if config.is_file() else True
         return word_piece(str(folder / "vocab.txt"), lowercase)
     raise InputError(
-        f"{folder} has neither tokenizer.json nor vocab.txt: save the tokenizer there, in the "
-        "fast format of Hugging Face."
+        f"encoder = {name!r} has neither tokenizer.json nor vocab.txt: save the tokenizer in its "
+        f"folder, in the fast format of Hugging Face{OR_THE_EXTRA}."
     )
 
 
@@ -102,13 +105,19 @@ def load_encoder(settings: CoreSettings, tokenizer: Tokenizer) -> keras.Model:
             name="encoder",
         )
     folder = local_folder(settings.encoder)
-    exact_gelu = uses_exact_gelu(folder) if folder else False
-    loaded = from_preset(keras_hub.models.Backbone, settings.encoder, folder)
+    loaded = ask("load_backbone", settings, folder) if folder else None
+    exact_gelu = uses_exact_gelu(folder) if folder and loaded is None else False
+    loaded = loaded or from_preset(keras_hub.models.Backbone, settings.encoder, folder)
     longest = getattr(loaded, "max_sequence_length", None)
     if longest and settings.max_length > longest:
         raise InputError(
             f"max_length = {settings.max_length}, but {settings.encoder} reads {longest} tokens "
             f"at the most: set max_length = {longest}; longer texts are split into windows."
+        )
+    if (tokens := tokenizer.get_vocab_size()) > (rows := loaded.token_embedding.input_dim):
+        raise InputError(
+            f"{settings.encoder}: the tokenizer has {tokens} tokens, the encoder {rows}: take both "
+            "from the same model."
         )
     if type(loaded) is not keras_hub.models.BertBackbone:
         return loaded
@@ -125,15 +134,22 @@ def load_encoder(settings: CoreSettings, tokenizer: Tokenizer) -> keras.Model:
 
 
 def uses_exact_gelu(folder: Path) -> bool:
-    """Tell which GELU a model in Hugging Face format was trained with; refuse a BERT with none."""
+    """Tell which GELU a BERT in Hugging Face format has; refuse what KerasHub would overlook."""
     config = read_json(folder / "config.json")
-    activation = config.get("hidden_act", "gelu")
-    if config["model_type"] == "bert" and activation not in {"gelu", *TANH_GELUS}:
-        raise InputError(
-            f"{folder / 'config.json'}: hidden_act = {activation!r}, but BERT is computed with "
-            "GELU here: choose an encoder that was trained with it."
-        )
-    return activation == "gelu"
+    computed = {
+        "model_type": ("bert",),
+        "hidden_act": ("gelu", *TANH_GELUS),
+        "layer_norm_eps": (1e-12,),
+        "position_embedding_type": ("absolute",),
+        "is_decoder": (False,),
+    }
+    for field, values in computed.items():
+        if config.get(field, values[0]) not in values:
+            raise InputError(
+                f"{folder / 'config.json'}: {field} = {config[field]!r}, but core computes "
+                f"{values[0]!r}: choose an encoder that was trained so{OR_THE_EXTRA}."
+            )
+    return config.get("hidden_act", "gelu") == "gelu"
 
 
 def encoder_inputs(encoder: keras.Model) -> dict[str, keras.KerasTensor]:
@@ -187,7 +203,9 @@ def local_folder(name: str) -> Path | None:
         return None
     # A preset of KerasHub that was saved in a folder has a config.json, too.
     config = folder / "config.json"
-    return folder if config.is_file() and "model_type" in read_json(config) else None
+    named = config.is_file() and "model_type" in read_json(config)
+    google = "encoders" in present() and (folder / "bert_config.json").is_file()
+    return folder if named or google else None
 
 
 def from_preset(kind: Any, name: str, folder: Path | None = None) -> Any:
@@ -198,7 +216,7 @@ def from_preset(kind: Any, name: str, folder: Path | None = None) -> Any:
     except Exception as error:  # KerasHub raises whatever its downloaders and converters raise
         raise InputError(
             f"encoder = {name!r} can't be loaded ({gist(error)}): name a KerasHub preset, "
-            "hf://owner/model, or a folder with config.json and model.safetensors."
+            f"hf://owner/model, or a folder with config.json and model.safetensors{OR_THE_EXTRA}."
         ) from error
 
 
@@ -206,35 +224,14 @@ def download(handle: str) -> Path:
     """Return the local copy of a model on the Hugging Face hub."""
     from huggingface_hub import snapshot_download
 
+    patterns = ["*.json", "*.txt", "*.model", "*.safetensors"]
     try:
-        return Path(snapshot_download(handle, allow_patterns=["*.json", "*.txt", "*.safetensors"]))
+        return Path(snapshot_download(handle, allow_patterns=patterns))
     except Exception as error:  # requests, httpx or the hub's own, by version
         raise InputError(
             f"hf://{handle} can't be downloaded ({gist(error)}): check the name and the "
             "connection, or set encoder to a local folder that holds the model."
         ) from error
-
-
-def preset_tokenizer(preset: str) -> Tokenizer:
-    """Return the fast twin of a KerasHub preset's tokenizer."""
-    tokenizer = from_preset(keras_hub.models.Tokenizer, preset)
-    if isinstance(tokenizer, keras_hub.tokenizers.WordPieceTokenizer):
-        vocabulary = {token: index for index, token in enumerate(tokenizer.get_vocabulary())}
-        return word_piece(vocabulary, tokenizer.lowercase, bool(tokenizer.strip_accents))
-    if isinstance(tokenizer, keras_hub.tokenizers.BytePairTokenizer):
-        vocabulary = {token: tokenizer.token_to_id(token) for token in tokenizer.get_vocabulary()}
-        merges = [tuple(merge.split(" ")) for merge in tokenizer.merges]
-        fast = ByteLevelBPETokenizer(vocabulary, merges)._tokenizer
-        ends = {token: vocabulary[token] for token in (tokenizer.start_token, tokenizer.end_token)}
-        fast.post_processor = processors.TemplateProcessing(
-            single=f"{tokenizer.start_token} $A {tokenizer.end_token}",
-            special_tokens=list(ends.items()),
-        )
-        return fast
-    raise InputError(
-        f"encoder = {preset!r}: its tokenizer gives no character offsets; name the same model as "
-        "hf://owner/model, whose tokenizer.json does."
-    )
 
 
 def word_piece(
