@@ -3,6 +3,7 @@
 The comparisons run where a Python has torch and transformers: see tests/peer.py.
 """
 
+import ast
 import importlib.util
 import json
 from pathlib import Path
@@ -12,8 +13,10 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
+from conftest import ROOT
 from peer import needs_peer, run_peer
-from small_models import without_encoders
+from projects import TEMPLATES
+from small_models import bert_encoder, without_encoders
 
 from core.base.errors import InputError
 from core.base.settings import RecordSettings, with_tables
@@ -300,3 +303,64 @@ def test_preset_of_keras_hub(tmp_path, lowercase):
     assert isinstance(encoder, BertEncoder) and not encoder.exact_gelu
     # Equal to KerasHub's: with the GELU that it was trained with.
     np.testing.assert_allclose(states_of(encoder), states_of(backbone), atol=1e-6)
+
+
+# ------------------------------------------------------- names that stay
+
+
+PROJECT = "{{cookiecutter.project_slug}}"
+# What runs of the first version may hold.
+SHARED = """
+Adafactor AdamW BertEncoder EfficientGlobalPointer GlobalPointer Lamb LayerNormalization Lion
+Muon RotaryPositionEmbedding SelfAttention SparseMultilabelLoss TokenLoss TrainingModel
+TransformerLayer WarmUpThenDecay exact_gelu_function tanh_gelu_function
+""".split()
+OF_TASKS = {
+    "event_extraction": {"CrfLoss", "TagTransitions"},
+    "pretraining": {"LanguageModel", "TokenScores"},
+    "reading_comprehension": {"AnswerPairs", "MarginalSpanLoss"},
+    "relation_extraction": set(),
+    "seq2seq": {"PrefixLanguageModel"},
+    "text_classification": {"MaskedMean", "SigmoidLoss", "SoftmaxLoss"},
+}
+
+
+def registered_names(*folders) -> set[str]:
+    """Return `package>name` of what the modules below some folders register with Keras."""
+    found = set()
+    for path in (path for folder in folders for path in folder.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for call in getattr(node, "decorator_list", []):
+                if ast.unparse(call).startswith("keras.saving.register_keras_serializable("):
+                    found.add(f"{call.args[0].value}>{node.name}")
+    return found
+
+
+def test_shared_names_stay():
+    names = registered_names(ROOT / "templates/core", ROOT / "templates/extras")
+    assert {f"common>{name}" for name in SHARED} <= names
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_names_of_tasks_stay(template):
+    folders = (ROOT / "templates" / template / PROJECT / "task", ROOT / "templates/core")
+    names = registered_names(*folders)
+    assert {f"task>{name}" for name in OF_TASKS[template]} <= names
+
+
+def test_an_encoder_of_an_earlier_version_is_restored(tmp_path):
+    """Its file names the module that it stood in then."""
+    encoder = bert_encoder()
+    tokenizer = load_tokenizer(RecordSettings.model_construct(encoder="tiny"), ["a b c"])
+    save_encoder(tmp_path, encoder, tokenizer)
+    path = tmp_path / "encoder.json"
+    saved = json.loads(path.read_text(encoding="utf-8"))
+    assert saved["registered_name"] == "common>BertEncoder"
+    text = path.read_text(encoding="utf-8").replace("core.model.encoder", "common.encoder")
+    path.write_text(text.replace("core.model.transformer", "common.fused_layers"), encoding="utf-8")
+    restored, _ = restore_encoder(tmp_path)
+    assert type(restored) is type(encoder)
+    restored.set_weights(encoder.get_weights())
+    inputs = {name: keras.ops.ones((1, 4), "int32") for name in encoder.input}
+    one, other = (model(inputs)["sequence_output"] for model in (encoder, restored))
+    np.testing.assert_array_equal(one, other)

@@ -13,17 +13,19 @@ import tensorflow as tf
 from core.base.errors import InputError
 from core.base.settings import CoreSettings
 from core.model.transformer import MASKED, LayerNormalization
-from extras.encoders.attention import PositionedAttention, by_distance, static_length
 from extras.encoders.families import post_norm_options
 from extras.encoders.fields import Fields
 from extras.encoders.postnorm import (
+    PositionedAttention,
     PostNormEncoder,
     PostNormLayer,
     activation_function,
     assign_embeddings,
     assign_layer,
     assign_pair,
+    by_distance,
     initializer,
+    static_length,
 )
 from extras.encoders.weights import Weights
 

@@ -7,15 +7,17 @@ import numpy as np
 
 from core.base.errors import InputError
 from core.base.settings import CoreSettings
-from extras.encoders.attention import RelativeAttention, RotaryAttention, rotation
 from extras.encoders.fields import Fields
 from extras.encoders.postnorm import (
     SEGMENTS,
     PostNormEncoder,
     PostNormLayer,
+    RelativeAttention,
+    RotaryAttention,
     assign_all,
     assign_embeddings,
     assign_layer,
+    rotation,
 )
 from extras.encoders.weights import Weights
 

@@ -13,9 +13,14 @@ import tensorflow as tf
 from core.base.errors import InputError
 from core.base.settings import CoreSettings
 from core.model.transformer import MASKED, LayerNormalization, TransformerLayer
-from extras.encoders.attention import distances, rotation, static_length
 from extras.encoders.fields import GELU, Fields
-from extras.encoders.postnorm import activation_function, initializer
+from extras.encoders.postnorm import (
+    activation_function,
+    distances,
+    initializer,
+    rotation,
+    static_length,
+)
 from extras.encoders.weights import Weights
 
 LOCAL, GLOBAL = "sliding_attention", "full_attention"
