@@ -4,6 +4,7 @@ What transformers computes stands in encoder_numbers.json, written by tests/enco
 Python has torch and transformers, see tests/peer.py, every number is compared.
 """
 
+import io
 import json
 import os
 import pickle
@@ -27,6 +28,7 @@ from small_models import without_encoders
 
 from core.base.errors import InputError
 from core.base.settings import RecordSettings, with_tables
+from core.data.tokens import exact_offsets
 from core.model.encoder import BertEncoder, load_encoder, load_tokenizer, local_folder
 
 NUMBERS = json.loads((ROOT / "tests/extras/encoder_numbers.json").read_text(encoding="utf-8"))
@@ -357,6 +359,96 @@ def test_the_hub_is_asked_for_files_of_torch(torch_names, monkeypatch, tmp_path)
     for _ in range(2):
         assert isinstance(load("hf://owner/model"), BertEncoder)
     assert [patterns[0] for patterns in asked if "*.ckpt*" in patterns] == ["pytorch_model*.bin"]
+
+
+# -------------------------------------------------------------------------------- tokenizers
+
+TEXTS = [
+    "Marie Curie was born in Warsaw.",
+    "René Magritte painted “The Treachery of Images” (1929) in Zoë's café, didn't he?",
+    "腾讯的CEO是马化腾。成立于1998年。",
+    "  two  spaces   here ",
+    "emoji 😀😃 party 👩\u200d👩\u200d👧 ok",
+    "ﬁne ﬂat ½ Å ｆｕｌｌ　ｗｉｄｔｈ１２３ x² ℃ №",
+    "e\u0301te\u0301 cafe\u0301, tab\tand\nline\u00a0nbsp",
+    "中文 English 混合😀été，“引号”…—",
+]
+
+
+@pytest.mark.parametrize("rule", ["nmt_nfkc", "nmt_nfkc_cf", "identity"])
+def test_a_vocabulary_of_sentencepiece(rule, tmp_path):
+    """The ids of sentencepiece itself, and its offsets but for what it calls empty."""
+    sentencepiece = pytest.importorskip("sentencepiece")
+    names = {"pad": "[PAD]", "bos": "[CLS]", "eos": "[SEP]", "unk": "[UNK]"}
+    options = {f"{name}_piece": piece for name, piece in names.items()}
+    options |= {f"{name}_id": number for number, name in enumerate(names)}
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(TEXTS * 20),
+        model_writer=model,
+        vocab_size=110,
+        hard_vocab_limit=False,
+        character_coverage=0.98,
+        normalization_rule_name=rule,
+        minloglevel=2,
+        **options,
+    )
+    write_model(tmp_path, "deberta_v3")
+    for name in ("vocab.txt", "tokenizer_config.json"):
+        (tmp_path / name).unlink()
+    (tmp_path / "spm.model").write_bytes(model.getvalue())
+    tokenizer = load_tokenizer(settings_for(tmp_path), [])
+    reference = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    pieces = [reference.id_to_piece(number) for number in range(reference.get_piece_size())]
+    assert [tokenizer.id_to_token(number) for number in range(len(pieces) + 1)] == [
+        *pieces,
+        "[MASK]",
+    ]
+    around = tokenizer.encode("").ids
+    assert [tokenizer.id_to_token(number) for number in around] == ["[CLS]", "[SEP]"]
+    for text in TEXTS:
+        encoding = tokenizer.encode(text, add_special_tokens=False)
+        expected = reference.encode(text)
+        # Of two ways to cut a text that are as likely, each may take another.
+        one, other = (sum(map(reference.get_score, ids)) for ids in (encoding.ids, expected))
+        assert encoding.ids == expected or one == pytest.approx(other), text
+        starts, ends = exact_offsets(text, encoding.offsets)
+        covered = {
+            place for start, end in zip(starts, ends, strict=True) for place in range(start, end)
+        }
+        assert covered == {place for place, letter in enumerate(text) if not letter.isspace()}
+    encoding = tokenizer.encode(TEXTS[0], add_special_tokens=False)
+    for token, (start, end) in zip(encoding.tokens, encoding.offsets, strict=True):
+        letters = TEXTS[0].lower() if rule == "nmt_nfkc_cf" else TEXTS[0]
+        if token != "▁" and token in tokenizer.get_vocab() and tokenizer.token_to_id(token) > 3:
+            assert token.replace("▁", " ").strip() == letters[start:end].strip()
+
+
+@pytest.mark.parametrize("content", [b"", b"damaged", b"\x0a\x05\x0a\x03abc\x12\x02\x18\x02"])
+def test_a_damaged_vocabulary_gets_a_sentence(content, tmp_path):
+    write_model(tmp_path, "deberta_v3")
+    (tmp_path / "spm.model").write_bytes(content)
+    with pytest.raises(InputError, match=r"spm\.model is (damaged|not a unigram model)"):
+        load_tokenizer(settings_for(tmp_path), [])
+
+
+@pytest.mark.parametrize("cased", [True, False])
+def test_a_vocabulary_without_a_word_about_case(cased, tmp_path):
+    """As in Google's folders."""
+    write_model(tmp_path)
+    (tmp_path / "tokenizer_config.json").unlink()
+    words = [*VOCABULARY, "Warsaw", "warsaw"] if cased else [*VOCABULARY, "warsaw"]
+    (tmp_path / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
+    tokenizer = load_tokenizer(settings_for(tmp_path), [])
+    found = tokenizer.encode("Warsaw", add_special_tokens=False).tokens
+    assert found == ["Warsaw" if cased else "warsaw"]
+
+
+def test_words_of_roformer_are_told(tmp_path, capsys):
+    write_model(tmp_path, "roformer")
+    (tmp_path / "vocab.txt").write_text("\n".join([*VOCABULARY, "北京"]), encoding="utf-8")
+    load_tokenizer(settings_for(tmp_path), [])
+    assert "has 1 Chinese words, such as 北京" in capsys.readouterr().out
 
 
 # ------------------------------------------------------------------------- what does not fit

@@ -68,18 +68,19 @@ class DistanceTable(keras.layers.Layer):
     def __init__(self, rows: int, normalized: bool, epsilon: float, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.rows, self.normalized, self.epsilon = rows, normalized, epsilon
-        self.norm = LayerNormalization(epsilon=epsilon, dtype=self.dtype_policy, name="norm")
+        options = {"epsilon": epsilon, "dtype": self.dtype_policy, "name": "norm"}
+        self.norm = LayerNormalization(**options) if normalized else None
 
     def build(self, inputs_shape) -> None:
         shape = (self.rows, inputs_shape[-1])
         self.embeddings = self.add_weight(shape=shape, initializer=initializer(), name="embeddings")
-        if self.normalized:
+        if self.norm is not None:
             self.norm.build(shape)
 
     def call(self, hidden) -> tf.Tensor:
         """Return `[rows, width]`, whatever the hidden states `[batch, length, width]` are."""
         table = tf.cast(tf.convert_to_tensor(self.embeddings), self.compute_dtype)
-        return self.norm(table) if self.normalized else table
+        return table if self.norm is None else self.norm(table)
 
     def compute_output_shape(self, inputs_shape) -> tuple:
         return (self.rows, inputs_shape[-1])

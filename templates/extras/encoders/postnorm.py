@@ -1,6 +1,6 @@
 """The frame of the families that follow BERT: embeddings, then layers that normalise their sums.
 
-Below stands attention that knows how far tokens are from each other, a class for each way to know it.
+Below stands attention that knows how far tokens are from each other, a class for each way to know.
 """
 
 import math

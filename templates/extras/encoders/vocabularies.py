@@ -65,13 +65,36 @@ def load_tokenizer(folder: Path) -> Tokenizer | None:
         if (folder / name).is_file() and family != "camembert":  # whose tokens have other ids
             return make(read_pieces(folder / name), options)
     words = folder / "vocab.txt"
+    if family == "roformer" and words.is_file():
+        warn_of_words(words)
     if words.is_file() and "do_lower_case" not in options:
-        # Google's folders don't tell: only a cased vocabulary has words with capital letters.
-        tokens = words.read_text(encoding="utf-8").split()
-        capital = sum(token != token.lower() and token[0] != "[" for token in tokens)
-        lowercase = capital < CASED * len(tokens)
-        return BertWordPieceTokenizer.from_file(str(words), lowercase=lowercase)._tokenizer
+        return word_pieces(words)
     return None
+
+
+def warn_of_words(path: Path) -> None:
+    """Say it where a RoFormer was trained on Chinese words: here it reads characters."""
+    words = re.findall(r"^[\u4e00-\u9fff]{2,}$", path.read_text(encoding="utf-8"), flags=re.M)
+    if words:
+        print(
+            f"warning: {path} has {len(words)} Chinese words, such as {words[0]}: they are read "
+            "character by character, other than in the training of the encoder; one that was "
+            "trained on characters (roformer_chinese_char) suits better."
+        )
+
+
+def word_pieces(path: Path) -> Tokenizer:
+    """Return BERT's tokenizer for a folder that doesn't tell of upper and lower case.
+
+    Only a cased vocabulary has words with capital letters.
+    """
+    try:
+        tokens = path.read_text(encoding="utf-8").split()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8 ({error.reason}): fetch it again.") from error
+    capital = sum(token != token.lower() and token[0] != "[" for token in tokens)
+    lowercase = capital < CASED * len(tokens)
+    return BertWordPieceTokenizer.from_file(str(path), lowercase=lowercase)._tokenizer
 
 
 def model_type(folder: Path) -> str:
@@ -144,7 +167,7 @@ def read_message(content: bytes) -> Iterator[tuple[int, Any]]:
 
 
 def unigram(
-    found: SentencePieces, cleaning: list, frame: str, special: tuple[str, ...]
+    found: SentencePieces, cleaning: list, frame: str, special: tuple[str, ...], mask: str = ""
 ) -> Tokenizer:
     """Return a tokenizer of sentencepiece.
 
@@ -153,6 +176,7 @@ def unigram(
         cleaning: what texts are normalised with.
         frame: a text with the tokens around it, as `[CLS] $A [SEP]`.
         special: tokens that no text has, beside those that are marked.
+        mask: the one of them that a space may stand before; empty: none.
     """
     model = models.Unigram(found.pieces, unk_id=found.unknown, byte_fallback=False)
     tokenizer = Tokenizer(model)
@@ -161,7 +185,8 @@ def unigram(
     tokenizer.decoder = decoders.Metaspace(prepend_scheme="always")
     for token, is_special in {**found.added, **dict.fromkeys(special, True)}.items():
         add = tokenizer.add_special_tokens if is_special else tokenizer.add_tokens
-        add([AddedToken(token, normalized=False, special=is_special)])
+        is_mask = token == mask  # which takes the space before it, too
+        add([AddedToken(token, normalized=False, special=is_special, lstrip=is_mask)])
     around = [token for token in frame.split() if token != "$A"]
     tokenizer.post_processor = processors.TemplateProcessing(
         single=frame,
@@ -204,7 +229,7 @@ def albert_tokenizer(found: SentencePieces, options: dict) -> Tokenizer:
         for token, score in found.pieces
     ]
     special = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
-    return unigram(found, cleaning, "[CLS] $A [SEP]", special)
+    return unigram(found, cleaning, "[CLS] $A [SEP]", special, mask="[MASK]")
 
 
 def roberta_tokenizer(found: SentencePieces, options: dict) -> Tokenizer:
@@ -214,7 +239,7 @@ def roberta_tokenizer(found: SentencePieces, options: dict) -> Tokenizer:
     found.unknown = 3
     cleaning = [*character_table(found), normalizers.Strip(left=False, right=True)]
     cleaning += [normalizers.Replace(Regex(" {2,}"), "▁")]
-    return unigram(found, cleaning, "<s> $A </s>", (*own, "<mask>"))
+    return unigram(found, cleaning, "<s> $A </s>", (*own, "<mask>"), mask="<mask>")
 
 
 def preset_tokenizer(preset: str) -> Tokenizer:
