@@ -1,4 +1,4 @@
-"""Encoders: tiny from scratch, a KerasHub preset, or a folder in Hugging Face format."""
+"""Encoders: tiny from scratch, a KerasHub preset, or a BERT in Hugging Face format."""
 
 import json
 from collections.abc import Callable, Iterator
