@@ -14,9 +14,10 @@ import core  # noqa: E402, F401
 # isort: split
 import keras  # noqa: E402
 import numpy as np  # noqa: E402
+from pydantic_settings import CliApp  # noqa: E402
 from small_models import CrossEntropy  # noqa: E402
 
-from core.base.settings import CoreSettings, read_settings  # noqa: E402
+from core.base.settings import CoreSettings, with_tables  # noqa: E402
 from core.base.workers import is_chief, wait_for_workers  # noqa: E402
 from core.data.data_generator import DataGenerator  # noqa: E402
 from core.train.devices import make_strategy  # noqa: E402
@@ -79,17 +80,22 @@ def build() -> Models:
     return Models(training, inference, encoder, (Scores(logits, "softmax"),))
 
 
+def read_flags(flags: list[str]) -> CoreSettings:
+    """Return the settings of flags alone: here is no config.toml."""
+    return CliApp.run(with_tables(CoreSettings), cli_args=flags)
+
+
 def main() -> None:
     """Train every variant, one after the other, and record what the chief has."""
     record, asked = sys.argv[1], ["--warm_up=0.2", *sys.argv[2:]]
-    strategy = make_strategy(read_settings(CoreSettings, asked))
+    strategy = make_strategy(read_flags(asked))
     generator, arrays = WithUnlabelled(Examples(True), Examples(False)), {}
     for name, changes in VARIANTS.items():
         own = {**TOOLS, "optimizers.kind": name, **changes}
         flags = [f"--{key}={value}" for key, value in own.items()]
         with strategy.scope():
             models = build()
-            compile_models(read_settings(CoreSettings, [*asked, *flags]), models, STEPS)
+            compile_models(read_flags([*asked, *flags]), models, STEPS)
         model = models.training
         batches = iter(generator.to_dataset(strategy=strategy))
         for _ in range(STEPS):

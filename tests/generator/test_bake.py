@@ -401,7 +401,7 @@ BAD_ANSWERS = [
     ("extras", "doctor,obit", "holds the unknown name obit: choose from averaging"),
     ("extras", "all,doctor", "holds the unknown name all: .* or write all or none alone"),
     ("extras", "../core", "holds the unknown name"),
-    ("strategy", "multi_worker", "needs the extra cluster: write extras=doctor,cluster"),
+    ("strategy", "multi_worker", "needs the extra cluster: write extras=comparison,doctor,cluster"),
     ("strategy", "many", "is unknown: choose one of auto, single, mirrored, multi_worker, tpu"),
 ]
 

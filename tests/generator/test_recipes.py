@@ -157,7 +157,7 @@ def test_adding_gives_what_baking_would_have_given(tmp_path: Path) -> None:
 
 
 def test_adding_to_a_project_whose_extras_were_deleted(tmp_path: Path) -> None:
-    project = bake(ROOT / TEMPLATE, tmp_path)
+    project = bake(ROOT / TEMPLATE, tmp_path, {"extras": "doctor"})
     whole = contents(project)
     shutil.rmtree(project / "extras")
     result = run_baselines("add", "doctor", "--to", project)

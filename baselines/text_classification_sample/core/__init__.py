@@ -1,8 +1,41 @@
 """The part that every project shares: from a file on disk to a trained model that is scored."""
 
+import importlib.util
 import os
 import sys
 import tempfile
+from typing import Any
+
+
+class QuietTensorFlow:
+    """Keeps back the notes of TensorFlow's libraries: no log level does while they are loaded."""
+
+    def find_spec(self, name: str, *_: Any) -> Any:
+        """Return how TensorFlow is loaded; None: another module is asked for."""
+        if name != "tensorflow":
+            return None
+        sys.meta_path.remove(self)
+        spec: Any = importlib.util.find_spec(name)
+        if spec:
+            self.load, spec.loader.exec_module = spec.loader.exec_module, self.load_quietly
+        return spec
+
+    def load_quietly(self, module: Any) -> None:
+        """Load TensorFlow; whatever else it writes on the error output comes after it."""
+        error_output = os.dup(2)
+        with tempfile.TemporaryFile() as written:
+            os.dup2(written.fileno(), 2)
+            try:
+                self.load(module)
+            finally:
+                os.dup2(error_output, 2)
+                written.seek(0)
+                notes = (b"I0000 ", b"WARNING: All log messages before absl")
+                os.write(2, b"".join(line for line in written if not line.startswith(notes)))
+
+
+if os.environ.get("TF_CPP_MIN_LOG_LEVEL") != "0" and sys.stderr is not None:
+    sys.meta_path.insert(0, QuietTensorFlow())
 
 # TensorFlow's notes on its own build fill a screen before the first line that matters. Where there
 # is no NVIDIA driver it also reports, as an error, that it found none.
@@ -16,26 +49,3 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 # training step on clearing it for the next one. The allocator that graphics cards have keeps it.
 os.environ.setdefault("TF_CPU_ALLOCATOR_USE_BFC", "1")
 os.environ.setdefault("TF_CPU_BFC_MEM_LIMIT_IN_MB", str(1 << 20))  # no limit but the machine's
-
-
-def load_tensorflow() -> None:
-    """Import TensorFlow without the notes of its libraries, which no log level keeps back.
-
-    Whatever else they write on the error output comes after it.
-    """
-    error_output = os.dup(2)
-    with tempfile.TemporaryFile() as written:
-        os.dup2(written.fileno(), 2)
-        try:
-            import tensorflow  # noqa: F401
-        finally:
-            os.dup2(error_output, 2)
-            os.close(error_output)
-            written.seek(0)
-            notes = (b"I0000 ", b"WARNING: All log messages before absl")
-            os.write(2, b"".join(line for line in written if not line.startswith(notes)))
-
-
-# Level 0 asks for all notes; without an error output nobody reads them.
-if os.environ["TF_CPP_MIN_LOG_LEVEL"] != "0" and sys.stderr is not None:
-    load_tensorflow()

@@ -24,6 +24,7 @@ from core.model.encoder import BertEncoder  # noqa: E402
 from core.model.pointers import MASKED  # noqa: E402
 from core.train.prediction import Predictor  # noqa: E402
 from extras.doctor import model_checks  # noqa: E402
+from extras.tpu import static_checks  # noqa: E402
 from task.data import Event, EventGenerator, Example, collect_schema  # noqa: E402
 from task.decode import make_selector, predict_events  # noqa: E402
 from task.graph import events_at  # noqa: E402
@@ -210,7 +211,7 @@ def test_models_are_ready_for_replicas_and_tpu(project):
     batch = model_checks.ragged_batch(generator)
     assert model_checks.find_wrong_keys(generator, training) == []
     assert model_checks.find_config_faults(training, batch) == []
-    assert model_checks.find_dynamic_shapes(training, batch) == []
+    assert static_checks.find_dynamic_shapes(training, batch) == []
     assert model_checks.find_split_faults(training, batch) == []
 
 

@@ -243,6 +243,7 @@ def copied_project(settings: CorpusSettings) -> Path:
         ignored = shutil.ignore_patterns("core", "extras", "config.toml", "__pycache__", "sample")
         shutil.copytree(PROJECT, project, ignore=ignored)
         shutil.copytree(ROOT / "templates/core", project / "core")
+        (project / "config.toml").touch()  # all settings are flags
     return project
 
 

@@ -61,7 +61,7 @@ class CoreSettings(BaseSettings):
     task: ClassVar[str]  # the name of what is learned; a run keeps it
 
     # encoder
-    encoder: str = Field("tiny", description="tiny, hf://owner/model, a folder, or a KerasHub preset")
+    encoder: str = Field("tiny", description="tiny, hf://owner/model, or a folder")
     tiny_layers: int = Field(2, ge=1, description="layers of the tiny encoder")
     tiny_width: int = Field(192, ge=16, description="width of the tiny encoder")
     max_length: int = Field(128, ge=8, description="tokens read at once, special ones included")
