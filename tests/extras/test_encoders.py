@@ -585,6 +585,7 @@ def test_words_of_roformer_are_told(tmp_path, capsys):
         ("bert", {"vocab_size": None}),
         ("distilbert", {"activation": "mish"}),
         ("nezha", {"use_relative_position": False}),
+        ("roformer", {"norm_type": "rms_norm"}),
         ("deberta_v3", {"relative_attention": False}),
         ("deberta_v3", {"pos_att_type": "p2p|c2p"}),
         ("modernbert", {"mlp_bias": True}),
@@ -599,6 +600,21 @@ def test_a_field_that_is_not_computed_is_refused(kind, fields, tmp_path):
     assert str(caught.value).startswith(f"{tmp_path / 'config.json'}") and field in str(
         caught.value
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        ("bert", {"directionality": "bidi", "pooler_type": "first_token_transform"}),
+        ("ernie", {"use_task_id": None, "task_type_vocab_size": 3, "output_past": True}),
+        ("modernbert", {"layer_norm_eps": 1e-5, "position_embedding_type": "absolute"}),
+        ("albert", {"net_structure_type": 0, "gap_size": 0, "down_scale_factor": 1}),
+        ("deberta_v3", {"max_relative_positions": -1, "pos_att_type": "p2c|c2p"}),
+    ],
+)
+def test_fields_of_published_files_are_known(kind, fields, tmp_path, capsys):
+    load(write_model(tmp_path, kind, **fields))
+    assert "warning" not in capsys.readouterr().out
 
 
 def test_an_unknown_field_is_told(tmp_path, capsys):
@@ -679,6 +695,18 @@ def test_core_refuses_what_it_would_load_wrong(fields, core_alone, tmp_path):
     field = "layer_norm_eps" if field == "model_type" else field
     assert f"{field} = {fields[field]!r}" in str(caught.value)
     assert "or add it with `baselines add encoders --to" in str(caught.value)
+
+
+def test_a_run_whose_encoder_is_gone_gets_a_sentence(core_alone, tmp_path):
+    tokenizer = load_tokenizer(settings_for("tiny"), TEXTS)
+    save_encoder(tmp_path, load_encoder(settings_for("tiny"), tokenizer), tokenizer)
+    path = tmp_path / "encoder.json"
+    text = path.read_text(encoding="utf-8").replace("core.model.encoder", "extras.gone.encoder")
+    path.write_text(text.replace("BertEncoder", "GoneEncoder"), encoding="utf-8")
+    with pytest.raises(
+        InputError, match="its encoder, GoneEncoder, is not in this project: .*or add"
+    ):
+        restore_encoder(tmp_path)
 
 
 def test_core_names_the_extra_for_other_families_and_files(core_alone, tmp_path):
