@@ -29,7 +29,25 @@ from small_models import without_encoders
 from core.base.errors import InputError
 from core.base.settings import RecordSettings, with_tables
 from core.data.tokens import exact_offsets
-from core.model.encoder import BertEncoder, load_encoder, load_tokenizer, local_folder
+from core.model.dropout import Masks, place_dropout
+from core.model.encoder import (
+    BertEncoder,
+    encoder_inputs,
+    hidden_states,
+    load_encoder,
+    load_tokenizer,
+    local_folder,
+    named_layers,
+    restore_encoder,
+    save_encoder,
+)
+from core.train.training import TrainingModel
+from extras.doctor.compile_checks import find_lowering_faults
+from extras.doctor.introspection import draws_alike
+from extras.doctor.model_checks import find_config_faults, find_split_faults
+from extras.doctor.static_checks import find_dynamic_shapes
+from extras.optimizers.toolbox import decayed_rates, freeze_layers
+from extras.recompute.recompute import recompute_layers
 
 NUMBERS = json.loads((ROOT / "tests/extras/encoder_numbers.json").read_text(encoding="utf-8"))
 LETTERS = [chr(ord("a") + index) for index in range(26)]
@@ -361,6 +379,106 @@ def test_the_hub_is_asked_for_files_of_torch(torch_names, monkeypatch, tmp_path)
     assert [patterns[0] for patterns in asked if "*.ckpt*" in patterns] == ["pytorch_model*.bin"]
 
 
+# --------------------------------------------------------------------- as any other encoder
+
+# One of each class.
+CLASSES = ("bert", "roberta", "albert", "roformer_values", "nezha", "deberta_v3", "deberta_v2")
+CLASSES += ("modernbert",)
+
+
+def training_model(encoder: keras.Model) -> TrainingModel:
+    """Return an encoder that learns to put out small numbers."""
+    inputs = encoder_inputs(encoder)
+    outputs = keras.layers.Dense(4, name="head")(hidden_states(encoder, inputs))
+    loss = keras.layers.Lambda(sum_of_squares, output_shape=(), name="loss")(outputs)
+    return TrainingModel(inputs, {"loss": loss})
+
+
+@keras.saving.register_keras_serializable("tests")
+def sum_of_squares(outputs):
+    return keras.ops.sum(keras.ops.square(outputs), axis=(1, 2))
+
+
+def batch_for(kind: str) -> dict[str, np.ndarray]:
+    read = encoder_peer.arrays(kind)
+    names = {"token_ids": "input_ids", "padding_mask": "attention_mask"}
+    batch = {name: read[other].astype("int32") for name, other in names.items()}
+    batch["segment_ids"] = read.get("token_type_ids", 0 * read["input_ids"]).astype("int32")
+    batch["loss_weight"] = np.full(len(LENGTHS), 0.25, "float32")
+    return batch
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_an_encoder_is_saved_cloned_and_static(kind, tmp_path):
+    folder = write_model(tmp_path / "model", kind)
+    settings = settings_for(folder, dropout=0.2, attention_dropout=0.1)
+    tokenizer = load_tokenizer(settings, [])
+    encoder, read = load_encoder(settings, tokenizer), encoder_peer.arrays(kind)
+    save_encoder(tmp_path, encoder, tokenizer)
+    restored, _ = restore_encoder(tmp_path)
+    assert type(restored) is type(encoder) and restored.get_config() == encoder.get_config()
+    restored.set_weights(encoder.get_weights())
+    np.testing.assert_array_equal(states(restored, read), states(encoder, read))
+    assert dropout_rates(restored) == dropout_rates(encoder) == {0.2, 0.1}
+    model, batch = training_model(encoder), batch_for(kind)
+    batch = {name: batch[name] for name in (*model.input, "loss_weight")}
+    for find in (find_config_faults, find_split_faults, find_dynamic_shapes):
+        assert find(model, batch) == []
+    place_dropout(model, 1)
+    layers = [layer for _, layer in named_layers(model)]
+    assert all(not draws_alike(layer) for layer in layers)
+    model.compile(keras.optimizers.Adam(1e-3), 1, False)
+    assert find_lowering_faults(model, batch) == []
+
+
+def dropout_rates(encoder: keras.Model) -> set[float]:
+    """Return the rates of all layers that drop something."""
+    kinds = keras.layers.Dropout
+    return {layer.rate for _, layer in named_layers(encoder) if isinstance(layer, kinds)}
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize("kind", CLASSES)
+def test_an_encoder_is_recomputed_frozen_and_compiled(kind, tmp_path):
+    """The same gradients, dropout on; XLA draws other masks."""
+    encoder = load(write_model(tmp_path, kind), dropout=0.2, attention_dropout=0.1)
+    model, batch = training_model(encoder), batch_for(kind)
+    place_dropout(model, 1)
+    inputs = {name: tf.constant(batch[name]) for name in model.input}
+    variables = [variable.value for variable in model.trainable_variables]
+
+    def gradients(training: bool = True) -> list[np.ndarray]:
+        rows = tf.range(len(LENGTHS))
+        with tf.GradientTape() as tape, Masks(tf.constant(3), rows).drawn():
+            loss = tf.reduce_sum(model(inputs, training=training)["loss"])
+        found = tape.gradient(loss, variables, unconnected_gradients="zero")
+        return [tf.convert_to_tensor(gradient) for gradient in found]
+
+    plain, unchanged = gradients(), gradients(training=False)
+    compiled = tf.function(gradients, jit_compile=True, autograph=False)(training=False)
+    assert_near(compiled, unchanged)
+    recompute_layers(model)
+    assert_near(tf.function(gradients, autograph=False)(), plain)
+    assert any(
+        np.abs(one - other).max() > 1e-3 for one, other in zip(plain, unchanged, strict=True)
+    )
+    rates = decayed_rates(encoder, 0.5)
+    depth = len(encoder.transformer_layers)
+    assert rates[encoder.token_embedding.embeddings.path] == 0.5**depth
+    assert rates[encoder.transformer_layers[-1].trainable_variables[0].path] == 1
+    freeze_layers(encoder, 2)
+    frozen = encoder.transformer_layers[0].variables + encoder.token_embedding.variables
+    learned = {variable.path for variable in encoder.trainable_variables}
+    assert learned and learned.isdisjoint(variable.path for variable in frozen)
+
+
+def assert_near(one: list, other: list) -> None:
+    """Compare gradients; small elements are sums of large ones, and are rounded as these are."""
+    largest = max(np.abs(array).max() for array in other)
+    for first, second in zip(one, other, strict=True):
+        np.testing.assert_allclose(first, second, rtol=1e-4, atol=5e-5 * largest)
+
+
 # -------------------------------------------------------------------------------- tokenizers
 
 TEXTS = [
@@ -467,6 +585,7 @@ def test_words_of_roformer_are_told(tmp_path, capsys):
         ("bert", {"vocab_size": None}),
         ("distilbert", {"activation": "mish"}),
         ("nezha", {"use_relative_position": False}),
+        ("roformer", {"norm_type": "rms_norm"}),
         ("deberta_v3", {"relative_attention": False}),
         ("deberta_v3", {"pos_att_type": "p2p|c2p"}),
         ("modernbert", {"mlp_bias": True}),
@@ -481,6 +600,21 @@ def test_a_field_that_is_not_computed_is_refused(kind, fields, tmp_path):
     assert str(caught.value).startswith(f"{tmp_path / 'config.json'}") and field in str(
         caught.value
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        ("bert", {"directionality": "bidi", "pooler_type": "first_token_transform"}),
+        ("ernie", {"use_task_id": None, "task_type_vocab_size": 3, "output_past": True}),
+        ("modernbert", {"layer_norm_eps": 1e-5, "position_embedding_type": "absolute"}),
+        ("albert", {"net_structure_type": 0, "gap_size": 0, "down_scale_factor": 1}),
+        ("deberta_v3", {"max_relative_positions": -1, "pos_att_type": "p2c|c2p"}),
+    ],
+)
+def test_fields_of_published_files_are_known(kind, fields, tmp_path, capsys):
+    load(write_model(tmp_path, kind, **fields))
+    assert "warning" not in capsys.readouterr().out
 
 
 def test_an_unknown_field_is_told(tmp_path, capsys):
@@ -560,6 +694,18 @@ def test_core_refuses_what_it_would_load_wrong(fields, core_alone, tmp_path):
     [(field, value)] = fields.items()
     assert f"{field} = {value!r}" in str(caught.value)
     assert "or add it with `baselines add encoders --to" in str(caught.value)
+
+
+def test_a_run_whose_encoder_is_gone_gets_a_sentence(core_alone, tmp_path):
+    tokenizer = load_tokenizer(settings_for("tiny"), TEXTS)
+    save_encoder(tmp_path, load_encoder(settings_for("tiny"), tokenizer), tokenizer)
+    path = tmp_path / "encoder.json"
+    text = path.read_text(encoding="utf-8").replace("core.model.encoder", "extras.gone.encoder")
+    path.write_text(text.replace("BertEncoder", "GoneEncoder"), encoding="utf-8")
+    with pytest.raises(
+        InputError, match="its encoder, GoneEncoder, is not in this project: .*or add"
+    ):
+        restore_encoder(tmp_path)
 
 
 def test_core_names_the_extra_for_other_families_and_files(core_alone, tmp_path):

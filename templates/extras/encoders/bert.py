@@ -56,8 +56,8 @@ class Bert(BertEncoder):
 def make_bert(fields: Fields, weights: Weights, settings: CoreSettings) -> keras.Model:
     """Return BERT, and ERNIE, with its weights."""
     segments = fields.number("type_vocab_size", 2)
+    fields.asked.add("task_type_vocab_size")  # `take` finds the rows
     if fields.get("use_task_id", False):
-        fields.asked.add("task_type_vocab_size")
         # All tokens are of task 0: its row may as well stand in those of the segments.
         row = weights.take(TASKS)[:1]
         weights.change(SEGMENTS, lambda table: table + row)

@@ -203,7 +203,9 @@ def check_positions(weights: Weights, size: int) -> None:
 
 
 def make_roformer(fields: Fields, weights: Weights, settings: CoreSettings) -> keras.Model:
-    """Return RoFormer with its weights."""
+    """Return RoFormer with its weights; the second version has other normalisations."""
+    fields.require("norm_type", "layer_norm")
+    fields.require("use_bias", True)
     options = post_norm_options(fields, weights, settings) | narrow_embedding(
         fields, fields.number("hidden_size")
     )

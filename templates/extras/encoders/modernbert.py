@@ -247,6 +247,8 @@ def make_modernbert(fields: Fields, weights: Weights, settings: CoreSettings) ->
     """Return ModernBERT with its weights."""
     for name in ("norm_bias", "attention_bias", "mlp_bias"):
         fields.require(name, False)
+    # The published files have them of BERT's; nothing is computed with them.
+    fields.asked |= {"layer_norm_eps", "position_embedding_type"}
     encoder = ModernBert(
         **fields.sizes(settings),
         layer_options=read_layers(fields),

@@ -183,9 +183,14 @@ def restore_encoder(folder: Path) -> tuple[keras.Model, Tokenizer]:
     """Return the encoder of a run, without its weights, and its tokenizer.
 
     Raises:
-        InputError: the folder holds no run.
+        InputError: the folder holds no run, or its encoder is of an extra that is gone.
     """
-    encoder = keras.saving.deserialize_keras_object(read_json(folder / "encoder.json"))
+    saved = read_json(folder / "encoder.json")
+    try:
+        encoder = keras.saving.deserialize_keras_object(saved)
+    except (ImportError, TypeError) as error:
+        missing = f"{folder}: its encoder, {saved.get('class_name')}, is not in this project"
+        raise InputError(f"{missing}: restore what has it{OR_THE_EXTRA}.") from error
     return encoder, load_tokenizer_file(folder / "tokenizer.json")
 
 

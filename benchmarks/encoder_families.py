@@ -1,0 +1,92 @@
+"""Do the encoders of the extra `encoders` compute what those of transformers compute?
+
+For each family a small model with random weights, made and saved by transformers, is loaded here.
+Hidden states of texts, padded and alone, and the gradient by the embeddings of a mean over tokens
+are compared. The table of docs/encoders.md is written anew.
+
+python benchmarks/encoder_families.py PYTHON ...: each PYTHON has torch and transformers; a family
+that the first transformers does not have comes from the next.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "templates"), str(ROOT / "tests"), str(ROOT / "tests/extras")]
+
+import numpy as np  # noqa: E402
+import test_encoders as ours  # noqa: E402
+from encoder_peer import KINDS, LENGTHS  # noqa: E402
+
+PAGE = ROOT / "docs/encoders.md"
+BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
+VERSION = "import transformers; print(transformers.__version__)"
+
+
+def main() -> None:
+    """Compare, and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("python", nargs="+", help="with torch and transformers")
+    arguments = parser.parse_args()
+    rows: dict[str, str] = {}
+    with tempfile.TemporaryDirectory() as place:
+        for number, python in enumerate(arguments.python):
+            folder = Path(place) / str(number)
+            folder.mkdir()
+            done = subprocess.run([python, "-c", VERSION], capture_output=True, text=True)
+            peer = f"transformers {done.stdout.split()[-1]}"
+            subprocess.run([python, ROOT / "tests/encoder_peer.py", folder], check=True)
+            for kind in KINDS:
+                if kind not in rows and (folder / kind).is_dir():
+                    rows |= compare(folder, kind, peer)
+    head = "| model | made by | file | padded | alone | gradients |\n|---|---|---|---|---|---|\n"
+    table = head + "".join(rows[kind] for kind in sorted(rows, key=order))
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    after = rest.partition(END)[2]
+    PAGE.write_text(f"{before}{BEGIN}\n{table}{END}{after}", encoding="utf-8")
+    print(table)
+
+
+def order(name: str) -> tuple[int, str]:
+    """Return where a row stands: families as in `KINDS`, the files of one together."""
+    kind, _, file = name.partition(": ")
+    return list(KINDS).index(kind), file
+
+
+def compare(folder: Path, kind: str, peer: str) -> dict[str, str]:
+    """Return the rows of a kind: one for each file that it stands in."""
+    read = dict(np.load(folder / kind / "peer.npz"))
+    mask = read["attention_mask"] > 0
+    seen = np.unique(read["input_ids"][mask])
+    rows = {}
+    names = {"model.safetensors": kind}
+    names |= {f"pytorch_model.bin, {x}": f"{kind}_{x}" for x in KINDS[kind].get("formats", [])}
+    for file, name in names.items():
+        if "bfloat16" in file:
+            continue
+        words = "\n".join(ours.VOCABULARY) + "\n"
+        (folder / name / "vocab.txt").write_text(words, encoding="utf-8")
+        encoder = ours.load(folder / name)
+        hidden, gradient = ours.states_and_gradient(encoder, read)
+        alone = ours.states(encoder, read, slice(1), LENGTHS[0])
+        found = (
+            np.abs(hidden - read["hidden"])[mask].max(),
+            np.abs(alone - read["unpadded"]).max(),
+            np.abs(gradient - read["gradient"])[seen].max(),
+        )
+        model = KINDS[kind]["model"]
+        numbers = " | ".join(f"{value:.1e}" for value in found)
+        rows[kind if name == kind else f"{kind}: {file}"] = (
+            f"| {kind}: {model} | {peer} | {file} | {numbers} |\n"
+        )
+        if max(found) >= 1e-4:
+            sys.exit(f"{kind} differs: {json.dumps([float(value) for value in found])}")
+    return rows
+
+
+if __name__ == "__main__":
+    main()
