@@ -5,6 +5,7 @@ import functools
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from optimizer_reference import (
     HEAD,
     RATE,
@@ -15,9 +16,14 @@ from optimizer_reference import (
     assert_ten_steps_agree,
     schedule_value,
 )
-from small_models import bert_encoder, make_settings, with_head
+from small_models import LABELS, LENGTH, CrossEntropy, bert_encoder, make_settings, with_head
 
+from core.base.errors import InputError
+from core.base.extras import ask
 from core.train.optimizer import EPSILON, AdamW, WarmUpThenDecay, make_optimizer
+from core.train.project import compile_models
+from core.train.training import Models, TrainingModel
+from extras.optimizers.toolbox import freeze_layers
 
 make = functools.partial(AdamW, rates=dict.fromkeys(HEAD, 5.0), epsilon=EPSILON)
 CASES = {"plain": {"decay": 0.0, "clip_norm": 0.0}, "decay": {"decay": 0.1, "clip_norm": 0.5}}
@@ -88,3 +94,99 @@ def test_optimizer_of_the_settings():
     assert float(optimizer._learning_rate(9)) == pytest.approx(2e-4)
     assert optimizer.clip_norm == 1.0 and optimizer.decay == 0.3 and not optimizer.use_ema
     assert optimizer.no_decay == ("bias", "gamma", "beta")
+
+
+# ---------------------------------------------------------------- layers
+
+
+def bert_models() -> Models:
+    """Return the models over an encoder of two layers."""
+    keras.utils.set_random_seed(1)
+    encoder = bert_encoder(
+        hidden_dim=4, intermediate_dim=8, max_sequence_length=LENGTH, dropout=0.1
+    )
+    hidden = encoder(encoder.input)["sequence_output"]
+    logits = keras.layers.Dense(LABELS, name="logits")(hidden[:, 0])
+    labels = keras.Input((), dtype="int32", name="labels")
+    loss = CrossEntropy(name="label_loss")(logits, labels)
+    training = TrainingModel({**encoder.input, "labels": labels}, {"label_loss": loss})
+    return Models(training, keras.Model(encoder.input, logits), encoder)
+
+
+def step(models: Models, settings) -> None:
+    """Compile, as a training does, and make one update."""
+    compile_models(settings, models, 10)
+    ones = np.ones((2, LENGTH), "int32")
+    batch = {
+        **{"token_ids": ones, "segment_ids": 0 * ones, "padding_mask": ones},
+        **{"labels": np.array([0, 1], "int32"), "loss_weight": np.full(2, 0.5, "float32")},
+    }
+    models.training.train_step({name: tf.constant(array) for name, array in batch.items()})
+
+
+def moved(before: dict, model) -> set[str]:
+    return {path for path, value in values(model).items() if np.any(before[path] != value)}
+
+
+def values(model) -> dict[str, np.ndarray]:
+    return {variable.path: variable.numpy() for variable in model.weights}
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize("recompute", [False, True])
+def test_frozen_layers_stay_as_they_were(recompute):
+    models = bert_models()
+    training, encoder = models.training, models.encoder
+    optimizers = {"layer_decay": 0.5, "frozen_layers": 2}
+    tables = {"optimizers": optimizers, "recompute": {"enabled": recompute}}
+    settings = make_settings(weight_decay=0.1, **tables)
+    before = values(training)
+    step(models, settings)
+    frozen = {path for path in before if "embedding" in path or "transformer_layer_0" in path}
+    others = {path for path in before if path not in frozen and "pooled" not in path}
+    assert moved(before, training) >= {path for path in others if path.endswith("kernel")}
+    assert not moved(before, training) & frozen and len(frozen) > 10
+    assert not any(path in training.optimizer.rates for path in frozen)
+    slots = {tuple(variable.shape) for variable in training.optimizer.variables}
+    assert tuple(encoder.token_embedding.embeddings.shape) not in slots
+    # Given back, and compiled anew, they learn.
+    for layer in encoder.layers:
+        layer.trainable = True
+    before = values(training)
+    step(models, make_settings(weight_decay=0.1))
+    assert encoder.token_embedding.embeddings.path in moved(before, training)
+    assert any("transformer_layer_0" in path for path in moved(before, training))
+
+
+def test_frozen_layers_that_are_not_there():
+    encoder = bert_models().encoder
+    with pytest.raises(InputError, match="has 3 with its embeddings: set it to 3"):
+        freeze_layers(encoder, 4)
+    freeze_layers(encoder, 0)
+    assert all(layer.trainable for layer in encoder.layers)
+    freeze_layers(encoder, 1)
+    with pytest.raises(InputError, match="frozen_layers = 0"):
+        ask("make_gradients", make_settings(regularization={"adversary": "fgm"}), encoder, ())
+
+
+def test_models_share_layers_and_parts_are_found_and_replaced():
+    models = bert_models()
+    training, inference, encoder = models.training, models.inference, models.encoder
+    assert training.get_layer("encoder") is inference.get_layer("encoder") is encoder
+    assert training.get_layer("logits").kernel is inference.get_layer("logits").kernel
+    # Any tensor of a model is the output of another model, over the same weights.
+    below = keras.Model(encoder.input, encoder.get_layer("transformer_layer_0").output)
+    inputs = {name: np.ones((1, LENGTH), "int32") for name in encoder.input}
+    hidden = below(inputs)
+    above = encoder.get_layer("transformer_layer_1")(hidden)
+    np.testing.assert_allclose(encoder(inputs)["sequence_output"], above, atol=1e-6)
+    # Another head over the trained encoder; the old model keeps its own.
+    new = keras.layers.Dense(7, name="new_logits")(encoder(encoder.input)["pooled_output"])
+    replaced = keras.Model(encoder.input, new)
+    old = inference(inputs).numpy()
+    replaced.get_layer("new_logits").kernel.assign_add(np.ones((4, 7)))
+    np.testing.assert_array_equal(inference(inputs), old)
+    weight = encoder.get_layer("transformer_layer_1").weights[0]
+    weight.assign_add(np.random.default_rng(1).normal(size=weight.shape))
+    assert any(weight is other for other in replaced.weights)
+    assert np.abs(inference(inputs) - old).max() > 0
