@@ -9,7 +9,7 @@ from core.base.errors import InputError, gist
 from core.base.settings import CoreSettings
 from extras.encoders import bert, deberta, families, modernbert
 from extras.encoders.fields import Fields
-from extras.encoders.weights import Weights, has_weights, read_weights
+from extras.encoders.weights import SAFETENSORS, TORCH, Weights, has_weights, read_weights
 
 # model_type of config.json -> what makes the encoder.
 FAMILIES: dict[str, Callable[[Fields, Weights, CoreSettings], keras.Model]] = {
@@ -48,6 +48,11 @@ def load_backbone(settings: CoreSettings, folder: Path) -> keras.Model | None:
         return None
     if settings.encoder.startswith(HUB) and not has_weights(folder):
         fetch_torch_files(settings.encoder.removeprefix(HUB))
+    if not has_weights(folder):
+        raise InputError(
+            f"encoder = {settings.encoder!r} can't be loaded ({folder} has neither {SAFETENSORS} "
+            f"nor {TORCH}, nor a checkpoint of Google's code): save the weights there."
+        )
     weights = read_weights(folder)
     for landmark in LANDMARKS:
         weights.strip_prefix(landmark)

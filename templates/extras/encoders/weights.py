@@ -135,10 +135,10 @@ def read_weights(folder: Path) -> Weights:
     """Read the weights of a folder: of several files that hold them, the first of these.
 
     Safetensors, `pytorch_model.bin`, both also in several files with an index, a checkpoint of
-    Google's code.
+    Google's code: `has_weights` tells whether there is any.
 
     Raises:
-        InputError: there are none, or they are damaged.
+        InputError: they are damaged, or there are several checkpoints.
     """
     readers: dict[str, Callable] = {SAFETENSORS: read_safetensors, TORCH: read_torch_file}
     for name, read in readers.items():
@@ -148,13 +148,10 @@ def read_weights(folder: Path) -> Weights:
         if index.is_file():
             return renamed(Weights(index, read_parts(index, read)))
     checkpoints = sorted(folder.glob("*.ckpt*.index"))
-    if len(checkpoints) == 1:
-        prefix = checkpoints[0].with_suffix("")
-        return Weights(prefix, read_checkpoint(prefix))
-    raise InputError(
-        f"{folder} has {len(checkpoints) or 'no'} checkpoints and neither {SAFETENSORS} nor "
-        f"{TORCH}: save the weights there in one of these formats."
-    )
+    if len(checkpoints) > 1:
+        raise InputError(f"{folder} has {len(checkpoints)} checkpoints: leave only one there.")
+    prefix = checkpoints[0].with_suffix("")
+    return Weights(prefix, read_checkpoint(prefix))
 
 
 def renamed(weights: Weights) -> Weights:
