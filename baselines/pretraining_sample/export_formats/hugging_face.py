@@ -127,7 +127,7 @@ def make_config(model: LanguageModel, tokenizer: Tokenizer) -> dict:
         "attention_probs_dropout_prob": dropout,
         "max_position_embeddings": encoder.max_sequence_length,
         "type_vocab_size": encoder.num_segments,
-        "layer_norm_eps": 1e-12,
+        "layer_norm_eps": encoder.embeddings_layer_norm.epsilon,
         "pad_token_id": tokenizer.token_to_id("[PAD]"),
         "tie_word_embeddings": True,
     }
