@@ -98,7 +98,7 @@ def reproduce_baseline(
         steps = before["first_steps"]
     scores |= {"first_steps": steps}
     write_json(results / "scores.json", scores)
-    if (project / EXPORT).is_file():
+    if (project / EXPORT).is_file() and not baseline.is_sample:  # nobody learns on a sample's
         shutil.rmtree(project / ENCODER, ignore_errors=True)
         run_script(project, EXPORT, f"runs/seed_{trained[0]}", ENCODER)
         copy_tree(project / ENCODER, baseline.folder(root) / ENCODER)
