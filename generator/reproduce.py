@@ -6,7 +6,14 @@ import tomllib
 from pathlib import Path
 
 from generator import InputError
-from generator.baselines import ENCODER, describe_encoder, find_baselines, flatten, own_encoder
+from generator.baselines import (
+    ENCODER,
+    describe_encoder,
+    find_baselines,
+    flatten,
+    own_encoder,
+    own_encoder_folder,
+)
 from generator.confirm import train_first_steps
 from generator.files import copy_tree, json_lines, write_bytes, write_json
 from generator.projects import prepare_data, working_project
@@ -98,10 +105,13 @@ def reproduce_baseline(
         steps = before["first_steps"]
     scores |= {"first_steps": steps}
     write_json(results / "scores.json", scores)
-    if (project / EXPORT).is_file() and not baseline.is_sample:  # nobody learns on a sample's
+    own = baseline.folder(root) / ENCODER
+    # One that is only an example is shipped where another baseline learns on it.
+    needed = own in [own_encoder_folder(other, root) for other in find_baselines(root)]
+    if (project / EXPORT).is_file() and (needed or not baseline.is_sample):
         shutil.rmtree(project / ENCODER, ignore_errors=True)
         run_script(project, EXPORT, f"runs/seed_{trained[0]}", ENCODER)
-        copy_tree(project / ENCODER, baseline.folder(root) / ENCODER)
+        copy_tree(project / ENCODER, own)
     update_documents(root)
 
 

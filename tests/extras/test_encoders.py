@@ -42,12 +42,11 @@ from core.model.encoder import (
     save_encoder,
 )
 from core.train.training import TrainingModel
-from extras.doctor.compile_checks import find_lowering_faults
-from extras.doctor.introspection import draws_alike
-from extras.doctor.model_checks import find_config_faults, find_split_faults
-from extras.doctor.static_checks import find_dynamic_shapes
+from extras.doctor.model_checks import draws_alike, find_config_faults, find_split_faults
 from extras.optimizers.toolbox import decayed_rates, freeze_layers
 from extras.recompute.recompute import recompute_layers
+from extras.tpu.compile_checks import find_lowering_faults
+from extras.tpu.static_checks import find_dynamic_shapes
 
 NUMBERS = json.loads((ROOT / "tests/extras/encoder_numbers.json").read_text(encoding="utf-8"))
 LETTERS = [chr(ord("a") + index) for index in range(26)]
