@@ -110,7 +110,7 @@ class Run:
         write_json(path, known | {name: file_hash(self.folder / name) for name in found})
 
     def save(self, model: keras.Model) -> None:
-        """Write the checkpoint: weights, optimizer, seeds of dropout, sums of the losses."""
+        """Write the checkpoint: weights, optimizer, states of random layers, sums of the losses."""
         arrays = {
             f"position/{name}": np.asarray(value) for name, value in vars(self.position).items()
         }
