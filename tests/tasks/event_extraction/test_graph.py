@@ -1,5 +1,6 @@
 """Events through labels and back: what must survive, what may not take long, what is kept when."""
 
+import gc
 import itertools
 import json
 import time
@@ -446,13 +447,19 @@ def test_the_effort_is_linear_in_the_links(triggered):
             roles = [None, "r", "s", "q"]
             mentions |= {("x", role, at): 0.8 for role, at in zip(roles, spans, strict=True)}
             links |= {("x", *pair): 0.95 for pair in itertools.combinations(spans, 2)}
-        start = time.process_time()
-        found = events_at(Graph(mentions, links, frozenset(triggered)), 0.5)
+        graph = Graph(mentions, links, frozenset(triggered))
+        # A collection goes over all that the other tests of this process left.
+        gc.disable()
+        try:
+            start = time.process_time()
+            found = events_at(graph, 0.5)
+            spent = time.process_time() - start
+        finally:
+            gc.enable()
         assert len(found) == count and all(len(e.arguments) == 3 for e in found)
-        return time.process_time() - start
+        return spent
 
-    seconds(200)
-    assert seconds(4000) < 10 * seconds(1000)
+    assert min(seconds(4000) for _ in range(3)) < 10 * min(seconds(1000) for _ in range(3))
 
 
 def test_doubles_go_only_where_nothing_is_lost():
