@@ -25,7 +25,6 @@ SINGLE = 60
 MEASURE = """
 import dataclasses, json, sys, time
 from pathlib import Path
-from core.train.prediction import Predictor
 from task.data import read_examples
 from task.training import load_runs, predict
 
@@ -34,15 +33,6 @@ examples = read_examples(Path("sample/dev.jsonl"))
 runs = load_runs([run])
 one = runs.settings.model_copy(update={"prediction_batch_size": 1})
 alone = dataclasses.replace(runs, every=[one])
-
-# Each call of `predict` makes a predictor of its own: they share what is compiled.
-forward, graphs = Predictor.forward, {}
-
-def forward_with_shared_graphs(predictor, batch):
-    predictor.graphs = graphs
-    return forward(predictor, batch)
-
-Predictor.forward = forward_with_shared_graphs
 
 def seconds(function):
     began = time.perf_counter()

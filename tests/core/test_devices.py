@@ -1,7 +1,10 @@
 """What a training asks of the machine before it begins."""
 
 import json
+import os
 import platform
+import runpy
+import sys
 
 import pytest
 from conftest import ROOT
@@ -44,6 +47,21 @@ def test_freed_memory_is_used_again(tmp_path):
     }
     pages = 100_000_000 // 4096
     assert faults["leave"] > 15 * pages and faults["keep"] < 2 * pages
+
+
+@pytest.mark.parametrize(
+    ("driver", "visible", "level"),
+    [(True, None, "2"), (True, "0,1", "2"), (True, "", "3"), (True, "-1", "3"), (False, None, "3")],
+)
+def test_that_no_card_may_be_used_is_not_told_as_an_error(monkeypatch, driver, visible, level):
+    monkeypatch.setattr(os.path, "exists", lambda path: driver)
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible or "")
+    if visible is None:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL")
+    runpy.run_path(str(ROOT / "templates/core/__init__.py"))
+    assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == level
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
 """What a scoring leaves in the run's folder."""
 
+import contextlib
 import json
 import math
+import os
 
 import keras
 import numpy as np
@@ -39,6 +41,31 @@ def test_a_better_scoring_forgets_the_scores_of_other_files(tmp_path):
         assert read_json(path)["dev"]["f1"] == best
         assert ("files" in read_json(path)) == kept
     assert (tmp_path / "best.weights.h5").is_file()
+
+
+@pytest.mark.parametrize("writes", range(6))
+def test_a_kill_between_two_writes_leaves_nothing_that_looks_damaged(tmp_path, monkeypatch, writes):
+    """Whichever file is the last that came into its place."""
+    evaluator, moved, replace = make_evaluator(tmp_path), [], os.replace
+    write_json(tmp_path / "labels.json", {"predicates": ["a"]})
+    evaluator.run.note_files("labels.json")
+    evaluator.keep_if_best(Evaluation({"f1": 0.5}, [{"id": "a"}], []))
+    before = (tmp_path / "best.weights.h5").read_bytes()
+    evaluator.inference_model.layers[0].kernel.assign(np.full((2, 1), 0.25))
+
+    def move_or_die(*paths):
+        if len(moved) == writes:
+            raise KeyboardInterrupt
+        moved.append(replace(*paths))
+
+    with monkeypatch.context() as patched, contextlib.suppress(KeyboardInterrupt):
+        patched.setattr(os, "replace", move_or_die)
+        evaluator.keep_if_best(Evaluation({"f1": 0.6}, [{"id": "a"}], []))
+    assert ((tmp_path / "best.weights.h5").read_bytes() != before) == (writes >= 2)
+    check_files(tmp_path)
+    (tmp_path / "labels.json").unlink()
+    with pytest.raises(InputError, match="labels.json is missing"):
+        check_files(tmp_path)
 
 
 @pytest.mark.parametrize("broken", ["loss", "weights"])

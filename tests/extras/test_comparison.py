@@ -176,11 +176,19 @@ def test_records_stay_paired():
     assert paired_bootstrap(second, first).verdict == "worse"
 
 
-def test_a_system_against_itself():
+def test_a_system_against_itself(tmp_path, capsys):
     counts = draw_counts(np.random.default_rng(5), 50, 0.6)
     found = paired_bootstrap(counts, counts)
     assert (found.difference, found.low, found.high) == (0, 0, 0)
-    assert found.verdict == "no clear difference"
+    assert found.verdict == "the same on every record"
+    run = comparison.Scored("run", tmp_path, "dev.jsonl", "sha256:0")
+    comparison.print_comparison(run, run, found, {}, "label")
+    said = capsys.readouterr().out
+    assert "difference +0.0000\n" in said and "interval" not in said
+    second = counts.copy()
+    second[0] += (0, 1, 0)
+    comparison.print_comparison(run, run, paired_bootstrap(counts, second), {}, "label")
+    assert ", 95 % interval +0.0000 to +" in capsys.readouterr().out
 
 
 def test_nothing_found_and_nothing_to_find():

@@ -100,11 +100,9 @@ class Evaluator(keras.callbacks.Callback):
         self.monitor, self.facts, self.averages = monitor, facts, averages
         self.evaluate_steps, self.patience = settings.evaluate_steps, settings.patience
         self.train_batches = train_batches
-        board = str(run.folder / "tensorboard")
-        summary = tf.summary
-        self.writer = (
-            summary.create_file_writer(board) if is_chief() else summary.create_noop_writer()
-        )
+        self.writer = tf.summary.create_noop_writer()
+        if is_chief():
+            self.writer = tf.summary.create_file_writer(str(run.folder / "tensorboard"))
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         self.since = (time.perf_counter(), self.run.position.updates)
@@ -178,6 +176,7 @@ class Evaluator(keras.callbacks.Callback):
         if evaluation.scores[self.monitor] > position.best:
             position.best, position.waited = evaluation.scores[self.monitor], 0
             folder = self.run.folder
+            self.run.note_files("best.weights.h5", stay=False)  # whenever this process is killed
             write_whole(folder / "best.weights.h5", self.inference_model.save_weights)
             self.run.note_files("best.weights.h5")
             write_json_lines(folder / "predictions" / "dev.jsonl", evaluation.predictions)
