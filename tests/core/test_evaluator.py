@@ -117,6 +117,12 @@ def test_other_files_have_a_place_of_their_own(tmp_path, monkeypatch):
     assert list(files) == ["other_dev", "monitor", "seed", "finished", "test", "b_test"]
     assert files["test"]["f1"] == 5 and files["b_test"]["file"] == "b/test.jsonl"
     assert files["other_dev"]["data_hash"] == "sha256:other/dev.jsonl"
+    # Files outside the project have no folder in `file`.
+    other = Evaluation({**files["test"], "data_hash": "sha256:0", "f1": 9}, [{"f1": 9}], [])
+    keep_scores("run", tmp_path / "c/test.jsonl", other, {})
+    found = read_scores(tmp_path)["files"]
+    assert found["c_test"]["f1"] == 9 and {**found, **files} == found
+    (tmp_path / "predictions/c_test.jsonl").unlink()
     predictions = {path.stem for path in (tmp_path / "predictions").iterdir()}
     assert predictions == {"dev", *files}
     assert (tmp_path / "predictions/dev.jsonl").read_text(encoding="utf-8") == "tuned\n"

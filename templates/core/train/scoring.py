@@ -51,8 +51,8 @@ def keep_scores(run: str, path: Path, evaluation: Evaluation, facts: dict) -> No
     folder, *others = members(run)
     folder, name = folder.parent if others else folder, path.stem
     scores = read_scores(folder)
-    files, file = scores.get("files", {}), evaluation.scores["file"]
-    if name == "dev" or files.get(name, {"file": file})["file"] != file:
+    files, own = scores.get("files", {}), evaluation.scores
+    if name == "dev" or files.get(name, own)["data_hash"] != own["data_hash"]:
         name = f"{path.resolve().parent.name}_{name}"
     write_json_lines(folder / "predictions" / f"{name}.jsonl", evaluation.predictions)
     files = {**files, name: {**evaluation.scores, **facts}}

@@ -238,10 +238,9 @@ def print_comparison(
         table.add_row(Text(label), *scores, right, str(row["gold"]))
     print(f"this   {total.first:.4f} {metric}   {run.name}")
     print(f"other  {total.second:.4f} {metric}   {other.name}")
-    interval = (
-        f", 95 % interval {total.low:+.4f} to {total.high:+.4f} ({total.resamples} resamples)"
-    )
-    print(f"difference {total.difference:+.4f}{interval if total.low or total.high else ''}")
+    interval = f", 95 % interval {total.low:+.4f} to {total.high:+.4f}"
+    drawn = f"{interval} ({total.resamples} resamples)" if total.low or total.high else ""
+    print(f"difference {total.difference:+.4f}{drawn}")
     print(f"verdict: {run.name} against {other.name}: {total.verdict}")
     Console(highlight=False).print(table)
     result = {"run": run.name, "other": other.name, "file": run.file, "data_hash": run.data_hash}
