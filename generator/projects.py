@@ -62,7 +62,8 @@ def bake_whole(
     encoder = None if "encoder" in (answers or {}) else own_encoder(baseline, root)
     if encoder:
         own = {name: value for name, value in baseline.settings.items() if name != "encoder"}
-        changed = {**baseline.answers, "encoder": ENCODER}
+        # Core reads it: with another default of `extras` the code would not be that of the scores.
+        changed = {"extras": "comparison, doctor", **baseline.answers, "encoder": ENCODER}
         baseline = replace(baseline, settings=own, answers=changed)
     project = bake_recipe(root, baseline, parent, answers)
     if encoder:

@@ -124,6 +124,41 @@ KINDS = {
     "nezha": {"model": "NezhaModel", "config": {**SIZES, "max_relative_position": 7}},
 }
 
+# Families that transformers does not have: another peer computes them.
+_LAYER = {
+    "attention.self.query": [32, 32],
+    "attention.self.key": [32, 32],
+    "attention.self.value": [32, 32],
+    "attention.output.dense": [32, 32],
+    "intermediate.dense": [48, 32],
+    "output.dense": [32, 48],
+}
+OTHERS = {
+    "roformer_v2": {
+        "model": "RoFormerV2",
+        "config": {
+            **SIZES,
+            "model_type": "roformer",
+            "embedding_size": 16,
+            "hidden_act": "relu",
+            "type_vocab_size": 2,
+            "norm_type": "rms_norm",
+            "use_bias": False,
+            "rotary_value": False,
+        },
+        "shapes": {
+            "embeddings.word_embeddings.weight": [60, 16],
+            "embeddings.token_type_embeddings.weight": [2, 16],
+            "embeddings_project.weight": [32, 16],
+            **{
+                f"encoder.layer.{number}.{name}.weight": shape
+                for number in range(2)
+                for name, shape in _LAYER.items()
+            },
+        },
+    },
+}
+
 
 def seeded(name: str, shape: tuple[int, ...]) -> np.ndarray:
     """Return the weights of a name: those with one axis are near 1, or near 0 for a bias."""
@@ -145,7 +180,7 @@ def arrays(name: str) -> dict[str, np.ndarray]:
     random = np.random.default_rng(0)
     shape = (len(LENGTHS), max(LENGTHS))
     mask = (np.arange(shape[1]) < np.array(LENGTHS)[:, None]).astype("int64")
-    pad = KINDS[name]["config"].get("pad_token_id", 0)
+    pad = {**KINDS, **OTHERS}[name]["config"].get("pad_token_id", 0)
     ids = np.where(mask, random.integers(5, 60, shape), pad)
     types = (random.random(shape) < 0.5).astype("int64") * mask
     cotangent = random.normal(size=(*shape, 32)) * mask[..., None] / mask.sum()

@@ -1,18 +1,23 @@
 """The extra `encoders`: families and files against transformers, and what it refuses.
 
-What transformers computes stands in encoder_numbers.json, written by tests/encoder_peer.py. Where a
+What transformers computes stands in encoder_numbers.json, written by tests/encoder_peer.py; that of
+RoFormerV2 is by bert4keras3, see tests/roformer_v2_peer.py. Where a
 Python has torch and transformers, see tests/peer.py, every number is compared.
 """
 
+import contextlib
 import io
 import json
 import os
 import pickle
+import re
 import sys
 import types
 import zipfile
 from collections import OrderedDict
+from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import encoder_peer
 import huggingface_hub
@@ -21,7 +26,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from conftest import ROOT
-from encoder_peer import KINDS, LENGTHS
+from encoder_peer import KINDS, LENGTHS, OTHERS
 from peer import needs_peer, run_peer
 from safetensors.numpy import save_file
 from small_models import without_encoders
@@ -49,6 +54,7 @@ from extras.tpu.compile_checks import find_lowering_faults
 from extras.tpu.static_checks import find_dynamic_shapes
 
 NUMBERS = json.loads((ROOT / "tests/extras/encoder_numbers.json").read_text(encoding="utf-8"))
+LANDMARK = "embeddings.word_embeddings.weight"
 LETTERS = [chr(ord("a") + index) for index in range(26)]
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *(f"##{x}" for x in LETTERS)]
 
@@ -107,7 +113,7 @@ def states_and_gradient(encoder: keras.Model, read: dict) -> tuple[np.ndarray, n
 # ------------------------------------------------------------------ what transformers computes
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, *OTHERS])
 def test_the_numbers_of_transformers(kind, tmp_path, capsys):
     encoder = load(write_model(tmp_path, kind))
     said = capsys.readouterr().out
@@ -193,19 +199,27 @@ class Pickler(pickle.Pickler):
         return None
 
 
-@pytest.fixture
-def torch_names(monkeypatch) -> None:
+@contextlib.contextmanager
+def torch_modules() -> Iterator[None]:
     """Names that a pickle of torch has; nothing is behind them."""
 
     def _rebuild_tensor_v2() -> None: ...
 
     class FloatStorage: ...
 
+    made = {}
     for name, part in (("torch._utils", _rebuild_tensor_v2), ("torch", FloatStorage)):
-        module = types.ModuleType(name)
+        made[name] = types.ModuleType(name)
         part.__module__, part.__qualname__ = name, part.__name__
-        setattr(module, part.__name__, part)
-        monkeypatch.setitem(sys.modules, name, module)
+        setattr(made[name], part.__name__, part)
+    with mock.patch.dict(sys.modules, made):
+        yield
+
+
+@pytest.fixture
+def torch_names() -> Iterator[None]:
+    with torch_modules():
+        yield
 
 
 def views_of(state: dict[str, np.ndarray]) -> tuple[OrderedDict, list[Storage]]:
@@ -245,31 +259,122 @@ def write_legacy(path: Path, pickled: object, storages: list[Storage]) -> None:
             file.write(storage.numbers.size.to_bytes(8, "little") + storage.numbers.tobytes())
 
 
-def write_google(folder: Path, state: dict[str, np.ndarray]) -> None:
-    """Write a checkpoint with the names of Google's code."""
-    (folder / "config.json").rename(folder / "bert_config.json")
-    config = json.loads((folder / "bert_config.json").read_text(encoding="utf-8"))
-    del config["model_type"]
-    (folder / "bert_config.json").write_text(json.dumps(config), encoding="utf-8")
+# From the names of Hugging Face to those of Google's code, for all families and for ALBERT.
+TO_GOOGLE = (
+    (r"^embeddings_project\.", "encoder.embedding_hidden_mapping_in."),
+    (r"encoder\.layer\.(\d+)", r"encoder.layer_\1"),
+    (r"albert_layer_groups\.(\d+)\.albert_layers\.(\d+)", r"transformer.group_\1.inner_group_\2"),
+    (r"(inner_group_\d+\.)attention\.(query|key|value)", r"\1attention_1.self.\2"),
+    (r"(inner_group_\d+\.)attention\.dense", r"\1attention_1.output.dense"),
+    (r"(inner_group_\d+\.)attention\.LayerNorm", r"\1LayerNorm"),
+    (r"(inner_group_\d+\.)ffn_output", r"\1ffn_1.intermediate.output.dense"),
+    (r"(inner_group_\d+\.)ffn\.", r"\1ffn_1.intermediate.dense."),
+    (r"(inner_group_\d+\.)full_layer_layer_norm", r"\1LayerNorm_1"),
+    (r"LayerNorm(_1)?\.weight$", r"LayerNorm\1.gamma"),
+    (r"LayerNorm(_1)?\.bias$", r"LayerNorm\1.beta"),
+    (r"embeddings\.weight$", "embeddings"),
+    (r"\.weight$", ".kernel"),
+    (r"\.", "/"),
+)
+
+
+def write_google(
+    folder: Path, state: dict[str, np.ndarray], root="bert", file="bert", named=False
+) -> None:
+    """Make a folder one of Google's: a config that doesn't name the family, and a checkpoint."""
+    values = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    (folder / "config.json").unlink()
+    (folder / "model.safetensors").unlink(missing_ok=True)
+    ours = ("norm_type", "use_bias", "architectures", "rotary_value")
+    ours = ours if named else (*ours, "model_type")
+    values = {name: value for name, value in values.items() if name not in ours}
+    (folder / f"{file}_config.json").write_text(json.dumps(values), encoding="utf-8")
     tensors = {"global_step": np.int64(3)}
     for name, value in state.items():
-        parts = ["bert", *name.replace("encoder.layer.", "encoder.layer_").split(".")]
-        is_norm, is_table = parts[-2] == "LayerNorm", parts[-2].endswith("embeddings")
-        if is_norm:
-            parts[-1] = {"weight": "gamma", "bias": "beta"}[parts[-1]]
-        elif is_table:
-            del parts[-1]
-        elif parts[-1] == "weight":
-            parts[-1], value = "kernel", value.T
-        tensors["/".join(parts)] = value
-        tensors["/".join([*parts, "adam_m"])] = value
-    prefix, names = str(folder / "bert_model.ckpt"), list(tensors)
+        for pattern, replacement in TO_GOOGLE:
+            name = re.sub(pattern, replacement, name)
+        tensors[f"{root}/{name}"] = value.T if name.endswith("kernel") else value
+        tensors[f"{root}/{name}/adam_m"] = value
+    names = list(tensors)
     tf.raw_ops.SaveV2(
-        prefix=prefix,
+        prefix=str(folder / f"{file}_model.ckpt"),
         tensor_names=names,
         shape_and_slices=[""] * len(names),
         tensors=[tf.constant(tensors[name]) for name in names],
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "file"),
+    [
+        ("albert", "albert"),
+        ("electra", "base_discriminator"),
+        ("nezha", "bert"),
+        ("roformer", "bert"),
+        ("roformer_v2", "bert"),
+    ],
+)
+def test_checkpoints_of_other_families(kind, file, tmp_path, capsys):
+    """The names of the weights tell the family; the numbers are those of transformers."""
+    folder, state = write_model(tmp_path, kind), seeded_state(kind)
+    gelu = {"gelu_new": "gelu"}  # as ALBERT's authors name what they compute
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config["hidden_act"] = gelu.get(config["hidden_act"], config["hidden_act"])
+    config |= {"nezha": {"use_relative_position": True}}.get(kind, {})
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    root, named = "electra" if kind == "electra" else "bert", kind == "roformer"
+    write_google(folder, state, root, file, named)
+    assert local_folder(str(folder)) == folder
+    read = encoder_peer.arrays(kind)
+    found = encoder_peer.summary(*states_and_gradient(load(folder), read), read)
+    np.testing.assert_allclose(found, NUMBERS[kind]["numbers"], atol=1e-4, rtol=1e-5)
+    assert "warning" not in capsys.readouterr().out
+
+
+def test_the_chinese_albert_whose_words_alone_are_projected(tmp_path):
+    """It is a BERT whose layers are the same, with the words' product for its embedding."""
+    state = {n: a for n, a in seeded_state("bert").items() if ".layer.1." not in n}
+    same = {n.replace(".layer.0.", ".layer.1."): a for n, a in state.items()}
+    table, projection = np.split(encoder_peer.seeded("table", (60 + 32, 16)), [60])
+    words = "embeddings.word_embeddings.weight"
+    fields = {"hidden_act": "gelu_new", "layer_norm_eps": 1e-12}
+    whole = {**state, **same, words: table @ projection.T}
+    expected = load(write_model(tmp_path / "bert", state=whole, **fields))
+    folder = write_model(tmp_path / "albert", hidden_act="gelu", layer_norm_eps=None)
+    state = {n.replace(".layer.0.", ".layer_shared."): a for n, a in state.items()}
+    state |= {words: table, "embeddings.word_embeddings_2": projection.T}
+    write_google(folder, state, file="albert")
+    read = encoder_peer.arrays("bert")
+    np.testing.assert_allclose(states(expected, read), states(load(folder), read), atol=1e-5)
+    config = json.loads((folder / "albert_config.json").read_text(encoding="utf-8"))
+    (folder / "albert_config.json").write_text(json.dumps({**config, "ln_type": "preln"}))
+    with pytest.raises(InputError, match="ln_type = 'preln', and albert is computed here with"):
+        load(folder)
+
+
+def test_a_checkpoint_wants_one_config(tmp_path):
+    write_google(write_model(tmp_path), seeded_state("bert"))
+    (tmp_path / "base_discriminator_config.json").write_text("{}")
+    with pytest.raises(InputError, match="leave the one that belongs to the weights"):
+        load(tmp_path)
+    for path in tmp_path.glob("*_config.json"):
+        path.unlink()
+    with pytest.raises(InputError, match="a checkpoint, but not the bert_config.json"):
+        load(tmp_path)
+
+
+def test_weights_that_may_be_of_two_families(tmp_path):
+    write_google(write_model(tmp_path, "roformer"), seeded_state("roformer"))
+    with pytest.raises(InputError, match='add the field "model_type": "nezha" or "roformer"'):
+        load(tmp_path)
+
+
+def test_a_config_that_does_not_name_its_family(tmp_path):
+    """As those of the first BERTs on the hub."""
+    expected = load(write_model(tmp_path / "named"))
+    found = load(write_model(tmp_path / "unnamed", model_type=None))
+    read = encoder_peer.arrays("bert")
+    np.testing.assert_array_equal(states(expected, read), states(found, read))
 
 
 FORMATS = ("zip", "legacy", "google", "parts", "heads", "torch_parts")
@@ -382,7 +487,7 @@ def test_the_hub_is_asked_for_files_of_torch(torch_names, monkeypatch, tmp_path)
 
 # One of each class.
 CLASSES = ("bert", "roberta", "albert", "roformer_values", "nezha", "deberta_v3", "deberta_v2")
-CLASSES += ("modernbert",)
+CLASSES += ("modernbert", "roformer_v2")
 
 
 def training_model(encoder: keras.Model) -> TrainingModel:
@@ -584,7 +689,8 @@ def test_words_of_roformer_are_told(tmp_path, capsys):
         ("bert", {"vocab_size": None}),
         ("distilbert", {"activation": "mish"}),
         ("nezha", {"use_relative_position": False}),
-        ("roformer", {"norm_type": "rms_norm"}),
+        ("roformer", {"norm_type": "batch_norm"}),
+        ("roformer_v2", {"use_bias": True}),
         ("deberta_v3", {"relative_attention": False}),
         ("deberta_v3", {"pos_att_type": "p2p|c2p"}),
         ("modernbert", {"mlp_bias": True}),

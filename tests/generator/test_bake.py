@@ -179,6 +179,34 @@ def test_the_answers_are_a_replay_file(repository: Path, tmp_path: Path) -> None
     assert contents(tmp_path / "mine") == contents(project)
 
 
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_a_named_encoder_brings_the_extra_that_reads_it(
+    repository: Path, tmp_path: Path, template: str
+) -> None:
+    """As the default of the last question, which another answer replaces."""
+    place = f"templates/{template}"
+    for number, (answers, chosen) in enumerate(
+        [
+            (["encoder=hf://owner/model"], ["comparison", "doctor", "encoders"]),
+            (["encoder=tiny"], ["comparison", "doctor"]),
+            (["encoder=../folder", "extras=doctor"], ["doctor"]),
+        ]
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        result = run_without_questions(repository / place, *answers, cwd=folder)
+        assert result.returncode == 0, result.stderr
+        [project] = folder.glob("*_project")
+        assert [path.parent.name for path in sorted(project.glob("extras/*/README.md"))] == chosen
+        kept = json.loads((project / ".cookiecutter.json").read_text(encoding="utf-8"))
+        assert kept["cookiecutter"]["extras"] == ", ".join(chosen)
+    again = run_cookiecutter(
+        "--replay-file", project / ".cookiecutter.json", repository / place, cwd=tmp_path
+    )
+    assert again.returncode == 0, again.stderr
+    assert contents(tmp_path / project.name) == contents(project)
+
+
 def test_the_users_own_configuration_plays_no_part(
     repository: Path, tmp_path: Path, monkeypatch
 ) -> None:

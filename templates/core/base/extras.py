@@ -35,8 +35,9 @@ EXTRAS = {
 # Name of a hook -> who asks it, and what it may answer.
 HOOKS = {
     "make_strategy": "core/train/devices.py: a tf.distribute.Strategy",
+    "find_config": "core/model/encoder.py: the file that describes the encoder of a folder",
     "load_backbone": "core/model/encoder.py: the encoder of a folder",
-    "load_slow_tokenizer": "core/model/encoder.py: the tokenizer of a folder, or of a preset",
+    "load_tokenizer": "core/model/encoder.py: the tokenizer of a folder, a run or a preset",
     "choose_loop": "core/train/loop.py: what trains in the place of fit",
     "optimizer_options": "core/train/optimizer.py: further arguments of any optimizer",
     "make_optimizer": "core/train/optimizer.py: an optimizer in the place of AdamW",

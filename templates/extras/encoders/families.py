@@ -7,6 +7,7 @@ import numpy as np
 
 from core.base.errors import InputError
 from core.base.settings import CoreSettings
+from core.model.transformer import TransformerLayer
 from extras.encoders.fields import Fields
 from extras.encoders.postnorm import (
     SEGMENTS,
@@ -19,6 +20,7 @@ from extras.encoders.postnorm import (
     assign_layer,
     rotation,
 )
+from extras.encoders.roformer_v2 import make_roformer_v2
 from extras.encoders.weights import Weights
 
 POSITIONS = "encoder.embed_positions.weight"
@@ -83,7 +85,7 @@ class Albert(PostNormEncoder):
         self.groups, self.group_size = groups, group_size
         super().__init__(**kwargs)
 
-    def make_layers(self, dtype: Any) -> list[PostNormLayer]:
+    def make_layers(self, dtype: Any) -> list[TransformerLayer]:
         passes, self.num_layers = self.num_layers, self.groups * self.group_size
         layers = super().make_layers(dtype)
         self.num_layers = passes
@@ -108,11 +110,16 @@ def make_albert(fields: Fields, weights: Weights, settings: CoreSettings) -> ker
     options |= {"embedding_dim": fields.number("embedding_size", 128)}
     encoder = Albert(**options, groups=groups, group_size=size)
     weights.rename(*OF_ALBERT)
+    assign_albert(encoder, weights)
+    return encoder
+
+
+def assign_albert(encoder: Albert, weights: Weights) -> None:
+    """Give ALBERT its weights, by the names that BERT has for the parts of a layer."""
     assign_embeddings(encoder, weights)
     for number, layer in enumerate(encoder.transformer_layers):
-        group, place = divmod(number, size)
+        group, place = divmod(number, encoder.group_size)
         assign_layer(layer, weights, f"encoder.albert_layer_groups.{group}.albert_layers.{place}")
-    return encoder
 
 
 @keras.saving.register_keras_serializable("encoders")
@@ -202,15 +209,27 @@ def check_positions(weights: Weights, size: int) -> None:
             )
 
 
+def is_second_roformer(fields: Fields, weights: Weights) -> bool:
+    """Tell whether a RoFormer is of the second version, as its config.json or its weights say."""
+    fields.asked.add("norm_type")
+    named = "roformer_v2" in fields.kind or fields.values.get("norm_type") == "rms_norm"
+    layers = [name for name in weights.tensors if name.startswith("encoder.layer.")]
+    plain = not any("LayerNorm" in name or name.endswith("bias") for name in layers)
+    return named or "norm_type" not in fields.values and bool(layers) and plain
+
+
 def make_roformer(fields: Fields, weights: Weights, settings: CoreSettings) -> keras.Model:
-    """Return RoFormer with its weights; the second version has other normalisations."""
-    fields.require("norm_type", "layer_norm")
-    fields.require("use_bias", True)
+    """Return RoFormer, of either version, with its weights."""
     options = post_norm_options(fields, weights, settings) | narrow_embedding(
         fields, fields.number("hidden_size")
     )
     rotary_value = bool(fields.get("rotary_value", False))
+    options |= {"has_positions": False, "layer_options": {"rotary_value": rotary_value}}
     check_positions(weights, options["hidden_dim"] // options["num_heads"])
-    encoder = RoFormer(**options, has_positions=False, layer_options={"rotary_value": rotary_value})
+    if is_second_roformer(fields, weights):
+        return make_roformer_v2(fields, weights, options)
+    fields.require("norm_type", "layer_norm")
+    fields.require("use_bias", True)
+    encoder = RoFormer(**options)
     assign_all(encoder, weights)
     return encoder

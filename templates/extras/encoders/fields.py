@@ -71,7 +71,7 @@ class Fields:
 
     @property
     def kind(self) -> str:
-        """The family, as config.json names it; Google's own files have BERT's alone."""
+        """The family, as config.json names it."""
         return self.values.get("model_type", "bert")
 
     def get(self, name: str, default: Any = None) -> Any:

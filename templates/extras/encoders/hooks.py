@@ -6,7 +6,12 @@ import keras
 from tokenizers import Tokenizer
 
 from core.base.settings import CoreSettings
-from extras.encoders import loading, vocabularies
+from extras.encoders import google, loading, vocabularies
+
+
+def find_config(folder: Path) -> Path | None:
+    """Return the file that describes the encoder of a folder, if it has one that is known here."""
+    return google.find_config(folder)
 
 
 def load_backbone(settings: CoreSettings, folder: Path) -> keras.Model | None:
@@ -14,12 +19,12 @@ def load_backbone(settings: CoreSettings, folder: Path) -> keras.Model | None:
     return loading.load_backbone(settings, folder)
 
 
-def load_slow_tokenizer(name: str, folder: Path | None) -> Tokenizer | None:
-    """Return the tokenizer of a folder without tokenizer.json, or of a preset of KerasHub.
+def load_tokenizer(name: str, folder: Path | None) -> Tokenizer | None:
+    """Return the tokenizer of a folder, or of a preset of KerasHub.
 
     Args:
         name: of the encoder in the settings.
-        folder: None: it is a preset.
+        folder: of the encoder, or of a run; None: it is a preset.
 
     Returns:
         None: core reads what is there.

@@ -7,9 +7,17 @@ import keras
 
 from core.base.errors import InputError, gist
 from core.base.settings import CoreSettings
-from extras.encoders import bert, deberta, families, modernbert
+from extras.encoders import bert, deberta, families, google, modernbert
 from extras.encoders.fields import Fields
-from extras.encoders.weights import SAFETENSORS, TORCH, Weights, has_weights, read_weights
+from extras.encoders.torch_files import read_torch_file
+from extras.encoders.weights import (
+    SAFETENSORS,
+    TORCH,
+    Weights,
+    read_parts,
+    read_safetensors,
+    renamed,
+)
 
 # model_type of config.json -> what makes the encoder.
 FAMILIES: dict[str, Callable[[Fields, Weights, CoreSettings], keras.Model]] = {
@@ -23,12 +31,11 @@ FAMILIES: dict[str, Callable[[Fields, Weights, CoreSettings], keras.Model]] = {
     "albert": families.make_albert,
     "nezha": families.make_nezha,
     "roformer": families.make_roformer,
+    "roformer_v2": families.make_roformer,
     "deberta-v2": deberta.make_deberta,
     "modernbert": modernbert.make_modernbert,
 }
 LANDMARKS = ("embeddings.word_embeddings.weight", "embeddings.tok_embeddings.weight")
-
-
 HUB = "hf://"
 
 
@@ -38,13 +45,11 @@ def load_backbone(settings: CoreSettings, folder: Path) -> keras.Model | None:
     Raises:
         InputError: a field of config.json or the weights don't fit.
     """
-    names = ("config.json", "bert_config.json")
-    path = next((folder / name for name in names if (folder / name).is_file()), None)
+    path = google.find_config(folder)
     if path is None:
         return None
     fields = Fields(path)
-    make = FAMILIES.get(fields.kind)
-    if make is None:
+    if "model_type" in fields.values and fields.kind not in FAMILIES:
         return None
     if settings.encoder.startswith(HUB) and not has_weights(folder):
         fetch_torch_files(settings.encoder.removeprefix(HUB))
@@ -54,12 +59,45 @@ def load_backbone(settings: CoreSettings, folder: Path) -> keras.Model | None:
             f"nor {TORCH}, nor a checkpoint of Google's code): save the weights there."
         )
     weights = read_weights(folder)
+    family = fields.values.get("model_type") or google.guess_family(fields, weights)
+    fields.values["model_type"] = family
     for landmark in LANDMARKS:
         weights.strip_prefix(landmark)
-    encoder = make(fields, weights, settings)
+    if family == "albert" and path.name != "config.json":
+        google.complete_albert(fields, weights)
+    encoder = FAMILIES[family](fields, weights, settings)
     weights.finish()
     fields.finish()
     return encoder
+
+
+def has_weights(folder: Path) -> bool:
+    """Tell whether a folder holds weights of a kind that can be read."""
+    names = (SAFETENSORS, TORCH)
+    files = [folder / name for name in (*names, *(f"{name}.index.json" for name in names))]
+    return any(file.is_file() for file in files) or bool(google.find_checkpoints(folder))
+
+
+def read_weights(folder: Path) -> Weights:
+    """Read the weights of a folder: of several files that hold them, the first of these.
+
+    Safetensors, `pytorch_model.bin`, both also in several files with an index, a checkpoint of
+    Google's code: `has_weights` tells whether there is any.
+
+    Raises:
+        InputError: they are damaged, or there are several checkpoints.
+    """
+    readers: dict[str, Callable] = {SAFETENSORS: read_safetensors, TORCH: read_torch_file}
+    for name, read in readers.items():
+        path, index = folder / name, folder / f"{name}.index.json"
+        if path.is_file():
+            return renamed(Weights(path, read(path)))
+        if index.is_file():
+            return renamed(Weights(index, read_parts(index, read)))
+    checkpoints = google.find_checkpoints(folder)
+    if len(checkpoints) > 1:
+        raise InputError(f"{folder} has {len(checkpoints)} checkpoints: leave only one there.")
+    return Weights(checkpoints[0], google.read_checkpoint(checkpoints[0]))
 
 
 def fetch_torch_files(handle: str) -> None:

@@ -256,6 +256,12 @@ def make_modernbert(fields: Fields, weights: Weights, settings: CoreSettings) ->
         activation=fields.activation("hidden_activation"),
         layer_norm_epsilon=fields.get("norm_eps", 1e-5),
     )
+    assign_modernbert(encoder, weights)
+    return encoder
+
+
+def assign_modernbert(encoder: ModernBert, weights: Weights) -> None:
+    """Give ModernBERT its weights."""
     weights.assign(encoder.token_embedding.embeddings, "embeddings.tok_embeddings.weight")
     weights.assign(encoder.embeddings_layer_norm.gamma, "embeddings.norm.weight")
     weights.assign(encoder.final_norm.gamma, "final_norm.weight")
@@ -271,7 +277,6 @@ def make_modernbert(fields: Fields, weights: Weights, settings: CoreSettings) ->
         for name, part in parts.items():
             if part is not None:
                 weights.assign(part.weights[0], f"layers.{number}.{name}.weight")
-    return encoder
 
 
 def read_layers(fields: Fields) -> list[dict[str, Any]]:

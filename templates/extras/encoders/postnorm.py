@@ -82,7 +82,8 @@ class PostNormEncoder(keras_hub.models.Backbone):
         **kwargs: `name`, `trainable`.
     """
 
-    layer_class: ClassVar[type[PostNormLayer]] = PostNormLayer
+    layer_class: ClassVar[type[TransformerLayer]] = PostNormLayer
+    has_biases: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -148,21 +149,26 @@ class PostNormEncoder(keras_hub.models.Backbone):
             self.segment_embedding = table(
                 keras.layers.Embedding, self.num_segments, "segment_embedding"
             )
-        self.embeddings_layer_norm = keras.layers.LayerNormalization(
-            epsilon=self.layer_norm_epsilon, dtype=dtype, name="embeddings_layer_norm"
-        )
+        self.embeddings_layer_norm = self.make_norm(dtype)
         self.embeddings_dropout = keras.layers.Dropout(
             self.dropout, dtype=dtype, name="embeddings_dropout"
         )
         if self.embedding_dim:
             self.embeddings_projection = keras.layers.Dense(
                 self.hidden_dim,
+                use_bias=self.has_biases,
                 kernel_initializer=initializer(),
                 dtype=dtype,
                 name="embeddings_projection",
             )
 
-    def make_layers(self, dtype: Any) -> list[PostNormLayer]:
+    def make_norm(self, dtype: Any) -> keras.layers.Layer:
+        """Return what normalises the embeddings."""
+        return keras.layers.LayerNormalization(
+            epsilon=self.layer_norm_epsilon, dtype=dtype, name="embeddings_layer_norm"
+        )
+
+    def make_layers(self, dtype: Any) -> list[TransformerLayer]:
         """Return the Transformer layers, from the lowest."""
         return [
             self.layer_class(

@@ -23,10 +23,15 @@ from tokenizers import (
 
 from core.base.errors import InputError
 from core.base.files import read_json
+from core.data.tokens import load_tokenizer_file
 from core.model.encoder import from_preset, word_piece
+from extras.encoders.google import find_config
+from extras.encoders.words import WordTokenizer, holds_words
 
 # Who has a vocabulary of sentencepiece, by the name of the file.
 DEBERTA, ALBERT, ROBERTA = "spm.model", "spiece.model", "sentencepiece.bpe.model"
+GOOGLE_ALBERT = "30k-clean.model"
+ROFORMER = "roformer"
 UNIGRAM = 1  # a kind of model; and kinds of tokens:
 UNKNOWN, CONTROL, USER_DEFINED = 2, 3, 4
 CASED = 0.01  # share of tokens with a capital letter from which on a vocabulary is cased
@@ -52,39 +57,50 @@ class SentencePieces:
 
 
 def load_tokenizer(folder: Path) -> Tokenizer | None:
-    """Return the tokenizer of a folder without tokenizer.json; None: core reads what is there.
+    """Return the tokenizer of a folder; None: core reads what is there.
+
+    Args:
+        folder: of an encoder, or of a run.
 
     Raises:
         InputError: its vocabulary is damaged, or of another kind.
     """
-    config = folder / "tokenizer_config.json"
-    options = read_json(config) if config.is_file() else {}
-    makers = {DEBERTA: deberta_tokenizer, ALBERT: albert_tokenizer, ROBERTA: roberta_tokenizer}
     family = model_type(folder)
+    fast, config = folder / "tokenizer.json", folder / "tokenizer_config.json"
+    options = read_json(config) if config.is_file() else {}
+    if fast.is_file():
+        return with_words(load_tokenizer_file(fast), fast, options) if family == ROFORMER else None
+    makers = {DEBERTA: deberta_tokenizer, ALBERT: albert_tokenizer, ROBERTA: roberta_tokenizer}
+    makers[GOOGLE_ALBERT] = albert_tokenizer
     for name, make in makers.items():
         if (folder / name).is_file() and family != "camembert":  # whose tokens have other ids
             return make(read_pieces(folder / name), options)
     words = folder / "vocab.txt"
-    if family == "roformer" and words.is_file():
-        warn_of_words(words)
-    if words.is_file() and "do_lower_case" not in options:
-        return word_pieces(words)
+    if words.is_file() and (family == ROFORMER or "do_lower_case" not in options):
+        tokenizer = word_pieces(words, options.get("do_lower_case"))
+        return with_words(tokenizer, words, options) if family == ROFORMER else tokenizer
     return None
 
 
-def warn_of_words(path: Path) -> None:
-    """Say it where a RoFormer was trained on Chinese words: here it reads characters."""
-    words = re.findall(r"^[\u4e00-\u9fff]{2,}$", path.read_text(encoding="utf-8"), flags=re.M)
-    if words:
-        print(
-            f"warning: {path} has {len(words)} Chinese words, such as {words[0]}: they are read "
-            "character by character, other than in the training of the encoder; one that was "
-            "trained on characters (roformer_chinese_char) suits better."
-        )
+def with_words(tokenizer: Tokenizer, path: Path, options: dict) -> Any:
+    """Return a tokenizer that looks Chinese words up whole, if its vocabulary holds any.
+
+    Args:
+        tokenizer: with BERT's cut.
+        path: its file.
+        options: of tokenizer_config.json; they may say that it is BERT's.
+    """
+    is_bert = str(options.get("tokenizer_class", "")).startswith("Bert")
+    if is_bert or not holds_words(tokenizer.get_vocab()):
+        return tokenizer
+    tokenizer.normalizer = normalizers.BertNormalizer(
+        handle_chinese_chars=False, lowercase=tokenizer.normalizer.lowercase
+    )
+    return WordTokenizer(tokenizer, path)
 
 
-def word_pieces(path: Path) -> Tokenizer:
-    """Return BERT's tokenizer for a folder that doesn't tell of upper and lower case.
+def word_pieces(path: Path, lowercase: bool | None) -> Tokenizer:
+    """Return BERT's tokenizer for a folder that may not tell of upper and lower case.
 
     Only a cased vocabulary has words with capital letters.
     """
@@ -92,15 +108,20 @@ def word_pieces(path: Path) -> Tokenizer:
         tokens = path.read_text(encoding="utf-8").split()
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8 ({error.reason}): fetch it again.") from error
-    capital = sum(token != token.lower() and token[0] != "[" for token in tokens)
-    lowercase = capital < CASED * len(tokens)
+    if lowercase is None:
+        capital = sum(token != token.lower() and token[0] != "[" for token in tokens)
+        lowercase = capital < CASED * len(tokens)
     return BertWordPieceTokenizer.from_file(str(path), lowercase=lowercase)._tokenizer
 
 
 def model_type(folder: Path) -> str:
-    """Return the family of a folder's encoder; empty: it doesn't tell."""
-    config = folder / "config.json"
-    return read_json(config).get("model_type", "") if config.is_file() else ""
+    """Return the family of a folder's encoder, or of a run's; empty: it doesn't tell."""
+    run = folder / "encoder.json"
+    if run.is_file() and "RoFormer" in read_json(run).get("class_name", ""):
+        return ROFORMER
+    config = find_config(folder)
+    family = read_json(config).get("model_type", "") if config else ""
+    return ROFORMER if family.startswith(ROFORMER) else family
 
 
 def read_pieces(path: Path) -> SentencePieces:

@@ -12,19 +12,10 @@ from safetensors import SafetensorError, safe_open
 
 from core.base.errors import InputError, gist
 from core.base.files import read_json
-from extras.encoders.torch_files import read_torch_file
 
 SAFETENSORS, TORCH = "model.safetensors", "pytorch_model.bin"
 # What no encoder computes with: positions are counted, and the rest is of heads.
 COUNTED = re.compile(r"(position_ids|embed_positions\.weight|attention\.self\.distance_embedding)$")
-# The names of Google's checkpoints, and theirs in Hugging Face's files.
-OF_GOOGLE = (
-    (r"(^|/)(kernel|gamma|embeddings)$", r"\1weight"),
-    (r"(^|/)beta$", r"\1bias"),
-    (r"(word|position|token_type|task_type)_embeddings$", r"\1_embeddings/weight"),
-    (r"layer_(\d+)/", r"layer/\1/"),
-)
-OF_THE_OPTIMIZER = re.compile(r"(adam_[mv]|lamb_[mv]|_power|global_step|/Adam(_1)?)$")
 
 
 class Weights:
@@ -124,36 +115,6 @@ def shorten(names: Iterable[str]) -> str:
     return ", ".join(parts[:8]) + (f" and {len(parts) - 8} more" if len(parts) > 8 else "")
 
 
-def has_weights(folder: Path) -> bool:
-    """Tell whether a folder holds weights of a kind that can be read."""
-    names = (SAFETENSORS, TORCH)
-    files = [folder / name for name in (*names, *(f"{name}.index.json" for name in names))]
-    return any(file.is_file() for file in files) or any(folder.glob("*.ckpt*.index"))
-
-
-def read_weights(folder: Path) -> Weights:
-    """Read the weights of a folder: of several files that hold them, the first of these.
-
-    Safetensors, `pytorch_model.bin`, both also in several files with an index, a checkpoint of
-    Google's code: `has_weights` tells whether there is any.
-
-    Raises:
-        InputError: they are damaged, or there are several checkpoints.
-    """
-    readers: dict[str, Callable] = {SAFETENSORS: read_safetensors, TORCH: read_torch_file}
-    for name, read in readers.items():
-        path, index = folder / name, folder / f"{name}.index.json"
-        if path.is_file():
-            return renamed(Weights(path, read(path)))
-        if index.is_file():
-            return renamed(Weights(index, read_parts(index, read)))
-    checkpoints = sorted(folder.glob("*.ckpt*.index"))
-    if len(checkpoints) > 1:
-        raise InputError(f"{folder} has {len(checkpoints)} checkpoints: leave only one there.")
-    prefix = checkpoints[0].with_suffix("")
-    return Weights(prefix, read_checkpoint(prefix))
-
-
 def renamed(weights: Weights) -> Weights:
     """Return weights whose normalisations are named as they are today."""
     weights.rename(
@@ -186,20 +147,3 @@ def read_parts(index: Path, read: Callable[[Path], dict]) -> dict[str, np.ndarra
             raise InputError(f"{index} names {name}, which is not there: fetch it too.")
         parts |= read(path)
     return {name: parts[name] for name in places if name in parts}
-
-
-def read_checkpoint(prefix: Path) -> dict[str, np.ndarray]:
-    """Return name -> array of a checkpoint of Google's BERT, named and laid as Hugging Face's."""
-    try:
-        reader = tf.train.load_checkpoint(str(prefix))
-        names = [name for name in reader.get_variable_to_shape_map()]
-        values = {n: reader.get_tensor(n) for n in names if not OF_THE_OPTIMIZER.search(n)}
-    except (tf.errors.OpError, ValueError) as error:
-        raise InputError(f"{prefix} can't be read ({gist(error)}): fetch it again.") from error
-    tensors = {}
-    for name, value in values.items():
-        value = value.T if name.endswith("kernel") else value
-        for pattern, replacement in OF_GOOGLE:
-            name = re.sub(pattern, replacement, name)
-        tensors[name.replace("/", ".")] = value
-    return tensors

@@ -1,0 +1,245 @@
+"""An encoder as Hugging Face has it: its config.json, its weights by name, its tokenizer's files.
+
+The names stand in the functions that load a family; here they are asked for, and not for values.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+from tokenizers import Tokenizer
+
+from core.base.errors import InputError
+from core.model.encoder import BertEncoder
+from extras.encoders.deberta import Deberta, assign_deberta
+from extras.encoders.families import (
+    POSITIONS,
+    Albert,
+    Nezha,
+    RoFormer,
+    assign_albert,
+)
+from extras.encoders.fields import GELU, TANH_GELU
+from extras.encoders.modernbert import GLOBAL, LOCAL, ModernBert, assign_modernbert
+from extras.encoders.postnorm import SEGMENTS, PostNormEncoder, assign_all, assign_pair, rotation
+from extras.encoders.roformer_v2 import RoFormerV2, assign_roformer_v2
+from extras.encoders.words import WordTokenizer
+
+Tensors = dict[str, np.ndarray]
+ACTIVATIONS = {GELU: "gelu", TANH_GELU: "gelu_new"}
+TO_ALBERT = (
+    (r"^embeddings_project\.", "encoder.embedding_hidden_mapping_in."),
+    (r"(albert_layers\.\d+\.)attention\.self\.", r"\1attention."),
+    (r"(albert_layers\.\d+\.)attention\.output\.", r"\1attention."),
+    (r"(albert_layers\.\d+\.)intermediate\.dense\.", r"\1ffn."),
+    (r"(albert_layers\.\d+\.)output\.dense\.", r"\1ffn_output."),
+    (r"(albert_layers\.\d+\.)output\.LayerNorm\.", r"\1full_layer_layer_norm."),
+)
+TO_DEBERTA = ((r"\.attention\.self\.(query|key|value)\.", r".attention.self.\1_proj."),)
+
+
+class Names:
+    """Stands for `Weights` where an encoder has its values already: it collects them by name."""
+
+    def __init__(self) -> None:
+        self.tensors: Tensors = {}
+
+    def assign(self, variable: keras.Variable, name: str) -> None:
+        """Keep the value of a variable, that of a Linear layer the other way round."""
+        value = keras.ops.convert_to_numpy(variable.value)
+        if "kernel" in variable.name:
+            # The heads of attention have an axis of their own, in front where they are outputs.
+            ends = value.ndim == 3 and name.endswith("attention.output.dense.weight")
+            inner = np.prod(value.shape[:-1]) if ends else value.shape[0]
+            value = value.reshape(int(inner), -1).T
+        elif name.endswith(".bias"):
+            value = value.ravel()
+        self.tensors[name] = np.ascontiguousarray(value, np.float32)
+
+    def take(self, name: str) -> np.ndarray:
+        """Return nothing: there is no file."""
+        return np.zeros(0, np.float32)
+
+    def put(self, variable: keras.Variable, value: np.ndarray, name: str) -> None:
+        """Keep the value of a convolution, whose axes stand the other way round."""
+        value = keras.ops.convert_to_numpy(variable.value)
+        self.tensors[name] = np.ascontiguousarray(value.T, np.float32)
+
+    def rename(self, *changes: tuple[str, str]) -> None:
+        """Change parts of all names, as in `Weights`."""
+        for pattern, name in changes:
+            self.tensors = {re.sub(pattern, name, key): a for key, a in self.tensors.items()}
+
+
+def describe_encoder(encoder: keras.Model) -> tuple[dict[str, Any], Tensors]:
+    """Return config.json and the weights by name.
+
+    What is computed as a BERT is one: RoBERTa, XLM-R, DistilBERT and ERNIE are written so.
+
+    Raises:
+        InputError: it is of a family that is not known here.
+    """
+    describe: dict[type, Callable[[Any, Names], dict]] = {
+        Albert: describe_albert,
+        Nezha: describe_nezha,
+        RoFormer: describe_roformer,
+        RoFormerV2: describe_roformer_v2,
+        Deberta: describe_deberta,
+        ModernBert: describe_modernbert,
+        PostNormEncoder: describe_post_norm,
+        BertEncoder: describe_bert,
+    }
+    for kind, function in describe.items():
+        if isinstance(encoder, kind):
+            names = Names()
+            config = {**sizes(encoder), **function(encoder, names)}
+            return config, names.tensors
+    raise InputError(
+        f"{type(encoder).__name__} is not known in Hugging Face's format here: "
+        "leave it out with --formats saved_model."
+    )
+
+
+def sizes(encoder: Any) -> dict[str, Any]:
+    """Return the fields that all families share."""
+    found = {
+        "vocab_size": encoder.vocabulary_size,
+        "hidden_size": encoder.hidden_dim,
+        "num_hidden_layers": encoder.num_layers,
+        "num_attention_heads": encoder.num_heads,
+        "intermediate_size": encoder.intermediate_dim,
+        "hidden_dropout_prob": encoder.dropout,
+        "attention_probs_dropout_prob": encoder.attention_dropout or 0.0,
+        "layer_norm_eps": encoder.embeddings_layer_norm.epsilon,
+        "max_position_embeddings": encoder.max_sequence_length or 512,
+        "type_vocab_size": getattr(encoder, "num_segments", 0),
+    }
+    if hasattr(encoder, "activation"):
+        found["hidden_act"] = ACTIVATIONS.get(encoder.activation, encoder.activation)
+    return found
+
+
+def describe_bert(encoder: BertEncoder, names: Names) -> dict[str, Any]:
+    """Collect the weights of core's BERT; return its own fields."""
+    assign_all(encoder, names)
+    assign_pair(names, encoder.pooled_dense, "pooler.dense")
+    return {"model_type": "bert", "hidden_act": "gelu" if encoder.exact_gelu else "gelu_new"}
+
+
+def describe_post_norm(encoder: PostNormEncoder, names: Names) -> dict[str, Any]:
+    """Collect the weights of a BERT without pooler, or of an ELECTRA; return its own fields."""
+    assign_all(encoder, names)
+    width = encoder.embedding_dim or encoder.hidden_dim
+    names.tensors.setdefault(SEGMENTS, np.zeros((1, width), np.float32))
+    own = {"type_vocab_size": len(names.tensors[SEGMENTS])}
+    narrow = {"model_type": "electra", "embedding_size": width}
+    return {**own, **(narrow if encoder.embedding_dim else {"model_type": "bert"})}
+
+
+def describe_albert(encoder: Albert, names: Names) -> dict[str, Any]:
+    """Collect the weights of ALBERT; return its own fields."""
+    assign_albert(encoder, names)
+    width = encoder.embedding_dim or encoder.hidden_dim
+    if not encoder.embedding_dim:  # it is always projected there
+        names.tensors["embeddings_project.weight"] = np.eye(width, dtype=np.float32)
+        names.tensors["embeddings_project.bias"] = np.zeros(width, np.float32)
+    names.rename(*TO_ALBERT)
+    groups = {"num_hidden_groups": encoder.groups, "inner_group_num": encoder.group_size}
+    return {"model_type": "albert", "embedding_size": width, **groups}
+
+
+def describe_nezha(encoder: Nezha, names: Names) -> dict[str, Any]:
+    """Collect the weights of NEZHA; return its own fields."""
+    assign_all(encoder, names)
+    return {"model_type": "nezha", "max_relative_position": encoder.layer_options["reach"]}
+
+
+def describe_roformer(encoder: RoFormer, names: Names) -> dict[str, Any]:
+    """Collect the weights of RoFormer, its table of waves too; return its own fields."""
+    assign_all(encoder, names)
+    size = encoder.hidden_dim // encoder.num_heads
+    cosine, sine = rotation(encoder.max_sequence_length or 512, size, 10000.0)
+    names.tensors[POSITIONS] = np.concatenate([sine, cosine], axis=1).astype(np.float32)
+    width = encoder.embedding_dim or encoder.hidden_dim
+    return {"model_type": "roformer", "embedding_size": width, **encoder.layer_options}
+
+
+def describe_roformer_v2(encoder: RoFormerV2, names: Names) -> dict[str, Any]:
+    """Collect the weights of RoFormerV2; return its own fields, which its authors' heirs read."""
+    assign_roformer_v2(encoder, names)
+    width = encoder.embedding_dim or encoder.hidden_dim
+    own = {"norm_type": "rms_norm", "use_bias": False, "embedding_size": width}
+    return {"model_type": "roformer", **own, **encoder.layer_options}
+
+
+def describe_deberta(encoder: Deberta, names: Names) -> dict[str, Any]:
+    """Collect the weights of DeBERTa; return its own fields."""
+    assign_deberta(encoder, names)
+    names.rename(*TO_DEBERTA)
+    options, convolution = encoder.layer_options, encoder.convolution
+    config = {
+        "model_type": "deberta-v2",
+        "relative_attention": True,
+        "position_biased_input": encoder.has_positions,
+        "max_position_embeddings": encoder.max_sequence_length or options["reach"],
+        "max_relative_positions": options["reach"],
+        "position_buckets": options["buckets"] or -1,
+        "pos_att_type": options["kinds"],
+        "share_att_key": options["shared"],
+        "norm_rel_ebd": "layer_norm" if encoder.normalized else "none",
+    }
+    if convolution:
+        activation = ACTIVATIONS.get(convolution["activation"], convolution["activation"])
+        config |= {"conv_kernel_size": convolution["size"], "conv_act": activation}
+        config["conv_groups"] = convolution["groups"]
+    return config
+
+
+def describe_modernbert(encoder: ModernBert, names: Names) -> dict[str, Any]:
+    """Collect the weights of ModernBERT; return its own fields."""
+    assign_modernbert(encoder, names)
+    options = encoder.layer_options
+    kinds = [LOCAL if layer["reach"] else GLOBAL for layer in options]
+    angles = dict(zip(kinds, (layer["theta"] for layer in options), strict=True))
+    wide = [number for number, kind in enumerate(kinds) if kind == GLOBAL]
+    return {
+        "model_type": "modernbert",
+        "hidden_activation": ACTIVATIONS.get(encoder.activation, encoder.activation),
+        "norm_eps": encoder.layer_norm_epsilon,
+        "layer_types": kinds,
+        "global_attn_every_n_layers": wide[1] if len(wide) > 1 else len(kinds),
+        "local_attention": 2 * max(layer["reach"] for layer in options),
+        "global_rope_theta": angles.get(GLOBAL, 160000.0),
+        "local_rope_theta": angles.get(LOCAL, 10000.0),
+        "rope_parameters": {
+            kind: {"rope_type": "default", "rope_theta": theta} for kind, theta in angles.items()
+        },
+    }
+
+
+def describe_tokenizer(tokenizer: Tokenizer, length: int | None) -> tuple[dict, dict, str | None]:
+    """Return tokenizer.json, tokenizer_config.json, and vocab.txt; None: it has no such file.
+
+    Args:
+        tokenizer: of the encoder.
+        length: the most tokens that it reads; None: any number.
+    """
+    whole = json.loads(tokenizer.to_str())
+    around = tokenizer.encode("").tokens
+    names = {"cls_token": around[0], "sep_token": around[-1]} if around else {}
+    for name in ("pad", "unk", "mask"):
+        forms = (f"[{name.upper()}]", f"<{name}>")
+        found = [form for form in forms if tokenizer.token_to_id(form) is not None]
+        names |= {f"{name}_token": form for form in found[:1]}
+    vocabulary = None
+    if whole["model"]["type"] == "WordPiece":
+        numbers = tokenizer.get_vocab()
+        vocabulary = "".join(f"{token}\n" for token in sorted(numbers, key=numbers.__getitem__))
+    kind = "RoFormerTokenizer" if isinstance(tokenizer, WordTokenizer) else ""
+    config = {"tokenizer_class": kind or "PreTrainedTokenizerFast", **names}
+    lowercase = (whole["normalizer"] or {}).get("lowercase")
+    config |= {} if lowercase is None else {"do_lower_case": lowercase}
+    return whole, config | ({"model_max_length": length} if length else {}), vocabulary
