@@ -9,6 +9,7 @@ from pathlib import Path
 
 from generator import InputError
 from generator.data_sets import event_extraction as events
+from generator.data_sets import named_entity_recognition as entities
 from generator.data_sets import reading_comprehension as questions
 from generator.data_sets import relation_extraction as relations
 from generator.data_sets import seq2seq, text_classification
@@ -31,6 +32,8 @@ FORMATS: dict[str, Callable[[Path], Iterable[dict]]] = {
     "selqa": lambda path: text_classification.candidate_records(
         text_classification.read_rows(path)
     ).values(),
+    "wnut17": lambda path: (record for _, record in entities.read_wnut17(path, ALL)),
+    "weibo": lambda path: (record for _, record in entities.read_weibo(path, ALL)),
 }
 
 

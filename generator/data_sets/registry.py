@@ -327,6 +327,66 @@ SELQA = DataSet(
     },
 )
 
+WNUT17 = DataSet(
+    name="wnut17",
+    task="named_entity_recognition",
+    language="en",
+    summary="WNUT 2017: posts and comments with rare and new names, 6 types",
+    repository="leondz/emerging_entities_17",
+    commit="e52a2d2a71ac1a051ca2d532eef28653c5c02603",
+    sources=(
+        Source("wnut17train.conll", "f492698d4776475fd62851998b7b3623c416c92f"),
+        Source("emerging.dev.conll", "128e929f695c9f7499a8e652ee46cd505848e34e"),
+        Source("emerging.test.annotated", "a599ac827c810886f53978afca5596a9ab1ef4a6"),
+    ),
+    local_files=("train.conll", "dev.conll", "test.conll"),
+    converter="wnut17",
+    division="the official ones, each sentence once; test is two thirds of the official one",
+    licence="CC BY 4.0, https://creativecommons.org/licenses/by/4.0/",
+    citation=(
+        "Leon Derczynski, Eric Nichols, Marieke van Erp and Nut Limsopatham: Results of the"
+        " WNUT2017 Shared Task on Novel and Emerging Entity Recognition. W-NUT 2017."
+    ),
+    hashes={
+        "train": "sha256:f116d5148fd083c031df42649fd044b0f162e722c28ed3324381a35bf236a14c",
+        "dev": "sha256:51dce60b81876e185e1536cbbd76d5914d5a73be78fcda14145e3cd9a0b42c10",
+        "test": "sha256:e9a10d86f1e624e2b765a92dd8e21c87b1699fdec7f66c73f94bc66f43341539",
+    },
+)
+
+WEIBO = DataSet(
+    name="weibo",
+    task="named_entity_recognition",
+    language="zh",
+    summary="messages of Weibo, names and nouns of people, places and organisations, 8 types",
+    repository="hltcoe/golden-horse",
+    commit="7a73c08e45ed94312af4ef2d97cc35a47d029e99",
+    sources=(
+        Source("data/weiboNER_2nd_conll.train", "fa1ce24ee89deb32f7618339097fc5fac4733a7b"),
+        Source("data/weiboNER_2nd_conll.dev", "5cd43b363dc0b724bf1a2728b422027c459bc2f5"),
+        Source("data/weiboNER_2nd_conll.test", "d66d5f800007899e2a00e81b6dd2073774372e46"),
+    ),
+    local_files=("train.conll", "dev.conll", "test.conll"),
+    converter="weibo",
+    division=(
+        "the official ones of the second edition, without messages that occur again in a later"
+        " one; test is two thirds of the official one"
+    ),
+    licence=(
+        "annotations CC BY-SA 3.0, https://creativecommons.org/licenses/by-sa/3.0/; the messages"
+        " follow the terms of Weibo"
+    ),
+    citation=(
+        "Nanyun Peng and Mark Dredze: Named Entity Recognition for Chinese Social Media with"
+        " Jointly Trained Embeddings. EMNLP 2015."
+    ),
+    hashes={
+        "train": "sha256:e6d03fdab4fdc29e004d7432ff10a6745e32bdb9c2281a3aa7b26ab0cb205dd2",
+        "dev": "sha256:0c8df4229004cea9bb4137bc6e6240841c683fdb3bfd9e98d2cca7809efc5e90",
+        "test": "sha256:86c7365e00cb1f18d1d927c6f3373f9ae6e0dc5488e4c476ce5b6b11361f494c",
+    },
+)
+
 DATA_SETS = {
     data_set.name: data_set
     for data_set in (
@@ -340,6 +400,8 @@ DATA_SETS = {
         E2E,
         CSL_TITLE,
         SELQA,
+        WNUT17,
+        WEIBO,
     )
 }
 

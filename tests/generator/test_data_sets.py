@@ -24,6 +24,7 @@ from generator.data_sets.convert import (
     source_note,
 )
 from generator.data_sets.download import BASE_URL_VARIABLE, download
+from generator.data_sets.reading import text_id
 from generator.data_sets.registry import DATA_SETS, FINRE, SPLITS, Source, find_data_set
 from generator.files import git_blob
 
@@ -42,6 +43,8 @@ SIZES = {
     "e2e": (1367, 547, 480),
     "csl_title": (900, 100, 700),
     "selqa": (8970, 1865, 3134),
+    "wnut17": (3291, 1006, 854),
+    "weibo": (1186, 258, 176),
 }
 every_data_set = pytest.mark.parametrize(
     "data_set", DATA_SETS.values(), ids=lambda data_set: data_set.name
@@ -218,6 +221,8 @@ LOCAL_FOLDERS = {
     "e2e": "s2s_e2e_en",
     "csl_title": "s2s_csl_title_zh",
     "selqa": "pair_selqa_en",
+    "wnut17": "ner_wnut17_en",
+    "weibo": "ner_weibo_zh",
 }
 
 
@@ -403,6 +408,15 @@ def official_selqa(folder: Path, files: list[Path]) -> None:
     write_lines(files[1], lines[1::2])
 
 
+def official_columns(folder: Path, files: list[Path]) -> None:
+    """The sentences of each file in another order, with one more; bare tabs stand between them."""
+    for path, split in zip(files, SPLITS, strict=True):
+        text = (folder / f"{split}.conll").read_text(encoding="utf-8")
+        sentences = ["甲0\tB-PER.NAM", *text.strip("\n").split("\n\n")]
+        shuffle(sentences)
+        path.write_text("\n\t\n".join(sentences), encoding="utf-8")
+
+
 OFFICIAL: dict[str, Callable[[Path, list[Path]], None]] = {
     "knowledgenet": official_knowledgenet,
     "finre": official_finre,
@@ -414,6 +428,8 @@ OFFICIAL: dict[str, Callable[[Path, list[Path]], None]] = {
     "e2e": official_e2e,
     "csl_title": official_csl_title,
     "selqa": official_selqa,
+    "wnut17": official_columns,
+    "weibo": official_columns,
 }
 
 
@@ -497,6 +513,26 @@ def test_every_mention_of_fewfc_is_there(tmp_path: Path) -> None:
             found.add((event["type"], "trigger", *event["trigger"]))
             found |= {(event["type"], a["role"], *a["span"]) for a in event["arguments"]}
         assert found == gold
+
+
+@pytest.mark.parametrize(("name", "broken"), [("wnut17", 0), ("weibo", 11)])
+def test_every_entity_is_there(name: str, broken: int, tmp_path: Path) -> None:
+    """As many as there are B, and I without one, which Weibo has."""
+    folder = find_local(name)
+    get_data_set(name, tmp_path, folder)
+    begun, alone, sentences = 0, 0, set()
+    for split in SPLITS:
+        text = (folder / f"{split}.conll").read_text(encoding="utf-8")
+        sentences |= {sentence for sentence in text.split("\n\n") if sentence.strip()}
+    records = converted(tmp_path)
+    for sentence in sentences:
+        tokens, tags = zip(*(row.split("\t") for row in sentence.strip().split("\n")), strict=True)
+        if text_id(" ".join(tokens), " ".join(tags)) in records:
+            begun += sum(tag.startswith("B-") for tag in tags)
+            pairs = zip(("O", *tags), tags, strict=False)
+            alone += sum(tag[0] == "I" and before[2:] != tag[2:] for before, tag in pairs)
+    assert sum(len(record["entities"]) for record in records.values()) == begun + alone
+    assert alone == broken
 
 
 def test_every_pair_of_selqa_and_every_reference_of_e2e_is_there(tmp_path: Path) -> None:

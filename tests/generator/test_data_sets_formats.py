@@ -355,6 +355,31 @@ OWN_FILES = {
         ],
     ),
 }
+OWN_FILES["wnut17"] = (
+    "in\tO\nOslo\tB-place\n\t\nFjord\tI-place\nnow\tO\n",
+    [
+        {
+            "id": text_id("in Oslo", "O B-place"),
+            "text": "in Oslo",
+            "entities": [{"type": "place", "span": [3, 7]}],
+        },
+        {
+            "id": text_id("Fjord now", "I-place O"),
+            "text": "Fjord now",
+            "entities": [{"type": "place", "span": [0, 5]}],
+        },
+    ],
+)
+OWN_FILES["weibo"] = (
+    "去0\tO\n纽0\tB-GPE.NAM\n约1\tI-GPE.NAM\n",
+    [
+        {
+            "id": text_id("去0 纽0 约1", "O B-GPE.NAM I-GPE.NAM"),
+            "text": "去纽约",
+            "entities": [{"type": "GPE.NAM", "span": [1, 3]}],
+        }
+    ],
+)
 OWN_FILES["drcd"] = OWN_FILES["squad"]
 
 
@@ -749,3 +774,17 @@ def test_selqa_refuses_a_broken_file(tmp_path: Path, line: str, expected: str) -
     with pytest.raises(InputError, match=expected) as error:
         convert_selqa([path], {"train": [text_id("Who ?", "Oslo .")]})
     assert str(path) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("wnut17", "Oslo B-place\n", "line 1: not a token, a tab and a tag"),
+        ("wnut17", "in\tO\n\nOslo\tE-place\n", "line 3: 'E-place' is not a tag of BIO"),
+        ("weibo", "纽\tO\n", "line 1: '纽' is not a character and a digit"),
+    ],
+)
+def test_broken_columns_are_refused(tmp_path: Path, name: str, content: str, expected: str) -> None:
+    source = write(tmp_path / "in.conll", content)
+    with pytest.raises(InputError, match=expected):
+        convert_file(name, source, tmp_path / "out.jsonl")

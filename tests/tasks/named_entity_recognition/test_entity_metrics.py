@@ -1,0 +1,230 @@
+"""Strict scores beside seqeval and conlleval, overlaps beside nervaluate, thresholds by search."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+from conftest import use_template
+from entity_peer import FILES, LETTERS, NUMBERS, TYPES, random_entities, random_tags
+
+use_template("named_entity_recognition")
+
+from core.train.scoring import best_threshold  # noqa: E402
+from task.conll import find_chunks, parse_tag  # noqa: E402
+from task.data import Entity, Example  # noqa: E402
+from task.metrics import best_cut, count_matches, f_beta, score, tune_thresholds  # noqa: E402
+
+KNOWN = json.loads(NUMBERS.read_text(encoding="utf-8"))
+
+
+def example(name, entities) -> Example:
+    return Example(name, "x" * 99, tuple(entities), None, 1)
+
+
+def score_tags(gold, found, scheme, broken) -> dict:
+    """Score tags as the template scores files that hold them."""
+    golds, predictions = [], {}
+    for number, texts in enumerate(zip(gold, found, strict=True)):
+        own = [
+            [
+                Entity((first, last + 1), kind)
+                for kind, first, last in find_chunks(
+                    [parse_tag(tag) for tag in tags], scheme, broken
+                )[0]
+            ]
+            for tags in texts
+        ]
+        golds.append(example(number, own[0]))
+        predictions[number] = own[1]
+    return score(golds, predictions)
+
+
+# ------------------------------------------------------------------ seqeval, conlleval
+
+
+@pytest.mark.parametrize("scheme", LETTERS)
+def test_scores_are_those_of_seqeval_in_its_strict_mode(scheme):
+    """On tags most of which are broken: what is not as the scheme writes it is no entity."""
+    for seed in range(FILES):
+        own = score_tags(*random_tags(seed, LETTERS[scheme]), scheme, "drop")
+        numbers = [own["precision"], own["recall"], own["f1"]]
+        assert numbers == pytest.approx(KNOWN["seqeval"][scheme][seed], abs=1e-12)
+
+
+def begins(before: str, tag: str) -> bool:
+    """Tell whether a chunk begins, by the rules that conlleval states."""
+    (one, _, kind), (two, _, other) = before.partition("-"), tag.partition("-")
+    pairs = {"BB", "IB", "OB", "OI", "EE", "EI", "OE"}
+    # Of S, which the first program did not know: it stands alone.
+    pairs |= {"BS", "IS", "ES", "SS", "OS", "SB", "SI", "SE", "EB", "EI"}
+    return one + two in pairs or (two != "O" and kind != other)
+
+
+def ends(before: str, tag: str) -> bool:
+    """Tell whether a chunk has ended before a tag."""
+    (one, _, kind), (two, _, other) = before.partition("-"), tag.partition("-")
+    pairs = {"BB", "BO", "IB", "IO", "EE", "EI", "EO", "BS", "IS", "ES", "EB"}
+    return one + two in pairs or one == "S" or (one != "O" and kind != other)
+
+
+def count_as_conlleval(gold, found) -> tuple[int, int, int]:
+    """Count correct, found and gold chunks token by token, as conlleval goes through a file."""
+    correct = in_gold = in_found = 0
+    for one, two in zip(gold, found, strict=True):
+        both, last = False, ("O", "O")
+        for tags in [*zip(one, two, strict=True), ("O", "O")]:
+            ended = [ends(before, tag) for before, tag in zip(last, tags, strict=True)]
+            if both and all(ended):
+                correct += 1
+            if any(ended):
+                both = False
+            begun = [begins(before, tag) for before, tag in zip(last, tags, strict=True)]
+            if all(begun) and tags[0][2:] == tags[1][2:]:
+                both = True
+            elif any(begun):
+                both = False
+            in_gold, in_found = in_gold + begun[0], in_found + begun[1]
+            last = tags
+    return correct, in_found, in_gold
+
+
+@pytest.mark.parametrize("scheme", ["bio2", "bioes"])
+def test_scores_are_those_of_conlleval(scheme):
+    """On the same tags: an entity begins where I stands without B."""
+    for seed in range(400):
+        gold, found = random_tags(seed, LETTERS[scheme])
+        own = score_tags(gold, found, scheme, "begin")
+        counted = count_as_conlleval(gold, found)
+        assert (own["correct"], own["predicted"], own["gold"]) == counted, (gold, found)
+
+
+def test_the_two_differ_in_broken_tags_alone():
+    """A B too few: conlleval takes the entity, seqeval's strict mode does not."""
+    gold, found = [["B-PER", "I-PER", "O"]], [["I-PER", "I-PER", "O"]]
+    assert score_tags(gold, found, "bio2", "begin")["f1"] == 1
+    assert score_tags(gold, found, "bio2", "drop")["predicted"] == 0
+
+
+# -------------------------------------------------------------------------- overlaps
+
+
+def test_overlaps_are_those_of_nervaluate():
+    for seed in range(FILES):
+        texts = [
+            [[Entity((start, end), kind) for start, end, kind in text] for text in part]
+            for part in random_entities(seed)
+        ]
+        golds = [example(number, own) for number, own in enumerate(texts[0])]
+        own = score(golds, dict(enumerate(texts[1])))["overlap"]
+        for how, numbers in KNOWN["nervaluate"][seed].items():
+            row = own[how]
+            assert [row["precision"], row["recall"], row["f1"]] == pytest.approx(numbers, abs=1e-12)
+
+
+def test_overlaps_by_hand():
+    golds = [example(1, [Entity((0, 4), "PER"), Entity((10, 14), "LOC")])]
+    found = {1: [Entity((0, 6), "PER"), Entity((10, 14), "ORG"), Entity((30, 31), "PER")]}
+    own = score(golds, found)
+    assert own["correct"] == 0
+    correct = {how: row["correct"] for how, row in own["overlap"].items()}
+    assert correct == {"exact": 1, "partial": 1.5, "type": 1}
+
+
+# ------------------------------------------------------------------- counts and F-beta
+
+
+def test_an_entity_counts_once_and_a_record_without_predictions_has_none():
+    twice = [Entity((0, 3), "PER"), Entity((0, 3), "PER"), Entity((0, 3), "LOC")]
+    counts = count_matches(example(1, twice[:1]), twice)
+    assert {kind: row.tolist() for kind, row in counts.items()} == {
+        "PER": [1, 1, 1],
+        "LOC": [0, 1, 0],
+    }
+    assert score([example(1, twice[:1])], {})["recall"] == 0
+    assert score([example(1, [])], {1: []})["f1"] == 0
+
+
+@pytest.mark.parametrize("beta", [0.5, 1.0, 5.0])
+def test_f_beta_is_that_of_precision_and_recall(beta):
+    random = np.random.default_rng(3)
+    for _ in range(500):
+        predicted, gold = random.integers(1, 30, 2)
+        correct = random.integers(0, min(predicted, gold) + 1)
+        precision, recall = correct / predicted, correct / gold
+        wanted = (1 + beta**2) * precision * recall
+        wanted = wanted / (beta**2 * precision + recall) if correct else 0.0
+        assert f_beta(correct, predicted, gold, beta) == pytest.approx(wanted)
+    assert f_beta(0, 0, 0, beta) == 0
+
+
+# ------------------------------------------------------------------------- thresholds
+
+
+def random_candidates(seed):
+    """Return examples with candidates; scores repeat, and some gold is out of reach."""
+    random = np.random.default_rng(seed)
+    golds, candidates = [], {}
+    for number in range(4):
+        gold, found = [], []
+        for start in range(int(random.integers(0, 8))):
+            entity = Entity((start, start + 1), TYPES[random.integers(0, 3)])
+            gold += [entity] if random.random() < 0.5 else []
+            if random.random() < 0.8:
+                found.append((entity, float(random.integers(1, 10)) / 10))
+        golds.append(example(number, gold))
+        candidates[number] = found
+    return golds, candidates
+
+
+def quality(golds, candidates, thresholds, beta):
+    """Return F-beta of what is kept; `thresholds` are of `TYPES`, in their order."""
+    limit = dict(zip(TYPES, thresholds, strict=True))
+    right = {(gold.id, entity) for gold in golds for entity in gold.entities}
+    kept = [
+        (name, entity)
+        for name, own in candidates.items()
+        for entity, value in own
+        if value > limit[entity.type]
+    ]
+    return float(f_beta(len(right & {*kept}), len(kept), len(right), beta))
+
+
+@pytest.mark.parametrize("beta", [0.5, 1.0, 5.0])
+def test_one_threshold_is_the_best_there_is(beta):
+    for seed in range(100):
+        golds, candidates = random_candidates(seed)
+        one, own = tune_thresholds(golds, candidates, False, beta)
+        tried = [value / 20 + 0.025 for value in range(20)]
+        best = max(quality(golds, candidates, [value] * 3, beta) for value in tried)
+        reached = quality(golds, candidates, [one] * 3, beta)
+        assert reached == pytest.approx(best) and own == {}
+
+
+def test_thresholds_of_types_are_never_worse_than_one():
+    """And nearly always the best of all combinations, which a pass after another looks for."""
+    best_found = 0
+    for seed in range(30):
+        golds, candidates = random_candidates(seed)
+        one, own = tune_thresholds(golds, candidates, True, 1.0)
+        reached = quality(golds, candidates, [own.get(kind, one) for kind in TYPES], 1.0)
+        assert reached >= quality(golds, candidates, [one] * 3, 1.0) - 1e-12
+        every = itertools.product([value / 10 + 0.05 for value in range(10)], repeat=3)
+        best = max(quality(golds, candidates, levels, 1.0) for levels in every)
+        best_found += reached >= best - 1e-12
+    assert best_found > 25
+
+
+def test_with_beta_1_the_cut_is_that_of_core():
+    random = np.random.default_rng(5)
+    for _ in range(300):
+        count = int(random.integers(1, 20))
+        scores, hits = random.integers(1, 12, count) / 12, random.random(count) < 0.5
+        gold = int(hits.sum() + random.integers(0, 4))
+        own = best_cut(scores, hits, (0, 0), gold, 1.0, 0.5)
+        core = best_threshold(scores, hits, gold)
+        kept, wanted = scores > own, scores > core
+        assert f_beta(hits[kept].sum(), kept.sum(), gold, 1.0) == pytest.approx(
+            f_beta(hits[wanted].sum(), wanted.sum(), gold, 1.0)
+        )
+    assert best_cut(np.zeros(0), np.zeros(0, bool), (0, 0), 3, 1.0, 0.5) == 0.5
