@@ -32,9 +32,9 @@ NEGATIVES = {"loss": "negatives", "symmetric": True}
 COSENT = {"loss": "cosent", "dimension": 4}
 # Replicas -> the loss and the micro-batches of each training.
 VARIANTS = {
-    1: [(NEGATIVES, 1), (NEGATIVES, 2), (COSENT, 1)],
-    2: [(NEGATIVES, 2), (COSENT, 1)],
-    4: [(NEGATIVES, 1)],
+    1: [(NEGATIVES, 1), (COSENT, 1)],
+    2: [(NEGATIVES, 2)],
+    4: [(COSENT, 1)],
 }
 
 

@@ -51,7 +51,7 @@ def encode_texts(
 
     if not any(name.startswith(SIDES) for name in inputs):
         return None
-    found = {}
+    found: dict[str, list[np.ndarray]] = {}
     for number, side in enumerate(SIDES):
         own = {name: name.removeprefix(side) for name in inputs if name.startswith(side)}
         one = [pair[number] for pair in texts]

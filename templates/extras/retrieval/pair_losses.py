@@ -39,7 +39,9 @@ def cosent_loss(batch: PairBatch, scale: float) -> tf.Tensor:
     better = batch.grades[:, None] > batch.grades[None, :]
     counted = better & batch.real[:, None] & batch.real[None, :]
     wrong = tf.where(counted, wrong, wrong.dtype.min)
-    return tf.reduce_logsumexp(tf.concat([tf.zeros(1), tf.reshape(wrong, [-1])], axis=0))
+    return tf.reduce_logsumexp(
+        tf.concat([tf.zeros(1, wrong.dtype), tf.reshape(wrong, [-1])], axis=0)
+    )
 
 
 def negatives_losses(batch: PairBatch, scale: float, symmetric: bool) -> tf.Tensor:

@@ -46,9 +46,8 @@ def main() -> None:
         queries = search(encoder, arguments.file, arguments.corpus, arguments.vectors, top)
     else:
         queries = read_queries(arguments.file)
-        check_ids(
-            [one.id for query in queries for one in (query, *query.candidates)], arguments.file
-        )
+        check_ids([query.id for query in queries], arguments.file)
+        check_ids([one.id for query in queries for one in query.candidates], arguments.file)
         score_candidates(encoder, queries)
         for query in queries:
             query.rank(top)

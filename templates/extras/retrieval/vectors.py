@@ -169,7 +169,7 @@ def write_vectors(encoder: BiEncoder, source: Path, out: Path) -> int:
             bar.update(len(chunk))
     del vectors
     write_json_lines(beside(out, "ids.jsonl"), ({"id": identity} for identity in ids))
-    write_json(beside(out, "json"), facts)
+    write_json(beside(out, "meta.json"), facts)
     os.replace(partial, out)
     delete(state)
     return len(ids)
@@ -201,7 +201,7 @@ def open_vectors(path: Path, encoder: BiEncoder, ids: Sequence[Id]) -> np.ndarra
             f"{path} has the vectors of other texts ({len(vectors)}, and {len(ids)} are searched): "
             "write them anew with embed.py from this file."
         )
-    if read_json(beside(path, "json"))["weights"] != encoder.weights:
+    if read_json(beside(path, "meta.json"))["weights"] != encoder.weights:
         raise InputError(
             f"{path} was written by another run than {encoder.folder.name}: vectors of two models "
             "can't be compared; write them anew with embed.py and this run."

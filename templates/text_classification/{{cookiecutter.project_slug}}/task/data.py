@@ -272,13 +272,19 @@ class ExampleGenerator(DataGenerator):
         if others := [name for name in inputs if name not in self.arrays]:
             encodings = encode_examples(tokenizer, self.examples, settings.max_length)
             self.arrays |= {name: [token_array(e, name) for e in encodings] for name in others}
-        lengths = [max(map(len, own)) for own in zip(*self.arrays.values(), strict=True)]
-        super().__init__(lengths, batch_size, settings.buckets, settings.seed)
+        lengths = {name: np.array([*map(len, own)]) for name, own in self.arrays.items()}
+        longest = np.max([*lengths.values()], axis=0)
+        super().__init__(longest, batch_size, settings.buckets, settings.seed)
+        # Texts that are read apart differ: each is padded to the longest of its own in a bucket.
+        self.widths = {
+            name: {int(length): own[longest <= length].max() for length in self.boundaries}
+            for name, own in lengths.items()
+        }
         self.targets = label_targets(self.examples, labels) if with_labels else None
 
     def make_batch(self, examples: np.ndarray, length: int) -> Batch:
         batch = {
-            name: pad([arrays[index] for index in examples], length)
+            name: pad([arrays[index] for index in examples], self.widths[name].get(length, length))
             for name, arrays in self.arrays.items()
         }
         if self.targets is not None:
