@@ -173,7 +173,10 @@ def string_calls(*functions: str) -> dict[str, set[str]]:
     """Return what some functions are called with, a string -> the files that call them."""
     found: dict[str, set[str]] = {}
     places = {path: ROOT / "templates" for top in (CORE, EXTRA) for path in top.rglob("*.py")}
-    places |= {path: project for project in PROJECTS for path in project.glob("*.py")}
+    for project in PROJECTS:
+        places |= {
+            path: project for top in (project, project / "task") for path in top.glob("*.py")
+        }
     for path, top in places.items():
         for node in ast.walk(parse(path)):
             if isinstance(node, ast.Call) and called_name(node) in functions and node.args:

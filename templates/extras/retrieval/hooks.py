@@ -1,0 +1,118 @@
+"""Bi-encoders in the place of the classifier of pairs, where the table asks for one."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from tokenizers import Tokenizer
+
+from core.base.errors import InputError
+from core.train.training import Models, Scores, TrainingModel
+from extras.retrieval.settings import Settings
+
+# Share of the batches that may be without a pair to learn from, before somebody is told.
+FEW_EMPTY = 0.05
+
+
+def build_models(encoder: keras.Model, labels: Any, settings: Settings) -> Models | None:
+    """Return the models of a bi-encoder; None: those of the task.
+
+    Raises:
+        InputError: the data has no pairs, or its labels no order.
+    """
+    if settings.retrieval.loss == "none":
+        if 0 in labels.counts:
+            raise InputError(
+                f"every training pair has the label {labels.positive!r}: a classifier has nothing "
+                "to learn there; set retrieval.loss = negatives, or add other pairs."
+            )
+        return None
+    from extras.retrieval.bi_encoder import build_pair_models
+
+    return build_pair_models(encoder, labels, settings)
+
+
+def encode_texts(
+    tokenizer: Tokenizer,
+    texts: Sequence[tuple[str, ...]],
+    inputs: Sequence[str],
+    settings: Settings,
+) -> dict[str, list[np.ndarray]] | None:
+    """Return the inputs of a bi-encoder by name, one array for each pair; None: the model has none.
+
+    Args:
+        tokenizer: of the encoder.
+        texts: both texts of each pair.
+        inputs: the names of all inputs of the model; those of others are left out.
+        settings: `max_length`.
+    """
+    from extras.retrieval.bi_encoder import SIDES, encode_texts
+
+    if not any(name.startswith(SIDES) for name in inputs):
+        return None
+    found: dict[str, list[np.ndarray]] = {}
+    for number, side in enumerate(SIDES):
+        own = {name: name.removeprefix(side) for name in inputs if name.startswith(side)}
+        one = [pair[number] for pair in texts]
+        arrays = encode_texts(tokenizer, one, list(own.values()), settings.max_length)
+        found |= {name: arrays[plain] for name, plain in own.items()}
+    return found
+
+
+def name_negatives(counts: dict[str, int], positive_label: str) -> dict[str, int] | None:
+    """Return the label of what the training pairs have none of; None: they have several labels.
+
+    Args:
+        counts: label -> training pairs with it.
+        positive_label: the setting: whoever names the only label says that others are not needed.
+    """
+    return {"0": 0} if list(counts) == [positive_label] and positive_label != "0" else None
+
+
+def make_gradients(
+    settings: Settings, encoder: keras.Model, scores: Sequence[Scores]
+) -> Callable[[TrainingModel], Callable] | None:
+    """Return what makes the gradient of pairs that are compared with each other; None: the plain.
+
+    Args:
+        settings: the table `retrieval`, and `max_length`.
+        encoder: of the models.
+        scores: of `build_models`: the pairs.
+    """
+    if settings.retrieval.loss in ("none", "cosine"):
+        return None
+    from extras.retrieval.pair_gradients import PairGradients
+
+    [pairs] = scores
+    return lambda model: PairGradients(model, pairs.logits, settings.retrieval, settings.max_length)
+
+
+def extend_batches(settings: Settings, train_batches: Any, read_unlabelled: object) -> None:
+    """Extend nothing: look whether each batch of the first epoch has something to learn from.
+
+    Raises:
+        InputError: none has.
+    """
+    loss = settings.retrieval.loss
+    if loss in ("none", "cosine"):
+        return
+    labels = train_batches.targets.argmax(axis=-1)
+    # The best grade has a name that says so, or is the rarer label of two.
+    names = train_batches.label_names
+    numbers = all(name.removeprefix("-").replace(".", "", 1).isdigit() for name in names)
+    rarest = names[int(np.bincount(labels, minlength=len(names)).argmin())]
+    best = settings.positive_label or (max(names, key=float) if numbers else rarest)
+    found = [labels[examples] for examples, _ in train_batches.plan(0)]
+    if loss == "negatives":
+        empty = np.mean([names.index(best) not in own for own in found])
+        what, mend = f"no pair with the label {best!r}", "raise batch_size, or leave out others"
+    else:
+        empty = np.mean([len(set(own.tolist())) == 1 for own in found])
+        what, mend = "pairs of one label alone", "raise batch_size"
+    if empty == 1:
+        raise InputError(
+            f"every batch has {what}, which teaches retrieval.loss = {loss} nothing: {mend}."
+        )
+    if empty > FEW_EMPTY:
+        print(f"warning: {empty:.0%} of the batches have {what} and teach nothing: {mend}.")

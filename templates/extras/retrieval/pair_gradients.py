@@ -1,0 +1,152 @@
+"""The gradient of a loss that compares the pairs of the whole batch: exact on any replicas.
+
+A loss layer sees the pairs of its replica, or of its micro-batch, alone. So the vectors of all
+pairs are collected outside of the model, and the gradient of the loss by each vector is computed
+there, by every replica alike. What remains is a gradient that each replica, and each micro-batch,
+has for itself: that of its own vectors, weighted. With micro-batches the vectors are computed
+twice, with the same dropout, and the memory is that of one. Source: Gao et al. 2021,
+https://arxiv.org/abs/2101.06983.
+"""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from core.train.training import Gradients, TrainingModel
+from extras.retrieval.bi_encoder import SIDES
+from extras.retrieval.pair_losses import PairBatch, cosent_loss, negatives_losses
+from extras.retrieval.settings import Table
+
+SLOPES = "slopes"  # the gradient by the vectors, beside the inputs of a micro-batch
+# A text is told from others by sums of its tokens, weighted at random, modulo a prime. Two texts
+# have the same three numbers by a chance of 2**-71; float32 holds each of them exactly.
+PRIME, NUMBERS = 16_777_213, 3
+
+
+class PairGradients:
+    """What a training step takes in the place of the plain gradient; called in each replica.
+
+    Args:
+        model: whose examples are pairs.
+        pairs: a tensor of the model `[batch, 2 * dimension + 1]`: both vectors, and the grade.
+        table: `loss`, `scale` and `symmetric`.
+        max_length: tokens of the longest text.
+    """
+
+    def __init__(
+        self, model: TrainingModel, pairs: keras.KerasTensor, table: Table, max_length: int
+    ) -> None:
+        self.model, self.table = model, table
+        self.inputs = {tensor.name: tensor for tensor in keras.utils.get_source_inputs(pairs)}
+        self.width = pairs.shape[-1]
+        self.pairs = keras.Model(self.inputs, pairs)
+        weights = np.random.default_rng(0).integers(1, PRIME, (max_length, NUMBERS))
+        self.weights = tf.constant(weights, tf.int64)
+        self.slopes_to_gradients = model.graph_of(self.pull_back, [])
+        self.first_pass = tf.function(
+            self.read_micro_batches,
+            jit_compile=model.compile_gradients or None,
+            reduce_retracing=not model.compile_gradients,
+            autograph=False,
+        )
+
+    def __call__(self, batch: dict) -> Gradients:
+        """Return the gradient by each variable, and the loss `[batch]`, the same in each row."""
+        if self.model.accumulation > 1 or self.model.compile_gradients:
+            slopes, losses = self.slopes(self.first_pass(batch), batch)
+            gradients, _ = self.slopes_to_gradients({**batch, SLOPES: slopes})
+            return gradients, losses
+        with tf.GradientTape() as tape, self.model.masks_of(batch):
+            pairs = self.read(batch)
+        slopes, losses = self.slopes(pairs, batch)
+        with tape:
+            moved = tf.reduce_sum(pairs * slopes)
+        return self.model.by_variables(moved, tape), losses
+
+    def read(self, batch: dict) -> tf.Tensor:
+        """Return vectors and grades of pairs, as in `pairs`."""
+        return self.pairs({name: batch[name] for name in self.inputs}, training=True)
+
+    def read_micro_batches(self, batch: dict) -> tf.Tensor:
+        """Return vectors and grades of pairs, one micro-batch after the other."""
+        parts = self.model.accumulation
+        micro_batches = {
+            name: tf.reshape(array, [parts, -1, *tf.unstack(tf.shape(array))[1:]])
+            for name, array in batch.items()
+        }
+
+        def read(micro_batch: dict) -> tf.Tensor:
+            for name, array in batch.items():
+                micro_batch[name] = tf.ensure_shape(micro_batch[name], [None, *array.shape[1:]])
+            with self.model.masks_of(micro_batch):
+                return self.read(micro_batch)
+
+        found = tf.map_fn(
+            read, micro_batches, fn_output_signature=tf.float32, parallel_iterations=1
+        )
+        return tf.reshape(found, [-1, self.width])
+
+    def pull_back(self, batch: dict) -> Gradients:
+        """Return the gradient by each variable of the vectors, weighted by their slopes."""
+        with tf.GradientTape() as tape, self.model.masks_of(batch):
+            moved = tf.reduce_sum(self.read(batch) * batch[SLOPES])
+        return self.model.by_variables(moved, tape), {}
+
+    def slopes(self, pairs: tf.Tensor, batch: dict) -> tuple[tf.Tensor, dict]:
+        """Return the gradient of the loss of the whole batch by own rows, and the loss `[batch]`.
+
+        Args:
+            pairs: vectors and grades of this replica.
+            batch: of this replica.
+        """
+        numbers = [self.text_numbers(batch, side) for side in SIDES]
+        weight = batch["loss_weight"]
+        whole = gather(tf.concat([pairs, weight[:, None], *numbers], axis=-1))
+        with tf.GradientTape() as tape:
+            tape.watch(whole)
+            loss = self.loss(self.open_rows(whole))
+        slopes = tape.gradient(loss, whole, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+        rows = tf.shape(pairs)[0]
+        own = slopes[replica() * rows :][:rows, : self.width]
+        losses = tf.fill([rows], loss)
+        return own, {"loss": losses, **dict.fromkeys(self.model.output_names, losses)}
+
+    def open_rows(self, rows: tf.Tensor) -> PairBatch:
+        """Return the pairs that rows of numbers stand for."""
+        dimension = (self.width - 1) // 2
+        sizes = [dimension, dimension, 1, 1, NUMBERS, NUMBERS]
+        first, second, grades, weight, *numbers = tf.split(rows, sizes, axis=-1)
+        same = [tf.reduce_all(one[:, None] == one[None, :], axis=-1) for one in numbers]
+        return PairBatch(first, second, grades[:, 0], weight[:, 0] > 0, *same)
+
+    def loss(self, batch: PairBatch) -> tf.Tensor:
+        """Return the loss of a whole batch: 0 where it has nothing to compare."""
+        if self.table.loss == "cosent":
+            return cosent_loss(batch, self.table.scale)
+        losses = negatives_losses(batch, self.table.scale, self.table.symmetric)
+        counted = tf.cast(batch.real & (batch.grades >= 1), tf.float32)
+        return tf.math.divide_no_nan(tf.reduce_sum(losses), tf.reduce_sum(counted))
+
+    def text_numbers(self, batch: dict, side: str) -> tf.Tensor:
+        """Return the numbers `[batch, NUMBERS]` by which texts are told from each other."""
+        mask = tf.cast(batch[f"{side}padding_mask"], tf.int64)
+        tokens = (tf.cast(batch[f"{side}token_ids"], tf.int64) + 1) * mask
+        weighted = tokens[:, :, None] * self.weights[: tf.shape(tokens)[1]]
+        return tf.cast(tf.reduce_sum(weighted, axis=1) % PRIME, tf.float32)
+
+
+def replica() -> tf.Tensor | int:
+    """Return which replica this is, from 0."""
+    context = tf.distribute.get_replica_context()
+    return 0 if context is None else context.replica_id_in_sync_group
+
+
+def gather(rows: tf.Tensor) -> tf.Tensor:
+    """Return the rows of all replicas, one replica after the other."""
+    context = tf.distribute.get_replica_context()
+    if context is None or context.num_replicas_in_sync == 1:
+        return rows
+    # A sum with zeros, to the last bit: all kinds of replicas have sums.
+    place = tf.one_hot(replica(), context.num_replicas_in_sync, dtype=rows.dtype)
+    spread = tf.reshape(place[:, None, None] * rows[None], [-1, rows.shape[-1]])
+    return context.all_reduce(tf.distribute.ReduceOp.SUM, spread)

@@ -1,0 +1,141 @@
+"""What is relevant to each query, how it was ranked, and the scores of trec_eval."""
+
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+
+from core.base.errors import InputError
+from core.base.files import read_json_lines
+from core.data.records import read_field, read_id
+
+Judgements = dict[str, dict[str, int]]  # query -> id -> relevance
+Ranking = dict[str, dict[str, float]]  # query -> id -> score
+
+
+def read_gold(path: Path, positive: str) -> tuple[Judgements, dict[str, str]]:
+    """Return what is relevant to each query, and the query of each candidate of pairs.
+
+    The relevance is 1 for the positive label and 0 for others, or the label where all are whole
+    numbers.
+
+    Raises:
+        InputError: names the line that says nothing of this.
+    """
+    gold: Judgements = {}
+    if path.suffix != ".jsonl":
+        for line, words in read_table(path, 4):
+            try:
+                gold.setdefault(words[0], {})[words[2]] = int(words[3])
+            except ValueError:
+                place = f"{path}, line {line}"
+                raise InputError(
+                    f"{place}: {words[3]!r} is not a whole number: write one."
+                ) from None
+        return gold, {}
+    pairs, owners = [], {}
+    for line, record in read_json_lines(path):
+        try:
+            names = ("group", "label")
+            group, label = (str(read_field(record, name, str | int)) for name in names)
+            pairs.append((group, str(read_id(record)), label))
+        except InputError as error:
+            raise InputError(f"{path}, line {line}: {error}") from error
+        owners[pairs[-1][1]] = group
+    graded = all(label.isdecimal() for *_, label in pairs)
+    if not graded and positive not in {label for *_, label in pairs}:
+        raise InputError(f"{path}: no pair has the label {positive!r}: set --positive_label.")
+    for group, identity, label in pairs:
+        gold.setdefault(group, {})[identity] = int(label) if graded else int(label == positive)
+    return gold, owners
+
+
+def read_ranking(path: Path, owners: dict[str, str]) -> Ranking:
+    """Return the score of each candidate of each query.
+
+    Args:
+        path: from rerank.py or predict.py.
+        owners: id of a candidate -> its query, for predictions, which don't name it.
+
+    Raises:
+        InputError: names the line that is not of a ranking.
+    """
+    ranking: Ranking = {}
+    if path.suffix != ".jsonl":
+        for line, words in read_table(path, 6):
+            try:
+                ranking.setdefault(words[0], {})[words[2]] = float(words[4])
+            except ValueError:
+                place = f"{path}, line {line}"
+                raise InputError(f"{place}: {words[4]!r} is not a number: write one.") from None
+        return ranking
+    for line, record in read_json_lines(path):
+        try:
+            if "candidates" in record:
+                found = {one["id"]: one["score"] for one in record["candidates"]}
+                ranking[record["query"]] = found
+            else:
+                identity = str(record["id"])
+                ranking.setdefault(owners[identity], {})[identity] = float(record["score"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(
+                f"{path}, line {line}: not a ranking of the pairs of GOLD: write it with "
+                "rerank.py, or with predict.py for that file."
+            ) from error
+    return ranking
+
+
+def read_table(path: Path, columns: int) -> list[tuple[int, list[str]]]:
+    """Return line and words of each line of a file in the format of trec_eval.
+
+    Raises:
+        InputError: names the line that has more words, or fewer.
+    """
+    if not path.is_file():
+        raise InputError(f"{path} is not a file: check the path.")
+    lines = path.read_text(encoding="utf-8").splitlines()
+    rows = [(line, text.split()) for line, text in enumerate(lines, start=1) if text.strip()]
+    for line, words in rows:
+        if len(words) != columns:
+            raise InputError(
+                f"{path}, line {line}: {len(words)} columns, and trec_eval's format has {columns}: "
+                "mend the line."
+            )
+    return rows
+
+
+def relevant_queries(gold: Judgements) -> list[str]:
+    """Return the queries that have something relevant."""
+    return [query for query, judged in gold.items() if max(judged.values()) > 0]
+
+
+def score_ranking(gold: Judgements, ranking: Ranking, ranks: Sequence[int]) -> dict[str, float]:
+    """Return MRR, and recall, MAP and NDCG at some ranks: means over queries.
+
+    trec_eval computes them. A query that a ranking lacks has 0. Of equal scores trec_eval ranks the
+    id first that comes last in the alphabet.
+
+    Raises:
+        InputError: trec_eval is not installed, or the ranking is of other queries.
+    """
+    if importlib.util.find_spec("pytrec_eval") is None:
+        raise InputError(
+            "scores need trec_eval: pip install -r extras/retrieval/requirements.txt in this "
+            "project."
+        )
+    import pytrec_eval
+
+    wanted = relevant_queries(gold)
+    if not set(wanted) & ranking.keys():
+        raise InputError(
+            "no query of GOLD that has something relevant was ranked: name its ranking."
+        )
+    cuts = ",".join(str(rank) for rank in ranks)
+    measures = {"recip_rank", f"recall.{cuts}", f"map_cut.{cuts}", f"ndcg_cut.{cuts}"}
+    found = pytrec_eval.RelevanceEvaluator(gold, measures).evaluate(ranking)
+    names = {"MRR": "recip_rank"}
+    for title, measure in (("recall", "recall"), ("MAP", "map_cut"), ("NDCG", "ndcg_cut")):
+        names |= {f"{title}@{rank}": f"{measure}_{rank}" for rank in ranks}
+    return {
+        title: sum(found.get(query, {}).get(measure, 0.0) for query in wanted) / len(wanted)
+        for title, measure in names.items()
+    }

@@ -1,0 +1,159 @@
+"""Rank candidates by a bi-encoder, and the best of them by a cross-encoder.
+
+python extras/retrieval/rerank.py RUN PAIRS OUT [--top K] [--reranker RUN ...]
+python extras/retrieval/rerank.py RUN QUERIES OUT --corpus TEXTS [--vectors FILE.npy] ...
+
+PAIRS are records {"id", "text_a", "text_b", "group"}: a group is a query with its candidates.
+QUERIES and TEXTS are records {"id", "text"}. OUT is a .jsonl file; the ranking in the format of
+trec_eval goes beside it.
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+sys.path[0] = str(Path(__file__).resolve().parents[2])  # the project, whose code this needs
+
+from core.base.errors import InputError, command  # noqa: E402
+from core.base.files import PROJECT, check_destination, read_json_lines, write_json_lines  # noqa: E402
+from core.runs.run_folder import find_runs  # noqa: E402
+from extras.retrieval.rankings import (  # noqa: E402
+    Candidate,
+    Query,
+    check_ids,
+    read_queries,
+    write_rankings,
+)
+from extras.retrieval.vectors import (  # noqa: E402
+    BiEncoder,
+    find_nearest,
+    open_vectors,
+    read_texts,
+)
+
+QUERIES_AT_ONCE = 256
+
+
+@command
+def main() -> None:
+    """Read, retrieve, rerank, write."""
+    arguments = read_arguments()
+    encoder, top = BiEncoder(arguments.run), arguments.top
+    if arguments.corpus:
+        queries = search(encoder, arguments.file, arguments.corpus, arguments.vectors, top)
+    else:
+        queries = read_queries(arguments.file)
+        check_ids([query.id for query in queries], arguments.file)
+        check_ids([one.id for query in queries for one in query.candidates], arguments.file)
+        score_candidates(encoder, queries)
+        for query in queries:
+            query.rank(top)
+    if arguments.reranker:
+        rerank(queries, arguments.reranker)
+    table = write_rankings(arguments.out, queries, encoder.folder.name)
+    pairs = sum(len(query.candidates) for query in queries)
+    print(f"{arguments.out}: {len(queries)} queries, {pairs} candidates; for trec_eval: {table}")
+
+
+def read_arguments() -> argparse.Namespace:
+    """Return what the command line asks for.
+
+    Raises:
+        InputError: it can't be done.
+    """
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("run", metavar="RUN", help="folder of a bi-encoder's run, or name in runs/")
+    parser.add_argument("file", metavar="FILE", type=Path, help="pairs in groups, or queries")
+    parser.add_argument("out", metavar="OUT", type=Path, help="file to write, ending in .jsonl")
+    parser.add_argument("--top", type=int, metavar="K", help="keep so many candidates a query")
+    parser.add_argument("--reranker", nargs="+", metavar="RUN", help="of classifiers of pairs")
+    parser.add_argument("--corpus", type=Path, help="texts that are searched")
+    parser.add_argument("--vectors", type=Path, help="of the corpus, from embed.py")
+    arguments = parser.parse_args()
+    check_destination(arguments.out, arguments.file)
+    if arguments.out.suffix != ".jsonl":
+        raise InputError(
+            f"{arguments.out}: let the name end in .jsonl; a .trec file goes beside it."
+        )
+    if arguments.top is not None and arguments.top < 1:
+        raise InputError(f"--top {arguments.top} keeps nothing: make it 1 or more.")
+    if arguments.corpus and arguments.top is None:
+        raise InputError("--corpus needs --top: how many texts are kept for each query?")
+    if arguments.vectors and not arguments.corpus:
+        raise InputError("--vectors are those of a corpus: name it with --corpus.")
+    find_runs(arguments.reranker or [])  # before the bi-encoder has worked for nothing
+    return arguments
+
+
+def search(
+    encoder: BiEncoder, queries_path: Path, corpus: Path, vectors_path: Path | None, top: int
+) -> list[Query]:
+    """Return each query with the nearest texts of a corpus.
+
+    Raises:
+        InputError: the corpus has fewer texts than are asked for, or the vectors are of others.
+    """
+    texts = list(read_texts(corpus))
+    asked = list(read_texts(queries_path))
+    check_ids([str(identity) for identity, _ in texts], corpus)
+    check_ids([str(identity) for identity, _ in asked], queries_path)
+    if top > len(texts):
+        raise InputError(
+            f"--top {top}, but {corpus} has {len(texts)} texts: set it to {len(texts)} at the most."
+        )
+    if vectors_path:
+        vectors = open_vectors(vectors_path, encoder, [identity for identity, _ in texts])
+    else:
+        vectors = encoder.encode([text for _, text in texts], "corpus")
+    wanted, queries = encoder.encode([text for _, text in asked], "queries"), []
+    for start in range(0, len(asked), QUERIES_AT_ONCE):
+        block = slice(start, start + QUERIES_AT_ONCE)
+        nearest = zip(asked[block], *find_nearest(wanted[block], vectors, top), strict=True)
+        for (identity, text), rows, cosines in nearest:
+            found = [
+                Candidate(str(texts[row][0]), texts[row][1], float(cosine), float(cosine))
+                for row, cosine in zip(rows, cosines, strict=True)
+            ]
+            queries.append(Query(str(identity), text, found))
+    return queries
+
+
+def score_candidates(encoder: BiEncoder, queries: Sequence[Query]) -> None:
+    """Give each candidate the cosine of its vector and the query's."""
+    wanted = encoder.encode([query.text for query in queries], "queries")
+    candidates = [one for query in queries for one in query.candidates]
+    vectors = encoder.encode([one.text for one in candidates], "candidates")
+    owners = [number for number, query in enumerate(queries) for _ in query.candidates]
+    for one, cosine in zip(candidates, (wanted[owners] * vectors).sum(axis=1), strict=True):
+        one.cosine = one.score = float(cosine)
+
+
+def rerank(queries: Sequence[Query], runs: Sequence[str]) -> None:
+    """Give each candidate the score of classifiers of pairs, by predict.py, and rank anew.
+
+    Raises:
+        InputError: predict.py has refused them; it has said why.
+    """
+    pairs = [(query, one) for query in queries for one in query.candidates]
+    records = (
+        {"id": str(number), "text_a": query.text, "text_b": one.text, "group": query.id}
+        for number, (query, one) in enumerate(pairs)
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        source, out = Path(folder, "pairs.jsonl"), Path(folder, "scores.jsonl")
+        write_json_lines(source, records)
+        command_line = [sys.executable, str(PROJECT / "predict.py"), *runs, str(source), str(out)]
+        if subprocess.run(command_line, stdout=subprocess.DEVNULL).returncode:
+            raise InputError(f"predict.py can't rank pairs with {', '.join(runs)}: see above why.")
+        scores = [record["score"] for _, record in read_json_lines(out)]
+    for (_, one), score in zip(pairs, scores, strict=True):
+        one.score = score
+    for query in queries:
+        query.rank()
+
+
+if __name__ == "__main__":
+    main()

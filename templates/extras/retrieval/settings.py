@@ -1,0 +1,54 @@
+"""The table [retrieval] of config.toml."""
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from core.base.settings import RecordSettings, SettingsTable
+
+
+class Table(SettingsTable):
+    """A bi-encoder in the place of the classifier of pairs."""
+
+    loss: Literal["none", "cosine", "cosent", "negatives"] = Field(
+        "none", description="what a bi-encoder learns from; none: the classifier of pairs"
+    )
+    scale: float = Field(20.0, gt=0, description="cosines are multiplied by it in the loss")
+    symmetric: bool = Field(False, description="the second text looks for the first one too")
+    dimension: int = Field(0, ge=0, description="size of a vector; 0: that of the encoder")
+
+
+class Settings(RecordSettings):
+    """What this extra reads of the settings of text classification."""
+
+    task: ClassVar[str] = "Text classification"
+
+    pooling: str = Field("auto", description="mean or cls; auto: mean")
+    positive_label: str = Field("", description="of pairs that belong together")
+    retrieval: Table = Field(default_factory=Table)
+
+
+def complain(settings: Settings) -> str | None:
+    """Refuse what a bi-encoder does not have, and a gradient that another extra makes."""
+    loss = settings.retrieval.loss
+    if loss == "none":
+        return None
+    chosen = f"retrieval.loss = {loss}"
+    if settings.task != Settings.task:
+        return f"{chosen} is for pairs of texts, which this task does not have: set it to none"
+    if settings.pooling == "compare":
+        return (
+            f"pooling = compare needs both texts at once, and {chosen} reads each alone: set auto"
+        )
+    plain = {"dropout_samples": 1, "class_weights": "none", "label_smoothing": 0.0}
+    for name, value in plain.items():
+        if getattr(settings, name, value) != value:
+            return f"{name} is for a classifier, and {chosen} has no logits: set {name} = {value}"
+    if loss == "cosine":
+        return None
+    if settings.batch_size == 1:
+        return f"{chosen} compares the pairs of a batch, and batch_size = 1 has one: raise it"
+    others = getattr(settings, "regularization", None)
+    if others and (others.adversary != "none" or others.gradient_penalty or others.r_drop):
+        return f"{chosen} has a gradient of its own: leave the table regularization as it came"
+    return None

@@ -1,0 +1,246 @@
+"""Vectors of texts: from a file of any size to a file of vectors, and the nearest of them."""
+
+import itertools
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+
+import keras
+import numpy as np
+from numpy.lib.format import open_memmap
+from tqdm import tqdm
+
+from core.base.errors import InputError
+from core.base.files import (
+    delete,
+    file_hash,
+    read_json,
+    read_json_lines,
+    write_json,
+    write_json_lines,
+)
+from core.data.data_generator import Batch, DataGenerator, pad
+from core.data.records import Id, read_field, read_id
+from core.train.prediction import Predictor
+from core.train.project import TrainedRuns, load_trained
+from core.train.training import Models
+from extras.retrieval.bi_encoder import build_pair_models, encode_texts
+from extras.retrieval.settings import Settings
+
+TEXTS_AT_ONCE = 4096  # encoded and written together: an interruption costs so many at the most
+LENGTHS = 8  # padded lengths, of all files the same: a graph for each is made once
+NUMBERS_AT_ONCE = 30_000_000  # cosines in memory
+
+
+class TextGenerator(DataGenerator):
+    """Batches of texts, shortest first.
+
+    Args:
+        texts: to encode.
+        runs: of one bi-encoder.
+    """
+
+    def __init__(self, texts: Sequence[str], runs: TrainedRuns) -> None:
+        longest = runs.settings.max_length
+        self.arrays = encode_texts(runs.tokenizer, texts, runs.encoder_inputs, longest)
+        lengths = [len(ids) for ids in self.arrays["token_ids"]]
+        super().__init__(lengths, runs.settings.prediction_batch_size, 1)
+        self.boundaries = np.unique(-(-longest * np.arange(1, LENGTHS + 1) // LENGTHS))
+        self.bucket_of = np.searchsorted(self.boundaries, self.lengths)
+
+    def make_batch(self, examples: np.ndarray, length: int) -> Batch:
+        return {
+            name: pad([arrays[index] for index in examples], length)
+            for name, arrays in self.arrays.items()
+        }
+
+
+class BiEncoder:
+    """A trained bi-encoder, which makes vectors of texts.
+
+    Args:
+        name: of a run, or its folder.
+
+    Raises:
+        InputError: the run is another model, or a whole cross-validation.
+    """
+
+    def __init__(self, name: str) -> None:
+        def build(encoder: keras.Model, labels: dict, settings: Settings) -> Models:
+            if settings.retrieval.loss == "none":
+                raise InputError(
+                    f"{name} is a classifier, which has no vectors of single texts: train one with "
+                    "--retrieval.loss negatives."
+                )
+            return build_pair_models(encoder, SimpleNamespace(**labels), settings)
+
+        self.runs = load_trained([name], Settings, (), build)
+        if len(self.runs.models) > 1:
+            raise InputError(
+                f"{name} is a cross-validation, and vectors are those of one model: name a fold, "
+                f"as in {name}/fold_1."
+            )
+        self.folder = self.runs.folders[0]
+        embedder = self.runs.models[0].get_layer("embedder")
+        # The names of the inputs of the encoder: those of the pair have the side before them.
+        self.runs = TrainedRuns(
+            **{
+                **vars(self.runs),
+                "models": [embedder],
+                "encoder_inputs": sorted(tensor.name for tensor in embedder.inputs),
+            }
+        )
+        self.predictor = Predictor([embedder], self.runs.strategy)
+        self.dimension = embedder.outputs[0].shape[-1]
+
+    @property
+    def weights(self) -> str:
+        """The hash of what makes the vectors."""
+        return file_hash(self.folder / "best.weights.h5")
+
+    def encode(self, texts: Sequence[str], progress: str = "") -> np.ndarray:
+        """Return the vectors `[texts, dimension]` of texts; of equal texts one is computed."""
+        unique, places = np.unique(np.array(texts, dtype=object), return_inverse=True)
+        vectors = np.zeros((len(unique), self.dimension), np.float32)
+        generator = TextGenerator(unique.tolist(), self.runs)
+        for position, vector in self.predictor.decode(
+            generator, lambda _, outputs: list(outputs["vector"]), progress
+        ):
+            vectors[position] = vector
+        return vectors[places]
+
+
+def read_texts(path: Path) -> Iterator[tuple[Id, str]]:
+    """Yield id and text of each record `{"id", "text"}` of a JSON Lines file.
+
+    Raises:
+        InputError: names the line of a record that is none, or whose id another one has.
+    """
+    lines: dict[str, int] = {}
+    for line, record in read_json_lines(path):
+        try:
+            identity, text = read_id(record), read_field(record, "text", str)
+            if (first := lines.setdefault(str(identity), line)) != line:
+                raise InputError(
+                    f"id {identity!r} stands on line {first} already: give each its own."
+                )
+        except InputError as error:
+            raise InputError(f"{path}, line {line}: {error}") from error
+        yield identity, text
+    if not lines:
+        raise InputError(f"{path} holds no record: write one JSON object on each line.")
+
+
+def beside(path: Path, ending: str) -> Path:
+    """Return the path of what belongs to a file of vectors: `corpus.ids.jsonl` to `corpus.npy`."""
+    return path.with_name(f"{path.name.removesuffix('.npy')}.{ending}")
+
+
+def write_vectors(encoder: BiEncoder, source: Path, out: Path) -> int:
+    """Write the vectors of a file, and its ids beside them; return how many.
+
+    What was interrupted goes on where it was. The file appears when it is whole.
+
+    Args:
+        encoder: makes the vectors.
+        source: records `{"id", "text"}`.
+        out: a .npy file `[records, dimension]`, float32.
+    """
+    ids = [identity for identity, _ in read_texts(source)]
+    facts = {
+        "weights": encoder.weights,
+        "texts": file_hash(source),
+        "records": len(ids),
+        "dimension": encoder.dimension,
+    }
+    partial, state = beside(out, "unfinished.npy"), beside(out, "unfinished.json")
+    known = read_json(state) if state.is_file() and partial.is_file() else {}
+    done = known.get("done", 0) if known == {**facts, "done": known.get("done")} else 0
+    mode, shape = ("r+", None) if done else ("w+", (len(ids), encoder.dimension))
+    vectors = open_memmap(partial, mode, dtype=np.float32 if shape else None, shape=shape)
+    with tqdm(total=len(ids), initial=done, unit="text", leave=False, disable=None) as bar:
+        texts = itertools.islice((text for _, text in read_texts(source)), done, None)
+        for first in range(done, len(ids), TEXTS_AT_ONCE):
+            chunk = list(itertools.islice(texts, TEXTS_AT_ONCE))
+            vectors[first : first + len(chunk)] = encoder.encode(chunk)
+            vectors.flush()
+            write_json(state, {**facts, "done": first + len(chunk)})
+            bar.update(len(chunk))
+    del vectors
+    write_json_lines(beside(out, "ids.jsonl"), ({"id": identity} for identity in ids))
+    write_json(beside(out, "meta.json"), facts)
+    os.replace(partial, out)
+    delete(state)
+    return len(ids)
+
+
+def open_vectors(path: Path, encoder: BiEncoder, ids: Sequence[Id]) -> np.ndarray:
+    """Return the vectors of a file, which stay on the disk.
+
+    Args:
+        path: from `write_vectors`.
+        encoder: of the texts that are compared with them.
+        ids: of the texts that they must be of, in order.
+
+    Raises:
+        InputError: they are of another model or of other texts, or no vectors.
+    """
+    try:
+        vectors = np.load(path, mmap_mode="r")
+    except (OSError, ValueError, EOFError) as error:
+        raise InputError(f"{path} is no file of vectors: write it with embed.py.") from error
+    if vectors.ndim != 2 or vectors.shape[1] != encoder.dimension:
+        raise InputError(
+            f"{path} has vectors of {vectors.shape[-1]} numbers, and {encoder.folder.name} makes "
+            f"{encoder.dimension}: write them anew with embed.py and this run."
+        )
+    known = [record["id"] for _, record in read_json_lines(beside(path, "ids.jsonl"))]
+    if known != list(ids) or len(vectors) != len(ids):
+        raise InputError(
+            f"{path} has the vectors of other texts ({len(vectors)}, and {len(ids)} are searched): "
+            "write them anew with embed.py from this file."
+        )
+    if read_json(beside(path, "meta.json"))["weights"] != encoder.weights:
+        raise InputError(
+            f"{path} was written by another run than {encoder.folder.name}: vectors of two models "
+            "can't be compared; write them anew with embed.py and this run."
+        )
+    return vectors
+
+
+def find_nearest(
+    queries: np.ndarray, vectors: np.ndarray, count: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows and cosines `[queries, count]` of the nearest vectors, the nearest first.
+
+    Exact: every vector is looked at, so many at a time that a block of cosines fits into memory. Of
+    equal cosines the first rows are taken.
+
+    Args:
+        queries: `[queries, dimension]`, of length 1; `vectors`: `[rows, dimension]`, the same.
+        count: of the nearest, as many as there are rows at the most.
+    """
+    block = max(count, NUMBERS_AT_ONCE // max(len(queries), 1))
+    rows = np.zeros((len(queries), 0), np.int64)
+    cosines = np.zeros((len(queries), 0), np.float32)
+    for first in range(0, len(vectors), block):
+        found = queries @ np.asarray(vectors[first : first + block]).T
+        numbers = np.broadcast_to(np.arange(first, first + found.shape[1]), found.shape)
+        cosines, rows = np.hstack([cosines, found]), np.hstack([rows, numbers])
+        cosines, rows = keep_highest(cosines, rows, count)
+    return rows, cosines
+
+
+def keep_highest(scores: np.ndarray, rows: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the highest scores of each query and their rows, which rise; of equals the first."""
+    if scores.shape[1] > count:
+        # All that is above the lowest score that is kept, and of those equal to it the first.
+        lowest = -np.partition(-scores, count - 1, axis=1)[:, count - 1 : count]
+        above, equal = scores > lowest, scores == lowest
+        room = count - above.sum(axis=1, keepdims=True)
+        kept = above | equal & (np.cumsum(equal, axis=1) <= room)
+        scores, rows = scores[kept].reshape(-1, count), rows[kept].reshape(-1, count)
+    order = np.argsort(-scores, axis=1, kind="stable")
+    scores, rows = (np.take_along_axis(array, order, axis=1) for array in (scores, rows))
+    return scores, rows

@@ -1,0 +1,580 @@
+"""Bi-encoders: losses, the gradient over replicas, vectors, search and its scores."""
+
+import importlib.util
+import json
+import random
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from conftest import ROOT
+from forked_scripts import run_together
+from project_process import ProjectProcess
+from projects import ENVIRONMENT, bake_project, flags
+from pydantic import ValidationError
+from small_models import bert_encoder
+
+from core.base.errors import InputError
+from core.base.settings import with_tables
+from core.data.data_generator import DataGenerator
+from core.train.project import compile_models
+from extras.retrieval.bi_encoder import build_pair_models, order_labels
+from extras.retrieval.hooks import extend_batches, name_negatives
+from extras.retrieval.pair_losses import PairBatch, cosent_loss, negatives_losses
+from extras.retrieval.settings import Settings
+from extras.retrieval.vectors import find_nearest, keep_highest
+
+WORKER = ROOT / "tests" / "pair_worker.py"
+SCALE = 7.0
+
+
+def make_settings(**table):
+    changes = {name: table.pop(name) for name in list(table) if name in Settings.model_fields}
+    return with_tables(Settings)(**changes, retrieval=table)
+
+
+def make_labels(**changes):
+    known = {"names": ("0", "1"), "several": False, "positive": "1", "counts": (3, 3)}
+    return SimpleNamespace(**{**known, "records": 6, "pairs": True, **changes})
+
+
+# -------------------------------------------------------------------------- losses
+
+
+def random_batch(seed: int, pairs: int = 7):
+    """Return vectors, grades, which pairs are real, and texts, some of which occur twice."""
+    draw = np.random.default_rng(seed)
+    vectors = draw.normal(size=(2, pairs, 3))
+    vectors /= np.linalg.norm(vectors, axis=-1, keepdims=True)
+    texts = draw.integers(0, 5, (2, pairs))
+    grades = draw.integers(0, 3, pairs) / 2
+    return vectors, grades, np.arange(pairs) < pairs - seed % 3, texts
+
+
+def as_batch(vectors, grades, real, texts) -> PairBatch:
+    same = [own[:, None] == own[None, :] for own in texts]
+    return PairBatch(*vectors, tf.constant(grades), tf.constant(real), *map(tf.constant, same))
+
+
+def reference_cosent(vectors, grades, real, texts) -> float:
+    """Return CoSENT's loss, pair by pair."""
+    cosines, total = (vectors[0] * vectors[1]).sum(-1), 1.0
+    for i in np.flatnonzero(real):
+        for j in np.flatnonzero(real):
+            if grades[i] > grades[j]:
+                total += np.exp(SCALE * (cosines[j] - cosines[i]))
+    return np.log(total)
+
+
+def reference_negatives(vectors, grades, real, texts, symmetric) -> float:
+    """Return the mean of the cross-entropies as sentence-transformers has it, without twins."""
+
+    def search(queries, answers, query_texts, answer_texts, offered) -> list[float]:
+        right = {(query_texts[k], answer_texts[k]) for k in np.flatnonzero(real & (grades > 0))}
+        losses = []
+        for i in np.flatnonzero(real & (grades == 1)):
+            choice = [
+                j
+                for j in np.flatnonzero(offered)
+                if j == i or (query_texts[i], answer_texts[j]) not in right
+            ]
+            scores = np.array([SCALE * queries[i] @ answers[j] for j in choice])
+            losses.append(np.log(np.exp(scores).sum()) - scores[choice.index(i)])
+        return losses
+
+    losses = search(*vectors, *texts, real)
+    if symmetric:
+        back = search(*vectors[::-1], *texts[::-1], real & (grades == 1))
+        losses = [(one + other) / 2 for one, other in zip(losses, back, strict=True)]
+    return float(np.mean(losses)) if losses else 0.0
+
+
+def computed(loss: str, vectors, *others) -> tuple[float, np.ndarray]:
+    """Return the loss of a batch, and its gradient by the vectors."""
+    with tf.GradientTape() as tape:
+        places = tf.Variable(vectors)
+        batch = as_batch([places[0], places[1]], *others)
+        if loss == "cosent":
+            value = cosent_loss(batch, SCALE)
+        else:
+            rows = negatives_losses(batch, SCALE, loss == "symmetric")
+            count = max(1, int(np.sum(others[1] & (others[0] == 1))))
+            value = tf.reduce_sum(rows) / count
+    return float(value), np.asarray(tf.convert_to_tensor(tape.gradient(value, places)))
+
+
+REFERENCES = {
+    "cosent": reference_cosent,
+    "negatives": lambda *batch: reference_negatives(*batch, False),
+    "symmetric": lambda *batch: reference_negatives(*batch, True),
+}
+
+
+@pytest.mark.parametrize("loss", REFERENCES)
+def test_losses_and_gradients_are_those_of_the_reference(loss):
+    """Values of 60 batches with texts that occur twice, gradients of some by finite differences."""
+    reference, step = REFERENCES[loss], 1e-6
+    for seed in range(60):
+        vectors, *others = random_batch(seed)
+        value, gradient = computed(loss, vectors, *others)
+        np.testing.assert_allclose(value, reference(vectors, *others), rtol=1e-9, atol=1e-12)
+        if seed < 6:
+            slopes = np.zeros_like(vectors)
+            for place in np.ndindex(vectors.shape):
+                ends = []
+                for way in (step, -step):
+                    moved = vectors.copy()
+                    moved[place] += way
+                    ends.append(reference(moved, *others))
+                slopes[place] = (ends[0] - ends[1]) / (2 * step)
+            np.testing.assert_allclose(gradient, slopes, rtol=1e-5, atol=1e-7)
+
+
+def test_the_reference_without_twins_is_the_plain_cross_entropy():
+    """Distinct texts, all of them positive: sentence-transformers' own formula."""
+    vectors, *_ = random_batch(1)
+    count = vectors.shape[1]
+    scores = SCALE * vectors[0] @ vectors[1].T
+    plain = np.mean(np.log(np.exp(scores).sum(1)) - np.diag(scores))
+    found, _ = computed(
+        "negatives", vectors, np.ones(count), np.ones(count, bool), [np.arange(count)] * 2
+    )
+    np.testing.assert_allclose(found, plain, rtol=1e-12)
+
+
+# ------------------------------------------------------------------------ gradients
+
+
+def small_batch(rows: int = 6, length: int = 5) -> dict:
+    """Return pairs in which a text occurs twice, once with more padding around others."""
+    draw = np.random.default_rng(2)
+    batch = {"targets": np.eye(2, dtype="float32")[draw.integers(0, 2, rows)]}
+    for side in "ab":
+        tokens = draw.integers(1, 20, (rows, length)).astype("int32")
+        tokens[3] = tokens[0]
+        mask = (np.arange(length) < draw.integers(2, length + 1, (rows, 1))).astype("int32")
+        mask[3] = mask[0]
+        batch[f"text_{side}_token_ids"] = tokens * mask
+        batch[f"text_{side}_padding_mask"] = mask
+        batch[f"text_{side}_segment_ids"] = np.zeros_like(tokens)
+    weight = np.array([1 / (rows - 1)] * (rows - 1) + [0], "float32")
+    return {**batch, "loss_weight": weight}
+
+
+@pytest.mark.parametrize("loss", ["negatives", "cosent"])
+def test_the_loss_of_a_model_is_that_of_its_vectors(loss):
+    settings = make_settings(loss=loss, scale=SCALE, dimension=3)
+    encoder = bert_encoder(num_layers=1, dropout=0.0, attention_dropout=0.0)
+    models = build_pair_models(encoder, make_labels(), settings)
+    compile_models(settings, models, 10)
+    batch = small_batch()
+    _, losses = models.training.batch_gradients({k: tf.constant(v) for k, v in batch.items()})
+    embedder = models.training.get_layer("embedder")
+    sides = [{name: batch[f"text_{side}_{name}"] for name in embedder.input} for side in "ab"]
+    vectors = np.stack([np.asarray(embedder(side)["vector"], np.float64) for side in sides])
+    texts = [[str(row) for row in side["token_ids"].tolist()] for side in sides]
+    grades, real = batch["targets"][:, 1], batch["loss_weight"] > 0
+    wanted = REFERENCES[loss](vectors, grades, real, texts)
+    np.testing.assert_allclose(losses["loss"], wanted, rtol=1e-5)
+
+
+def test_texts_are_told_apart_by_their_tokens_alone():
+    settings = make_settings(loss="negatives")
+    models = build_pair_models(bert_encoder(num_layers=1), make_labels(), settings)
+    compile_models(settings, models, 10)
+    gradients = models.training.batch_gradients
+    short = {k: tf.constant(v) for k, v in small_batch(length=5).items() if k.startswith("text_a")}
+    longer = {k: tf.pad(v, [[0, 0], [0, 3]]) for k, v in short.items()}
+    one, other = (gradients.text_numbers(batch, "text_a_").numpy() for batch in (short, longer))
+    np.testing.assert_array_equal(one, other)
+    assert len({tuple(row) for row in one.tolist()}) == 5
+
+
+@pytest.mark.trains
+def test_replicas_and_micro_batches_give_the_same_weights(tmp_path):
+    """30 steps with dropout: each replica sees the negatives of all."""
+    counts = (1, 2, 4)
+    commands = [
+        ([str(WORKER), str(tmp_path / f"{n}.npz"), str(n)], tmp_path, ENVIRONMENT) for n in counts
+    ]
+    for done in run_together(commands):
+        assert done.returncode == 0, done.stderr
+    records = {n: dict(np.load(tmp_path / f"{n}.npz")) for n in counts}
+    one, compared = records[1], 0
+    for replicas, record in records.items():
+        assert record.pop("replicas") == replicas
+        for name, value in record.items():
+            loss, _, rest = name.split("/")
+            difference = np.abs(value - one[f"{loss}/1/{rest}"]).max()
+            assert difference < 1e-5, (replicas, name, difference)
+            compared += 1
+    assert compared > 100
+    assert not np.array_equal(one["negatives/1/000"], one["cosent/1/000"])
+
+
+# --------------------------------------------------------------------------- search
+
+
+def test_the_nearest_are_found_exactly_and_of_equals_the_first(monkeypatch):
+    draw = np.random.default_rng(4)
+    vectors = draw.integers(-1, 2, (50, 3)).astype(np.float32)  # most cosines occur often
+    queries = draw.integers(-2, 3, (9, 3)).astype(np.float32)
+    scores = queries @ vectors.T
+    for block, count in [(1, 1), (9 * 7, 5), (9 * 50, 50), (9 * 13, 20)]:
+        monkeypatch.setattr("extras.retrieval.vectors.NUMBERS_AT_ONCE", block)
+        rows, cosines = find_nearest(queries, vectors, count)
+        np.testing.assert_array_equal(rows, np.argsort(-scores, axis=1, kind="stable")[:, :count])
+        np.testing.assert_array_equal(cosines, np.take_along_axis(scores, rows, axis=1))
+
+
+def test_equal_scores_keep_their_order():
+    scores, rows = keep_highest(np.ones((2, 6)), np.arange(12).reshape(2, 6), 3)
+    assert rows.tolist() == [[0, 1, 2], [6, 7, 8]] and scores.shape == (2, 3)
+
+
+# ------------------------------------------------------------------------ bad input
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"loss": "negatives", "batch_size": 1}, "batch_size = 1 has one: raise it"),
+        ({"loss": "cosent", "pooling": "compare"}, "pooling = compare needs both texts at once"),
+        ({"loss": "cosine", "scale": 0}, "greater than 0"),
+        ({"loss": "triplet"}, "'none', 'cosine', 'cosent' or 'negatives'"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(changes, sentence):
+    with pytest.raises(ValidationError, match=sentence):
+        make_settings(**changes)
+
+
+def test_the_gradient_is_not_made_twice():
+    with pytest.raises(ValidationError, match="leave the table regularization as it came"):
+        with_tables(Settings)(retrieval={"loss": "cosent"}, regularization={"r_drop": 1.0})
+
+
+@pytest.mark.parametrize(
+    ("loss", "labels", "sentence"),
+    [
+        ("cosent", {"pairs": False}, 'single ones: give each record a "text_b"'),
+        ("cosent", {"several": True}, 'needs one "label" a pair'),
+        ("cosent", {"positive": None}, "which of the labels 0, 1 says that two texts belong"),
+        (
+            "cosent",
+            {"names": ("a", "b", "c"), "positive": None},
+            "or numbers as grades, not a, b, c",
+        ),
+        ("cosent", {"names": ("0", "1", "5")}, "positive label is '1', and the best grade 5"),
+        ("cosent", {"counts": (0, 9)}, "every training pair has the label '1'"),
+    ],
+)
+def test_labels_without_an_order_are_refused(loss, labels, sentence):
+    with pytest.raises(InputError, match=sentence):
+        order_labels(make_labels(**labels), make_settings(loss=loss))
+
+
+def test_grades_are_numbers_not_words():
+    labels = make_labels(names=("0", "10", "2.5"), positive=None, counts=(1, 1, 1))
+    assert order_labels(labels, make_settings(loss="cosent")) == [0, 2, 1]
+
+
+class Batches(DataGenerator):
+    """Pairs whose labels come in a known order: there is nothing to shuffle in one batch."""
+
+    label_names = ("0", "1")
+
+    def __init__(self, labels, batch_size):
+        super().__init__(np.full(len(labels), 4), batch_size, 1)
+        self.targets = np.eye(2)[labels]
+
+
+def test_batches_without_a_pair_to_learn_from_are_told(capsys):
+    settings = make_settings(loss="negatives")
+    with pytest.raises(InputError, match="every batch has no pair with the label '1'"):
+        extend_batches(settings, Batches([0] * 8, 4), None)
+    extend_batches(settings, Batches([0] * 15 + [1], 4), None)
+    assert "warning: 75% of the batches have no pair with the label '1'" in capsys.readouterr().out
+    extend_batches(settings, Batches([0, 1] * 4, 8), None)
+    assert capsys.readouterr().out == ""
+    with pytest.raises(InputError, match="every batch has pairs of one label alone"):
+        extend_batches(make_settings(loss="cosent"), Batches([1] * 8, 4), None)
+
+
+def test_only_who_names_the_positive_label_may_have_no_other():
+    assert name_negatives({"1": 5}, "1") == {"0": 0}
+    assert name_negatives({"1": 5}, "") is None
+    assert name_negatives({"0": 2, "1": 5}, "1") is None
+
+
+# ------------------------------------------------------------------------ a project
+
+
+def make_pairs(folder: Path) -> None:
+    """Write questions with four candidates each, of which one has the same words."""
+    draw = random.Random(3)
+    colours, things = "red blue green old new tall".split(), "house boat car tree dog lamp".split()
+    corpus: dict[str, str] = {}
+    for name, count in (("train", 30), ("dev", 8)):
+        records, gold = [], []
+        for group in range(count):
+            pairs = draw.sample([(c, t) for c in colours for t in things], 4)
+            for place, (colour, thing) in enumerate(pairs):
+                answer = f"the {thing} that is {colour} stands here"
+                corpus.setdefault(answer, f"d{len(corpus)}")
+                label = str(int(place == 0))
+                records.append(
+                    {
+                        "id": f"{name}{len(records)}",
+                        "group": f"q{group}",
+                        "text_a": f"where is the {pairs[0][0]} {pairs[0][1]}",
+                        "text_b": answer,
+                        "label": label,
+                    }
+                )
+                gold += [f"q{group} 0 {corpus[answer]} 1"] if place == 0 else []
+        write_lines(folder / f"{name}.jsonl", records)
+        (folder / f"{name}.qrels").write_text("\n".join(gold), encoding="utf-8")
+    queries = {record["group"]: record["text_a"] for record in records}
+    write_lines(folder / "queries.jsonl", [{"id": k, "text": v} for k, v in queries.items()])
+    write_lines(folder / "corpus.jsonl", [{"id": v, "text": k} for k, v in corpus.items()])
+
+
+def write_lines(path: Path, records: list[dict]) -> None:
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+
+
+def read_lines(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    """A process in a project with a bi-encoder, `bi`, and pairs in its folder `sample`."""
+    folder = bake_project("text_classification", tmp_path_factory.mktemp("p"), "retrieval")
+    make_pairs(folder / "sample")
+    process = ProjectProcess(folder)
+    asked = {"run_name": "bi", "epochs": 3, "retrieval.loss": "negatives", "max_length": 16}
+    asked |= {"buckets": 1, "test_file": "sample/dev.jsonl", "retrieval.dimension": 8}
+    done = process.run("train.py", *flags(folder, **asked))
+    assert done.code == 0, done.err
+    yield process
+    process.stop()
+
+
+def ok(project, script: str, *arguments: object) -> str:
+    done = project.run(script, *map(str, arguments))
+    assert done.code == 0, done.err
+    return done.out
+
+
+def refusal(project, script: str, *arguments: object) -> str:
+    done = project.run(script, *map(str, arguments))
+    assert done.code == 1 and "Traceback" not in done.err, done.err
+    return done.err.strip().splitlines()[-1]
+
+
+EMBED, RERANK, SCORE = (f"extras/retrieval/{name}.py" for name in ("embed", "rerank", "score"))
+
+
+@pytest.fixture(scope="module")
+def vectors(project) -> np.ndarray:
+    """The vectors of the corpus, in `corpus.npy`."""
+    said = ok(project, EMBED, "bi", "sample/corpus.jsonl", "corpus.npy")
+    assert "vectors of 8 numbers; their ids: corpus.ids.jsonl" in said
+    return np.load(project.project / "corpus.npy", mmap_mode="r")
+
+
+@pytest.mark.trains
+def test_a_bi_encoder_is_scored_and_predicts_as_a_classifier(project):
+    scores = json.loads((project.project / "runs/bi/scores.json").read_text(encoding="utf-8"))
+    assert scores["monitor"] == "map" and scores["dev"]["map"] > 0.5
+    said = ok(project, "evaluate.py", "bi", "sample/train.jsonl")
+    assert "map" in said and "accuracy" in said
+    ok(project, "predict.py", "bi", "sample/dev.jsonl", "predicted.jsonl")
+    for record in read_lines(project.project / "predicted.jsonl"):
+        assert record["score"] == record["probabilities"]["1"]
+        assert abs(sum(record["probabilities"].values()) - 1) < 1e-6
+        assert (record["score"] > scores["dev"]["threshold"]) == (record["label"] == "1")
+
+
+@pytest.mark.trains
+def test_vectors_have_the_cosines_that_are_predicted(project, vectors):
+    folder = project.project
+    assert vectors.dtype == np.float32 and vectors.shape[1] == 8
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-6)
+    ids = [record["id"] for record in read_lines(folder / "corpus.ids.jsonl")]
+    texts = {record["text"]: record["id"] for record in read_lines(folder / "sample/corpus.jsonl")}
+    ok(project, EMBED, "bi", "sample/queries.jsonl", "queries.npy")
+    queries = np.load(folder / "queries.npy")
+    ok(project, "predict.py", "bi", "sample/dev.jsonl", "predicted.jsonl")
+    scores = {record["id"]: record["score"] for record in read_lines(folder / "predicted.jsonl")}
+    for record in read_lines(folder / "sample/dev.jsonl"):
+        row = ids.index(texts[record["text_b"]])
+        cosine = queries[int(record["group"][1:])] @ vectors[row]
+        assert abs(scores[record["id"]] - (1 + cosine) / 2) < 1e-6
+
+
+@pytest.mark.trains
+def test_embedding_goes_on_where_it_was_interrupted(project, vectors, monkeypatch):
+    folder = project.project
+    whole, facts = np.array(vectors), (folder / "corpus.meta.json").read_text(encoding="utf-8")
+    half = len(whole) // 2
+    partial = np.zeros_like(whole)
+    partial[:half] = 7  # what was written before is not computed again
+    np.save(folder / "again.unfinished.npy", partial)
+    state = {**json.loads(facts), "done": half}
+    (folder / "again.unfinished.json").write_text(json.dumps(state), encoding="utf-8")
+    ok(project, EMBED, "bi", "sample/corpus.jsonl", "again.npy")
+    found = np.load(folder / "again.npy")
+    assert (found[:half] == 7).all()
+    np.testing.assert_allclose(found[half:], whole[half:], atol=1e-6)
+    assert not list(folder.glob("again.unfinished*"))
+    # Of other texts, or other weights, nothing is taken over.
+    np.save(folder / "again.unfinished.npy", partial)
+    state["texts"] = "sha256:0"
+    (folder / "again.unfinished.json").write_text(json.dumps(state), encoding="utf-8")
+    ok(project, EMBED, "bi", "sample/corpus.jsonl", "again.npy")
+    np.testing.assert_allclose(np.load(folder / "again.npy"), whole, atol=1e-6)
+
+
+@pytest.mark.trains
+def test_candidates_are_ranked_and_reranked(project):
+    folder = project.project
+    ok(project, RERANK, "bi", "sample/dev.jsonl", "ranked.jsonl", "--top", 3)
+    ok(project, "predict.py", "bi", "sample/dev.jsonl", "predicted.jsonl")
+    scores = {record["id"]: record["score"] for record in read_lines(folder / "predicted.jsonl")}
+    ranked = read_lines(folder / "ranked.jsonl")
+    groups: dict[str, list[str]] = {}
+    for record in read_lines(folder / "sample/dev.jsonl"):
+        groups.setdefault(record["group"], []).append(record["id"])
+    assert [record["query"] for record in ranked] == list(groups)
+    for record in ranked:
+        best = sorted(groups[record["query"]], key=lambda name: -scores[name])[:3]
+        assert [one["id"] for one in record["candidates"]] == best
+    rows = [line.split() for line in (folder / "ranked.trec").read_text("utf-8").splitlines()]
+    assert rows[0][:4] == [ranked[0]["query"], "Q0", ranked[0]["candidates"][0]["id"], "1"]
+    assert len(rows) == 3 * len(ranked) and {row[5] for row in rows} == {"bi"}
+    # Any classifier may rerank: the bi-encoder itself gives the same order, with its probabilities.
+    ok(project, RERANK, "bi", "sample/dev.jsonl", "again.jsonl", "--top", 3, "--reranker", "bi")
+    for one, other in zip(ranked, read_lines(folder / "again.jsonl"), strict=True):
+        assert [c["id"] for c in one["candidates"]] == [c["id"] for c in other["candidates"]]
+        assert all(c["score"] == scores[c["id"]] for c in other["candidates"])
+
+
+@pytest.mark.trains
+def test_a_corpus_is_searched_with_its_vectors_or_without(project, vectors):
+    folder, search = project.project, (RERANK, "bi", "sample/queries.jsonl")
+    corpus = ("--corpus", "sample/corpus.jsonl", "--top", 5)
+    ok(project, *search, "found.jsonl", *corpus, "--vectors", "corpus.npy")
+    ok(project, *search, "same.jsonl", *corpus)
+    assert read_lines(folder / "found.jsonl") == read_lines(folder / "same.jsonl")
+    first = read_lines(folder / "found.jsonl")[0]["candidates"]
+    assert len(first) == 5
+    assert sorted(first, key=lambda one: -one["score"]) == first
+
+
+@pytest.mark.trains
+def test_what_cannot_be_searched_is_refused(project, vectors, tmp_path):
+    folder, search = project.project, (RERANK, "bi", "sample/queries.jsonl", "out.jsonl")
+    corpus = ("--corpus", "sample/corpus.jsonl")
+    size = len(vectors)
+    assert f"--top 900, but sample/corpus.jsonl has {size} texts: set it to {size} at the most" in (
+        refusal(project, *search, *corpus, "--top", 900)
+    )
+    assert "--corpus needs --top" in refusal(project, *search, *corpus)
+    assert "keeps nothing" in refusal(project, *search, *corpus, "--top", 0)
+    wide = tmp_path / "wide.npy"
+    np.save(wide, np.zeros((size, 9)))
+    wrong = (*search, *corpus, "--top", 3, "--vectors")
+    assert "has vectors of 9 numbers, and bi makes 8" in refusal(project, *wrong, wide)
+    np.save(wide, np.zeros((size, 8)))
+    ids = "".join(f'{{"id": "x{n}"}}\n' for n in range(size))
+    (tmp_path / "wide.ids.jsonl").write_text(ids, encoding="utf-8")
+    assert "has the vectors of other texts" in refusal(project, *wrong, wide)
+    ids = (folder / "corpus.ids.jsonl").read_text(encoding="utf-8")
+    (tmp_path / "wide.ids.jsonl").write_text(ids, encoding="utf-8")
+    (tmp_path / "wide.meta.json").write_text('{"weights": "sha256:0"}', encoding="utf-8")
+    assert "was written by another run than bi" in refusal(project, *wrong, wide)
+    wide.write_bytes(b"no numbers")
+    assert "is no file of vectors" in refusal(project, *wrong, wide)
+    spaced = tmp_path / "spaced.jsonl"
+    write_lines(spaced, [{"id": "a b", "text": "x"}, {"id": "c", "text": "y"}])
+    said = refusal(project, *search, "--corpus", spaced, "--top", 1)
+    assert "the id 'a b' has white space" in said
+    write_lines(spaced, [{"id": "a", "text": "x"}, {"id": "a", "text": "y"}])
+    assert "line 2: id 'a' stands on line 1 already" in refusal(
+        project, EMBED, "bi", spaced, "out.npy"
+    )
+    assert "let its name end in .npy" in refusal(project, EMBED, "bi", spaced, "out.txt")
+    assert 'line 1: the field "group" is missing' in refusal(
+        project, RERANK, "bi", "sample/queries.jsonl", "out.jsonl"
+    )
+
+
+@pytest.mark.trains
+def test_single_texts_have_no_bi_encoder(project):
+    path = project.project / "sample/single.jsonl"
+    write_lines(path, [{"id": str(n), "text_a": "x", "label": str(n % 2)} for n in range(4)])
+    files = {name: "sample/single.jsonl" for name in ("train_file", "dev_file", "test_file")}
+    asked = {"run_name": "single", "retrieval.loss": "cosent", "max_length": 16, **files}
+    said = refusal(project, "train.py", *flags(project.project, **asked))
+    assert 'the training file has single ones: give each record a "text_b"' in said
+    assert not (project.project / "runs/single").exists()
+
+
+# ---------------------------------------------------------------------------- scores
+
+needs_trec_eval = pytest.mark.skipif(
+    importlib.util.find_spec("pytrec_eval") is None,
+    reason="pip install -r templates/extras/retrieval/requirements.txt",
+)
+
+
+@needs_trec_eval
+def test_scores_are_means_over_the_queries_that_have_something_relevant():
+    from extras.retrieval.ranking_scores import score_ranking
+
+    gold = {"q1": {"a": 1, "b": 0}, "q2": {"c": 2, "d": 1}, "q3": {"e": 0}, "q4": {"f": 1}}
+    ranking = {"q1": {"a": 0.1, "b": 0.9}, "q2": {"d": 0.5, "c": 0.4}, "q3": {"e": 1.0}}
+    scores = score_ranking(gold, ranking, [1, 2])
+    assert scores["MRR"] == pytest.approx((1 / 2 + 1 + 0) / 3)
+    assert scores["recall@1"] == pytest.approx((0 + 1 / 2 + 0) / 3)
+    assert scores["MAP@2"] == pytest.approx((1 / 2 + 1 + 0) / 3)
+    gain = (1 + 2 / np.log2(3)) / (2 + 1 / np.log2(3))
+    assert scores["NDCG@2"] == pytest.approx((1 / np.log2(3) + gain + 0) / 3)
+
+
+@pytest.mark.trains
+def test_rankings_and_predictions_are_scored_beside_each_other(project):
+    ok(project, RERANK, "bi", "sample/dev.jsonl", "ranked.jsonl")
+    ok(project, "predict.py", "bi", "sample/dev.jsonl", "predicted.jsonl")
+    rankings = ("ranked.jsonl", "ranked.trec", "predicted.jsonl")
+    command = (SCORE, "sample/dev.jsonl", *rankings, "--k", 1, 4)
+    if importlib.util.find_spec("pytrec_eval") is None:
+        said = refusal(project, *command)
+        assert "pip install -r extras/retrieval/requirements.txt in this project" in said
+        return
+    rows = [line.split() for line in ok(project, *command).splitlines()]
+    scores = json.loads((project.project / "runs/bi/scores.json").read_text(encoding="utf-8"))
+    assert [row[0] for row in rows[1:3]] == ["MRR", "recall@1"]
+    for row in rows[1:-1]:
+        assert len(set(row[1:])) == 1, row
+    assert float(rows[1][1]) == pytest.approx(scores["dev"]["mrr"], abs=1e-4)
+
+
+@pytest.mark.trains
+def test_what_is_not_a_ranking_is_refused(project, tmp_path):
+    gold, table, bad = "sample/dev.jsonl", tmp_path / "gold.qrels", tmp_path / "bad.jsonl"
+    table.write_text("q1 0 a 1\nq1 0 b\n", encoding="utf-8")
+    assert "line 2: 3 columns, and trec_eval's format has 4" in (
+        refusal(project, SCORE, table, gold)
+    )
+    table.write_text("q1 0 a yes\n", encoding="utf-8")
+    assert "line 1: 'yes' is not a whole number" in refusal(project, SCORE, table, gold)
+    write_lines(bad, [{"id": "strange", "score": 1}])
+    assert "line 1: not a ranking of the pairs of GOLD" in refusal(project, SCORE, gold, bad)
+    write_lines(bad, [{"id": "1", "label": "yes", "group": "q"}])
+    assert "no pair has the label '1': set --positive_label" in refusal(project, SCORE, bad, bad)
