@@ -160,8 +160,10 @@ def collect(project: Path, seeds: list[int], made_with: dict) -> dict:
     first = dict(every[seeds[0]])
     splits = scored_splits(first)
     for split in splits:
-        # Scoring notes where and how it ran too, the path of a local encoder among it.
-        first[split] = {key: value for key, value in first[split].items() if key not in first}
+        # Scoring notes where and how it ran too, the path of a local encoder among it; the curve
+        # is for the report of the run alone.
+        known = {*first, "precision_recall"}
+        first[split] = {key: value for key, value in first[split].items() if key not in known}
     return first | {
         "name": project.name,
         **made_with,
