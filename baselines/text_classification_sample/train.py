@@ -42,8 +42,11 @@ def main() -> None:
         "cross_validate", settings, strategy, run, examples, keys, train, load_runs, predict, score
     ):
         train(settings, strategy, run, examples, examples, dev_examples, dev_path)
-    predictions = end_training(run)
-    write_report(run.folder, settings.task, find_errors(dev_examples, predictions))
+    errors, below = find_errors(dev_examples, end_training(run), labels), ({}, [])
+    if floor:
+        dev = floor["dev"]
+        below = dev.scores, find_errors(dev_examples, dev.predictions, labels)
+    write_report(run.folder, settings.task, errors, below)
     finish_run(run)
     beside = ""
     if floor:

@@ -30,12 +30,13 @@ def evaluate(
         threshold: a mention must be surer; None: take the one that scores best on these examples.
         shown: examples to put into words.
     """
+    tuned: dict = {"threshold": threshold}
     if threshold is None:
         # DuEE's sum pays for every guess that overlaps: alone it would have everything accepted.
-        tuned = "argument_classification" if metric == "duee" else metric
-        threshold = tune_threshold(examples, graphs, tuned)
-    events = keep_events(graphs, threshold)
-    facts = {**name_file(path), "records": len(examples), "threshold": threshold}
+        one = "argument_classification" if metric == "duee" else metric
+        tuned = tune_threshold(examples, graphs, one)
+    events = keep_events(graphs, tuned["threshold"])
+    facts = {**name_file(path), "records": len(examples), **tuned}
     return Evaluation(
         scores={**facts, **score(examples, events)},
         predictions=prediction_records(examples, graphs, events),
@@ -62,7 +63,7 @@ def describe(example: Example, predicted: Sequence[Event], most: int = 6) -> str
 
 
 def find_errors(examples: Sequence[Example], predictions: Sequence[dict]) -> list[ErrorExample]:
-    """Return every example with an error, for the report, from the records of predictions."""
+    """Return every example, right or wrong, for the report, from the records of predictions."""
     predicted = {record["id"]: read_prediction("dev.jsonl", record)[1] for record in predictions}
     reports = []
     for example in examples:
@@ -73,6 +74,5 @@ def find_errors(examples: Sequence[Example], predictions: Sequence[dict]) -> lis
         for (event_type, role, span), kind in kinds.items():
             name, sure = role or "trigger", found.get((event_type, role, span))
             items.append(ErrorItem(kind, f"{event_type}: {name}", [(*span, name)], sure))
-        if {*kinds.values()} - {"correct"}:
-            reports.append(ErrorExample(example.id, example.text, items))
+        reports.append(ErrorExample(example.id, example.text, items))
     return reports

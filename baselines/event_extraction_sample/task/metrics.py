@@ -105,18 +105,22 @@ def score(golds: Sequence[Example], predictions: dict[Id, list[Event]]) -> dict:
     return result
 
 
-def tune_threshold(golds: Sequence[Example], graphs: dict[Id, Graph], metric: str) -> float:
-    """Return the threshold with the best sum of two F1: of a metric, and of whole events.
+def tune_threshold(golds: Sequence[Example], graphs: dict[Id, Graph], metric: str) -> dict:
+    """Return the `threshold` with the best sum of two F1: of a metric, and of whole events.
 
     Tried are 0.5, which wins where nothing is better, and quantiles of what the mentions stand at.
+    Beside it `precision_recall`: rows of the metric, that of the threshold first.
     """
     stands = [standing(r, p) for own in graphs.values() for (_, r, _), p in own.mentions.items()]
 
-    def quality(threshold: float) -> float:
+    tried = {}
+    for threshold in (0.5, *np.quantile(stands or [0.5], QUANTILES).tolist()):
         counts = np.zeros((2, 3))
         for gold in golds:
             found = events_at(graphs[gold.id], threshold)
             counts += count_matches(gold, found, metric), count_whole(gold, found)
-        return sum(rates(*row)["f1"] for row in counts)
-
-    return max([0.5, *np.quantile(stands or [0.5], QUANTILES).tolist()], key=quality)
+        tried[threshold] = [rates(*row) for row in counts]
+    best = max(tried, key=lambda threshold: sum(row["f1"] for row in tried[threshold]))
+    rows = [(t, tried[t][0]) for t in (best, *sorted(tried, reverse=True))]
+    curve = [[threshold, row["precision"], row["recall"]] for threshold, row in rows]
+    return {"threshold": best, "precision_recall": curve}

@@ -1,6 +1,7 @@
 """One training, from examples to the best weights of a run; and trained runs that predict."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import keras
@@ -84,7 +85,9 @@ def load_runs(paths: Sequence[str | Path], strategy: Strategy | None = None) -> 
     def build(encoder: keras.Model, labels: dict, settings: Settings) -> Models:
         return build_models(encoder, Schema(labels["types"]), settings)
 
-    return load_trained(paths, Settings, SHARED_SETTINGS, build, strategy)
+    runs = load_trained(paths, Settings, SHARED_SETTINGS, build, strategy)
+    schema = Schema(runs.labels["types"])
+    return replace(runs, select=make_selector(schema, runs.settings.model))
 
 
 def predict(runs: TrainedRuns, examples: Sequence[Example]) -> dict[Id, Graph]:
@@ -92,5 +95,4 @@ def predict(runs: TrainedRuns, examples: Sequence[Example]) -> dict[Id, Graph]:
     settings, schema = runs.settings, Schema(runs.labels["types"])
     encoding = (runs.tokenizer, schema, runs.encoder_inputs, settings)
     batches = EventGenerator(examples, *encoding, settings.prediction_batch_size, labels=False)
-    select = make_selector(schema, settings.model)
-    return predict_events(Predictor(runs.models, runs.strategy, select), batches, "predict")
+    return predict_events(runs.predictor, batches, "predict")

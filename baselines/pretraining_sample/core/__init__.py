@@ -38,8 +38,10 @@ if os.environ.get("TF_CPP_MIN_LOG_LEVEL") != "0" and sys.stderr is not None:
     sys.meta_path.insert(0, QuietTensorFlow())
 
 # TensorFlow's notes on its own build fill a screen before the first line that matters. Where there
-# is no NVIDIA driver it also reports, as an error, that it found none.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2" if os.path.exists("/proc/driver/nvidia") else "3")
+# is no NVIDIA card, or none that may be used, it also reports that as an error.
+hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1")
+has_card = os.path.exists("/proc/driver/nvidia") and not hidden
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2" if has_card else "3")
 
 # oneDNN multiplies small matrices, as those of attention, in a third of the time; by default
 # TensorFlow uses it on CPUs with AVX-512 only.

@@ -147,27 +147,27 @@ def describe(record: dict) -> str:
 
 
 def find_errors(predictions: Sequence[dict]) -> list[ErrorExample]:
-    """Return the texts that are kept in words, with what was predicted right and wrong.
+    """Return the texts that are kept in words, with what was predicted right and wrong."""
+    reports = []
+    for record in predictions:
+        if "hidden" in record:
+            text, (correct, count, _) = record["text"], record["statistics"]
+            items = [describe_hidden(text, hidden) for hidden in record["hidden"]]
+            ranks = [rank_hidden(text, hidden) for hidden in record["hidden"]]
+            measures = {"accuracy": correct / max(count, 1)}
+            reports.append(ErrorExample(record["id"], text, items, measures, ranks=ranks))
+    return reports
 
-    Args:
-        predictions: records of the predictions file.
-    """
-    return [
-        ErrorExample(
-            record["id"],
-            record["text"],
-            [describe_hidden(record["text"], hidden) for hidden in record["hidden"]],
-        )
-        for record in predictions
-        if "hidden" in record
-    ]
+
+def rank_hidden(text: str, hidden: dict) -> int:
+    """Return where a hidden token stands among the likeliest, from 1; 0: it is none of them."""
+    tokens = [token.removeprefix("##") for token in hidden["predicted"]]
+    token = text[slice(*hidden["span"])]
+    return tokens.index(token) + 1 if token in tokens else 0
 
 
 def describe_hidden(text: str, hidden: dict) -> ErrorItem:
     """Return one hidden token, and the likeliest ones."""
     start, end = hidden["span"]
-    first, *_ = hidden["predicted"]
-    right = first.removeprefix("##") == text[start:end]
-    return ErrorItem(
-        "correct" if right else "missed", ", ".join(hidden["predicted"]) + " ←", [(start, end, "")]
-    )
+    kind = "correct" if rank_hidden(text, hidden) == 1 else "missed"
+    return ErrorItem(kind, ", ".join(hidden["predicted"]) + " ←", [(start, end, "")])

@@ -1,5 +1,6 @@
 """Score what was predicted, and say it in words."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +11,11 @@ from task.data import Example
 from task.decode import Candidates, prediction_records, rank_texts
 from task.metrics import best_threshold, choose_scorer, score
 from task.settings import Settings
+
+QUESTION_WORDS = re.compile(
+    r"\b(?:who|whom|whose|what|which|when|where|why|how (?:many|much)|how)\b"
+    r"|为什么|什么时候|什么|多少|怎么|怎样|如何|何时|谁|哪|几"
+)
 
 
 def evaluate(
@@ -31,20 +37,21 @@ def evaluate(
             best on these examples.
         shown: examples to put into words.
     """
+    tuned: dict = {"threshold": threshold}
     if threshold is None:
         best = {
             example.id: (text, candidate.score)
             for example in examples
             for candidate, text, _ in rank_texts(example.context, candidates[example.id], 1)
         }
-        threshold = best_threshold(examples, best, settings.metric)
-    records = prediction_records(examples, candidates, threshold, settings.n_best)
+        tuned = best_threshold(examples, best, settings.metric)
+    records = prediction_records(examples, candidates, tuned["threshold"], settings.n_best)
     texts = {record["id"]: record["text"] for record in records}
     return Evaluation(
         scores={
             **name_file(path),
             "records": len(examples),
-            "threshold": threshold,
+            **tuned,
             **score(examples, texts, settings.metric),
         },
         predictions=records,
@@ -61,7 +68,7 @@ def describe(example: Example, predicted: str) -> str:
 def find_errors(
     examples: Sequence[Example], predictions: Sequence[dict], metric: str
 ) -> list[ErrorExample]:
-    """Return every question whose answer is not exactly right, for the report.
+    """Return every question, answered right or wrong, for the report.
 
     Args:
         examples: gold.
@@ -73,17 +80,20 @@ def find_errors(
     reports = []
     for example in examples:
         record, golds = records[example.id], dict.fromkeys(example.gold_texts)
-        exact, _ = scorer(example.gold_texts, record["text"])
-        if exact:
-            continue
+        exact, f1 = scorer(example.gold_texts, record["text"])
+        texts = [best["text"] for best in record["n_best"]]
+        ranks = [n for n, text in enumerate(texts, 1) if scorer(example.gold_texts, text)[0]]
         items = []
-        if golds:
+        if golds and not exact:
             spans = [(*span, "") for span in dict.fromkeys(example.answers)]
             # What the passage does not hold word for word is spelled out.
             label = example.question if spans else f"{example.question} {' | '.join(golds)}"
             items.append(ErrorItem("missed", label, spans))
         if record["answer"]:
-            span = (*record["answer"], "")
-            items.append(ErrorItem("invented", example.question, [span], record["score"]))
-        reports.append(ErrorExample(example.id, example.context, items))
+            kind, span = "correct" if exact else "invented", (*record["answer"], "")
+            sure = record["n_best"][0]["probability"]
+            items.append(ErrorItem(kind, example.question, [span], sure))
+        asked = (QUESTION_WORDS.search(example.question.lower()) or ["other"])[0]
+        measures, ranks = {"F1": f1, "exact match": exact}, [*ranks, 0][:1] if golds else []
+        reports.append(ErrorExample(example.id, example.context, items, measures, asked, ranks))
     return reports

@@ -9,6 +9,7 @@ from difflib import SequenceMatcher
 import numpy as np
 
 from core.data.records import Id
+from core.train.scoring import count_above, precision_recall
 from task.data import Example
 
 # What CMRC2018 takes for punctuation; the other marks count as words.
@@ -179,11 +180,11 @@ def means(records: np.ndarray) -> dict[str, float | int]:
 
 def best_threshold(
     examples: Sequence[Example], answers: dict[Id, tuple[str, float]], metric: str
-) -> float:
-    """Return the threshold with the best F1 when answers that score at least as much are given.
+) -> dict:
+    """Return the `threshold` with the best F1 when answers that score at least as much are given.
 
     0, which gives every answer, where no question is unanswerable. Of several that are equally
-    good the one nearest to 0.5 is taken.
+    good the one nearest to 0.5 is taken. Beside it `precision_recall` with F1 in place of hits.
 
     Args:
         examples: gold.
@@ -191,23 +192,23 @@ def best_threshold(
         metric: of the settings.
     """
     if all(example.gold_texts for example in examples):
-        return 0.0
+        return {"threshold": 0.0}
     scores = np.array([answers[e.id][1] for e in examples if e.id in answers])
     if not len(scores):
-        return 0.5
+        return {"threshold": 0.5}
     texts = {name: text for name, (text, _) in answers.items()}
     nothing, given = (score_records(examples, each, metric)[:, 1] for each in ({}, texts))
-    gains = (given - nothing)[[example.id in answers for example in examples]]
-    order = np.argsort(scores)[::-1]
-    values, total = scores[order], nothing.sum() + np.cumsum(gains[order])
-    # Equal scores stand or fall together: only the last of each group is a place to cut.
-    cuts = np.flatnonzero(np.append(values[1:] < values[:-1], True))
-    lower = np.append(values, 0.0)[cuts + 1]
-    thresholds = np.append(lower + (values[cuts] - lower) / 2, (1.0 + values[0]) / 2)
+    answered = [example.id in answers for example in examples]
+    values, _, gains = count_above(scores, (given - nothing)[answered])
+    lower = np.append(values[1:], 0.0)
+    thresholds = np.append(lower + (values - lower) / 2, (1.0 + values[0]) / 2)
     # Halfway between neighbouring floats may round down to the lower one, which must be left out.
-    thresholds[:-1] = np.where(thresholds[:-1] > lower, thresholds[:-1], values[cuts])
+    thresholds[:-1] = np.where(thresholds[:-1] > lower, thresholds[:-1], values)
     if values[0] == 1.0:
         thresholds[-1] = np.nextafter(1.0, 2.0)
-    reached = np.append(total[cuts], nothing.sum())
+    reached = nothing.sum() + np.append(gains, 0.0)
     equally_good = thresholds[reached >= reached.max() - 1e-9]
-    return float(equally_good[np.argmin(np.abs(equally_good - 0.5))])
+    threshold = float(equally_good[np.argmin(np.abs(equally_good - 0.5))])
+    answerable = sum(bool(example.gold_texts) for example in examples)
+    curve = precision_recall(scores, given[answered], answerable, threshold)
+    return {"threshold": threshold, "precision_recall": curve}

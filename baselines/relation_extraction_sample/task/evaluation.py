@@ -26,11 +26,11 @@ def evaluate(
         threshold: a triple must be surer; None: take the one that scores best on these examples.
         shown: examples to put into words.
     """
-    if threshold is None:
-        threshold = tune_threshold(examples, candidates)
-    predictions = above(candidates, threshold)
+    given = {"threshold": threshold}
+    tuned = given if threshold is not None else tune_threshold(examples, candidates)
+    predictions = above(candidates, tuned["threshold"])
     triples = {name: [triple for triple, _ in scored] for name, scored in predictions.items()}
-    facts = {**name_file(path), "records": len(examples), "threshold": threshold}
+    facts = {**name_file(path), "records": len(examples), **tuned}
     return Evaluation(
         scores={**facts, **score(examples, triples)},
         predictions=prediction_records(examples, predictions),
@@ -55,7 +55,7 @@ def describe(example: Example, predicted: Sequence[Triple], most: int = 8) -> st
 
 
 def find_errors(examples: Sequence[Example], predictions: Sequence[dict]) -> list[ErrorExample]:
-    """Return every example with an error, for the report, from records of predictions."""
+    """Return every example, right or wrong, for the report, from records of predictions."""
     predicted = {record["id"]: read_prediction("dev.jsonl", record) for record in predictions}
     reports = []
     for example in examples:
@@ -67,8 +67,7 @@ def find_errors(examples: Sequence[Example], predictions: Sequence[dict]) -> lis
             for triple in sorted(found)
             if annotated is None or triple.predicate in annotated
         ]
-        if any(item.kind != "correct" for item in items):
-            reports.append(ErrorExample(example.id, example.text, items))
+        reports.append(ErrorExample(example.id, example.text, items))
     return reports
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from core.data.records import Id
-from core.train.scoring import best_threshold, rates
+from core.train.scoring import best_threshold, precision_recall, rates
 from task.data import Example, Triple
 from task.decode import Candidates
 
@@ -50,8 +50,8 @@ def score(golds: Sequence[Example], predictions: Mapping[Id, Iterable[Triple]]) 
     }
 
 
-def tune_threshold(golds: Sequence[Example], candidates: Candidates) -> float:
-    """Return the threshold with the best micro F1 when triples that score above it are kept.
+def tune_threshold(golds: Sequence[Example], candidates: Candidates) -> dict:
+    """Return the `threshold` with the best micro F1 of what is surer, and `precision_recall`.
 
     Args:
         golds: the records with their triples.
@@ -66,4 +66,6 @@ def tune_threshold(golds: Sequence[Example], candidates: Candidates) -> float:
         gold_count += len(right)
         scores += [best[triple] for triple in found]
         hits += [triple in right for triple in found]
-    return best_threshold(scores, hits, gold_count)
+    threshold = best_threshold(scores, hits, gold_count)
+    curve = precision_recall(scores, hits, gold_count, threshold)
+    return {"threshold": threshold, "precision_recall": curve}

@@ -1,6 +1,7 @@
 """One training, from examples to the best weights of a run; and trained runs that predict."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import keras
@@ -80,7 +81,8 @@ def load_runs(paths: Sequence[str | Path], strategy: Strategy | None = None) -> 
     def build(encoder: keras.Model, labels: dict, settings: Settings) -> Models:
         return build_models(encoder, len(labels["predicates"]), settings)
 
-    return load_trained(paths, Settings, SHARED_SETTINGS, build, strategy)
+    runs = load_trained(paths, Settings, SHARED_SETTINGS, build, strategy)
+    return replace(runs, select=select_triples)
 
 
 def predict(runs: TrainedRuns, examples: Sequence[Example]) -> Candidates:
@@ -88,5 +90,4 @@ def predict(runs: TrainedRuns, examples: Sequence[Example]) -> Candidates:
     settings, predicates = runs.settings, runs.labels["predicates"]
     encoding = (runs.tokenizer, predicates, runs.encoder_inputs, settings)
     batches = TripleGenerator(examples, *encoding, settings.prediction_batch_size, labels=False)
-    predictor = Predictor(runs.models, runs.strategy, select_triples)
-    return predict_triples(predictor, batches, "predict")
+    return predict_triples(runs.predictor, batches, "predict")

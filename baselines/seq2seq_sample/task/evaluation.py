@@ -1,5 +1,6 @@
 """Score what was written, and say it in words."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -51,23 +52,16 @@ def describe(example: Example, predicted: str, most: int = 3) -> str:
 
 
 def find_errors(examples: Sequence[Example], predictions: Sequence[dict]) -> list[ErrorExample]:
-    """Return every example whose prediction is none of its targets, the least similar first.
-
-    Args:
-        examples: gold.
-        predictions: records of the predictions file.
-    """
+    """Return every example, right or wrong, for the report, from records of predictions."""
     records = {record["id"]: record for record in predictions}
-    wrong = [example for example in examples if not records[example.id]["exact_match"]]
-    wrong.sort(key=lambda example: records[example.id]["rouge_l"])
-    return [
-        ErrorExample(
-            example.id,
-            example.source,
-            [
-                ErrorItem("invented", records[example.id]["prediction"] or "(nothing)"),
-                *(ErrorItem("missed", target) for target in example.targets),
-            ],
-        )
-        for example in wrong
-    ]
+    reports = []
+    for example in examples:
+        record = records[example.id]
+        right, text = record["exact_match"], record["prediction"] or "(nothing)"
+        # The score is a mean of logarithms over tokens.
+        sure = math.exp(min(record["score"], 0))
+        items = [ErrorItem("correct" if right else "invented", text, score=sure)]
+        items += [ErrorItem("missed", target) for target in example.targets if not right]
+        measures = {"ROUGE-L": record["rouge_l"]}
+        reports.append(ErrorExample(example.id, example.source, items, measures))
+    return reports

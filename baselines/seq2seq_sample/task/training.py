@@ -80,7 +80,7 @@ def train(
     dev_batches = SourceGenerator(dev_examples, *encoding, settings.prediction_batch_size)
     # The search of the submission takes several times as long as this one.
     quick = settings.generating(decoding="beam", beams=settings.generation.evaluate_beams)
-    predictor = make_predictor([models.inference], tokens, quick, strategy)
+    predictor = Predictor([make_writer([models.inference], tokens, quick)], strategy)
 
     def score_dev() -> Evaluation:
         predictions = predict_texts(predictor, dev_batches, tokenizer, tokens)
@@ -111,15 +111,15 @@ def load_runs(
         lambda encoder, labels, own: build_models(encoder, own),
         strategy,
     )
-    return replace(runs, every=[runs.settings.generating(**changes or {}), *runs.every[1:]])
+    settings = runs.settings.generating(**changes or {})
+    writer = make_writer(runs.models, TargetTokens(**runs.labels), settings)
+    return replace(runs, every=[settings, *runs.every[1:]], models=[writer])
 
 
-def make_predictor(
-    models: Sequence[keras.Model], tokens: TargetTokens, settings: Settings, strategy: Strategy
-) -> Predictor:
+def make_writer(models: Sequence[keras.Model], tokens: TargetTokens, settings: Settings) -> Writer:
     """Return what writes the targets of sources: by one model, or by several together."""
     table, length = settings.generation, settings.target_length
-    return Predictor([Writer(models, writing_layers, tokens, table, length)], strategy)
+    return Writer(models, writing_layers, tokens, table, length)
 
 
 def predict(runs: TrainedRuns, examples: Sequence[Example]) -> dict[Id, tuple[str, float]]:
@@ -128,5 +128,4 @@ def predict(runs: TrainedRuns, examples: Sequence[Example]) -> dict[Id, tuple[st
     batches = SourceGenerator(
         examples, runs.tokenizer, runs.encoder_inputs, settings, settings.prediction_batch_size
     )
-    predictor = make_predictor(runs.models, tokens, settings, runs.strategy)
-    return predict_texts(predictor, batches, runs.tokenizer, tokens, "predict")
+    return predict_texts(runs.predictor, batches, runs.tokenizer, tokens, "predict")

@@ -10,6 +10,7 @@ from tokenizers import Encoding, Tokenizer
 from tqdm import tqdm
 
 from core.base.errors import InputError
+from core.base.extras import ask
 from core.data.data_generator import Batch, DataGenerator, pad
 from core.data.records import Id, read_field, read_id, read_records
 from task.settings import Settings
@@ -151,6 +152,8 @@ def collect_labels(examples: Sequence[Example], positive_label: str = "") -> Lab
         InputError: there is nothing to learn, or no such label.
     """
     counts = Counter(label for example in examples for label in example.labels)
+    if examples[0].text_b is not None:
+        counts.update(ask("name_negatives", counts, positive_label) or {})
     names, several = sorted(counts), examples[0].several
     if all(count == len(examples) for count in counts.values()):
         have = f"has the label {', '.join(map(repr, names))}" if names else "has no label"
@@ -264,17 +267,24 @@ class ExampleGenerator(DataGenerator):
     ) -> None:
         self.examples = list(examples)
         self.label_names = labels.names
-        encodings = encode_examples(tokenizer, self.examples, settings.max_length)
-        lengths = [len(encoding.ids) for encoding in encodings]
-        super().__init__(lengths, batch_size, settings.buckets, settings.seed)
-        self.arrays = {
-            name: [token_array(encoding, name) for encoding in encodings] for name in inputs
+        texts = [example.texts for example in self.examples]
+        self.arrays = ask("encode_texts", tokenizer, texts, inputs, settings) or {}
+        if others := [name for name in inputs if name not in self.arrays]:
+            encodings = encode_examples(tokenizer, self.examples, settings.max_length)
+            self.arrays |= {name: [token_array(e, name) for e in encodings] for name in others}
+        lengths = {name: np.array([*map(len, own)]) for name, own in self.arrays.items()}
+        longest = np.max([*lengths.values()], axis=0)
+        super().__init__(longest, batch_size, settings.buckets, settings.seed)
+        # Texts that are read apart differ: each is padded to the longest of its own in a bucket.
+        self.widths = {
+            name: {int(length): own[longest <= length].max() for length in self.boundaries}
+            for name, own in lengths.items()
         }
         self.targets = label_targets(self.examples, labels) if with_labels else None
 
     def make_batch(self, examples: np.ndarray, length: int) -> Batch:
         batch = {
-            name: pad([arrays[index] for index in examples], length)
+            name: pad([arrays[index] for index in examples], self.widths[name].get(length, length))
             for name, arrays in self.arrays.items()
         }
         if self.targets is not None:

@@ -77,19 +77,23 @@ def describe(example: Example, predicted: Sequence[str]) -> str:
     return f"{example.line_of_text}\n  gold:      {gold}\n  predicted: {found}\n"
 
 
-def find_errors(examples: Sequence[Example], predictions: Sequence[dict]) -> list[ErrorExample]:
-    """Return every example with an error, for the report, from records of predictions."""
+def find_errors(
+    examples: Sequence[Example], predictions: Sequence[dict], labels: Labels
+) -> list[ErrorExample]:
+    """Return every example, right or wrong, for the report, from records of predictions."""
     records = {record["id"]: record for record in predictions}
+    asked = (labels.positive,) if labels.positive is not None else labels.names
     reports = []
     for example in examples:
-        record = records[example.id]
+        record, sure = records[example.id], records[example.id]["probabilities"]
         found, gold = set(read_prediction("dev.jsonl", record)), set(example.labels)
         kinds = {"missed": gold - found, "invented": found - gold, "correct": found & gold}
         items = [
-            ErrorItem(kind, name, [], record["probabilities"].get(name))
+            ErrorItem(kind, name, [], sure.get(name))
             for kind, names in kinds.items()
             for name in sorted(names)
         ]
-        if found != gold:
-            reports.append(ErrorExample(example.id, example.line_of_text, items))
+        weighed = [(sure[name], name in gold) for name in asked]
+        text, group = example.line_of_text, example.group or ""
+        reports.append(ErrorExample(example.id, text, items, candidates=weighed, group=group))
     return reports

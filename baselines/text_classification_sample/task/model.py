@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import keras
 from keras import ops
 
+from core.base.extras import ask
 from core.model.encoder import encoder_inputs, hidden_states
 from core.train.training import Models, Scores, TrainingModel
 from task.data import Labels
@@ -114,6 +115,8 @@ def build_models(encoder: keras.Model, labels: Labels, settings: Settings) -> Mo
         labels: from `collect_labels`.
         settings: `pooling`, `dropout`, `dropout_samples`, `class_weights`, `label_smoothing`.
     """
+    if models := ask("build_models", encoder, labels, settings):
+        return models
     inputs = encoder_inputs(encoder)
     hidden = hidden_states(encoder, inputs)
     pooling = settings.pooling

@@ -29,14 +29,16 @@ EXTRAS = {
     "recompute": "layers computed twice instead of kept, to save memory; check.py --memory",
     "comparison": "compare.py tells whether one run is better than another, or was lucky",
     "doctor": "check.py finds wrong data, and a wrong loss, before hours are spent",
+    "retrieval": "pairs by a bi-encoder: vectors of texts, search, and reranking",
     "tpu": "check.py looks for static shapes, and compiles for a TPU; a script for Cloud TPUs",
 }
 
 # Name of a hook -> who asks it, and what it may answer.
 HOOKS = {
     "make_strategy": "core/train/devices.py: a tf.distribute.Strategy",
+    "find_config": "core/model/encoder.py: the file that describes the encoder of a folder",
     "load_backbone": "core/model/encoder.py: the encoder of a folder",
-    "load_slow_tokenizer": "core/model/encoder.py: the tokenizer of a folder, or of a preset",
+    "load_tokenizer": "core/model/encoder.py: the tokenizer of a folder, a run or a preset",
     "choose_loop": "core/train/loop.py: what trains in the place of fit",
     "optimizer_options": "core/train/optimizer.py: further arguments of any optimizer",
     "make_optimizer": "core/train/optimizer.py: an optimizer in the place of AdamW",
@@ -48,6 +50,9 @@ HOOKS = {
     "assign_folds": "floor.py: which fold holds each example out",
     "name_lock": "core/runs/run_folder.py: the lock of a process beside the one that trains",
     "find_folds": "core/runs/run_folder.py: the folders that a cross-validation stands for",
+    "name_negatives": "task/data.py: the label that no training pair has, with its count",
+    "encode_texts": "task/data.py: the inputs of a model that reads both texts of a pair apart",
+    "build_models": "task/model.py: other models than a classifier",
     "find_record_faults": "core/data/data_checks.py: findings about texts and labels",
     "draw_histogram": "core/data/data_checks.py: lengths, or labels, as bars of text",
     "try_batch_sizes": "extras/doctor: True, when it has tried them",

@@ -72,10 +72,10 @@ def load_tokenizer(settings: RecordSettings, texts: list[str]) -> Tokenizer:
     if settings.encoder == "tiny":
         return train_tokenizer(texts, settings.tiny_vocabulary)
     name, folder = settings.encoder, local_folder(settings.encoder)
+    if (tokenizer := ask("load_tokenizer", name, folder)) is not None:
+        return tokenizer
     if folder and (folder / "tokenizer.json").is_file():
         return load_tokenizer_file(folder / "tokenizer.json")
-    if (tokenizer := ask("load_slow_tokenizer", name, folder)) is not None:
-        return tokenizer
     if folder and (folder / "vocab.txt").is_file():
         config = folder / "tokenizer_config.json"
         lowercase = read_json(config).get("do_lower_case", True) if config.is_file() else True
@@ -191,7 +191,8 @@ def restore_encoder(folder: Path) -> tuple[keras.Model, Tokenizer]:
     except (ImportError, TypeError) as error:
         missing = f"{folder}: its encoder, {saved.get('class_name')}, is not in this project"
         raise InputError(f"{missing}: restore what has it{OR_THE_EXTRA}.") from error
-    return encoder, load_tokenizer_file(folder / "tokenizer.json")
+    found = ask("load_tokenizer", str(folder), folder)
+    return encoder, found or load_tokenizer_file(folder / "tokenizer.json")
 
 
 def local_folder(name: str) -> Path | None:
@@ -209,8 +210,7 @@ def local_folder(name: str) -> Path | None:
     # A preset of KerasHub that was saved in a folder has a config.json, too.
     config = folder / "config.json"
     named = config.is_file() and "model_type" in read_json(config)
-    google = "encoders" in present() and (folder / "bert_config.json").is_file()
-    return folder if named or google else None
+    return folder if named or ask("find_config", folder) else None
 
 
 def from_preset(kind: Any, name: str, folder: Path | None = None) -> Any:

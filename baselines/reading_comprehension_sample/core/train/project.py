@@ -1,5 +1,6 @@
 """What stands around every task: how a training begins and runs, and how trained runs come back."""
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from core.runs.run_folder import Run, check_members, find_runs, load_best, prove
 from core.train.devices import Strategy, make_strategy, scale_to_replicas
 from core.train.loop import run_loop
 from core.train.optimizer import make_optimizer
-from core.train.prediction import Predictor
+from core.train.prediction import Predictor, mean_outputs
 from core.train.scoring import Checkpoint, Evaluation, Evaluator, OwnWeights, PositionCounter
 from core.train.training import Models
 
@@ -72,8 +73,7 @@ def train_models(
     averages = ask("make_averages", settings, run, settings.steps or steps) or OwnWeights()
     facts, model = provenance(settings), models.inference
     evaluator = Evaluator(run, score_dev, model, monitor, facts, train_batches, settings, averages)
-    counter = PositionCounter(run, len(train_batches))
-    callbacks = [counter, evaluator, Checkpoint(run, settings)]
+    callbacks = [PositionCounter(run, len(train_batches)), evaluator, Checkpoint(run, settings)]
     run_loop(settings, models.training, train_batches, run, callbacks)
     evaluator.finish()
 
@@ -101,6 +101,7 @@ class TrainedRuns:
         labels: the content of their labels.json; None: they have none.
         models: the inference model of each run, with its best weights.
         encoder_inputs: the names of the inputs of their encoders.
+        select: what is decoded, as in `Predictor`.
     """
 
     folders: list[Path]
@@ -110,16 +111,17 @@ class TrainedRuns:
     models: list[keras.Model]
     encoder_inputs: list[str]
     strategy: Strategy
+    select: Callable[[Sequence[dict]], dict] = mean_outputs
 
     @property
     def settings(self) -> Any:
         """The settings of the first run."""
         return self.every[0]
 
-    @property
+    @functools.cached_property
     def predictor(self) -> Predictor:
-        """All models together."""
-        return Predictor(self.models, self.strategy)
+        """All models together, compiled once."""
+        return Predictor(self.models, self.strategy, self.select)
 
 
 def load_trained(

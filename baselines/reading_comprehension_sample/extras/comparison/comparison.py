@@ -130,6 +130,8 @@ class Difference:
     @property
     def verdict(self) -> str:
         """The first system against the second, in words."""
+        if self.low == self.high == 0:  # whichever records are drawn
+            return "the same on every record"
         if self.low > 0:
             return "better"
         return "worse" if self.high < 0 else "no clear difference"
@@ -236,10 +238,9 @@ def print_comparison(
         table.add_row(Text(label), *scores, right, str(row["gold"]))
     print(f"this   {total.first:.4f} {metric}   {run.name}")
     print(f"other  {total.second:.4f} {metric}   {other.name}")
-    print(
-        f"difference {total.difference:+.4f}, 95 % interval {total.low:+.4f} to {total.high:+.4f} "
-        f"({total.resamples} resamples)"
-    )
+    interval = f", 95 % interval {total.low:+.4f} to {total.high:+.4f}"
+    drawn = f"{interval} ({total.resamples} resamples)" if total.low or total.high else ""
+    print(f"difference {total.difference:+.4f}{drawn}")
     print(f"verdict: {run.name} against {other.name}: {total.verdict}")
     Console(highlight=False).print(table)
     result = {"run": run.name, "other": other.name, "file": run.file, "data_hash": run.data_hash}

@@ -102,18 +102,16 @@ class Run:
         scores = read_scores(self.folder)
         return scores["dev"][scores["monitor"]]
 
-    def note_files(self, *names: str) -> None:
-        """Keep the hashes of files in the manifest, for whoever loads them."""
+    def note_files(self, *names: str, stay: bool = True) -> None:
+        """Keep the hashes of files in the manifest, for whoever loads them; of those that stay."""
         path = self.folder / MANIFEST
         known = read_json(path) if path.is_file() else {}
-        found = (name for name in names if (self.folder / name).is_file())
-        write_json(path, known | {name: file_hash(self.folder / name) for name in found})
+        found = [name for name in names if not stay or (self.folder / name).is_file()]
+        write_json(path, known | {n: file_hash(self.folder / n) if stay else "" for n in found})
 
     def save(self, model: keras.Model) -> None:
         """Write the checkpoint: weights, optimizer, states of random layers, sums of the losses."""
-        arrays = {
-            f"position/{name}": np.asarray(value) for name, value in vars(self.position).items()
-        }
+        arrays = {f"position/{k}": np.asarray(v) for k, v in vars(self.position).items()}
         for index, variable in enumerate(checkpoint_variables(model)):
             arrays[f"{index:05}"] = np.asarray(variable)
         # The one before stays, for a disk that damages files.
@@ -392,7 +390,7 @@ def check_files(folder: Path) -> None:
     """
     path = folder / MANIFEST
     for name, known in (read_json(path) if path.is_file() else {}).items():
-        if not (folder / name).is_file() or file_hash(folder / name) != known:
+        if known and (not (folder / name).is_file() or file_hash(folder / name) != known):
             what = "is missing, damaged or swapped: restore it, or train again"
             raise InputError(f"{folder / name} {what}.")
 

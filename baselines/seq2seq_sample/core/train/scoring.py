@@ -51,8 +51,8 @@ def keep_scores(run: str, path: Path, evaluation: Evaluation, facts: dict) -> No
     folder, *others = members(run)
     folder, name = folder.parent if others else folder, path.stem
     scores = read_scores(folder)
-    files, file = scores.get("files", {}), evaluation.scores["file"]
-    if name == "dev" or files.get(name, {"file": file})["file"] != file:
+    files, own = scores.get("files", {}), evaluation.scores
+    if name == "dev" or files.get(name, own)["data_hash"] != own["data_hash"]:
         name = f"{path.resolve().parent.name}_{name}"
     write_json_lines(folder / "predictions" / f"{name}.jsonl", evaluation.predictions)
     files = {**files, name: {**evaluation.scores, **facts}}
@@ -100,11 +100,9 @@ class Evaluator(keras.callbacks.Callback):
         self.monitor, self.facts, self.averages = monitor, facts, averages
         self.evaluate_steps, self.patience = settings.evaluate_steps, settings.patience
         self.train_batches = train_batches
-        board = str(run.folder / "tensorboard")
-        summary = tf.summary
-        self.writer = (
-            summary.create_file_writer(board) if is_chief() else summary.create_noop_writer()
-        )
+        self.writer = tf.summary.create_noop_writer()
+        if is_chief():
+            self.writer = tf.summary.create_file_writer(str(run.folder / "tensorboard"))
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         self.since = (time.perf_counter(), self.run.position.updates)
@@ -178,6 +176,7 @@ class Evaluator(keras.callbacks.Callback):
         if evaluation.scores[self.monitor] > position.best:
             position.best, position.waited = evaluation.scores[self.monitor], 0
             folder = self.run.folder
+            self.run.note_files("best.weights.h5", stay=False)  # whenever this process is killed
             write_whole(folder / "best.weights.h5", self.inference_model.save_weights)
             self.run.note_files("best.weights.h5")
             write_json_lines(folder / "predictions" / "dev.jsonl", evaluation.predictions)
@@ -288,22 +287,43 @@ def best_threshold(scores: Sequence[float], hits: Sequence[float], gold: int) ->
     """
     if not len(scores):
         return 0.5
+    values, kept, correct = count_above(scores, hits)
+    f1 = 2 * correct / (kept + gold)
+    lower = np.append(values[1:], 0.0)
+    thresholds = lower + (values - lower) / 2
+    if f1.max() <= np.append(0.0, f1)[np.sum(values > 0.5)]:
+        return 0.5
+    # Halfway between neighbouring floats may round up to the upper one, which must be kept.
+    thresholds = np.where(thresholds < values, thresholds, lower)
+    equally_good = thresholds[f1 == f1.max()]
+    return float(equally_good[np.argmin(np.abs(equally_good - 0.5))])
+
+
+def count_above(scores: Sequence[float], hits: Sequence[float]) -> tuple[np.ndarray, ...]:
+    """Return the distinct scores, highest first, how many are at least as high, and their hits."""
     order = np.argsort(-np.asarray(scores), kind="stable")
     values, correct = np.asarray(scores)[order], np.cumsum(np.asarray(hits)[order])
     # Equal scores stand or fall together: only the last of each group is a place to cut.
     cuts = np.flatnonzero(np.append(values[1:] < values[:-1], True))
-    f1 = 2 * correct[cuts] / (cuts + 1 + gold)
-    lower = np.append(values, 0.0)[cuts + 1]
-    thresholds = lower + (values[cuts] - lower) / 2
+    return values[cuts], cuts + 1, correct[cuts]
 
-    kept = int(np.sum(values > 0.5))
-    f1_at_half = 2 * correct[kept - 1] / (kept + gold) if kept else 0.0
-    if f1.max() <= f1_at_half:
-        return 0.5
-    # Halfway between neighbouring floats may round up to the upper one, which must be kept.
-    thresholds = np.where(thresholds < values[cuts], thresholds, lower)
-    equally_good = thresholds[f1 == f1.max()]
-    return float(equally_good[np.argmin(np.abs(equally_good - 0.5))])
+
+def precision_recall(
+    scores: Sequence[float], hits: Sequence[float], gold: int, threshold: float, most: int = 40
+) -> list[list[float]]:
+    """Return `[threshold, precision, recall]` of what is kept, for the report.
+
+    The first row is of what scores above `threshold`, others of what scores at least as much as
+    each of `most` scores, evenly spread. Other arguments as in `best_threshold`.
+    """
+    if not len(scores):
+        return []
+    values, kept, correct = (np.append(0, numbers) for numbers in count_above(scores, hits))
+    places = np.unique(np.linspace(1, len(values) - 1, most).astype(int))
+    places = np.append(np.sum(values[1:] > threshold), places)
+    rows = np.stack([values, correct / np.maximum(kept, 1), correct / max(gold, 1)], axis=1)[places]
+    rows[0, 0] = threshold
+    return rows.round(4).tolist()
 
 
 def print_rates(title: str, rows: dict[str, dict]) -> None:

@@ -74,7 +74,7 @@ class CoreSettings(BaseSettings):
     batch_size: int = Field(16, ge=1, description="examples in one step")
     accumulation: int = Field(1, ge=1, description="micro-batches in one step, to save memory")
     buckets: int = Field(12, ge=1, description="padded lengths; 1: one static shape, as on TPU")
-    seed: int = Field(1, ge=0, description="initial weights, order of examples, dropout")
+    seed: int = Field(1, ge=0, lt=2**32, description="initial weights, order of examples, dropout")
 
     # optimizer
     learning_rate: float = Field(1e-3, gt=0, description="peak rate of the encoder")

@@ -1,28 +1,30 @@
-"""One page about a run: how it learned, where it is good, and what it still gets wrong."""
+"""One page about a run: how it learned, where it is good, and what it still gets wrong.
 
-import io
-import math
+Python writes the facts into the page; its script counts and draws them.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import jinja2
-from markupsafe import Markup
 
 from core.base.files import read_json, read_json_lines, write_text
 from core.data.records import Id
 
 PAGE = Path(__file__).with_name("page.html")
 SHOWN_ERRORS = 40
-ABBREVIATIONS = {"bleu", "f1", "map", "mrr"}
-# Stands for "the colour of the page's text", which differs between a light and a dark page.
-TEXT_COLOUR = "#010203"
+# However large the data, the page stays small: of more items or rows, evenly spread ones are drawn.
+DRAWN_ITEMS, DRAWN_ROWS, LABEL_LENGTH = 10_000, 500, 60
+ABBREVIATIONS = {"auc", "bleu", "f1", "map", "mrr", "ndcg", "rmse", "rouge"}
 
 
 @dataclass(frozen=True)
 class ErrorItem:
     """One thing that was found or should have been.
 
-    `kind` is "missed", "invented" or "correct"; `spans` are `(start, end, name)` in the text.
+    `kind` is "missed", "invented" or "correct"; `spans` are `(start, end, name)` in the text;
+    `score` is the probability that the model gave it, None: it is not known.
     """
 
     kind: str
@@ -33,49 +35,72 @@ class ErrorItem:
 
 @dataclass(frozen=True)
 class ErrorExample:
-    """A record with what was right and wrong about it."""
+    """A record with what was right and wrong about it.
+
+    Attributes:
+        measures: words -> how right it is, from 0 to 1; empty: the labels of its items tell.
+        kind: what kind of record it is; empty: there are no kinds.
+        ranks: where gold stood among what was weighed, from 1; 0: it was not among it.
+        candidates: probability and whether it is gold, of what is ranked or has a threshold.
+        group: records of one group are ranked against each other; empty: each by itself.
+    """
 
     id: Id
     text: str
     items: list[ErrorItem]
+    measures: dict[str, float] = field(default_factory=dict)
+    kind: str = ""
+    ranks: Sequence[int] = ()
+    candidates: Sequence[tuple[float, bool]] = ()
+    group: str = ""
 
     @property
     def errors(self) -> int:
         """How much is missed or invented."""
         return sum(item.kind != "correct" for item in self.items)
 
+    @property
+    def sureness(self) -> float:
+        """How sure the model was of its worst error; 0 where that is not known."""
+        wrong = [item for item in self.items if item.kind != "correct" and item.score is not None]
+        return max((i.score if i.kind == "invented" else 1 - i.score for i in wrong), default=0.0)
 
-def write_report(folder: Path, title: str, errors: list[ErrorExample]) -> None:
-    """Write report.html from scores.json and metrics.jsonl of a run; show the worst errors."""
+
+def write_report(
+    folder: Path,
+    task: str,
+    examples: Sequence[ErrorExample],
+    floor: tuple[dict, Sequence[ErrorExample]] = ({}, ()),
+) -> None:
+    """Write report.html from scores.json and metrics.jsonl of a run; show the surest errors.
+
+    Args:
+        folder: of the run.
+        task: its name.
+        examples: every record of dev, right or wrong.
+        floor: scores and examples of a simple model, on the same records.
+    """
     folder = Path(folder)
-    scores = read_json(folder / "scores.json")
-    dev, monitor = scores.get("dev", {}), scores.get("monitor", "f1")
-    wrong = sorted((e for e in errors if e.errors), key=lambda e: -e.errors)
+    scores, curve = read_json(folder / "scores.json"), folder / "metrics.jsonl"
+    rows = [row for _, row in read_json_lines(curve)] if curve.is_file() else []
+    facts = {
+        "threshold": scores.get("dev", {}).get("threshold"),
+        "precision_recall": scores.get("dev", {}).get("precision_recall", []),
+        "curve": rows[:: 1 + len(rows) // DRAWN_ROWS],
+        "model": collect_facts(examples),
+        "floor": collect_facts(floor[1]),
+    }
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     page = environment.from_string(PAGE.read_text(encoding="utf-8")).render(
-        title=title,
+        title=f"{folder.name}: {task.replace('_', ' ')}",
         scores=scores,
-        dev=dev,
-        cards={
-            name: value
-            for name, value in {monitor: dev.get(monitor), **dev}.items()
-            if isinstance(value, int | float) and name not in ("records", "threshold")
-        },
-        curve=draw_curve(folder / "metrics.jsonl", monitor),
-        tables=[make_table(k, rows) for k, rows in dev.items() if k.startswith("per_") and rows],
+        floor=floor[0],
+        facts=facts,
+        examples=sorted((e for e in examples if e.errors), key=lambda e: (-e.sureness, -e.errors)),
+        shown=SHOWN_ERRORS,
         name_score=name_score,
-        wrong=len(wrong),
-        examples=[
-            {
-                "id": example.id,
-                "segments": split_at_spans(example),
-                "items": [
-                    (item, [(example.text[s:e], name) for s, e, name in item.spans])
-                    for item in sorted(example.items, key=lambda item: item.kind == "correct")
-                ],
-            }
-            for example in wrong[:SHOWN_ERRORS]
-        ],
+        split_at_spans=split_at_spans,
     )
     write_text(folder / "report.html", page)
 
@@ -86,62 +111,24 @@ def name_score(name: str) -> str:
     return " ".join(word.upper() if word in ABBREVIATIONS else word for word in words)
 
 
-def make_table(title: str, rows: dict[str, dict]) -> tuple[str, list[str], list]:
-    """Return title, columns and rows of `per_predicate` and the like, the most frequent first."""
-    columns = [name for name in next(iter(rows.values())) if name not in ("correct", "predicted")]
-    # The score that a bar shows stands first.
-    columns.sort(key=lambda name: (name != "f1", name == "gold"))
-    ordered = sorted(rows.items(), key=lambda row: (-row[1].get("gold", 0), row[0]))
-    return title.removeprefix("per_").replace("_", " "), columns, ordered
-
-
-def draw_curve(path: Path, monitor: str) -> Markup:
-    """Return loss, score and rate of metrics.jsonl as inline SVG; empty: nothing is measured."""
-    rows = [row for _, row in read_json_lines(path)] if path.is_file() else []
-    if not rows:
-        return Markup("")
-    # Slow to import, and needed at the end of a run only.
-    import matplotlib
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-
-    epochs = [row.get("epoch") for row in rows]
-    axis = "epoch" if None not in epochs and len(set(epochs)) == len(epochs) else "step"
-    style = {
-        "svg.fonttype": "none", "svg.hashsalt": "report", "font.size": 9,
-        "font.family": "sans-serif", "text.color": TEXT_COLOUR, "axes.labelcolor": TEXT_COLOUR,
-        "axes.edgecolor": TEXT_COLOUR, "xtick.color": TEXT_COLOUR, "ytick.color": TEXT_COLOUR,
-        "axes.spines.top": False, "axes.spines.right": False, "axes.titlelocation": "left",
-    }  # fmt: skip
-    with matplotlib.rc_context(style):
-        figure = Figure(figsize=(10, 2.5), layout="constrained")
-        figure.patch.set_alpha(0)
-        panels = (
-            ("loss", "loss", "#d9730d"),
-            (f"dev_{monitor}", f"dev {name_score(monitor)}", "#2f81f7"),
-            ("learning_rate", "learning rate", "#8250df"),
-        )
-        for axes, (key, name, colour) in zip(figure.subplots(1, 3), panels, strict=True):
-            points = [
-                (row.get(axis, number), row[key])
-                for number, row in enumerate(rows, start=1)
-                if isinstance(row.get(key), int | float) and math.isfinite(row[key])
-            ]
-            axes.patch.set_alpha(0)
-            axes.set(title=name, xlabel=axis)
-            axes.grid(alpha=0.15, color="#808080")
-            axes.xaxis.get_major_locator().set_params(integer=True)
-            if points:
-                axes.plot(*zip(*points, strict=True), color=colour, marker="o", markersize=3)
-            if name.startswith("dev") and all(0 <= value <= 1 for _, value in points):
-                axes.set_ylim(0, 1.02)
-            else:
-                axes.set_ylim(bottom=0)
-                axes.ticklabel_format(axis="y", scilimits=(-3, 4))
-        svg = io.StringIO()
-        FigureCanvasSVG(figure).print_svg(svg, metadata={"Date": None})
-    drawing = svg.getvalue()
-    return Markup(drawing[drawing.index("<svg") :].replace(TEXT_COLOUR, "currentColor"))
+def collect_facts(examples: Sequence[ErrorExample]) -> dict:
+    """Return what the page counts, of evenly spread examples: all, unless they are too many."""
+    sizes = (1 + len(e.items) + len(e.ranks) + len(e.candidates) for e in examples)
+    groups = list(dict.fromkeys(example.group or example.id for example in examples))
+    chosen = {*groups[:: 1 + sum(sizes) // DRAWN_ITEMS]}
+    drawn = [example for example in examples if (example.group or example.id) in chosen]
+    labels: dict[str, int] = {}
+    rows = []
+    for example in drawn:
+        items = [
+            (i.kind[0], labels.setdefault(i.label, len(labels)), [s[:2] for s in i.spans], i.score)
+            for i in example.items
+        ]
+        facts = {"id": "", "text": "", "length": len(example.text), "items": items}
+        rows.append(vars(example) | facts)
+    # Where measures tell, the labels are questions or texts.
+    names = [label[:LABEL_LENGTH] for label in labels if not drawn[0].measures]
+    return {"records": len(examples), "labels": names, "examples": rows}
 
 
 def split_at_spans(example: ErrorExample) -> list[dict]:

@@ -37,8 +37,7 @@ def fit(
     verbose = (1 if sys.stdout.isatty() else 2) if is_chief() else 0
 
     whole = len(train_batches)
-    last = settings.epochs * whole
-    last = min(last, settings.steps or last)
+    last = min(settings.epochs * whole, settings.steps or settings.epochs * whole)
     model.stop_training = position.stopped
     while position.updates < last and not model.stop_training:
         # An epoch that was interrupted, and one that `steps` ends in, has fewer steps than others.

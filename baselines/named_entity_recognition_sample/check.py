@@ -1,0 +1,44 @@
+"""Is the data sound, and is the model ready for many replicas and for TPU?
+
+python check.py [--KEY VALUE ...]        exits 1 where something must be mended first
+python check.py --tpu v5e:2x2            also compiles the training step for such a TPU, without one
+python check.py --memory                 with extras/recompute: which batch fits, and how fast?
+"""
+
+import functools
+
+from core.base.errors import command
+from core.base.extras import need
+from core.base.files import project_path
+from core.data.data_checks import find_record_faults, read_files
+from core.model.encoder import load_tokenizer
+from task.checks import build, count_types, describe_file, find_reach_faults, measure_reach
+from task.data import EntityGenerator, collect_schema, read_examples
+from task.settings import Settings
+
+
+@command
+def main() -> None:
+    """Check the files, then the model on one batch of them; print what was found."""
+    checking = need("doctor", "checking")
+    options, settings = checking.begin_checks(Settings)
+    files = read_files(settings, lambda path, needed: read_examples(path, settings, needed))
+    train_examples = files[settings.train_file]
+    schema = collect_schema(train_examples, project_path(settings.train_file), settings)
+    tokenizer = load_tokenizer(settings, [example.text for example in train_examples])
+    findings = find_record_faults(files, lambda example: [example.text], count_types)
+    for name, examples in files.items():
+        reach = measure_reach(examples, tokenizer, schema, settings)
+        print(describe_file(name, examples, reach))
+        findings += find_reach_faults(name, reach)
+    checking.stop_at_errors(findings)
+
+    build_anew = functools.partial(build, tokenizer, schema, settings)
+    models = build_anew()
+    encoding = (tokenizer, schema.types, models.encoder_inputs, settings)
+    train_batches = EntityGenerator(train_examples, *encoding, settings.batch_size)
+    checking.finish_checks(options, settings, findings, models, train_batches, build_anew)
+
+
+if __name__ == "__main__":
+    main()

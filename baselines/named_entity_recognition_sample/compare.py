@@ -1,0 +1,40 @@
+"""Compare a run with the shipped reference, or with any other scored folder, on the dev file.
+
+python compare.py RUN [OTHER]        the difference of two F1 scores, and what chance makes of it
+"""
+
+import numpy as np
+
+from core.base.errors import command
+from core.base.extras import need
+from core.base.files import read_json
+from core.base.settings import read_settings, saved_settings
+from task.data import read_examples
+from task.decode import read_prediction
+from task.metrics import count_matches, score
+from task.settings import Settings
+
+
+@command
+def main() -> None:
+    """Count the matches of both, draw the records, print."""
+    comparison = need("comparison")
+    run, other = comparison.read_arguments(__doc__)
+    file = run.folder / "config.json"  # the reference has none
+    known = file.is_file()
+    settings = saved_settings(Settings, read_json(file)) if known else read_settings(Settings, [])
+    golds = read_examples(comparison.shared_gold_file(run, other), settings)
+    counts, tables = [], []
+    for scored in (run, other):
+        records = comparison.read_predictions(scored, [gold.id for gold in golds])
+        entities = {gold.id: read_prediction(*records[gold.id]) for gold in golds}
+        matches = [count_matches(gold, entities[gold.id]).values() for gold in golds]
+        counts.append(np.array([sum(own, np.zeros(3, int)) for own in matches]))
+        tables.append(score(golds, entities)["per_type"])
+    total = comparison.paired_bootstrap(counts[0], counts[1])
+    labels = comparison.compare_labels(*tables)
+    comparison.print_comparison(run, other, total, labels, "type", per_type=labels)
+
+
+if __name__ == "__main__":
+    main()

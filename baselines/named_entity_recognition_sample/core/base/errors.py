@@ -1,0 +1,93 @@
+"""One clear sentence instead of a traceback, for everything a participant can mend."""
+
+import contextlib
+import errno
+import functools
+import io
+import os
+import sys
+from collections.abc import Callable
+from typing import NoReturn
+
+from core.base.workers import all_workers, wait_for_workers
+
+FULL = "the disk is full"
+
+
+class InputError(Exception):
+    """Something the participant can mend: the message says what, where and how."""
+
+
+class EndedWell(Exception):
+    """The process ends before it is done, and nothing is wrong: the message says why."""
+
+    code = 0
+
+
+class ToldToEnd(EndedWell):
+    """Somebody ended the process, which has saved: nobody may take it for done."""
+
+    code = 143  # as of a process that SIGTERM ends
+
+
+def command(main: Callable[[], None]) -> Callable[[], None]:
+    """Return a script's body that prints `error: ...` and exits with 1 where it would raise."""
+
+    @functools.wraps(main)
+    def run() -> None:
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):  # of ASCII, or a Windows code page, maybe
+                stream.reconfigure(errors="backslashreplace")
+        try:
+            main()
+            wait_for_workers()
+        except InputError as error:
+            all_workers().leave(f"error: {error}")
+        except EndedWell as end:
+            wait_for_workers()
+            print(end)
+            if end.code:
+                sys.exit(end.code)
+        except KeyboardInterrupt:
+            print("\ninterrupted: run the same command again to go on.", file=sys.stderr)
+            sys.exit(130)
+        except Exception as error:
+            sentence = explain_file_error(error) or all_workers().explain(error)
+            if sentence is None:
+                raise
+            if FULL in sentence:
+                leave_at_once(f"error: {sentence}")
+            all_workers().leave(f"error: {sentence}")
+
+    return run
+
+
+def explain_file_error(error: Exception) -> str | None:
+    """Return what is wrong with the disk or a path; None: the error is about neither."""
+    name = getattr(error, "filename", None)
+    # TensorFlow and HDF5 have their own exceptions for it.
+    full = "No space left" in str(error) or getattr(error, "errno", None) == errno.EDQUOT
+    if full:
+        where = f" while writing {name}" if name else ""
+        return f"{FULL}{where}: free some space and run the command again."
+    if name is None or not isinstance(error, OSError):
+        return None
+    reason = (error.strerror or "unknown reason").lower()
+    return (
+        f"{name} can't be read or written ({reason}): check the path and who may read and write "
+        "there."
+    )
+
+
+def leave_at_once(sentence: str) -> NoReturn:
+    """End at once: HDF5 crashes when it closes a file that a full disk cut off."""
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
+    print(sentence, file=sys.stderr, flush=True)
+    os._exit(1)
+
+
+def gist(error: Exception) -> str:
+    """Return the first sentence of somebody else's error."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0].split(". ")[0].rstrip(".")

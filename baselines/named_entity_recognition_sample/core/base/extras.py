@@ -1,0 +1,135 @@
+"""The one door to extras/: what a project may do without, each a folder that can be deleted.
+
+An extra has up to two modules that this door opens. `extras/NAME/settings.py` has `Table`, the
+settings of its table in config.toml, and may declare what is named in `DECLARATIONS`.
+`extras/NAME/hooks.py` has functions that are asked before core does the same in its own way; they
+are named as in `HOOKS`, and each answers None where its table asks for nothing. A script may need
+an extra, and says so where that is absent. No other module of core or task imports an extra.
+"""
+
+import functools
+import importlib
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from core.base.errors import InputError
+from core.base.files import PROJECT
+
+# What each extra is for. Those whose layers or strategies others build on stand first.
+EXTRAS = {
+    "cluster": "several machines train together",
+    "encoders": "ALBERT, ELECTRA, ERNIE, NEZHA, RoFormer, DeBERTa, ModernBERT; all usual files",
+    "parameter_server": "asynchronous training, experimental",
+    "orbit": "Orbit's loop, for long trainings",
+    "optimizers": "LAMB, Adafactor, Lion, Muon, lookahead, other schedules, rates by layer",
+    "regularization": "FGM, PGD, virtual adversaries, gradient penalty, R-Drop",
+    "folds": "cross-validation: each record is scored by a model that never saw it",
+    "averaging": "moving averages of weights, and soups",
+    "recompute": "layers computed twice instead of kept, to save memory; check.py --memory",
+    "comparison": "compare.py tells whether one run is better than another, or was lucky",
+    "doctor": "check.py finds wrong data, and a wrong loss, before hours are spent",
+    "retrieval": "pairs by a bi-encoder: vectors of texts, search, and reranking",
+    "tpu": "check.py looks for static shapes, and compiles for a TPU; a script for Cloud TPUs",
+}
+
+# Name of a hook -> who asks it, and what it may answer.
+HOOKS = {
+    "make_strategy": "core/train/devices.py: a tf.distribute.Strategy",
+    "find_config": "core/model/encoder.py: the file that describes the encoder of a folder",
+    "load_backbone": "core/model/encoder.py: the encoder of a folder",
+    "load_tokenizer": "core/model/encoder.py: the tokenizer of a folder, a run or a preset",
+    "choose_loop": "core/train/loop.py: what trains in the place of fit",
+    "optimizer_options": "core/train/optimizer.py: further arguments of any optimizer",
+    "make_optimizer": "core/train/optimizer.py: an optimizer in the place of AdamW",
+    "change_layers": "core/train/project.py: nothing; it changes layers of the models",
+    "make_gradients": "core/train/project.py: a gradient in the place of the plain one",
+    "extend_batches": "core/train/project.py: the training batches with something beside them",
+    "make_averages": "core/train/project.py: the weights that are scored and kept",
+    "cross_validate": "train.py: True, when it has trained and scored once for each fold",
+    "assign_folds": "floor.py: which fold holds each example out",
+    "name_lock": "core/runs/run_folder.py: the lock of a process beside the one that trains",
+    "find_folds": "core/runs/run_folder.py: the folders that a cross-validation stands for",
+    "name_negatives": "task/data.py: the label that no training pair has, with its count",
+    "encode_texts": "task/data.py: the inputs of a model that reads both texts of a pair apart",
+    "build_models": "task/model.py: other models than a classifier",
+    "find_record_faults": "core/data/data_checks.py: findings about texts and labels",
+    "draw_histogram": "core/data/data_checks.py: lengths, or labels, as bars of text",
+    "try_batch_sizes": "extras/doctor: True, when it has tried them",
+    "measure_step": "extras/doctor: True, when it has printed memory and speed",
+    "find_dynamic_shapes": "extras/doctor: findings about shapes that depend on values",
+    "check_compilation": "extras/doctor: findings about the training step, lowered by XLA",
+}
+
+# What a settings module may declare besides its table.
+DECLARATIONS = {
+    "STRATEGIES": "names that `strategy` may have with this extra",
+    "FREE": "settings that may change while a training is interrupted: none changes a weight",
+    "FILES": "settings that name a file which a training learns from",
+    "complain": "a function of the settings: why they don't fit together, or None",
+    "complete": "a function of the settings that sets what follows from its table",
+}
+
+
+def present() -> list[str]:
+    """Return the names of the extras that this project has."""
+    return [name for name in EXTRAS if (PROJECT / "extras" / name).is_dir()]
+
+
+def ask(hook: str, *arguments: Any) -> Any:
+    """Return the first answer of an extra to one of `HOOKS`; None: core's own way holds."""
+    for function in functions(hook):
+        answer = function(*arguments)
+        if answer is not None:
+            return answer
+    return None
+
+
+def need(extra: str, module: str = "") -> Any:
+    """Return the module of an extra that a script is made of; it has the name of the extra.
+
+    Raises:
+        InputError: this project does not have the extra.
+    """
+    if extra not in present():
+        raise InputError(f"this needs extras/{extra}, which is absent: {how_to_get(extra)}.")
+    return open_module(extra, module or extra)
+
+
+def functions(hook: str) -> list[Callable]:
+    """Return the functions with the name of a hook, of all extras."""
+    if hook not in HOOKS:
+        raise ValueError(f"{hook} is not a hook: HOOKS has {', '.join(HOOKS)}.")
+    modules = [module for name in present() if (module := open_module(name, "hooks"))]
+    return [getattr(module, hook) for module in modules if hasattr(module, hook)]
+
+
+def settings_modules() -> dict[str, ModuleType]:
+    """Return extra -> its settings module, for the extras that have one."""
+    modules = {name: open_module(name, "settings") for name in present()}
+    return {name: module for name, module in modules.items() if module}
+
+
+def declared(name: str) -> list:
+    """Return what the extras declare under a name, a key of `DECLARATIONS`.
+
+    Tuples are joined; each function is one entry.
+    """
+    found: list = []
+    for module in settings_modules().values():
+        value = getattr(module, name, ())
+        found += value if isinstance(value, tuple) else (value,)
+    return found
+
+
+@functools.cache
+def open_module(extra: str, module: str) -> ModuleType | None:
+    """Import a module of an extra; None: it has no such module."""
+    if not (PROJECT / "extras" / extra / f"{module}.py").is_file():
+        return None
+    return importlib.import_module(f"extras.{extra}.{module}")
+
+
+def how_to_get(extra: str) -> str:
+    """Return how an extra joins this project."""
+    return f"add it with `baselines add {extra} --to {PROJECT.name}`"

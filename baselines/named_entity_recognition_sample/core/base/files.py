@@ -1,0 +1,214 @@
+"""Read JSON Lines with line numbers; write files whole or not at all."""
+
+import functools
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import jsonlines
+from filelock import BaseFileLock, FileLock, Timeout
+
+from core.base.errors import InputError, gist
+
+PROJECT = Path(__file__).resolve().parents[2]
+TEMPORARY = ".writing-"  # how the names of unfinished files begin
+
+
+def project_path(path: str) -> Path:
+    """Return a path of the settings, which is relative to the project's folder."""
+    return PROJECT / path
+
+
+def read_json_lines(
+    path: str | Path, make_object: Callable[[str, list], dict] = lambda _, pairs: dict(pairs)
+) -> Iterator[tuple[int, dict]]:
+    """Yield `(line number, record)` for every record of a JSON Lines file.
+
+    Empty lines are skipped.
+
+    Args:
+        path: the file.
+        make_object: from file and line, and the pairs of key and value, to a JSON object.
+
+    Raises:
+        InputError: the file is absent, not UTF-8, or a line is not a JSON object.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"{path} is not a file: check the path, or the setting that names it.")
+    # Bytes that are not UTF-8 are kept until the line that has them is parsed.
+    with open(path, encoding="utf-8-sig", errors="surrogateescape") as file:
+        # The text is cut at "\n" alone: U+2028 and its like are legal inside JSON strings.
+        for line, text in enumerate(file, start=1):
+            if text.strip():
+                yield line, parse_object(text, f"{path}, line {line}", make_object)
+
+
+def parse_object(text: str, place: str, make_object: Callable[[str, list], dict]) -> dict:
+    """Return the JSON object of a line; `place` says where that is."""
+    what, mend = "not a JSON object", "write one {...} on each line"
+    try:
+        text.encode(errors="surrogateescape").decode()
+        value = json.loads(text, object_pairs_hook=functools.partial(make_object, place))
+        json.dumps(value, ensure_ascii=False).encode()
+        if isinstance(value, dict):
+            return value
+    except UnicodeDecodeError as error:
+        what, mend = f"not UTF-8 ({error.reason})", "save the file as UTF-8"
+    except UnicodeEncodeError as error:
+        half = f"\\u{ord(error.object[error.start]):04x}"
+        what, mend = f"{half} is half of a character", "write both halves"
+    except json.JSONDecodeError as error:
+        what += f" (column {error.colno}: {error.msg})"
+    except (ValueError, RecursionError) as error:  # a number of 5,000 digits, nested brackets
+        what += f" ({gist(error)})"
+    raise InputError(f"{place}: {what}: {mend}.")
+
+
+def read_json(path: str | Path) -> dict:
+    """Read a JSON file.
+
+    Raises:
+        InputError: the file is absent or broken.
+    """
+    try:
+        value = json.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise InputError(f"{path} is missing: is this the folder of a finished run?") from error
+    except ValueError as error:
+        raise InputError(f"{path} is not valid JSON ({error}): restore or delete it.") from error
+    if not isinstance(value, dict) or not value:
+        raise InputError(f"{path} holds no JSON object, or an empty one: restore or delete it.")
+    return value
+
+
+# Whether this process writes: of several workers of one training only the chief does.
+writes = [True]
+
+
+def write_nothing() -> None:
+    """Let this process leave every file as it is from now on."""
+    writes[0] = False
+
+
+def write_whole(
+    path: str | Path, write: Callable[[Path], object], keep_old: Path | None = None
+) -> None:
+    """Let `write` fill a temporary file beside `path`, then move it into place.
+
+    A crash or a full disk leaves the old file as it was: the new one appears whole or not at all.
+    A link stays one. What is not a file, such as a pipe or a device, gets what was written.
+
+    Args:
+        path: the file to create or replace; its folder is created.
+        write: receives the path of the temporary file, which has the same suffixes.
+        keep_old: where the file goes that was there before.
+    """
+    if not writes[0]:
+        return
+    path = Path(path)
+    is_output = path.exists() and os.path.samestat(path.stat(), os.fstat(1))  # as /dev/stdout is
+    through = is_output or path.exists() and not path.is_file()
+    target = path if through else path.resolve()
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        place = None if through else target.parent
+        with tempfile.TemporaryDirectory(dir=place, prefix=TEMPORARY) as folder:
+            temporary = Path(folder) / path.name
+            write(temporary)
+            if through:
+                with open(1 if is_output else path, "wb", closefd=not is_output) as out:
+                    out.write(temporary.read_bytes())
+                return
+            with open(temporary, "rb+") as file:
+                os.fsync(file.fileno())
+            if keep_old is not None and target.is_file():
+                os.replace(target, keep_old)
+            os.replace(temporary, target)
+    except OSError as error:
+        error.filename, error.filename2 = str(path), None  # the temporary one says nothing
+        raise
+
+
+def check_destination(path: Path, source: Path) -> None:
+    """Find out whether a file can be written before the work that fills it.
+
+    Raises:
+        InputError: it is the source or a folder, or lies nowhere, or where nobody may write.
+    """
+    if path.is_dir():
+        raise InputError(f"{path} is a folder: name a file in it.")
+    if path.exists() and source.exists() and path.samefile(source):
+        raise InputError(f"{path} is the file that is read: name another one to write.")
+    folder, replaced = path.resolve().parent, path.is_file() or not path.exists()
+    if not folder.is_dir() or not os.access(folder if replaced else path, os.W_OK):
+        raise InputError(f"{path} can't be written: {folder} must be a folder, and open to you.")
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a UTF-8 text file, whole or not at all."""
+    write_whole(path, lambda temporary: temporary.write_bytes(text.encode("utf-8")))
+
+
+def write_json(path: str | Path, value: dict) -> None:
+    """Write an indented JSON file, whole or not at all."""
+    write_text(path, json.dumps(value, ensure_ascii=False, indent=1) + "\n")
+
+
+def write_json_lines(path: str | Path, records: Iterable[dict]) -> None:
+    """Write one JSON object a line, whole or not at all."""
+
+    def write(temporary: Path) -> None:
+        with jsonlines.open(temporary, "w") as writer:
+            writer.write_all(records)
+
+    write_whole(path, write)
+
+
+def append_json_line(path: str | Path, record: dict) -> None:
+    """Add one JSON object to the end of a file."""
+    if writes[0]:
+        with jsonlines.open(path, "a", flush=True) as writer:
+            writer.write(record)
+
+
+def delete(path: str | Path) -> None:
+    """Delete a file, or a folder with all in it, if it is there."""
+    path = Path(path)
+    if writes[0] and path.is_dir():
+        shutil.rmtree(path)
+    elif writes[0]:
+        path.unlink(missing_ok=True)
+
+
+# The locks of this process, which the system takes back when it ends.
+locks: list[BaseFileLock] = []
+
+
+def take_lock(path: Path) -> None:
+    """Hold the lock of a run until this process ends, however it ends.
+
+    Raises:
+        InputError: another process holds it.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    locks.append(FileLock(path, timeout=0, is_singleton=True))
+    try:
+        locks[-1].acquire()
+    except Timeout as error:
+        raise InputError(
+            f"{path.parent} is being trained by another process: wait until it has ended, or "
+            "choose another name with --run_name."
+        ) from error
+    except (OSError, NotImplementedError) as error:
+        print(f"warning: {path} can't be locked ({error}): start no second training there.")
+
+
+def file_hash(path: str | Path) -> str:
+    """Return `sha256:<hex>` of a file's bytes, the same that `sha256sum` prints."""
+    with open(path, "rb") as file:
+        return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()

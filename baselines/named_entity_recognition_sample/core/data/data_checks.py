@@ -1,0 +1,82 @@
+"""What check.py finds in data before any training, by the task and by the doctor."""
+
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from core.base.extras import ask
+from core.base.files import PROJECT, project_path
+from core.base.settings import RecordSettings
+
+AnyExample = TypeVar("AnyExample")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """An error, a warning or a note: what, where, and how to mend it."""
+
+    level: str
+    what: str
+    where: str
+    mend: str
+
+    def __str__(self) -> str:
+        return f"{self.level}: {self.what} ({self.where}): {self.mend}"
+
+
+def name_place(file: str | None, line: int) -> str:
+    """Return `task/model.py, line 12` for a line of the project; empty: of a library."""
+    path = Path(file or "")
+    if "site-packages" in path.parts or "dist-packages" in path.parts or not path.is_file():
+        return ""
+    name = path.relative_to(PROJECT).as_posix() if path.is_relative_to(PROJECT) else path.name
+    return f"{name}, line {line}"
+
+
+def join_places(*parts: str) -> str:
+    """Return the parts that say something, as the `where` of a finding."""
+    return "; ".join(part for part in parts if part)
+
+
+def read_files(
+    settings: RecordSettings, read_examples: Callable[[Path, bool], list[AnyExample]]
+) -> dict[str, list[AnyExample]]:
+    """Return file -> examples, the training file first; a test file may lack, or lack labels.
+
+    `read_examples` gets a path, and whether labels are required.
+    """
+    names = (settings.train_file, settings.dev_file)
+    files = {name: read_examples(project_path(name), True) for name in names}
+    if project_path(settings.test_file).is_file():
+        files.setdefault(settings.test_file, read_examples(project_path(settings.test_file), False))
+    else:
+        print(f"note: test_file = {settings.test_file!r} is not a file, so it is not checked.")
+    return files
+
+
+def find_record_faults(
+    files: dict[str, list[AnyExample]],
+    texts_of: Callable[[AnyExample], Sequence[str]],
+    count_labels: Callable[[Sequence[AnyExample]], Counter] | None = None,
+) -> list[Finding]:
+    """Return repeats, leaks, and labels that the training file never shows; none without doctor.
+
+    Args:
+        files: name -> examples, each with its `line`; the training file first.
+        texts_of: the text of an example, or both of a pair, whose first is looked for alone too.
+        count_labels: how often each label stands; None: the task has no labels.
+    """
+    return ask("find_record_faults", files, texts_of, count_labels) or []
+
+
+def draw_histogram(values: Sequence[int] | Counter, unit: str) -> list[str]:
+    """Return lengths, or how often each label stands, as bars of text; no line without doctor."""
+    return ask("draw_histogram", values, unit) or []
+
+
+def normalise(text: str) -> str:
+    """Return a text without the differences that make no other record of it."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())

@@ -1,0 +1,120 @@
+"""Read and check records; every complaint names the file and the line."""
+
+import textwrap
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any, TypeVar
+
+from core.base.errors import InputError
+from core.base.files import PROJECT, file_hash, read_json_lines
+
+Id = str | int
+Span = tuple[int, int]
+AnyExample = TypeVar("AnyExample", bound=Any)
+SHOWN_KEYS = 3
+
+
+def read_records(
+    path: str | Path, fields: Collection[str], read_one: Callable[[dict, int], AnyExample]
+) -> list[AnyExample]:
+    """Read a JSON Lines file of examples; warn of keys that nothing reads.
+
+    Args:
+        path: one record a line.
+        fields: the keys of a record, and of the objects within it.
+        read_one: from a record and its line to an example, which has an `id`.
+
+    Raises:
+        InputError: names file, line and what is wrong with the record.
+    """
+    examples: list[AnyExample] = []
+    lines: dict[str, int] = {}
+    strange: dict[str, str] = {}
+
+    def make_object(place: str, pairs: list[tuple[str, Any]]) -> dict:
+        keys = [key for key, _ in pairs]
+        for key in keys:
+            if key not in fields or keys.count(key) > 1:
+                strange.setdefault(key, place)
+        return dict(pairs)
+
+    for line, record in read_json_lines(path, make_object):
+        try:
+            example = read_one(record, line)
+            if (first := lines.setdefault(str(example.id), line)) != line:
+                raise InputError(
+                    f"id {example.id!r} stands on line {first} already: give each record an id of "
+                    "its own."
+                )
+        except InputError as error:
+            # What it quotes may be a megabyte.
+            what = textwrap.shorten(str(error), 400, placeholder=" [...].")
+            raise InputError(f"{path}, line {line}: {what}") from error
+        examples.append(example)
+    if not examples:
+        raise InputError(f"{path} holds no record: write one JSON object on each line.")
+    for key, place in list(strange.items())[:SHOWN_KEYS]:
+        what = "stands twice in one object" if key in fields else "is not read"
+        print(f'warning: {place}: "{key[:40]}" {what}: the fields are {", ".join(fields)}')
+    if len(strange) > SHOWN_KEYS:
+        print(f"warning: {path}: so it is with {len(strange) - SHOWN_KEYS} more keys")
+    return examples
+
+
+def read_field(record: dict, name: str, kind: Any) -> Any:
+    """Return a field of a type: `str`, `list`, or `str | int` for ids.
+
+    Raises:
+        InputError: the field is missing or of another type.
+    """
+    if name not in record:
+        raise InputError(f'the field "{name}" is missing: add it to the record.')
+    if not isinstance(record[name], kind) or isinstance(record[name], bool) and kind is not object:
+        wanted = getattr(kind, "__name__", str(kind))
+        wanted = {"str": "a string", "list": "a list"}.get(wanted, "a string or a number")
+        raise InputError(f'"{name}" must be {wanted}, not {record[name]!r}.')
+    return record[name]
+
+
+def read_id(record: dict) -> Id:
+    """Return the id of a record, a string or a number, as it goes into what is written too."""
+    return read_field(record, "id", str | int)
+
+
+def read_span(item: dict, name: str, text: str) -> Span:
+    """Return a span `[start, end)` of characters that lies in the text.
+
+    Raises:
+        InputError: the field is not a span, or lies outside.
+    """
+    return check_span(read_field(item, name, object), name, text)
+
+
+def check_span(span: object, name: str, text: str) -> Span:
+    """Return a value of a file as a span that lies in the text.
+
+    Raises:
+        InputError: it is not a span, or lies outside.
+    """
+    if not isinstance(span, list) or [type(offset) for offset in span] != [int, int]:
+        raise InputError(f'"{name}" must be [start, end], two whole numbers, not {span!r}.')
+    start, end = span
+    if not 0 <= start < end <= len(text):
+        raise InputError(
+            f'the span "{name}" {span} is not inside the text of {len(text)} characters: offsets '
+            "count characters from 0, and end is the first one after the span."
+        )
+    return start, end
+
+
+def name_file(path: Path) -> dict[str, str]:
+    """Return `file` and `data_hash` of a scored file.
+
+    A file outside the project has its bare name: its folder is the participant's own business.
+    """
+    path = path.resolve()
+    inside = path.is_relative_to(PROJECT)
+    return {
+        "file": path.relative_to(PROJECT).as_posix() if inside else path.name,
+        "data_hash": file_hash(path),
+    }

@@ -1,0 +1,190 @@
+"""Tokens with exact character offsets, and overlapping windows of long texts."""
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from tokenizers import (
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
+from tqdm import tqdm
+
+from core.base.errors import InputError
+
+SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+
+
+@dataclass(frozen=True)
+class Window:
+    """A slice of a text that fits into the encoder.
+
+    `starts` and `ends` are character offsets into the whole text, one for each token; special
+    tokens have -1. `reach` are the characters from the end of the token before the window to the
+    start of the one after it.
+    """
+
+    token_ids: np.ndarray
+    starts: np.ndarray
+    ends: np.ndarray
+    reach: tuple[int, int]
+
+    def __len__(self) -> int:
+        return len(self.token_ids)
+
+    def token_span(self, span: tuple[int, int]) -> tuple[int, int] | None:
+        """Return the first and the last token of a character span; None: not in this window."""
+        real = self.starts >= 0
+        touched = np.flatnonzero(real & (self.starts < span[1]) & (self.ends > span[0]))
+        if not len(touched):
+            return None
+        inside = self.reach[0] <= span[0] and span[1] <= self.reach[1]
+        return (int(touched[0]), int(touched[-1])) if inside else None
+
+
+def is_aligned(span: tuple[int, int], window: Window) -> bool:
+    """Tell whether a character span begins and ends with a token of the window."""
+    return span[0] in window.starts and span[1] in window.ends
+
+
+def train_tokenizer(texts: Iterable[str], vocabulary_size: int) -> Tokenizer:
+    """Train WordPiece on the texts: words of spaced languages, characters of Chinese.
+
+    Digits stand alone, so that a year or an amount is never cut elsewhere than its neighbour. There
+    are no more tokens than `vocabulary_size`, unless there are more characters.
+    """
+    texts = break_words(texts)
+    tokenizer = word_piece_tokenizer({"[UNK]": 0})
+    words = {
+        word
+        for text in texts
+        for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(
+            tokenizer.normalizer.normalize_str(text)
+        )
+    }
+    # The trainer numbers the inner characters of words in the order of a hash table and breaks
+    # ties by number: two trainings on the same texts differ. Named beforehand they have one order.
+    inner = sorted({f"##{character}" for word in words for character in word[1:]})
+    tokenizer.train_from_iterator(
+        texts,
+        trainers.WordPieceTrainer(
+            vocab_size=vocabulary_size,
+            min_frequency=2,  # rarer pieces would never get a useful embedding
+            special_tokens=SPECIAL_TOKENS + inner,
+            show_progress=False,
+        ),
+    )
+    # A new one, for which the inner characters are no special tokens.
+    return word_piece_tokenizer(tokenizer.get_vocab())
+
+
+def break_words(texts: Iterable[str]) -> list[str]:
+    """Return texts with a space in words of thousands of characters: they would train for hours."""
+    return [re.sub(r"\S{5000}", r"\g<0> ", text) for text in texts]
+
+
+def word_piece_tokenizer(vocabulary: dict[str, int]) -> Tokenizer:
+    """Return a WordPiece tokenizer with the frame of BERT over a vocabulary."""
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.BertPreTokenizer(), pre_tokenizers.Digits(individual_digits=True)]
+    )
+    tokenizer.decoder = decoders.WordPiece()
+    if "[CLS]" in vocabulary:
+        tokenizer.add_special_tokens(SPECIAL_TOKENS)
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single="[CLS] $A [SEP]",
+            pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+            special_tokens=[(token, vocabulary[token]) for token in ("[CLS]", "[SEP]")],
+        )
+    return tokenizer
+
+
+def split_into_windows(
+    tokenizer: Tokenizer, texts: list[str], max_length: int, overlap: int, progress: str = ""
+) -> list[list[Window]]:
+    """Return the windows of each text; a text that fits has one.
+
+    Args:
+        tokenizer: gives ids and character offsets.
+        texts: any length; nothing is cut off.
+        max_length: tokens of a window, special ones included.
+        overlap: tokens that neighbouring windows share.
+        progress: title of the progress bar; empty: none.
+    """
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    special = tokenizer.encode("").ids  # the tokens around a single text, whatever the model
+    before, after = special[: len(special) // 2], special[len(special) // 2 :]
+    room = max_length - len(special)
+    windows: list[list[Window]] = []
+    chunks = range(0, len(texts), 1024)
+    for chunk in tqdm(chunks, desc=progress, disable=None if progress else True, leave=False):
+        batch = texts[chunk : chunk + 1024]
+        for text, encoding in zip(
+            batch, tokenizer.encode_batch(batch, add_special_tokens=False), strict=True
+        ):
+            ids = np.array(encoding.ids, np.int32)
+            starts, ends = exact_offsets(text, encoding.offsets)
+            windows.append([])
+            for first in window_starts(len(ids), room, overlap):
+                part, end = slice(first, first + room), first + room
+                # A character of several byte-level tokens may lie on both sides of a border.
+                reach = (
+                    int(min(ends[first - 1], starts[first])) if first else 0,
+                    int(max(starts[end], ends[end - 1])) if end < len(ids) else len(text),
+                )
+                windows[-1].append(
+                    Window(
+                        np.concatenate([before, ids[part], after]).astype(np.int32),
+                        np.pad(starts[part], (len(before), len(after)), constant_values=-1),
+                        np.pad(ends[part], (len(before), len(after)), constant_values=-1),
+                        reach,
+                    )
+                )
+    return windows
+
+
+def window_starts(tokens: int, room: int, overlap: int) -> list[int]:
+    """Return the first token of each window; the last window is full and ends with the text."""
+    if tokens <= room:
+        return [0]
+    starts = list(range(0, tokens - room, room - overlap))
+    return [*starts, tokens - room]
+
+
+def exact_offsets(text: str, offsets: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
+    """Return starts and ends of what the tokens stand for in the text.
+
+    Without the space that byte-level tokens begin with, and with the accents of their own that a
+    normalizer drops: a span that ends there would lose them.
+    """
+    starts, ends = np.array(offsets, np.int32).reshape(-1, 2).T.copy()
+    for index, (start, end) in enumerate(offsets):
+        while start < end and text[start].isspace():
+            start += 1
+        starts[index] = start
+    if not text.isascii():
+        nexts = [start for start, _ in offsets[1:]] + [len(text)]
+        for index, ((_, end), next_start) in enumerate(zip(offsets, nexts, strict=False)):
+            while end < next_start and unicodedata.category(text[end]).startswith("M"):
+                end += 1
+            ends[index] = end
+    return starts, ends
+
+
+def load_tokenizer_file(path: Path) -> Tokenizer:
+    """Read a tokenizer.json, which may be missing or damaged."""
+    try:
+        return Tokenizer.from_file(str(path))
+    except Exception as error:  # the tokenizers raise no other kind
+        raise InputError(f"{path} can't be read ({error}): restore it.") from error

@@ -1,0 +1,68 @@
+"""A hash of the code that makes the scores: it tells whether scores are for older code."""
+
+import ast
+import hashlib
+from pathlib import Path
+
+SCRIPTS = ("prepare.py", "train.py", "evaluate.py")
+APART = ("extras", "tests")  # extras are looked at one by one
+ONLOOKERS = ("comparison", "doctor", "tpu")  # extras that look at a model, and train nothing
+
+
+def code_hash(project: str | Path) -> str:
+    """Return `sha256:<hex>` of a project: its scripts and packages, and the extras that train.
+
+    Comments, docstrings and formatting do not count, nor does the version of Python.
+    """
+    lines = "".join(f"{path} {known}\n" for path, known in code_hashes(Path(project)).items())
+    return f"sha256:{hashlib.sha256(lines.encode()).hexdigest()}"
+
+
+def code_hashes(project: Path) -> dict[str, str]:
+    """Return path -> hash of each file that `code_hash` is of, to tell which one has changed."""
+    trees = {path: ast.parse((project / path).read_bytes()) for path in hashed_files(project)}
+    codes = {path.as_posix(): outline(tree).encode() for path, tree in trees.items()}
+    return {path: hashlib.sha256(codes[path]).hexdigest() for path in sorted(codes)}
+
+
+def hashed_files(project: Path) -> list[Path]:
+    """Return the files that can change a score, relative to the project."""
+    packages = (path.parent for path in project.glob("*/__init__.py"))
+    folders = [path for path in packages if path.name not in APART]
+    folders += [path for path in project.glob("extras/*/") if path.name not in ONLOOKERS]
+    found = [project / name for name in SCRIPTS if (project / name).is_file()]
+    found += [path for folder in folders for path in folder.rglob("*.py")]
+    return [path.relative_to(project) for path in found]
+
+
+def outline(node: ast.AST) -> str:
+    """Write out a syntax tree without docstrings, positions and empty fields.
+
+    `ast.dump` would do, but its output differs from one version of Python to the next.
+    """
+    fields = []
+    for name, value in ast.iter_fields(node):
+        if name == "body" and isinstance(value, list) and is_docstring(value[:1]):
+            value = value[1:]
+        if value not in (None, []):
+            fields.append(f"{name}={outline_value(value)}")
+    return f"{type(node).__name__}({', '.join(fields)})"
+
+
+def outline_value(value: object) -> str:
+    """Write out the value of a field: a node, a list of values, or a constant."""
+    if isinstance(value, ast.AST):
+        return outline(value)
+    if isinstance(value, list):
+        return f"[{', '.join(outline_value(item) for item in value)}]"
+    return repr(value)
+
+
+def is_docstring(body: list[ast.stmt]) -> bool:
+    """Tell whether a body begins with a bare string."""
+    return (
+        bool(body)
+        and isinstance(body[0], ast.Expr)
+        and isinstance(body[0].value, ast.Constant)
+        and isinstance(body[0].value.value, str)
+    )

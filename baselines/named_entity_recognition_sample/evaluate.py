@@ -1,0 +1,39 @@
+"""Score a run on a file with gold entities.
+
+python evaluate.py RUN FILE        adds the scores to RUN/scores.json
+"""
+
+import argparse
+from pathlib import Path
+
+from core.base.errors import command
+from core.runs.run_folder import provenance
+from core.train.scoring import keep_scores, print_rates
+from task.data import read_examples
+from task.evaluation import evaluate, load_thresholds
+from task.training import load_runs, predict
+
+
+@command
+def main() -> None:
+    """Read, predict, score, keep."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("run", help="folder of a run, or its name in runs/; all folds count as one")
+    parser.add_argument("file", type=Path, help="file with gold entities")
+    arguments = parser.parse_args()
+
+    runs = load_runs([arguments.run])
+    settings, thresholds = runs.settings, load_thresholds(runs.folders)
+    examples = read_examples(arguments.file, settings)
+    evaluation = evaluate(examples, predict(runs, examples), arguments.file, settings, thresholds)
+    keep_scores(arguments.run, arguments.file, evaluation, provenance(settings))
+    scores = evaluation.scores
+    print_rates("type", {**scores["per_type"], "all": scores})
+    print()
+    print_rates("overlap", scores["overlap"])
+    if settings.beta != 1:
+        print(f"\nF{settings.beta:g}  {scores['f_beta']:.4f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,248 @@
+"""Is one run better than another, or was it the luck of these records?
+
+Two scored folders are found, it is made sure that both were scored on the same records, and the
+records are drawn again and again: the interval of the difference says what chance makes of it.
+"""
+
+import argparse
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from scipy import stats
+
+from core.base.errors import InputError
+from core.base.files import (
+    PROJECT,
+    file_hash,
+    project_path,
+    read_json,
+    read_json_lines,
+    write_json,
+)
+from core.data.records import Id
+from core.runs.run_folder import check_files, known_runs
+from core.train.scoring import micro_f1
+
+NUMBERS_AT_ONCE = 5_000_000
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A run, the reference or a baseline: `scores.json` beside `predictions/dev.jsonl`.
+
+    Of a whole project, which the baseline of a sample is, `folder` is its reference/.
+    """
+
+    name: str
+    folder: Path
+    file: str
+    data_hash: str
+
+
+def read_arguments(description: str) -> tuple[Scored, Scored]:
+    """Return the two scored folders that the command line of a script names."""
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
+    parser.add_argument("run", metavar="RUN", help="folder of a run, or its name in runs/")
+    parser.add_argument("other", metavar="OTHER", nargs="?", default="reference")
+    arguments = parser.parse_args()
+    return find_scored(arguments.run), find_scored(arguments.other)
+
+
+def find_scored(name: str) -> Scored:
+    """Return a scored folder, given as a path, by its name in runs/, or as `reference`.
+
+    Raises:
+        InputError: there is none, or it has not been scored yet.
+    """
+    places = [Path(name), PROJECT / "runs" / name, PROJECT / name, Path(name) / "reference"]
+    # A folder of data may have the name of a run.
+    folder = next((place for place in places if (place / "scores.json").is_file()), None)
+    if folder is None:
+        raise InputError(
+            f"{name} has no scores.json: name a run that has finished an epoch "
+            f"({known_runs('scores.json')})."
+        )
+    dev = read_json(folder / "scores.json").get("dev")
+    if not isinstance(dev, dict) or not {"file", "data_hash"} <= dev.keys():
+        raise InputError(
+            f'{folder / "scores.json"} has no "dev" with "file" and "data_hash": train again.'
+        )
+    check_files(folder)
+    return Scored(name, folder, dev["file"], dev["data_hash"])
+
+
+def shared_gold_file(run: Scored, other: Scored) -> Path:
+    """Return the file that both were scored on, which must still be as it was.
+
+    Raises:
+        InputError: they were scored on different files, or the file has gone or changed.
+    """
+    if run.data_hash != other.data_hash:
+        raise InputError(
+            f"{run.name} was scored on {run.file} and {other.name} on {other.file}, which differ "
+            "in content: name a run that was scored on the same file, as in "
+            f"python compare.py {run.name} OTHER_RUN."
+        )
+    path = project_path(run.file)
+    config = run.folder / "config.json"
+    if not path.is_file() and config.is_file():
+        # Of a file outside the project the scores hold the name alone; the settings know the place.
+        settings = read_json(config)
+        path = project_path(settings.get("dev_file", run.file))
+    if not path.is_file() or file_hash(path) != run.data_hash:
+        raise InputError(
+            f"{path} is missing, or has changed since {run.name} was scored on it: restore it."
+        )
+    return path
+
+
+def read_predictions(scored: Scored, ids: list[Id]) -> dict[Id, tuple[str, dict]]:
+    """Return record id -> (file and line, record) of the dev predictions, all of which must be."""
+    path = scored.folder / "predictions" / "dev.jsonl"
+    records = {str(r.get("id")): (f"{path}, line {n}", r) for n, r in read_json_lines(path)}
+    missing = [name for name in ids if str(name) not in records]
+    if missing:
+        raise InputError(
+            f"{path} lacks {len(missing)} of {len(ids)} records, {missing[0]!r} for one: write it "
+            "anew with evaluate.py."
+        )
+    return {name: records[str(name)] for name in ids}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Two scores, first minus second, and the interval of that difference."""
+
+    first: float
+    second: float
+    difference: float
+    low: float
+    high: float
+    resamples: int
+
+    @property
+    def verdict(self) -> str:
+        """The first system against the second, in words."""
+        if self.low == self.high == 0:  # whichever records are drawn
+            return "the same on every record"
+        if self.low > 0:
+            return "better"
+        return "worse" if self.high < 0 else "no clear difference"
+
+
+def paired_bootstrap(
+    first: np.ndarray,
+    second: np.ndarray,
+    statistic: Callable[..., np.ndarray] = micro_f1,
+    resamples: int = 10_000,
+) -> Difference:
+    """Compare two systems on the same records, drawn again and again with replacement.
+
+    Args:
+        first: what the score is computed from, for each record, shape `[records, columns]`.
+        second: the same records in the same order for the other system.
+        statistic: gets the columns, each with the drawn records along `axis`, and returns the
+            score; `micro_f1` takes `(correct, predicted, gold)`, `np.mean` one column.
+        resamples: how often the records are drawn; the interval holds 95 % of the differences.
+
+    Raises:
+        InputError: there are fewer than two records to draw from.
+    """
+    first, second = np.asarray(first), np.asarray(second)
+    if first.shape != second.shape or first.ndim != 2:
+        raise ValueError(f"[records, columns] twice, not {first.shape} and {second.shape}")
+    if len(first) < 2:
+        raise InputError(
+            f"{len(first)} record is too few to compare two systems: score them on a larger file."
+        )
+    columns = np.concatenate([first, second], axis=1).T
+
+    def difference(*counts: np.ndarray, axis: int) -> np.ndarray:
+        half = len(counts) // 2
+        return statistic(*counts[:half], axis=axis) - statistic(*counts[half:], axis=axis)
+
+    interval = stats.bootstrap(
+        tuple(columns),
+        difference,
+        paired=True,
+        vectorized=True,
+        method="percentile",
+        n_resamples=resamples,
+        batch=max(1, NUMBERS_AT_ONCE // columns.size),
+        confidence_level=0.95,
+        rng=np.random.default_rng(1),
+    ).confidence_interval
+    one, other = (float(statistic(*system.T, axis=-1)) for system in (first, second))
+    return Difference(one, other, one - other, float(interval.low), float(interval.high), resamples)
+
+
+def compare_labels(run: dict[str, dict], other: dict[str, dict]) -> dict[str, dict]:
+    """Return both F1 scores of each label, the largest difference first.
+
+    Args:
+        run: label -> `f1`, `correct` and `gold` of the first system; `other`: of the second.
+    """
+    rows = {}
+    for label in run | other:
+        nothing = {"f1": 0.0, "correct": 0}
+        first, second = run.get(label, nothing), other.get(label, nothing)
+        rows[label] = {
+            "run_score": first["f1"],
+            "other_score": second["f1"],
+            "difference": first["f1"] - second["f1"],
+            "run_correct": first["correct"],
+            "other_correct": second["correct"],
+            "gold": max(row.get("gold", 0) for row in (first, second)),
+        }
+    return dict(sorted(rows.items(), key=lambda item: (-abs(item[1]["difference"]), item[0])))
+
+
+def print_comparison(
+    run: Scored,
+    other: Scored,
+    total: Difference,
+    labels: dict[str, dict],
+    title: str,
+    metric: str = "F1",
+    label_metric: str | None = None,
+    **facts: Any,
+) -> None:
+    """Print both scores, the difference with its interval, the verdict and a row for each label.
+
+    The same is kept in comparison.json of the first.
+
+    Args:
+        run, other: what is compared; `total` is from `paired_bootstrap`.
+        labels: label -> `run_score`, `other_score`, `difference`, `run_correct`, `other_correct`,
+            `gold`.
+        title: what a label is called.
+        metric: what the scores are called; `label_metric`: those of a label, if otherwise.
+        **facts: what else is kept.
+    """
+    own = label_metric or metric
+    names = (f"this {own}", f"other {own}", "difference", "right", "gold")
+    table = Table(title, *names, box=box.SIMPLE)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for label, row in labels.items():
+        right = f"{row['run_correct']} : {row['other_correct']}"
+        scores = [f"{row[f'{name}_score']:.3f}" for name in ("run", "other")]
+        scores.append(f"{row['difference']:+.3f}")
+        table.add_row(Text(label), *scores, right, str(row["gold"]))
+    print(f"this   {total.first:.4f} {metric}   {run.name}")
+    print(f"other  {total.second:.4f} {metric}   {other.name}")
+    interval = f", 95 % interval {total.low:+.4f} to {total.high:+.4f}"
+    drawn = f"{interval} ({total.resamples} resamples)" if total.low or total.high else ""
+    print(f"difference {total.difference:+.4f}{drawn}")
+    print(f"verdict: {run.name} against {other.name}: {total.verdict}")
+    Console(highlight=False).print(table)
+    result = {"run": run.name, "other": other.name, "file": run.file, "data_hash": run.data_hash}
+    result |= {**asdict(total), "verdict": total.verdict, **facts}
+    write_json(run.folder / "comparison.json", result)

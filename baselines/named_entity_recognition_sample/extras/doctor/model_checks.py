@@ -1,0 +1,396 @@
+"""Is a model right, and ready for many replicas? Each finding names the layer at fault."""
+
+import concurrent.futures
+import contextlib
+import functools
+import inspect
+import multiprocessing
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from tqdm import tqdm
+
+from core.base.errors import InputError, gist
+from core.base.extras import ask
+from core.base.settings import CoreSettings
+from core.data.data_checks import Finding, join_places, name_place
+from core.data.data_generator import Batch, DataGenerator
+from core.model.dropout import can_be_placed
+from core.model.encoder import named_layers
+from core.train.devices import make_local_strategy, split_first_device
+from core.train.project import compile_models
+from core.train.training import Models, TrainingModel
+
+# So many that the rate has not begun to fall at the first of them.
+MANY_STEPS = 1_000_000
+SAME = 1e-5  # sums in another order differ by 1e-6 at the most, mistakes by 1e-3 and more
+REPLICAS = 2
+BATCH_SIZE = 4 * REPLICAS
+
+
+def check_model(
+    model: TrainingModel,
+    train_batches: DataGenerator,
+    build: Callable[[], Models],
+    settings: CoreSettings,
+) -> list[Finding]:
+    """Run all checks of this module on one real batch.
+
+    Args:
+        model: the training model; needs no optimizer.
+        train_batches: of the training examples.
+        build: returns the same models anew; must be picklable.
+        settings: of the project.
+    """
+    findings = find_wrong_keys(train_batches, model)
+    if findings:
+        return findings
+    batch = ragged_batch(train_batches)
+    checks = {
+        "configs": functools.partial(find_config_faults, model, batch),
+        "added losses": functools.partial(find_added_losses, model, batch),
+        "static graph": lambda: ask("find_dynamic_shapes", model, batch) or [],
+        "parts of a batch": functools.partial(find_split_faults, model, batch),
+        "replicas": functools.partial(find_replica_faults, model, batch, build, settings),
+    }
+    with tqdm(checks.items(), leave=False, disable=None) as bar:
+        for name, check in bar:
+            bar.set_description(name)
+            # Two replicas only repeat what is wrong with two parts of a batch.
+            if name != "replicas" or not any(finding.level == "error" for finding in findings):
+                found = check()
+                findings += found
+            if name == "static graph" and any(finding.level == "error" for finding in found):
+                break  # without a gradient
+    return findings
+
+
+def ragged_batch(train_batches: DataGenerator) -> Batch:
+    """Return a small real batch whose last examples only fill it up, as at an epoch's end."""
+    examples, length = train_batches.first_batch(0)
+    real = BATCH_SIZE - REPLICAS - 1
+    weight = np.zeros(BATCH_SIZE, np.float32)
+    weight[:real] = 1 / real
+    return {
+        **train_batches.make_batch(np.resize(examples[:real], BATCH_SIZE), length),
+        "loss_weight": weight,
+    }
+
+
+def find_wrong_keys(train_batches: DataGenerator, model: keras.Model) -> list[Finding]:
+    """Compare the keys of a batch with the inputs of the model."""
+    try:
+        train_batches.check_keys(model)
+    except InputError as error:
+        return [Finding("error", "keys of the batch", type(train_batches).__name__, str(error))]
+    return []
+
+
+def find_config_faults(model: keras.Model, batch: Batch) -> list[Finding]:
+    """Rebuild every layer from its config, clone the model, and compare the outputs."""
+    findings = []
+    for path, layer in named_layers(model):
+        try:
+            type(layer).from_config(layer.get_config())
+        except Exception as error:  # whatever a layer's own code raises
+            what = f"can't be rebuilt from its config ({gist(error)})"
+            findings.append(config_finding(path, layer, what))
+    return findings or find_clone_faults(model, batch)
+
+
+def find_clone_faults(model: keras.Model, batch: Batch) -> list[Finding]:
+    """Clone a model, give the clone the same weights, and find the first layer that differs."""
+    clone = keras.models.clone_model(model)
+    for layer, copy in zip(model.layers, clone.layers, strict=True):
+        try:
+            copy.set_weights(layer.get_weights())
+        except ValueError as error:
+            what = f"has other weights in a clone ({gist(error)})"
+            return [config_finding(layer.name, layer, what)]
+    originals = watch_layers(model, batch, training=False)
+    copies = watch_layers(clone, batch, training=False)
+    for (path, original), (_, copy) in zip(originals, copies, strict=False):
+        if not same(original, copy):
+            layer = dict(named_layers(model))[path]
+            return [config_finding(path, layer, "gives other outputs in a clone")]
+    return []
+
+
+def config_finding(path: str, layer: keras.layers.Layer, what: str) -> Finding:
+    """Say that a layer's config is wrong."""
+    mend = "return every argument of __init__ from get_config, and name functions, no lambda."
+    where = join_places("get_config", place_of(layer))
+    return Finding("error", f"layer {path} {what}", where, mend)
+
+
+def find_added_losses(model: TrainingModel, batch: Batch) -> list[Finding]:
+    """Find layers whose losses are no outputs: the training step counts outputs alone."""
+    model(model_inputs(model, batch), training=True)
+    return [
+        Finding(
+            "error",
+            f"layer {path} adds a loss by {how}, which is never trained",
+            join_places("losses", place_of(layer)),
+            "make it an output of the model: one sum for each example, [batch].",
+        )
+        for path, layer in named_layers(model)
+        for how, found in (
+            ("add_loss", layer._losses),
+            ("a regularizer", [v for v in layer._trainable_variables if v.regularizer]),
+        )
+        if found
+    ]
+
+
+def find_split_faults(model: TrainingModel, batch: Batch) -> list[Finding]:
+    """Compare the gradient of a batch with the sum of those of its parts, dropout off."""
+    for name, tensor in zip(model.output_names, model.outputs, strict=True):
+        if len(tensor.shape) != 1:
+            layer, what = (
+                model.get_layer(name),
+                f"puts out {tensor.shape} instead of a loss [batch]",
+            )
+            return [split_finding(name, layer, what)]
+    parts = split_batch(batch)
+    with without_dropout(model):
+        try:
+            whole, _ = model.gradients(as_tensors(batch))
+        except Exception as error:  # whatever a layer's own code raises
+            what = f"no gradient ({gist(error)})"
+            return [Finding("error", what, model.name, "mend the layer it names.")]
+        shares = [model.gradients(as_tensors(part))[0] for part in parts]
+        sums = [np.sum(share, axis=0) for share in zip(*shares, strict=True)]
+        largest = max(float(np.abs(gradient).max()) for gradient in whole)
+        if all(
+            np.allclose(gradient, total, rtol=0, atol=SAME * max(largest, 1.0))
+            for gradient, total in zip(whole, sums, strict=True)
+        ):
+            return []
+        together = watch_layers(model, batch, training=True)
+        apart = [watch_layers(model, part, training=True) for part in parts]
+    for (path, outputs), *rows in zip(together, *apart, strict=False):
+        joined = join_outputs([outputs for _, outputs in rows])
+        if joined is not None and not same(outputs, joined):
+            layer = dict(named_layers(model))[path]
+            return [split_finding(path, layer, "gives an example other outputs in another batch")]
+    return [split_finding(model.name, model, "has other gradients on parts of a batch")]
+
+
+def split_finding(path: str, layer: keras.layers.Layer, what: str) -> Finding:
+    """Say that a layer mixes the examples of a batch."""
+    mend = (
+        "let no layer look across examples: a loss layer puts out sums [batch], which loss_weight "
+        "averages."
+    )
+    where = join_places(f"{REPLICAS} replicas", place_of(layer))
+    return Finding("error", f"layer {path} {what}", where, mend)
+
+
+def find_replica_faults(
+    model: TrainingModel, batch: Batch, build: Callable[[], Models], settings: CoreSettings
+) -> list[Finding]:
+    """Make one update with one replica, and the same with two, and compare.
+
+    Args:
+        model: whose weights both begin with.
+        build: returns the same models anew; must be picklable.
+        settings: of the project.
+    """
+    findings = [
+        Finding(
+            "error",
+            f"layer {path} is never built",
+            join_places(f"{REPLICAS} replicas", place_of(layer)),
+            "call it in the layer that holds it, or build it in that layer's build.",
+        )
+        for path, layer in named_layers(model)
+        if not layer.built
+    ] or [
+        Finding(
+            "warning",
+            f"layer {path} draws the same random numbers on each of several replicas",
+            join_places(f"{REPLICAS} replicas", place_of(layer)),
+            "use keras.layers.Dropout, whose masks are placed, or train on one replica.",
+        )
+        for path, layer in named_layers(model)
+        if draws_alike(layer)
+    ]
+    if findings:
+        return findings
+    try:
+        one, two = run_apart(update_on_replicas, build, settings, model.get_weights(), batch)
+    except Exception as error:  # TensorFlow and the participant's layers raise what they like
+        return [
+            Finding(
+                "error",
+                f"an update failed ({type(error).__name__}: {gist(error)})",
+                f"{REPLICAS} replicas",
+                f"see it whole with: python train.py --devices.logical_devices {REPLICAS} "
+                "--steps 1 --run_name replicas",
+            )
+        ]
+    differences = {name: float(np.abs(one[name] - two[name]).max()) for name in one}
+    name = max(differences, key=lambda name: differences[name])
+    if differences[name] < SAME:
+        return []
+    return [
+        Finding(
+            "error",
+            f"weights differ by {differences[name]:.1e} after one update, {name} the most",
+            f"{REPLICAS} replicas",
+            "let no layer look across examples, and reduce no loss within the model.",
+        )
+    ]
+
+
+def run_apart(function: Callable, *arguments: Any) -> Any:
+    """Call a function in a fresh process: TensorFlow splits its devices only once."""
+    spawn = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(1, mp_context=spawn) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+def update_on_replicas(
+    build: Callable[[], Models], settings: CoreSettings, weights: list[np.ndarray], batch: Batch
+) -> list[dict[str, np.ndarray]]:
+    """Return the weights by path after one update on one replica, and after the same on several."""
+    tf.config.set_visible_devices([], "GPU")
+    devices = tf.config.list_logical_devices(split_first_device(REPLICAS))
+    strategies = [make_local_strategy(name, devices) for name in ("single", "mirrored")]
+    # The few examples of this batch can't be shared by micro-batches too.
+    plain = settings.devices.model_copy(update={"precision": "float32"})
+    settings = settings.model_copy(update={"accumulation": 1, "devices": plain})
+    return [update_weights(build, settings, weights, batch, strategy) for strategy in strategies]
+
+
+def build_as_trained(build: Callable[[], Models], settings: CoreSettings) -> TrainingModel:
+    """Return the training model as a training compiles it, for a first step of full size.
+
+    Its gradient is not compiled by XLA.
+    """
+    policy = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(settings.devices.precision)
+    try:
+        models = build()
+    finally:
+        keras.config.set_dtype_policy(policy)
+    devices = settings.devices.model_copy(update={"xla": False})
+    changed = settings.model_copy(update={"warm_up": 0.0, "devices": devices})
+    compile_models(changed, models, MANY_STEPS)
+    return models.training
+
+
+def update_weights(
+    build: Callable[[], Models],
+    settings: CoreSettings,
+    weights: list[np.ndarray],
+    batch: Batch,
+    strategy: tf.distribute.Strategy,
+) -> dict[str, np.ndarray]:
+    """Return the weights by path after one update of a batch."""
+    keras.backend.clear_session()
+    keras.utils.set_random_seed(0)
+    with strategy.scope():
+        model = build_as_trained(build, settings)
+        model.set_weights(weights)
+    dataset = tf.data.Dataset.from_tensors(batch)
+    model.fit(dataset, steps_per_epoch=1, shuffle=False, verbose=0)
+    return {
+        variable.path: np.array(value)
+        for variable, value in zip(model.weights, model.get_weights(), strict=True)
+    }
+
+
+def split_batch(batch: Batch) -> list[Batch]:
+    """Return the parts of a batch that the replicas see."""
+    parts = {name: np.split(array, REPLICAS) for name, array in batch.items()}
+    return [{name: arrays[n] for name, arrays in parts.items()} for n in range(REPLICAS)]
+
+
+def join_outputs(parts: list[list[np.ndarray]]) -> list[np.ndarray] | None:
+    """Join the outputs of a layer for parts of a batch; None: they are not of examples."""
+    if any(array.ndim == 0 for part in parts for array in part):
+        return None
+    return [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
+
+
+def same(first: list[np.ndarray], second: list[np.ndarray]) -> bool:
+    """Tell whether arrays agree; those of other shapes can't be compared and count as equal."""
+    return all(
+        one.shape != two.shape or np.allclose(one, two, rtol=1e-4, atol=SAME)
+        for one, two in zip(first, second, strict=True)
+    )
+
+
+def watch_layers(
+    model: keras.Model, batch: Batch, training: bool
+) -> list[tuple[str, list[np.ndarray]]]:
+    """Return `(path, outputs)` of each call of a layer, in the order in which they end."""
+    seen = []
+
+    def watch(path: str, call: Callable) -> Callable:
+        @functools.wraps(call)
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            outputs = call(*args, **kwargs)
+            arrays = [np.asarray(array) for array in tf.nest.flatten(outputs)]
+            seen.append((path, arrays))
+            return outputs
+
+        return watched
+
+    layers = list(named_layers(model))
+    for path, layer in layers:
+        layer.call = watch(path, layer.call)
+    try:
+        model(model_inputs(model, batch), training=training)
+    finally:
+        for _, layer in layers:
+            layer.__dict__.pop("call", None)
+    return seen
+
+
+@contextlib.contextmanager
+def without_dropout(model: keras.Model) -> Iterator[None]:
+    """Switch off every dropout layer of a model for a while."""
+    rates = [
+        (layer, layer.rate)
+        for _, layer in named_layers(model)
+        if isinstance(layer, keras.layers.Dropout)
+    ]
+    for layer, _ in rates:
+        layer.rate = 0.0
+    try:
+        yield
+    finally:
+        for layer, rate in rates:
+            layer.rate = rate
+
+
+def draws_alike(layer: keras.layers.Layer) -> bool:
+    """Tell whether a layer draws random numbers, and the same ones on every replica."""
+    draws = any(isinstance(value, keras.random.SeedGenerator) for value in vars(layer).values())
+    # Keras's attention has a generator that only its dropout layer stands for.
+    passes_on = isinstance(layer, keras.layers.MultiHeadAttention)
+    return draws and not passes_on and not can_be_placed(layer)
+
+
+def model_inputs(model: keras.Model, batch: Batch) -> dict[str, tf.Tensor]:
+    """Return what a model reads of a batch."""
+    return as_tensors({tensor.name: batch[tensor.name] for tensor in model.inputs})
+
+
+def as_tensors(batch: Batch) -> dict[str, tf.Tensor]:
+    """Return tensors of arrays."""
+    return {name: tf.convert_to_tensor(array) for name, array in batch.items()}
+
+
+def place_of(layer: keras.layers.Layer) -> str:
+    """Return file and line of the code of a layer; empty: it is a library's."""
+    code = layer.function if isinstance(layer, keras.layers.Lambda) else type(layer)
+    try:
+        return name_place(inspect.getsourcefile(code), inspect.getsourcelines(code)[1])
+    except (OSError, TypeError):  # defined where there is no file, or in C
+        return ""

@@ -1,0 +1,121 @@
+"""What can be wrong with the records of any task: repeats, leaks, labels nobody can learn."""
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from core.data.data_checks import Finding, normalise
+
+BAR_WIDTH = 40
+SHOWN_PLACES = 3
+
+# File name -> (text, line) of each record.
+Texts = dict[str, list[tuple[str, int]]]
+
+
+def find_duplicates(texts: Texts) -> Iterator[Finding]:
+    """Find texts that stand twice in one file, but for case and white space."""
+    for file, records in texts.items():
+        repeated = [lines for lines in lines_by_text(records).values() if len(lines) > 1]
+        if repeated:
+            extra = sum(len(lines) - 1 for lines in repeated)
+            shown = ", ".join(map(str, repeated[0][:SHOWN_PLACES]))
+            yield Finding(
+                "warning",
+                f"repeated texts: {extra} of {len(records)} records",
+                f"{file}, lines {shown}{', ...' * (len(repeated[0]) > SHOWN_PLACES)} for one",
+                "keep one of each, or score them as what they are: the same record.",
+            )
+
+
+def find_leaks(texts: Texts) -> Iterator[Finding]:
+    """Find texts that stand in two files, but for case and white space.
+
+    Args:
+        texts: the training file first; a text of it in another file makes that file's score a lie.
+    """
+    lines = {file: lines_by_text(records) for file, records in texts.items()}
+    for first, second in itertools.combinations(lines, 2):
+        # In the order of the file, so that the same place is named each time.
+        shared = [text for text in lines[second] if text in lines[first]]
+        if shared:
+            places = [lines[file][shared[0]][0] for file in (first, second)]
+            yield Finding(
+                "error" if first == next(iter(texts)) else "warning",
+                f"texts of {second} that stand in {first} too: {len(shared)}",
+                f"{second}, line {places[1]}, is {first}, line {places[0]}, for one",
+                f"take them out of {first}, or the score on {second} says nothing.",
+            )
+
+
+def find_leaks_of_first_texts(texts: Texts) -> Iterator[Finding]:
+    """Find first texts of pairs in two files: a question of dev that training has answered."""
+    for leak in find_leaks(texts):
+        what = leak.what.replace("texts of", "first texts of")
+        yield replace(leak, level="warning", what=what)
+
+
+def find_unseen_labels(labels: dict[str, Counter]) -> Iterator[Finding]:
+    """Find labels that the training file never shows.
+
+    Args:
+        labels: file -> how often each label stands in it; the training file first.
+    """
+    (train, known), *others = labels.items()
+    for file, counts in others:
+        unseen = Counter({label: n for label, n in counts.items() if n and not known[label]})
+        if unseen:
+            names = ", ".join(f"{name} ({n})" for name, n in unseen.most_common(SHOWN_PLACES))
+            yield Finding(
+                "warning",
+                f"labels never seen in {train}: {len(unseen)}, of {unseen.total()} items",
+                f"{file}: {names}{', ...' if len(unseen) > SHOWN_PLACES else ''}",
+                f"add examples of them to {train}: no model can find them otherwise.",
+            )
+
+
+def lines_by_text(records: list[tuple[str, int]]) -> dict[str, list[int]]:
+    """Return normalised text -> the lines that it stands on."""
+    lines: dict[str, list[int]] = {}
+    for text, line in records:
+        lines.setdefault(normalise(text), []).append(line)
+    return lines
+
+
+def length_histogram(lengths: Sequence[int], unit: str, bins: int = 10) -> list[str]:
+    """Return the lengths of records as bars of text, with the median and the extremes above."""
+    if not len(lengths):
+        return [f"{unit}: no record"]
+    values = np.asarray(lengths)
+    # Whole numbers at every edge, so that a bar's name says exactly what it holds.
+    step = max(1, -(-(int(np.ptp(values)) + 1) // bins))
+    starts, counts = np.unique(values - (values - values.min()) % step, return_counts=True)
+    names = [f"{start}" if step == 1 else f"{start} to {start + step - 1}" for start in starts]
+    head = (
+        f"{unit}: shortest {values.min()}, median {np.median(values):g}, "
+        f"95 % up to {np.percentile(values, 95):g}, longest {values.max()}"
+    )
+    return [head, *draw_bars(names, counts.tolist())]
+
+
+def label_histogram(counts: Counter, unit: str = "labels", most: int = 30) -> list[str]:
+    """Return the counts of labels as bars of text, the most frequent first, so many of them."""
+    rows = sorted(counts.items(), key=lambda row: (-row[1], row[0]))
+    bars = draw_bars([name for name, _ in rows[:most]], [count for _, count in rows[:most]])
+    more = f"  and {len(rows) - most} more, {sum(n for _, n in rows[most:])} in all"
+    head = f"{unit}: {len(rows)} kinds, {counts.total()} in all"
+    return [head, *bars, *([more] if rows[most:] else [])]
+
+
+def draw_bars(names: Sequence[str], counts: Sequence[int]) -> list[str]:
+    """Return a line of text for each name; the name stands last, for Chinese ones are wide."""
+    largest = max(counts, default=1)
+    bars = ["█" * round(BAR_WIDTH * count / largest) or "▏" for count in counts]
+    return [
+        # A tab or line break within a label would break the table.
+        f"  {count:>7} {bar:<{BAR_WIDTH}} {name if name.isprintable() else repr(name)}"
+        for name, count, bar in zip(names, counts, bars, strict=True)
+    ]

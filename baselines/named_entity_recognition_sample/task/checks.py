@@ -1,0 +1,196 @@
+"""What check.py asks of the data: can the entities be taught, and found again?"""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tokenizers import Tokenizer
+from tqdm import tqdm
+
+from core.data.data_checks import Finding, draw_histogram
+from core.data.tokens import Window, is_aligned, split_into_windows
+from core.model.encoder import load_encoder
+from core.train.training import Models
+from task.data import Entity, Example, Schema, span_labels, tag_labels
+from task.decode import MOST_SPANS, decode_spans, rank, tagged_entities, whole_tokens
+from task.metrics import score
+from task.model import build_models
+from task.settings import Settings
+
+# Gold that the best possible model could not find: below this the data is at fault.
+LOWEST_ORACLE_F1 = 0.9
+# A surface form that stands so often, and nearly always has one type, rarely means another.
+OFTEN, NEARLY_ALWAYS = 10, 0.9
+
+# Why an entity is not found again, or found and not in the gold, and what to do about it.
+CAUSES = {
+    "cut": (
+        "don't begin and end with a token: the tokenizer cuts them",
+        "correct the offsets, or choose an encoder with shorter tokens.",
+    ),
+    "long": ("fit into no window", "raise max_length and window_overlap."),
+    "unseen": (
+        "have a type that the training file never shows",
+        "nothing can learn it: correct the name, or add such entities to train_file.",
+    ),
+    "overlapping": (
+        "overlap another, and what is found does not",
+        'set tagger = "pointer"; if it is so already, add overlapping entities to train_file, or '
+        "drop them here.",
+    ),
+    "crowded": (
+        f"are beyond the {MOST_SPANS} that are kept of a window",
+        "lower max_length, so that a window holds fewer.",
+    ),
+    "invented": ("a perfect model would invent", "mend the findings above."),
+}
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What a perfect model could reach on one file.
+
+    Attributes:
+        tokens: of each window.
+        aligned: of each entity, whether it begins and ends with a token.
+        faults: cause, of `CAUSES` -> the lines of its entities.
+        forms: surface form -> type -> the lines on which it has that type.
+        oracle: scores of the gold entities after encoding and decoding.
+    """
+
+    tokens: list[int]
+    aligned: list[bool]
+    faults: dict[str, list[int]]
+    forms: dict[str, dict[str, list[int]]]
+    oracle: dict
+
+
+def count_types(examples: Sequence[Example]) -> Counter:
+    """Count the entities of each type."""
+    return Counter(entity.type for example in examples for entity in example.entities)
+
+
+def measure_reach(
+    examples: Sequence[Example], tokenizer: Tokenizer, schema: Schema, settings: Settings
+) -> Reach:
+    """Encode the gold entities as labels, and decode the labels as if a model had found them."""
+    texts = [example.text for example in examples]
+    length, overlap = settings.max_length, settings.window_overlap
+    windows = split_into_windows(tokenizer, texts, length, overlap, "encode")
+    faults: dict[str, list[int]] = {cause: [] for cause in CAUSES}
+    forms: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    aligned, found = [], {}
+    pairs = zip(examples, windows, strict=True)
+    for example, parts in tqdm(pairs, "oracle", len(examples), leave=False, disable=None):
+        for entity in example.entities:
+            aligned.append(any(is_aligned(entity.span, window) for window in parts))
+            forms[example.text[slice(*entity.span)]][entity.type].append(example.line)
+        found[example.id] = decode_gold(example, parts, schema, settings.tagger)
+        for entity in sorted(set(example.entities).symmetric_difference(found[example.id])):
+            cause = explain_fault(entity, found[example.id], parts, schema)
+            faults[cause].append(example.line)
+    tokens = [len(window) for parts in windows for window in parts]
+    return Reach(tokens, aligned, faults, forms, score(examples, found, settings.beta))
+
+
+def decode_gold(
+    example: Example, windows: Sequence[Window], schema: Schema, tagger: str
+) -> list[Entity]:
+    """Return the entities that are decoded from the labels of the windows of a text."""
+    found: dict[Entity, float] = {}
+    for window in windows:
+        if tagger == "crf":
+            tags = tag_labels(example.entities, window, schema.types)
+            found |= tagged_entities(tags, window, schema.types)
+            continue
+        labels = span_labels(example.entities, window, schema.types)
+        rows = [(kind, *span) for kind in sorted(labels) for span in labels[kind]][:MOST_SPANS]
+        table = np.array(rows, int).reshape(-1, 3)
+        best = dict(zip(("types", "firsts", "lasts"), table.T, strict=True))
+        found |= decode_spans({**best, "scores": np.ones(len(rows))}, window, schema.types)
+    if example.tokens:
+        found = {Entity(whole_tokens(e.span, example.tokens), e.type): 1.0 for e in found}
+    flat = schema.flat or example.tokens is not None
+    return [entity for entity, _ in rank(found, flat)]
+
+
+def explain_fault(
+    entity: Entity, found: Sequence[Entity], windows: Sequence[Window], schema: Schema
+) -> str:
+    """Return the cause, of `CAUSES`, for which an entity is in the gold alone, or found alone."""
+    if entity in found:
+        return "invented"
+    if entity.type not in schema.types:
+        return "unseen"
+    if not any(window.token_span(entity.span) for window in windows):
+        return "long"
+    if not any(is_aligned(entity.span, window) for window in windows):
+        return "cut"
+    start, end = entity.span
+    if any(one.span[0] < end and start < one.span[1] for one in found):
+        return "overlapping"
+    return "crowded"
+
+
+def describe_file(name: str, examples: Sequence[Example], reach: Reach) -> str:
+    """Return the numbers and the histograms of a file."""
+    count, oracle = len(reach.aligned), reach.oracle
+    several = {form: types for form, types in reach.forms.items() if len(types) > 1}
+    lines = [
+        f"\n{name}: {len(examples)} records, {count} entities",
+        f"windows: {len(reach.tokens) / len(examples):.2f} a text",
+        f"aligned with tokens: {np.mean(reach.aligned or [True]):.2%} of {count} spans",
+        f"oracle (gold, encoded and decoded): F1 {oracle['f1']:.4f}, precision "
+        f"{oracle['precision']:.4f}, recall {oracle['recall']:.4f}"
+        if count
+        else "oracle: none, for no record has an entity",
+        f"surface forms with several types: {len(several)} of {len(reach.forms)}"
+        + "".join(f"; {describe_form(form, types)}" for form, types in [*several.items()][:3]),
+        *draw_histogram([len(example.text) for example in examples], "characters"),
+        *draw_histogram(reach.tokens, "tokens a window"),
+        *draw_histogram(count_types(examples), "types"),
+    ]
+    return "\n".join(lines)
+
+
+def describe_form(form: str, types: dict[str, list[int]]) -> str:
+    """Return a surface form with its types, and how often it has each."""
+    rows = sorted(types.items(), key=lambda row: -len(row[1]))
+    return f"{form!r} is " + ", ".join(f"{kind} ({len(lines)})" for kind, lines in rows)
+
+
+def find_reach_faults(name: str, reach: Reach) -> list[Finding]:
+    """Find the entities that no model can learn, or that decoding loses, and likely slips."""
+    findings = []
+    for cause, (what, mend) in CAUSES.items():
+        if places := reach.faults[cause]:
+            where = f"{name}, line {places[0]} for one"
+            findings.append(Finding("warning", f"entities that {what}: {len(places)}", where, mend))
+    slips = find_slips(reach.forms)
+    if slips:
+        form, line = slips[0]
+        what = f"entities with another type than their words nearly always have: {len(slips)}"
+        where = f"{name}, line {line}, {form!r} for one"
+        findings.append(Finding("warning", what, where, "correct the type, if it is a slip."))
+    oracle = reach.oracle
+    if oracle["gold"] and oracle["f1"] < LOWEST_ORACLE_F1:
+        what = f"a perfect model would score F1 {oracle['f1']:.4f}"
+        findings.append(Finding("error", what, name, "mend the findings above."))
+    return findings
+
+
+def find_slips(forms: dict[str, dict[str, list[int]]]) -> list[tuple[str, int]]:
+    """Return surface form and line of the entities whose words nearly always have another type."""
+    slips = []
+    for form, types in forms.items():
+        counts = [len(lines) for lines in types.values()]
+        if sum(counts) >= OFTEN and NEARLY_ALWAYS * sum(counts) <= max(counts) < sum(counts):
+            usual = max(types, key=lambda kind, types=types: len(types[kind]))
+            slips += [(form, line) for kind in types if kind != usual for line in types[kind]]
+    return slips
+
+
+def build(tokenizer: Tokenizer, schema: Schema, settings: Settings) -> Models:
+    """Return the models on an encoder of their own."""
+    return build_models(load_encoder(settings, tokenizer), len(schema.types), settings)

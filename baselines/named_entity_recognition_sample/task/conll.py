@@ -1,0 +1,329 @@
+"""CoNLL columns: one token a line with its tag, an empty line after each sentence.
+
+Tags are O, or a letter and a type, as B-person. Which letters there are makes the scheme:
+
+bio1    I; B only where an entity follows one of its type at once
+bio2    B begins, I goes on
+bioes   B begins, I goes on, E ends, S stands alone; BILOU writes L and U, BMES writes M for I
+"""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.base.errors import InputError
+from core.base.files import write_text
+from task.settings import Settings
+
+DOCUMENT_MARK = "-DOCSTART-"
+# What some files write above a sentence; a token # is followed by a tag and not by such a name.
+COMMENT = re.compile(r"# ?(id|sent_id|text|newdoc|newpar|global\.columns)\b")
+NO_TAGS = ("-", "_", "?", "")  # what a file to predict may have in the place of its tags
+# Begins, goes on, ends, stands alone.
+LETTERS = {"bio1": "BIIB", "bio2": "BIIB", "bioes": "BIES", "bilou": "BILU", "bmes": "BMES"}
+STANDARD = str.maketrans("MLU", "IES")
+# Chinese characters and Japanese kana, with their punctuation: no space is written beside them.
+UNSPACED = re.compile("[\u2e80-\u312f\u31a0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef]")
+
+Tag = tuple[str, str]  # letter and type; of O both are empty
+Chunk = tuple[str, int, int]  # type, first and last token
+
+
+@dataclass(frozen=True)
+class ConllFile:
+    """A file of columns.
+
+    Attributes:
+        path: of the file; `lines` are its lines as they are, without line ends.
+        cells: number of a line, from 1 -> its columns, with what separates them in between.
+        sentences: the numbers of the lines of each.
+        token, tag: the numbers of these columns, from 0; a file to predict may have no tags.
+        labelled: whether entities are read from it.
+    """
+
+    path: Path
+    lines: list[str]
+    cells: dict[int, list[str]]
+    sentences: list[list[int]]
+    token: int
+    tag: int | None
+    labelled: bool
+
+    def column(self, lines: Sequence[int], column: int) -> list[str]:
+        """Return one column of some lines."""
+        return [self.cells[line][2 * column] for line in lines]
+
+    def tags(self, lines: Sequence[int]) -> list[Tag]:
+        """Return the tags of some lines.
+
+        Raises:
+            InputError: names the line of what is not a tag.
+        """
+        tags = []
+        for line in lines if self.tag is not None else ():
+            cell = self.cells[line][2 * (self.tag or 0)]
+            tags.append(parse_tag(cell))
+            if tags[-1] is None:
+                raise InputError(
+                    f"{self.path}, line {line}: {cell!r} is not a tag, which is O, or one of B, I, "
+                    "E, S, M, L, U with a hyphen and a type: mend it, or set tag_column to the "
+                    "column of the tags."
+                )
+        return tags
+
+
+def is_conll(path: str | Path) -> bool:
+    """Tell by its name and its first line whether a file has columns; else it is JSON Lines."""
+    path = Path(path)
+    if path.suffix.lower() in (".jsonl", ".json") or not path.is_file():
+        return False
+    with open(path, encoding="utf-8-sig", errors="replace") as file:
+        first = next((line for line in file if line.strip()), "")
+    try:
+        return not isinstance(json.loads(first), dict)
+    except (ValueError, RecursionError):
+        return not first.startswith('{"')
+
+
+def read_conll(path: str | Path, settings: Settings, require_tags: bool) -> ConllFile:
+    """Read a file of columns, which tabs separate, or else spaces.
+
+    Args:
+        path: tokens and tags; marks of documents and lines of comment are left out.
+        settings: `token_column`, `tag_column`.
+        require_tags: False for files to predict.
+
+    Raises:
+        InputError: names the file and the line of what is wrong.
+    """
+    path = Path(path)
+    with open(path, encoding="utf-8-sig", errors="surrogateescape") as file:
+        lines = [line.rstrip("\n") for line in file]
+    separator = "\t" if any("\t" in line for line in lines) else "[ \t]+"
+    cells: dict[int, list[str]] = {}
+    sentences: list[list[int]] = [[]]
+    for number, line in enumerate(lines, start=1):
+        try:
+            line.encode(errors="surrogateescape").decode()
+        except UnicodeDecodeError as error:
+            what = f"not UTF-8 ({error.reason}): save the file as UTF-8."
+            raise InputError(f"{path}, line {number}: {what}") from error
+        mark = line.startswith(DOCUMENT_MARK) or not sentences[-1] and COMMENT.match(line)
+        if mark or not line.strip(" \t\r"):
+            sentences += [[]] if sentences[-1] else []
+            continue
+        cells[number] = re.split(f"({separator})", line.rstrip(" \r"))
+        sentences[-1].append(number)
+    sentences = [sentence for sentence in sentences if sentence]
+    if not sentences:
+        raise InputError(f"{path} holds no record: write one token on each line.")
+    token, tag = find_columns(path, cells, settings, require_tags)
+    return ConllFile(path, lines, cells, sentences, token, tag, require_tags)
+
+
+def find_columns(
+    path: Path, cells: dict[int, list[str]], settings: Settings, require_tags: bool
+) -> tuple[int, int | None]:
+    """Return the columns of tokens and of tags, from 0; without tags the second is None.
+
+    Raises:
+        InputError: a line has other columns than the first, or lacks one that is named.
+    """
+    first, *_ = cells
+    width = len(cells[first]) // 2 + 1
+    for line, parts in cells.items():
+        if len(parts) // 2 + 1 != width:
+            raise InputError(
+                f"{path}, line {line}: {count_columns(len(parts) // 2 + 1)}, and line {first} has "
+                f"{width}: write as many on each line, with tabs where a token holds a space."
+            )
+    places = {}
+    for name in ("token_column", "tag_column"):
+        column = getattr(settings, name)
+        places[name] = column - 1 if column > 0 else width + column
+        if not 0 <= places[name] < width and (name == "token_column" or require_tags):
+            raise InputError(
+                f"{path}, line {first}: {count_columns(width)}, and {name} = {column}: set it to a "
+                "column of the file."
+            )
+    token, tag = places["token_column"], places["tag_column"]
+    for line, parts in cells.items():
+        if not parts[2 * token]:
+            raise InputError(f"{path}, line {line}: the token is empty: write one, or delete it.")
+    if require_tags and tag == token:
+        raise InputError(
+            f"{path}, line {first}: {count_columns(width)}, and tokens and tags are read from the "
+            "same one: add the tags, or set token_column and tag_column."
+        )
+    if not require_tags:
+        found = 0 <= tag < width and tag != token
+        if not found or not all(is_tag(parts[2 * tag]) for parts in cells.values()):
+            return token, None
+    return token, tag
+
+
+def count_columns(count: int) -> str:
+    """Return `1 column` or `2 columns`."""
+    return f"{count} column{'s' * (count > 1)}"
+
+
+def is_tag(cell: str) -> bool:
+    """Tell whether a cell holds a tag, or stands in the place of one."""
+    return cell in NO_TAGS or parse_tag(cell) is not None
+
+
+def parse_tag(cell: str) -> Tag | None:
+    """Return letter and type of a tag; None: it is none."""
+    letter, _, kind = cell.partition("-")
+    if cell == "O":
+        return "", ""
+    return (letter, kind) if letter in tuple("BIESMLU") and kind else None
+
+
+def find_scheme(sentences: Iterable[Sequence[Tag]]) -> str | None:
+    """Return the scheme that tags are in; None: there is no entity.
+
+    Raises:
+        InputError: the letters are of several schemes.
+    """
+    letters, begun, orphans = set(), 0, 0
+    for tags in sentences:
+        letters |= {letter for letter, _ in tags if letter}
+        for before, (letter, kind) in zip([("", ""), *tags], tags, strict=False):
+            begun += letter == "B" and before[1] != kind
+            orphans += letter == "I" and before[1] != kind
+    if letters <= {"B", "I"}:
+        # In BIO1 no B follows anything but its own type, in BIO2 no I does.
+        return ("bio1" if orphans and not begun else "bio2") if letters else None
+    for scheme in ("bioes", "bilou", "bmes"):
+        if letters <= {*LETTERS[scheme]}:
+            return scheme
+    raise InputError(
+        f"the tags begin with {', '.join(sorted(letters))}, which no scheme has together: write "
+        "all of them in BIO, BIOES, BILOU or BMES."
+    )
+
+
+def read_chunks(tags: Sequence[Tag]) -> list[Chunk]:
+    """Return the entities of tags in any scheme, as conlleval reads them, broken ones too.
+
+    An entity begins where B or S stands, or where what is before is O, has ended or is of another
+    type; it ends before the next one and before O.
+    """
+    chunks: list[Chunk] = []
+    before = ("", "")
+    for position, (letter, kind) in enumerate(tags):
+        letter = letter.translate(STANDARD)
+        if letter in ("B", "S") or letter and (before[0] in ("", "E", "S") or before[1] != kind):
+            chunks.append((kind, position, position))
+        elif letter:
+            chunks[-1] = (kind, chunks[-1][1], position)
+        before = letter, kind
+    return chunks
+
+
+def write_chunks(chunks: Iterable[Chunk], length: int, scheme: str) -> list[Tag]:
+    """Return the tags of entities that don't overlap, for so many tokens."""
+    begins, goes_on, ends, alone = LETTERS[scheme]
+    tags = [("", "")] * length
+    for kind, first, last in chunks:
+        letters = alone if first == last else begins + goes_on * (last - first - 1) + ends
+        if scheme == "bio1" and (not first or tags[first - 1][1] != kind):
+            letters = "I" + letters[1:]
+        tags[first : last + 1] = [(letter, kind) for letter in letters]
+    return tags
+
+
+def find_chunks(tags: Sequence[Tag], scheme: str, broken: str) -> tuple[list[Chunk], int | None]:
+    """Return the entities of tags, and the first token whose tag the scheme does not allow there.
+
+    Args:
+        tags: of a sentence.
+        scheme: of `LETTERS`.
+        broken: `drop` leaves out the entities that are not as the scheme writes them, which is
+            seqeval's strict mode; else they are read as conlleval does.
+    """
+    chunks = read_chunks(tags)
+    right = write_chunks(chunks, len(tags), scheme)
+    wrong = [place for place, pair in enumerate(zip(tags, right, strict=True)) if len({*pair}) > 1]
+    if broken == "drop":
+        chunks = [c for c in chunks if not any(c[1] <= place <= c[2] for place in wrong)]
+    return chunks, wrong[0] if wrong else None
+
+
+def file_scheme(file: ConllFile, settings: Settings) -> str | None:
+    """Return the scheme of the tags of a file; None: it has no entity.
+
+    Raises:
+        InputError: names the file, or the line of what is not a tag.
+    """
+    try:
+        found = find_scheme(file.tags(lines) for lines in file.sentences)
+    except InputError as error:
+        if str(error).startswith(str(file.path)):
+            raise
+        raise InputError(f"{file.path}: {error}") from error
+    return found if settings.tag_scheme == "auto" else settings.tag_scheme
+
+
+def file_chunks(file: ConllFile, settings: Settings) -> list[list[Chunk]]:
+    """Return the entities of each sentence of a file.
+
+    Raises:
+        InputError: names the line of a tag that the scheme does not allow there.
+    """
+    scheme = file_scheme(file, settings) or "bio2"
+    every = []
+    for lines in file.sentences:
+        chunks, wrong = find_chunks(file.tags(lines), scheme, settings.broken_tags)
+        if wrong is not None and settings.broken_tags == "refuse":
+            cell = file.column(lines, file.tag or 0)[wrong]
+            raise InputError(
+                f"{file.path}, line {lines[wrong]}: {cell!r} can't stand here in "
+                f"{scheme.upper()}: mend the tag, or set broken_tags to begin, as conlleval reads "
+                "it, or to drop, as seqeval's strict mode does."
+            )
+        every.append(chunks)
+    return every
+
+
+def join_tokens(tokens: Sequence[str], join: str) -> tuple[str, list[tuple[int, int]]]:
+    """Return the text of some tokens, and the characters `[start, end)` of each.
+
+    Args:
+        join: the setting; `auto` writes a space unless a Chinese character stands at one side.
+    """
+    text, spans = "", []
+    for token in tokens:
+        close = UNSPACED.match(text[-1:]) or UNSPACED.match(token)
+        text += " " if text and (join == "space" or join == "auto" and not close) else ""
+        spans.append((len(text), len(text) + len(token)))
+        text += token
+    return text, spans
+
+
+def write_conll(
+    out: Path, file: ConllFile, chunks: Sequence[Sequence[Chunk]], scheme: str
+) -> None:
+    """Write a file again, with its columns, lines and marks, and the tags of some entities.
+
+    Args:
+        out: the file to write.
+        file: a file without tags gets one more column.
+        chunks: of each sentence.
+        scheme: of `LETTERS`.
+    """
+    lines = list(file.lines)
+    tab = "\t" if any("\t" in parts for parts in file.cells.values()) else " "
+    for numbers, own in zip(file.sentences, chunks, strict=True):
+        for line, (letter, kind) in zip(
+            numbers, write_chunks(own, len(numbers), scheme), strict=True
+        ):
+            cells = list(file.cells[line])
+            if file.tag is None:
+                cells += [tab, ""]
+            cells[-1 if file.tag is None else 2 * file.tag] = f"{letter}-{kind}" if kind else "O"
+            lines[line - 1] = "".join(cells)
+    write_text(out, "".join(f"{line}\n" for line in lines))

@@ -1,0 +1,60 @@
+"""Two models of entities over the same encoder: Efficient GlobalPointer, and BIO tags with a CRF.
+
+The pointer scores every span for each type, so entities may nest, overlap and have several types.
+Source: Su 2022, https://kexue.fm/archives/8877. The tagger gives each token one tag: its entities
+are flat. An entity of several pieces is out of reach of both.
+"""
+
+import keras
+
+from core.model.crf import CrfLoss, TagTransitions
+from core.model.encoder import encoder_inputs, hidden_states
+from core.model.pointers import EfficientGlobalPointer, GlobalPointer, SparseMultilabelLoss
+from core.train.training import Models, Scores, TrainingModel
+from task.settings import Settings
+
+
+def build_models(encoder: keras.Model, types: int, settings: Settings) -> Models:
+    """Return the training model (outputs: losses) and the inference model (what is decoded).
+
+    Args:
+        encoder: token ids -> hidden states `[batch, length, width]`.
+        types: how many types of entities; each is a head of the pointer, or a pair of tags.
+        settings: `tagger`, `pointer`, `pointer_size`, `crf_learning_rate`.
+    """
+    inputs = encoder_inputs(encoder)
+    hidden, mask = hidden_states(encoder, inputs), inputs["padding_mask"]
+    if settings.tagger == "crf":
+        outputs, labels, loss = add_tagger(hidden, mask, types)
+        compared, rates = (), {"transitions": settings.crf_learning_rate}
+    else:
+        outputs, scores, labels, loss = add_pointer(hidden, mask, types, settings)
+        compared, rates = (Scores(scores, "sigmoid"),), {}
+    inference = keras.Model(inputs, outputs, name="inference")
+    training = TrainingModel({**inputs, labels.name: labels}, loss, name="training")
+    return Models(training, inference, encoder, compared, rates)
+
+
+def add_pointer(hidden, mask, types: int, settings: Settings) -> tuple:
+    """Return outputs, scores `[batch, types, length, length]`, labels and the loss of a pointer."""
+    kind = {"efficient": EfficientGlobalPointer, "plain": GlobalPointer}[settings.pointer]
+    pointer = kind(types, settings.pointer_size, name="span_pointer")
+    # All scores of long texts are large: prediction computes those that `select_spans` asks for.
+    # First, for Keras takes the first outputs of a layer for the longest.
+    parts = pointer(hidden, mask, whole=False)
+    scores = pointer(hidden, mask)
+    labels = keras.Input((types, None, 2), dtype="int32", name="span_labels")
+    loss = SparseMultilabelLoss(name="span_loss")(scores, labels)
+    return {"span": parts, "mask": mask}, scores, labels, {"span_loss": loss}
+
+
+def add_tagger(hidden, mask, types: int) -> tuple:
+    """Return outputs, labels and the loss of the tagger.
+
+    One tag depends on those before it: two passes can't be compared token by token.
+    """
+    emissions = keras.layers.Dense(1 + 2 * types, dtype="float32", name="emissions")(hidden)
+    transitions = TagTransitions(types, dtype="float32", name="transitions")(emissions)
+    tags = keras.Input((None,), dtype="int32", name="tags")
+    loss = CrfLoss(dtype="float32", name="crf_loss")(emissions, transitions, tags, mask)
+    return {"emissions": emissions, "transitions": transitions}, tags, {"crf_loss": loss}

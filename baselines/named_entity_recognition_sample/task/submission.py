@@ -1,0 +1,86 @@
+"""The submission, in the format that the input has: columns, doccano's records, or ours."""
+
+from pathlib import Path
+
+from core.base.files import read_json_lines, write_json_lines
+from task.conll import Chunk, ConllFile, file_scheme, is_conll, is_tag, read_conll, write_conll
+from task.conll import NO_TAGS
+from task.data import Entity, Example
+from task.decode import Candidates, prediction_records
+from task.settings import Settings
+
+
+def write_submission(
+    out: Path,
+    source: Path,
+    settings: Settings,
+    scheme: str,
+    examples: list[Example],
+    predictions: Candidates,
+) -> None:
+    """Write what was found in a file as that file would have it.
+
+    A CoNLL file comes back with its columns, tokens and empty lines, and an export of doccano with
+    all its other fields; what lacks entities is written in our format, with texts and scores.
+
+    Args:
+        out: the file to write.
+        source: the file that `examples` were read from.
+        settings: of the run.
+        scheme: of the tags, where the file has none.
+        predictions: from `keep_entities`.
+    """
+    if is_conll(source):
+        file = read_conll(source, settings, False)
+        chunks = [as_chunks(example, predictions[example.id]) for example in examples]
+        write_conll(out, file, chunks, scheme_of(file, settings, scheme))
+        return
+    ours = {record["id"]: record for record in prediction_records(examples, predictions)}
+    records = (
+        fill_record(record, ours[record["id"]]["entities"]) or ours[record["id"]]
+        for _, record in read_json_lines(source)
+    )
+    write_json_lines(out, records)
+
+
+def as_chunks(example: Example, found: list[tuple[Entity, float]]) -> list[Chunk]:
+    """Return entities by the numbers of their first and their last token."""
+    tokens = example.tokens or ()
+    starts = {start: number for number, (start, _) in enumerate(tokens)}
+    ends = {end: number for number, (_, end) in enumerate(tokens)}
+    return sorted((e.type, starts[e.span[0]], ends[e.span[1]]) for e, _ in found)
+
+
+def scheme_of(file: ConllFile, settings: Settings, scheme: str) -> str:
+    """Return the scheme that a file is to be written in: its own, or else the one that is given."""
+    if settings.tag_scheme != "auto":
+        return settings.tag_scheme
+    numbers = [line for lines in file.sentences for line in lines]
+    cells = file.column(numbers, file.tag) if file.tag is not None else []
+    tagged = cells and all(is_tag(cell) and cell not in NO_TAGS for cell in cells)
+    return (file_scheme(file, settings) if tagged else None) or scheme
+
+
+def fill_record(record: dict, found: list[dict]) -> dict | None:
+    """Return an exported record of doccano with the entities that were found; None: it is not one.
+
+    Args:
+        found: entities as in the predictions file.
+    """
+    entities = record.get("entities")
+    if isinstance(entities, list) and "relations" in record:
+        rows = [
+            {
+                "id": number,
+                "label": item["type"],
+                "start_offset": item["span"][0],
+                "end_offset": item["span"][1],
+            }
+            for number, item in enumerate(found)
+        ]
+        # Relations are of entities that are no more.
+        return {**record, "entities": rows, "relations": []}
+    name = next((name for name in ("label", "labels") if name in record), None)
+    if name is None or entities is not None:
+        return None
+    return {**record, name: [[*item["span"], item["type"]] for item in found]}

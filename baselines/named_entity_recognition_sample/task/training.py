@@ -1,0 +1,95 @@
+"""One training, from examples to the best weights of a run; and trained runs that predict."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import keras
+
+from core.base.files import project_path
+from core.model.encoder import load_encoder, load_tokenizer
+from core.runs.run_folder import Run
+from core.train.devices import Strategy
+from core.train.prediction import Predictor
+from core.train.project import TrainedRuns, begin_training, load_trained, train_models
+from core.train.scoring import Evaluation
+from core.train.training import Models
+from task.data import EntityGenerator, Example, Schema, collect_schema, read_examples
+from task.decode import Candidates, make_selector, predict_entities
+from task.evaluation import evaluate, monitor_of
+from task.model import build_models
+from task.settings import Settings
+
+# What the members of an ensemble must share besides tokens and labels.
+SHARED_SETTINGS = ("max_length", "window_overlap", "tagger", "join_tokens")
+
+
+def train(
+    settings: Settings,
+    strategy: Strategy,
+    run: Run,
+    known: Sequence[Example],
+    train_examples: Sequence[Example],
+    dev_examples: Sequence[Example],
+    dev_path: Path,
+) -> None:
+    """Encode, build and fit; dev is scored after each epoch, and the best weights are kept.
+
+    Args:
+        settings: of the project.
+        strategy: the devices.
+        run: its folder and where to go on.
+        known: give the vocabulary and the types; all folds of a cross-validation share them.
+        train_examples: to learn from.
+        dev_examples: choose the best epoch.
+        dev_path: the file that these were read from.
+    """
+    batch_size = begin_training(settings, strategy)
+    schema = collect_schema(known, project_path(settings.train_file), settings)
+    tokenizer = load_tokenizer(settings, [example.text for example in known])
+    with strategy.scope():
+        models = build_models(load_encoder(settings, tokenizer), len(schema.types), settings)
+    encoding = (tokenizer, schema.types, models.encoder_inputs, settings)
+
+    train_batches = EntityGenerator(train_examples, *encoding, batch_size)
+    dev_batches = EntityGenerator(dev_examples, *encoding, settings.prediction_batch_size, False)
+    predictor = Predictor([models.inference], strategy, make_selector(settings.tagger))
+
+    def score_dev() -> Evaluation:
+        found = predict_entities(predictor, dev_batches, schema.flat)
+        return evaluate(dev_examples, found, dev_path, settings, shown=settings.shown_examples)
+
+    def read_unlabelled(path: str) -> EntityGenerator:
+        examples = read_examples(project_path(path), settings, require_entities=False)
+        return EntityGenerator(examples, *encoding, batch_size, labels=False)
+
+    train_models(
+        settings,
+        strategy,
+        run,
+        models,
+        tokenizer,
+        asdict(schema),
+        train_batches,
+        score_dev,
+        monitor_of(settings),
+        read_unlabelled,
+    )
+
+
+def load_runs(paths: Sequence[str | Path], strategy: Strategy | None = None) -> TrainedRuns:
+    """Load runs with their best weights; arguments as in `load_trained`."""
+
+    def build(encoder: keras.Model, labels: dict, settings: Settings) -> Models:
+        return build_models(encoder, len(labels["types"]), settings)
+
+    return load_trained(paths, Settings, SHARED_SETTINGS, build, strategy)
+
+
+def predict(runs: TrainedRuns, examples: Sequence[Example]) -> Candidates:
+    """Return the candidates of every example, as `predict_entities` does."""
+    settings, schema = runs.settings, Schema(**runs.labels)
+    encoding = (runs.tokenizer, schema.types, runs.encoder_inputs, settings)
+    batches = EntityGenerator(examples, *encoding, settings.prediction_batch_size, labels=False)
+    predictor = Predictor(runs.models, runs.strategy, make_selector(settings.tagger))
+    return predict_entities(predictor, batches, schema.flat, "predict")

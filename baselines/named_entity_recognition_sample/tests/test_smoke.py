@@ -1,0 +1,63 @@
+"""Two steps of everything: python -m pytest, under a minute, and nothing stays behind."""
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import RECORDS, RUN, start
+
+from core.base.extras import present
+
+needs_comparison = pytest.mark.skipif(
+    "comparison" not in present(), reason="extras/comparison is absent"
+)
+
+
+def test_train(run: Path) -> None:
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text("utf-8").splitlines()]
+    assert [row["step"] for row in rows] == [2]
+    assert 0 < rows[0]["loss"] < float("inf")
+    for name in ("config.json", "scores.json", "best.weights.h5", "report.html"):
+        assert (run / name).is_file()
+
+
+def test_evaluate(run: Path, files: Path) -> None:
+    start("evaluate.py", RUN, files / "test.jsonl")
+    scores = json.loads((run / "scores.json").read_text("utf-8"))
+    assert scores["files"]["test"]["records"] == RECORDS
+    assert 0 <= scores["files"]["test"]["f1"] <= 1
+
+
+def test_predict(run: Path, files: Path, tmp_path: Path) -> None:
+    out = tmp_path / "submission.jsonl"
+    start("predict.py", RUN, files / "test.jsonl", out)
+    records = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
+    assert len(records) == RECORDS
+    for record in records:
+        for entity in record["entities"]:
+            assert record["text"][slice(*entity["span"])] == entity["text"]
+
+
+def test_predict_conll(run: Path, tmp_path: Path) -> None:
+    """Columns, tokens and empty lines come back, with tags."""
+    source, out = tmp_path / "test.conll", tmp_path / "submission.conll"
+    source.write_text("Pia NN\nsmiled VB\n\nin IN\nMarwell NN\n", "utf-8")
+    start("predict.py", RUN, source, out)
+    rows = [line.split(" ") for line in out.read_text("utf-8").splitlines()]
+    lines = source.read_text("utf-8").splitlines()
+    assert [" ".join(row[:2]) for row in rows] == lines
+    assert all(len(row) == 3 and row[2][0] in "OBI" for row in rows if row != [""])
+
+
+@needs_comparison
+def test_compare(run: Path, capsys: pytest.CaptureFixture) -> None:
+    start("compare.py", RUN, RUN)
+    assert "no clear difference" in capsys.readouterr().out
+
+
+@needs_comparison
+@pytest.mark.parametrize("other", ["no_such_run", "reference"])
+def test_compare_refuses_what_cannot_be_compared(run: Path, other: str) -> None:
+    """There is no such run; the reference was scored on the whole file."""
+    with pytest.raises(SystemExit, match="error: "):
+        start("compare.py", RUN, other)
