@@ -506,6 +506,8 @@ def test_what_may_differ_between_workers():
     moved = {**same, "test_file": part("'b'", "1")}
     assert cluster.compare(same, 1, moved) is None
     assert cluster.compare(same, 1, {**same, "test_file": part("'a'")}) is None
+    changed = cluster.compare(same, 1, {**same, "test_file": part("'a'", "2")})
+    assert changed == "worker 1 has another content of test_file ('a') than worker 0"
     assert "test_file = 'b'" in cluster.compare(same, 1, {**same, "test_file": part("'b'")})
     assert "epochs = absent" in cluster.compare(same, 2, {"test_file": same["test_file"]})
 
