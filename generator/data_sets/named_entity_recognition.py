@@ -98,7 +98,8 @@ def make_record(
     Raises:
         InputError: a tag is another one.
     """
-    text, entities, before = "", [], "O"
+    text, before = "", "O"
+    entities: list[dict] = []
     for token, tag in zip(tokens, tags, strict=True):
         letter, _, kind = tag.partition("-")
         start = len(text) + len(between) * bool(text)

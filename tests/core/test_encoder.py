@@ -300,6 +300,7 @@ TransformerLayer WarmUpThenDecay exact_gelu_function tanh_gelu_function
 """.split()
 OF_TASKS = {
     "event_extraction": {"CrfLoss", "TagTransitions"},
+    "named_entity_recognition": {"CrfLoss", "TagTransitions"},
     "pretraining": {"LanguageModel", "TokenScores"},
     "reading_comprehension": {"AnswerPairs", "MarginalSpanLoss"},
     "relation_extraction": set(),

@@ -26,7 +26,7 @@ from projects import (
 )
 
 WORKER = ROOT / "tests" / "replica_worker.py"
-LIKE_RELATION_EXTRACTION = ("event_extraction", "reading_comprehension")
+LIKE_RELATION_EXTRACTION = ("event_extraction", "named_entity_recognition", "reading_comprehension")
 STEPS = 6  # an epoch: 90 examples in batches of 16, the last of 10
 # Dropout is on; the settings leave its seeds no other way than through the checkpoint.
 SETTINGS = {"epochs": 3, "batch_size": 16, "dropout": 0.1, "attention_dropout": 0.1}

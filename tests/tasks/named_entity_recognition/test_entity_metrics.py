@@ -11,7 +11,7 @@ from entity_peer import FILES, LETTERS, NUMBERS, TYPES, random_entities, random_
 use_template("named_entity_recognition")
 
 from core.train.scoring import best_threshold  # noqa: E402
-from task.conll import find_chunks, parse_tag  # noqa: E402
+from formats.conll import find_chunks, parse_tag  # noqa: E402
 from task.data import Entity, Example  # noqa: E402
 from task.metrics import best_cut, count_matches, f_beta, score, tune_thresholds  # noqa: E402
 

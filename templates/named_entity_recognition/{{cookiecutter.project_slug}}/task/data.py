@@ -13,7 +13,7 @@ from core.base.errors import InputError
 from core.data.data_generator import Batch, DataGenerator, pad
 from core.data.records import Id, Span, check_span, read_field, read_id, read_records, read_span
 from core.data.tokens import Window, split_into_windows
-from task.conll import ConllFile, file_chunks, file_scheme, is_conll, join_tokens, read_conll
+from formats.conll import ConllFile, file_chunks, file_scheme, is_conll, join_tokens, read_conll
 from task.settings import Settings
 
 FIELDS = ("id", "text", "entities", "type", "span", "label", "start_offset", "end_offset")
@@ -96,13 +96,12 @@ def read_example(record: dict, line: int, required: bool) -> Example:
     """Check one record, ours or doccano's."""
     text = read_field(record, "text", str)
     name = "labels" if "labels" in record and "label" not in record else "label"
-    items, read_one = [], read_entity
+    found: set[Entity] = set()
     if "entities" not in record and name in record:
-        items, read_one = read_field(record, name, list), read_doccano_label
+        found = {read_doccano_label(item, text) for item in read_field(record, name, list)}
     elif required or "entities" in record:
-        items = read_field(record, "entities", list)
-    entities = dict.fromkeys(read_one(item, text) for item in items)
-    return Example(read_id(record), text, tuple(sorted(entities)), None, line)
+        found = {read_entity(item, text) for item in read_field(record, "entities", list)}
+    return Example(read_id(record), text, tuple(sorted(found)), None, line)
 
 
 def read_entity(item: object, text: str) -> Entity:
@@ -113,8 +112,8 @@ def read_entity(item: object, text: str) -> Entity:
             "exports it."
         )
     if "start_offset" in item:
-        span = [item["start_offset"], read_field(item, "end_offset", object)]
-        return Entity(check_span(span, "start_offset", text), read_field(item, "label", str))
+        ends = [item["start_offset"], read_field(item, "end_offset", object)]
+        return Entity(check_span(ends, "start_offset", text), read_field(item, "label", str))
     span = item.get("span")
     if isinstance(span, list) and any(isinstance(part, list) for part in span):
         raise InputError(f'"span" is {span!r}: {PIECES}')

@@ -3,8 +3,16 @@
 from pathlib import Path
 
 from core.base.files import read_json_lines, write_json_lines
-from task.conll import Chunk, ConllFile, file_scheme, is_conll, is_tag, read_conll, write_conll
-from task.conll import NO_TAGS
+from formats.conll import (
+    NO_TAGS,
+    Chunk,
+    ConllFile,
+    file_scheme,
+    is_conll,
+    is_tag,
+    read_conll,
+    write_conll,
+)
 from task.data import Entity, Example
 from task.decode import Candidates, prediction_records
 from task.settings import Settings

@@ -15,17 +15,25 @@ from pathlib import Path
 
 from core.base.errors import InputError
 from core.base.files import write_text
-from task.settings import Settings
+from formats.settings import ColumnSettings
 
 DOCUMENT_MARK = "-DOCSTART-"
 # What some files write above a sentence; a token # is followed by a tag and not by such a name.
 COMMENT = re.compile(r"# ?(id|sent_id|text|newdoc|newpar|global\.columns)\b")
 NO_TAGS = ("-", "_", "?", "")  # what a file to predict may have in the place of its tags
 # Begins, goes on, ends, stands alone.
-LETTERS = {"bio1": "BIIB", "bio2": "BIIB", "bioes": "BIES", "bilou": "BILU", "bmes": "BMES"}
+LETTERS = {
+    "bio1": ("B", "I", "I", "B"),
+    "bio2": ("B", "I", "I", "B"),
+    "bioes": ("B", "I", "E", "S"),
+    "bilou": ("B", "I", "L", "U"),
+    "bmes": ("B", "M", "E", "S"),
+}
 STANDARD = str.maketrans("MLU", "IES")
 # Chinese characters and Japanese kana, with their punctuation: no space is written beside them.
-UNSPACED = re.compile("[\u2e80-\u312f\u31a0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef]")
+UNSPACED = re.compile(
+    "[\u2e80-\u312f\u31a0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef]"
+)
 
 Tag = tuple[str, str]  # letter and type; of O both are empty
 Chunk = tuple[str, int, int]  # type, first and last token
@@ -64,13 +72,14 @@ class ConllFile:
         tags = []
         for line in lines if self.tag is not None else ():
             cell = self.cells[line][2 * (self.tag or 0)]
-            tags.append(parse_tag(cell))
-            if tags[-1] is None:
+            tag = parse_tag(cell)
+            if tag is None:
                 raise InputError(
                     f"{self.path}, line {line}: {cell!r} is not a tag, which is O, or one of B, I, "
                     "E, S, M, L, U with a hyphen and a type: mend it, or set tag_column to the "
                     "column of the tags."
                 )
+            tags.append(tag)
         return tags
 
 
@@ -87,7 +96,7 @@ def is_conll(path: str | Path) -> bool:
         return not first.startswith('{"')
 
 
-def read_conll(path: str | Path, settings: Settings, require_tags: bool) -> ConllFile:
+def read_conll(path: str | Path, settings: ColumnSettings, require_tags: bool) -> ConllFile:
     """Read a file of columns, which tabs separate, or else spaces.
 
     Args:
@@ -124,7 +133,7 @@ def read_conll(path: str | Path, settings: Settings, require_tags: bool) -> Conl
 
 
 def find_columns(
-    path: Path, cells: dict[int, list[str]], settings: Settings, require_tags: bool
+    path: Path, cells: dict[int, list[str]], settings: ColumnSettings, require_tags: bool
 ) -> tuple[int, int | None]:
     """Return the columns of tokens and of tags, from 0; without tags the second is None.
 
@@ -188,12 +197,14 @@ def find_scheme(sentences: Iterable[Sequence[Tag]]) -> str | None:
     Raises:
         InputError: the letters are of several schemes.
     """
-    letters, begun, orphans = set(), 0, 0
+    letters: set[str] = set()
+    begun, orphans = 0, 0
     for tags in sentences:
         letters |= {letter for letter, _ in tags if letter}
-        for before, (letter, kind) in zip([("", ""), *tags], tags, strict=False):
-            begun += letter == "B" and before[1] != kind
-            orphans += letter == "I" and before[1] != kind
+        kinds = ["", *(kind for _, kind in tags)]
+        for before, (letter, kind) in zip(kinds, tags, strict=False):
+            begun += letter == "B" and before != kind
+            orphans += letter == "I" and before != kind
     if letters <= {"B", "I"}:
         # In BIO1 no B follows anything but its own type, in BIO2 no I does.
         return ("bio1" if orphans and not begun else "bio2") if letters else None
@@ -216,7 +227,8 @@ def read_chunks(tags: Sequence[Tag]) -> list[Chunk]:
     before = ("", "")
     for position, (letter, kind) in enumerate(tags):
         letter = letter.translate(STANDARD)
-        if letter in ("B", "S") or letter and (before[0] in ("", "E", "S") or before[1] != kind):
+        ended = before[0] in ("", "E", "S") or before[1] != kind
+        if letter in ("B", "S") or letter and ended:
             chunks.append((kind, position, position))
         elif letter:
             chunks[-1] = (kind, chunks[-1][1], position)
@@ -253,7 +265,7 @@ def find_chunks(tags: Sequence[Tag], scheme: str, broken: str) -> tuple[list[Chu
     return chunks, wrong[0] if wrong else None
 
 
-def file_scheme(file: ConllFile, settings: Settings) -> str | None:
+def file_scheme(file: ConllFile, settings: ColumnSettings) -> str | None:
     """Return the scheme of the tags of a file; None: it has no entity.
 
     Raises:
@@ -268,7 +280,7 @@ def file_scheme(file: ConllFile, settings: Settings) -> str | None:
     return found if settings.tag_scheme == "auto" else settings.tag_scheme
 
 
-def file_chunks(file: ConllFile, settings: Settings) -> list[list[Chunk]]:
+def file_chunks(file: ConllFile, settings: ColumnSettings) -> list[list[Chunk]]:
     """Return the entities of each sentence of a file.
 
     Raises:
@@ -304,9 +316,7 @@ def join_tokens(tokens: Sequence[str], join: str) -> tuple[str, list[tuple[int, 
     return text, spans
 
 
-def write_conll(
-    out: Path, file: ConllFile, chunks: Sequence[Sequence[Chunk]], scheme: str
-) -> None:
+def write_conll(out: Path, file: ConllFile, chunks: Sequence[Sequence[Chunk]], scheme: str) -> None:
     """Write a file again, with its columns, lines and marks, and the tags of some entities.
 
     Args:

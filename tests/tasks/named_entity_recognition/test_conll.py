@@ -1,0 +1,289 @@
+"""CoNLL columns and doccano's exports: read, refused by line, and written as they came."""
+
+import json
+import random
+
+import pytest
+from conftest import use_template
+
+use_template("named_entity_recognition")
+
+from core.base.errors import InputError  # noqa: E402
+from core.base.settings import with_tables  # noqa: E402
+from formats.conll import (  # noqa: E402
+    LETTERS,
+    find_chunks,
+    find_scheme,
+    is_conll,
+    join_tokens,
+    parse_tag,
+    read_chunks,
+    write_chunks,
+)
+from task.data import Entity, collect_schema, read_examples  # noqa: E402
+from task.settings import Settings  # noqa: E402
+from task.submission import write_submission  # noqa: E402
+
+BIO = "Ada\tNN\tB-PER\nQuill\tNN\tI-PER\nwept\tVB\tO\n\n"
+BIO += "-DOCSTART-\t-X-\tO\n\nin\tIN\tO\nOslo\tNN\tB-LOC\n"
+
+
+def write(tmp_path, content, name="in.conll"):
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def settings(**changes) -> Settings:
+    return with_tables(Settings)(**changes)
+
+
+def words(examples) -> list[list[tuple[str, str]]]:
+    """Return words and type of the entities of each example."""
+    return [[(e.text[slice(*one.span)], one.type) for one in e.entities] for e in examples]
+
+
+def submit(tmp_path, source, found, scheme="bio2", **changes) -> str:
+    """Return the submission in which the first example has some entities."""
+    own = settings(**changes)
+    examples = read_examples(source, own, require_entities=False)
+    predictions = {example.id: [] for example in examples}
+    predictions[examples[0].id] = [(entity, 0.9) for entity in found]
+    write_submission(tmp_path / "out", source, own, scheme, examples, predictions)
+    return (tmp_path / "out").read_bytes().decode()
+
+
+# --------------------------------------------------------------------------- tags
+
+
+def random_chunks(length):
+    chunks, start = [], 0
+    while start < length:
+        if random.random() < 0.5:
+            end = random.randrange(start, length)
+            chunks.append((random.choice(["PER", "LOC", "creative-work"]), start, end))
+            start = end
+        start += 1
+    return chunks
+
+
+@pytest.mark.parametrize("scheme", LETTERS)
+def test_tags_that_are_written_are_read_again(scheme):
+    random.seed(1)
+    for _ in range(500):
+        length = random.randrange(1, 9)
+        chunks = random_chunks(length)
+        tags = write_chunks(chunks, length, scheme)
+        assert [parse_tag(f"{a}-{b}" if b else "O") for a, b in tags] == tags
+        assert find_chunks(tags, scheme, "refuse") == (chunks, None)
+        assert read_chunks(tags) == chunks
+
+
+@pytest.mark.parametrize("scheme", LETTERS)
+def test_the_scheme_is_found(scheme):
+    chunks = [[("PER", 0, 2), ("PER", 3, 4)], [("LOC", 1, 1)]]
+    assert find_scheme([write_chunks(own, 6, scheme) for own in chunks]) == scheme
+    assert find_scheme([[("", "")]]) is None
+
+
+@pytest.mark.parametrize("cell", ["B", "B-", "X-PER", "b-PER", "PER", "o", "B_PER", "-PER"])
+def test_what_is_no_tag(cell):
+    assert parse_tag(cell) is None
+
+
+# ------------------------------------------------------------------------ reading
+
+
+def test_columns_marks_and_sentences(tmp_path):
+    path = write(tmp_path, BIO)
+    examples = read_examples(path, settings())
+    assert [example.text for example in examples] == ["Ada Quill wept", "in Oslo"]
+    assert [example.id for example in examples] == [1, 7]
+    assert words(examples) == [[("Ada Quill", "PER")], [("Oslo", "LOC")]]
+
+
+@pytest.mark.parametrize(
+    ("content", "changes"),
+    [
+        (BIO.replace("\t", " "), {}),
+        (BIO.replace("\t", "   "), {}),
+        (BIO.replace("\n", "\r\n"), {}),
+        ("\ufeff" + BIO, {}),
+        (BIO.replace("\n\n", "\n\t\n"), {}),
+        (BIO.replace("B-", "I-"), {}),
+        (BIO.replace("B-LOC", "S-LOC").replace("I-PER", "E-PER"), {}),
+        (BIO.replace("B-LOC", "U-LOC").replace("I-PER", "L-PER"), {}),
+        ("# id 7\tdomain=en\n" + BIO, {}),
+        ("\n".join("\t".join(line.split("\t")[::-1]) for line in BIO.split("\n")),
+         {"token_column": -1, "tag_column": 1}),
+        ("\n".join("1\t" + line if line else "" for line in BIO.split("\n")), {"token_column": 2}),
+    ],
+)  # fmt: skip
+def test_files_that_say_the_same(content, changes, tmp_path):
+    if changes.get("token_column"):
+        content = "\n".join(line for line in content.split("\n") if "DOCSTART" not in line)
+    found = words(read_examples(write(tmp_path, content), settings(**changes)))
+    assert found == [[("Ada Quill", "PER")], [("Oslo", "LOC")]]
+
+
+def test_chinese_tokens_stand_together(tmp_path):
+    path = write(tmp_path, "在\tO\n北\tB-地点\n京\tI-地点\n用\tO\niPhone\tO\n15\tO\n")
+    [example] = read_examples(path, settings())
+    assert example.text == "在北京用iPhone 15"
+    assert words([example]) == [[("北京", "地点")]]
+    assert join_tokens(["a", "北"], "space")[0] == "a 北"
+    assert join_tokens(["a", "b"], "none") == ("ab", [(0, 1), (1, 2)])
+
+
+def test_a_hash_is_a_token_where_it_is_not_a_comment(tmp_path):
+    path = write(tmp_path, "# id 3\n#\tO\nid\tO\n\n#\tO\nOslo\tB-LOC\n")
+    assert [e.text for e in read_examples(path, settings())] == ["# id", "# Oslo"]
+
+
+BROKEN = {
+    "not a tag": ("Ada\tB-PER\nwept\tVB\n", {}, "line 2: 'VB' is not a tag, which is O, or one of"),
+    "goes on with nothing": (
+        "Ada\tB-PER\nwept\tO\nQuill\tI-PER\n",
+        {},
+        "line 3: 'I-PER' can't stand here in BIO2: mend the tag, or set broken_tags",
+    ),
+    "does not end": (
+        "Ada\tB-PER\nwept\tO\nOslo\tS-LOC\n",
+        {},
+        "line 1: 'B-PER' can't stand here in BIOES",
+    ),
+    "another scheme": ("Ada\tI-PER\n", {"tag_scheme": "bio2"}, "line 1: 'I-PER' can't stand here"),
+    "several schemes": ("Ada\tE-PER\nOslo\tU-LOC\n", {}, "the tags begin with E, U, which no"),
+    "fewer columns": ("Ada\tNN\tO\nwept\tO\n", {}, "line 2: 2 columns, and line 1 has 3: write as"),
+    "a space in a token": ("Ada O\nNew York B-LOC\n", {}, "line 2: 3 columns, and line 1 has 2"),
+    "no tags": ("Ada\nwept\n", {}, "line 1: 1 column, and tokens and tags are read from the same"),
+    "no such column": ("Ada\tO\n", {"tag_column": 4}, "line 1: 2 columns, and tag_column = 4: set"),
+    "no such token column": ("A\tO\n", {"token_column": -3}, "2 columns, and token_column = -3"),
+    "empty token": ("Ada\tO\n\tB-PER\n", {}, "line 2: the token is empty"),
+    "not UTF-8": (b"Ada\tO\n\xff\tO\n", {}, "line 2: not UTF-8"),
+    "nothing": ("\n\n-DOCSTART- O\n", {}, "holds no record: write one token on each line"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_columns(name, tmp_path):
+    content, changes, expected = BROKEN[name]
+    path = write(tmp_path, content)
+    with pytest.raises(InputError) as error:
+        read_examples(path, settings(**changes))
+    assert str(error.value).startswith(str(path)) and expected in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(("broken", "count"), [("begin", 2), ("drop", 1)])
+def test_broken_tags_as_others_read_them(broken, count, tmp_path):
+    path = write(tmp_path, "Ada\tB-PER\nwept\tO\nQuill\tI-PER\n")
+    [example] = read_examples(path, settings(broken_tags=broken))
+    assert len(example.entities) == count
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "columns"),
+    [
+        ("a.jsonl", "Ada O", False),
+        ("a.json", "Ada O", False),
+        ("a.txt", '\n{"id": 1}\n', False),
+        ("a.txt", '{"id": 1, "text', False),
+        ("a.txt", "{ O\n", True),
+        ("a.annotated", "Ada\tO\n", True),
+        ("a.txt", "7\tO\n", True),
+        ("a.txt", "7\n", True),
+    ],
+)
+def test_the_format_is_known_by_name_or_first_line(name, content, columns, tmp_path):
+    assert is_conll(write(tmp_path, content, name)) == columns
+
+
+# ------------------------------------------------------------------------ doccano
+
+
+def doccano(**fields) -> str:
+    return json.dumps({"id": 5, "text": "Ada wept in Oslo.", **fields}) + "\n"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        doccano(label=[[0, 3, "PER"], [12, 16, "LOC"]], Comments=[]),
+        doccano(labels=[[0, 3, "PER"], [12, 16, "LOC"]]),
+        doccano(
+            entities=[
+                {"id": 1, "start_offset": 12, "end_offset": 16, "label": "LOC"},
+                {"id": 0, "start_offset": 0, "end_offset": 3, "label": "PER"},
+            ],
+            relations=[{"id": 0, "from_id": 0, "to_id": 1, "type": "wept_in"}],
+        ),
+        doccano(entities=[{"type": "LOC", "span": [12, 16]}, {"type": "PER", "span": [0, 3]}]),
+    ],
+)
+def test_exports_of_doccano_say_the_same(content, tmp_path):
+    found = words(read_examples(write(tmp_path, content, "in.jsonl"), settings()))
+    assert found == [[("Ada", "PER"), ("Oslo", "LOC")]]
+
+
+# --------------------------------------------------------------------- submission
+
+
+def test_columns_come_back_as_they_were(tmp_path):
+    """But for the tags: of what is found in the first sentence, in the scheme of the file."""
+    source = write(tmp_path, BIO)
+    found = [Entity((4, 9), "PER")]
+    wanted = BIO.replace("B-PER", "O").replace("I-PER", "B-PER").replace("B-LOC", "O")
+    assert submit(tmp_path, source, found) == wanted
+    spaced = write(tmp_path, BIO.replace("\t", "  ").replace("B-PER", "B-PER "))
+    assert submit(tmp_path, spaced, found).startswith("Ada  NN  O\nQuill  NN  B-PER\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "wanted"),
+    [
+        ("Ada\nQuill\n\nOslo\n", "Ada E-PER\nQuill E-PER\n\nOslo O\n"),
+        ("Ada NN\nQuill NN\n", "Ada NN E-PER\nQuill NN E-PER\n"),
+        ("Ada\t-\nQuill\t-\n", "Ada\tE-PER\nQuill\tE-PER\n"),
+        ("Ada\tO\nQuill\tO\n", "Ada\tE-PER\nQuill\tE-PER\n"),
+    ],
+)
+def test_files_without_tags_get_them(content, wanted, tmp_path):
+    """In the scheme of the training file, in a column of their own or in the place that is kept."""
+    found = [Entity((0, 9), "PER")]
+    wanted = wanted.replace("E-PER", "B-PER", 1)
+    assert submit(tmp_path, write(tmp_path, content), found, "bioes") == wanted
+
+
+def test_doccano_comes_back_with_its_fields(tmp_path):
+    found = [Entity((0, 3), "PER")]
+    source = write(tmp_path, doccano(label=[], meta={"a": 1}), "in.jsonl")
+    assert json.loads(submit(tmp_path, source, found)) == {
+        "id": 5,
+        "text": "Ada wept in Oslo.",
+        "label": [[0, 3, "PER"]],
+        "meta": {"a": 1},
+    }
+    source = write(tmp_path, doccano(entities=[], relations=[{"id": 1}]), "in.jsonl")
+    record = json.loads(submit(tmp_path, source, found))
+    assert record["relations"] == []
+    assert record["entities"] == [{"id": 0, "label": "PER", "start_offset": 0, "end_offset": 3}]
+
+
+def test_what_lacks_entities_comes_back_with_words_and_scores(tmp_path):
+    source = write(tmp_path, doccano(), "in.jsonl")
+    record = json.loads(submit(tmp_path, source, [Entity((0, 3), "PER")]))
+    entity = {"type": "PER", "span": [0, 3], "text": "Ada", "score": 0.9}
+    assert record == {"id": 5, "text": "Ada wept in Oslo.", "entities": [entity]}
+
+
+# ------------------------------------------------------------------------- schema
+
+
+def test_the_schema_knows_the_scheme_and_whether_entities_overlap(tmp_path):
+    path = write(tmp_path, BIO.replace("B-LOC", "S-LOC").replace("I-PER", "E-PER"))
+    schema = collect_schema(read_examples(path, settings()), path, settings())
+    assert (schema.types, schema.flat, schema.scheme) == (["LOC", "PER"], True, "bioes")
+    nested = doccano(label=[[0, 3, "PER"], [2, 8, "LOC"], [12, 16, "LOC"]])
+    path = write(tmp_path, nested, "in.jsonl")
+    assert not collect_schema(read_examples(path, settings()), path, settings()).flat
