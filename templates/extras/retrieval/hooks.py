@@ -21,7 +21,8 @@ def build_models(encoder: keras.Model, labels: Any, settings: Settings) -> Model
     Raises:
         InputError: the data has no pairs, or its labels no order.
     """
-    if settings.retrieval.loss == "none":
+    table = getattr(settings, "retrieval", None)  # None: whoever builds has no use for extras
+    if table is None or table.loss == "none":
         if 0 in labels.counts:
             raise InputError(
                 f"every training pair has the label {labels.positive!r}: a classifier has nothing "

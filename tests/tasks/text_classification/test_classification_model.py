@@ -101,6 +101,23 @@ def test_text_numbers_say_which_text_a_token_is_of(tokenizer):
     assert batch["targets"].tolist() == [[1, 0], [0, 1]]
 
 
+def test_texts_that_are_read_apart_are_padded_each_by_its_own_lengths(tokenizer):
+    texts = [("one", "two three four five"), ("one two", "three four"), ("six", "seven")]
+    examples = [pair(n, *both, labels=("xy"[n % 2],)) for n, both in enumerate(texts)]
+    labels, settings = collect_labels(examples), with_tables(Settings).model_construct(**SMALL)
+    inputs = ["text_a_token_ids", "text_a_padding_mask", "text_b_token_ids", "token_ids"]
+    generator = ExampleGenerator(examples, tokenizer, labels, inputs, settings, batch_size=3)
+    batch = generator.make_batch(np.arange(3), int(generator.boundaries[-1]))
+    assert {name: batch[name].shape[1] for name in inputs} == dict(
+        zip(inputs, (4, 4, 6, 8), strict=True)
+    )
+    apart = encode_examples(tokenizer, [pair(0, text[0]) for text in texts], 12)
+    assert [row[row > 0].tolist() for row in batch["text_a_token_ids"]] == [e.ids for e in apart]
+    assert batch["text_a_padding_mask"].sum(-1).tolist() == [3, 4, 3]
+    specs = generator.signature(3)
+    assert all(specs[name].shape.as_list() == [3, None] for name in inputs)
+
+
 def softmax(logits):
     exponentials = np.exp(logits - logits.max(-1, keepdims=True))
     return exponentials / exponentials.sum(-1, keepdims=True)
