@@ -28,6 +28,7 @@ from task import checks, model  # noqa: E402
 from task.data import (  # noqa: E402
     Example,
     ExampleGenerator,
+    Labels,
     collect_labels,
     encode_examples,
     read_examples,
@@ -370,6 +371,14 @@ def test_the_classical_model_learns_words_characters_and_overlap():
     (found,) = predict_floor(labels, pairs[:300], pairs[300:])
     scores = evaluate(pairs[300:], found, labels, PROJECT / "train.py").scores
     assert scores["accuracy"] > 0.95
+
+
+def test_the_classical_model_of_one_label_gives_its_share():
+    """As in a fold of a rare label, and of pairs that learn from the negatives of a batch."""
+    examples = [pair(n, "one", "two", labels=("1",)) for n in range(3)]
+    labels = Labels(("0", "1"), False, "1", (0, 3), 3, True)
+    [found] = predict_floor(labels, examples, examples[:1])
+    assert found["0"].tolist() == [0, 1]
 
 
 def test_the_classical_model_gives_several_labels():
