@@ -284,7 +284,7 @@ def test_grades_are_numbers_not_words():
 class Batches(DataGenerator):
     """Pairs whose labels come in a known order: there is nothing to shuffle in one batch."""
 
-    label_names = ("0", "1")
+    labels = make_labels()
 
     def __init__(self, labels, batch_size):
         super().__init__(np.full(len(labels), 4), batch_size, 1)

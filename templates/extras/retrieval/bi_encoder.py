@@ -150,6 +150,8 @@ def order_labels(labels: Any, settings: Settings) -> list[int]:
             f"{chosen} compares two texts, and the training file has single ones: give each record "
             'a "text_b", or set loss = none.'
         )
+    if getattr(labels, "scaling", None):
+        raise InputError(f"{chosen} needs labels, or grades as labels: set output = label.")
     if labels.several:
         raise InputError(f'{chosen} needs one "label" a pair, not "labels": say if they fit.')
     if 0 in labels.counts and settings.retrieval.loss != "negatives":

@@ -21,7 +21,8 @@ def build_models(encoder: keras.Model, labels: Any, settings: Settings) -> Model
     Raises:
         InputError: the data has no pairs, or its labels no order.
     """
-    if settings.retrieval.loss == "none":
+    table = getattr(settings, "retrieval", None)  # None: whoever builds has no use for extras
+    if table is None or table.loss == "none":
         if 0 in labels.counts:
             raise InputError(
                 f"every training pair has the label {labels.positive!r}: a classifier has nothing "
@@ -97,18 +98,17 @@ def extend_batches(settings: Settings, train_batches: Any, read_unlabelled: obje
     loss = settings.retrieval.loss
     if loss in ("none", "cosine"):
         return
-    labels = train_batches.targets.argmax(axis=-1)
-    # The best grade has a name that says so, or is the rarer label of two.
-    names = train_batches.label_names
-    numbers = all(name.removeprefix("-").replace(".", "", 1).isdigit() for name in names)
-    rarest = names[int(np.bincount(labels, minlength=len(names)).argmin())]
-    best = settings.positive_label or (max(names, key=float) if numbers else rarest)
-    found = [labels[examples] for examples, _ in train_batches.plan(0)]
+    from extras.retrieval.bi_encoder import order_labels
+
+    places = np.array(order_labels(train_batches.labels, settings))
+    grades = places[train_batches.targets.argmax(axis=-1)]
+    found = [grades[examples] for examples, _ in train_batches.plan(0)]
     if loss == "negatives":
-        empty = np.mean([names.index(best) not in own for own in found])
-        what, mend = f"no pair with the label {best!r}", "raise batch_size, or leave out others"
+        empty = np.mean([own.max() < places.max() for own in found])
+        what = f"no pair with the label {train_batches.labels.names[places.argmax()]!r}"
+        mend = "raise batch_size, or leave out other pairs"
     else:
-        empty = np.mean([len(set(own.tolist())) == 1 for own in found])
+        empty = np.mean([own.max() == own.min() for own in found])
         what, mend = "pairs of one label alone", "raise batch_size"
     if empty == 1:
         raise InputError(

@@ -24,7 +24,6 @@ class Settings(RecordSettings):
     task: ClassVar[str] = "Text classification"
 
     pooling: str = Field("auto", description="mean or cls; auto: mean")
-    positive_label: str = Field("", description="of pairs that belong together")
     retrieval: Table = Field(default_factory=Table)
 
 

@@ -3,6 +3,7 @@
 import itertools
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -84,13 +85,8 @@ class BiEncoder:
         self.folder = self.runs.folders[0]
         embedder = self.runs.models[0].get_layer("embedder")
         # The names of the inputs of the encoder: those of the pair have the side before them.
-        self.runs = TrainedRuns(
-            **{
-                **vars(self.runs),
-                "models": [embedder],
-                "encoder_inputs": sorted(tensor.name for tensor in embedder.inputs),
-            }
-        )
+        names = sorted(tensor.name for tensor in embedder.inputs)
+        self.runs = replace(self.runs, models=[embedder], encoder_inputs=names)
         self.predictor = Predictor([embedder], self.runs.strategy)
         self.dimension = embedder.outputs[0].shape[-1]
 

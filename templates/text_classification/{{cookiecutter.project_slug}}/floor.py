@@ -124,10 +124,10 @@ def predict_floor(
     # One label after the other: the memory of one, however many there are.
     single = LogisticRegression(C=INVERSE_REGULARISATION, solver="liblinear", max_iter=1000)
     # Models, the labels whose probabilities each gives, and where these stand in its output.
-    models: list[tuple[Any, Any, Any]]
+    models: list[tuple[Any, Any, Any]] = []
     if labels.several:
         models = [(clone(single).fit(inputs, targets[:, n]), [n], [1]) for n in learnable]
-    else:
+    elif len(learnable):
         model = OneVsRestClassifier(single).fit(inputs, targets.argmax(axis=1))
         models = [(model, model.classes_, slice(None))]
     predicted = []

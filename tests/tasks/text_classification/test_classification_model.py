@@ -28,6 +28,7 @@ from task import checks, model  # noqa: E402
 from task.data import (  # noqa: E402
     Example,
     ExampleGenerator,
+    Labels,
     collect_labels,
     encode_examples,
     read_examples,
@@ -99,6 +100,23 @@ def test_text_numbers_say_which_text_a_token_is_of(tokenizer):
     batch = generator.make_batch(np.array([0, 1]), 7)
     assert batch["text_numbers"].tolist() == [[0, 1, 1, 0, 2, 0, 0], [0, 1, 0, 2, 2, 0, 0]]
     assert batch["targets"].tolist() == [[1, 0], [0, 1]]
+
+
+def test_texts_that_are_read_apart_are_padded_each_by_its_own_lengths(tokenizer):
+    texts = [("one", "two three four five"), ("one two", "three four"), ("six", "seven")]
+    examples = [pair(n, *both, labels=("xy"[n % 2],)) for n, both in enumerate(texts)]
+    labels, settings = collect_labels(examples), with_tables(Settings).model_construct(**SMALL)
+    inputs = ["text_a_token_ids", "text_a_padding_mask", "text_b_token_ids", "token_ids"]
+    generator = ExampleGenerator(examples, tokenizer, labels, inputs, settings, batch_size=3)
+    batch = generator.make_batch(np.arange(3), int(generator.boundaries[-1]))
+    assert {name: batch[name].shape[1] for name in inputs} == dict(
+        zip(inputs, (4, 4, 6, 8), strict=True)
+    )
+    apart = encode_examples(tokenizer, [pair(0, text[0]) for text in texts], 12)
+    assert [row[row > 0].tolist() for row in batch["text_a_token_ids"]] == [e.ids for e in apart]
+    assert batch["text_a_padding_mask"].sum(-1).tolist() == [3, 4, 3]
+    specs = generator.signature(3)
+    assert all(specs[name].shape.as_list() == [3, None] for name in inputs)
 
 
 def softmax(logits):
@@ -353,6 +371,14 @@ def test_the_classical_model_learns_words_characters_and_overlap():
     (found,) = predict_floor(labels, pairs[:300], pairs[300:])
     scores = evaluate(pairs[300:], found, labels, PROJECT / "train.py").scores
     assert scores["accuracy"] > 0.95
+
+
+def test_the_classical_model_of_one_label_gives_its_share():
+    """As in a fold of a rare label, and of pairs that learn from the negatives of a batch."""
+    examples = [pair(n, "one", "two", labels=("1",)) for n in range(3)]
+    labels = Labels(("0", "1"), False, "1", (0, 3), 3, True)
+    [found] = predict_floor(labels, examples, examples[:1])
+    assert found["0"].tolist() == [0, 1]
 
 
 def test_the_classical_model_gives_several_labels():

@@ -266,7 +266,7 @@ class ExampleGenerator(DataGenerator):
         with_labels: bool = True,
     ) -> None:
         self.examples = list(examples)
-        self.label_names = labels.names
+        self.labels = labels
         texts = [example.texts for example in self.examples]
         self.arrays = ask("encode_texts", tokenizer, texts, inputs, settings) or {}
         if others := [name for name in inputs if name not in self.arrays]:

@@ -31,7 +31,7 @@ def predict_probabilities(
         generator: of the examples, `with_labels=False`.
         progress: title of the progress bar; empty: none.
     """
-    rows = np.zeros((len(generator.examples), len(generator.label_names)))
+    rows = np.zeros((len(generator.examples), len(generator.labels.names)))
     for position, row in predictor.decode(
         generator, lambda _, outputs: list(outputs["probabilities"]), progress
     ):
