@@ -214,7 +214,7 @@ def test_threshold_is_the_best_of_those_tried(seed, metric):
         scores = score(golds, keep_events(graphs, threshold))
         return scores[f"{metric}_f1"] + scores["event_f1"]
 
-    threshold = tune_threshold(golds, graphs, metric)
+    threshold = tune_threshold(golds, graphs, metric)["threshold"]
     every = [standing(m[1], sure) for own in graphs.values() for m, sure in own.mentions.items()]
     tried = [0.5, *np.quantile(every, QUANTILES)]
     assert quality(threshold) == pytest.approx(max(map(quality, tried)), abs=1e-12)
@@ -241,7 +241,7 @@ def test_a_threshold_keeps_all_its_digits(tmp_path):
 def test_threshold_stays_where_nothing_improves(scored):
     golds = [Example("a", TEXT, (Event("buy", None, (("who", (0, 1)),)),), 1)]
     graphs = {"a": Graph(scored, {}, frozenset())}
-    assert tune_threshold(golds, graphs, "argument_classification") == 0.5
+    assert tune_threshold(golds, graphs, "argument_classification")["threshold"] == 0.5
 
 
 def test_evaluate_scores_what_it_writes(tmp_path):
@@ -258,7 +258,13 @@ def test_evaluate_scores_what_it_writes(tmp_path):
         again = score(golds, events)
         assert {name: evaluation.scores[name] for name in again} == again
         fixed = evaluate(golds, graphs, path, metric, evaluation.scores["threshold"])
-        assert fixed.scores == evaluation.scores
+        curve = evaluation.scores.pop("precision_recall")
+        assert fixed.scores == evaluation.scores and len(curve) > 2
+        one = "argument_classification" if metric == "duee" else metric
+        for threshold, precision, recall in curve[:3]:
+            row = score(golds, keep_events(graphs, threshold))["metrics"][one]
+            assert (row["precision"], row["recall"]) == (precision, recall)
+        assert curve[0][0] == evaluation.scores["threshold"]
         assert (fixed.shown, len(evaluation.shown)) == ([], 2)
         for record in evaluation.predictions:
             read_example(record, 1, require_events=True)
@@ -278,7 +284,9 @@ def test_errors_of_the_report():
         frozenset({"buy"}),
     )
     graphs = {"a": found, "b": perfect}
-    (report,) = find_errors(golds, prediction_records(golds, graphs, keep_events(graphs, 0.5)))
+    records = prediction_records(golds, graphs, keep_events(graphs, 0.5))
+    report, right = find_errors(golds, records)
+    assert right.id == "b" and right.errors == 0 and len(right.items) == 3
     assert report.id == "a" and report.errors == 2
     items = {(item.kind, item.label, item.spans[0][:2], item.score) for item in report.items}
     assert items == {

@@ -263,7 +263,10 @@ def test_errors_of_the_report(tmp_path):
     spans = {"a": (10, 13), "b": (10, 13), "c": (20, 23)}
     candidates = {name: [Candidate(span, 9.0)] for name, span in spans.items()}
     records = decode.prediction_records(examples, candidates, 0.0, 5)
-    first, second = evaluation.find_errors(examples, records, "squad")
+    right, first, second = evaluation.find_errors(examples, records, "squad")
+    assert right.errors == 0 and right.measures == {"F1": 1, "exact match": 1}
+    assert [found.ranks for found in (right, first, second)] == [[1], [], [0]]
+    assert right.kind == "who" and 0.99 < right.items[0].score < 1
     assert first.id == "b" and [item.kind for item in first.items] == ["invented"]
     assert second.id == "c" and [item.kind for item in second.items] == ["missed", "invented"]
     assert second.items[0].spans == [(20, 24, "")] and second.items[1].spans == [(20, 23, "")]

@@ -226,6 +226,11 @@ def test_kinds_of_questions():
     assert (result["answered"], result["unanswerable"], result["exact_match"]) == (1, 1, 0.4)
 
 
+def best_of(examples, answers):
+    """Return the threshold that is tuned."""
+    return metrics.best_threshold(examples, answers, "squad")["threshold"]
+
+
 def f1_above(examples, answers, threshold, metric="squad"):
     """Return F1 when answers of at least this score are given."""
     texts = {name: text for name, (text, value) in answers.items() if value >= threshold}
@@ -244,7 +249,7 @@ def test_threshold_is_the_best_of_all(seed):
     }
     if seed % 5 == 0:
         answers["q0"] = ("wrong", 1.0)
-    found = f1_above(examples, answers, metrics.best_threshold(examples, answers, "squad"))
+    found = f1_above(examples, answers, best_of(examples, answers))
     tried = {value for _, value in answers.values()} | {0.0, math.inf}
     assert found == pytest.approx(max(f1_above(examples, answers, value) for value in tried))
 
@@ -252,23 +257,23 @@ def test_threshold_is_the_best_of_all(seed):
 def test_threshold_lies_in_the_middle_of_the_gap_nearest_to_a_half():
     examples = [question("a", "mill"), question("b")]
     answers = {"a": ("mill", 0.9), "b": ("mill", 0.3)}
-    assert metrics.best_threshold(examples, answers, "squad") == pytest.approx(0.6)
+    assert best_of(examples, answers) == pytest.approx(0.6)
 
 
 def test_everything_is_answered_where_no_question_is_unanswerable():
     answers = {"a": ("mill", 1e-300)}
-    assert metrics.best_threshold([question("a", "dam")], answers, "squad") == 0
+    assert best_of([question("a", "dam")], answers) == 0
 
 
 def test_nothing_is_answered_where_all_answers_are_wrong():
     examples, answers = [question("a"), question("b")], {"a": ("x", 1.0), "b": ("y", 0.7)}
-    assert f1_above(examples, answers, metrics.best_threshold(examples, answers, "squad")) == 1
+    assert f1_above(examples, answers, best_of(examples, answers)) == 1
 
 
 def test_threshold_between_neighbouring_floats():
     high, low = float(np.nextafter(0.3, 1)), 0.3
     examples, answers = [question("a", "x"), question("b")], {"a": ("x", high), "b": ("y", low)}
-    assert f1_above(examples, answers, metrics.best_threshold(examples, answers, "squad")) == 1
+    assert f1_above(examples, answers, best_of(examples, answers)) == 1
 
 
 OFFICIAL = Path(os.environ.get("OFFICIAL_SCORERS", "/nonexistent"))

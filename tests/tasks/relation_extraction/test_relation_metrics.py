@@ -112,6 +112,11 @@ def test_an_empty_prediction_scores_nothing():
     assert (nothing["f1"], nothing["per_predicate"]) == (0, {})
 
 
+def best_of(golds, candidates):
+    """Return the threshold that is tuned."""
+    return tune_threshold(golds, candidates)["threshold"]
+
+
 def f1_above(golds, candidates, threshold):
     kept = {name: [t for t, s in scored if s > threshold] for name, scored in candidates.items()}
     return score(golds, kept)["f1"]
@@ -126,7 +131,7 @@ def test_threshold_is_the_best_of_all(seed):
         name: [(t, float(np.round(random.random(), digits))) for t in triples for _ in range(2)]
         for name, triples in predictions.items()
     }
-    found = f1_above(golds, candidates, tune_threshold(golds, candidates))
+    found = f1_above(golds, candidates, best_of(golds, candidates))
     scores = {s for scored in candidates.values() for _, s in scored} | {0.0, 0.5}
     assert found == max(f1_above(golds, candidates, s) for s in (*scores, -1.0))
 
@@ -134,7 +139,7 @@ def test_threshold_is_the_best_of_all(seed):
 def test_threshold_lies_in_the_middle_of_the_gap():
     golds = [example("a", [triple(0), triple(1)])]
     candidates = {"a": [(triple(0), 0.9), (triple(1), 0.3), (triple(2), 0.1)]}
-    assert tune_threshold(golds, candidates) == pytest.approx(0.2)
+    assert best_of(golds, candidates) == pytest.approx(0.2)
 
 
 def test_equal_scores_move_together():
@@ -144,20 +149,20 @@ def test_equal_scores_move_together():
         "b": [(triple(2), 0.4), (triple(3), 0.2)],
     }
     # 0.4 brings a right and a wrong one: no threshold parts them.
-    assert tune_threshold(golds, candidates) == pytest.approx(0.3)
+    assert best_of(golds, candidates) == pytest.approx(0.3)
 
 
 @pytest.mark.parametrize("candidates", [{}, {"a": []}, {"a": [(triple(5), 0.4)]}])
 def test_threshold_stays_where_nothing_improves(candidates):
-    assert tune_threshold([example("a", [triple(0)])], candidates) == 0.5
-    assert tune_threshold([example("a", [])], candidates) == 0.5
+    assert best_of([example("a", [triple(0)])], candidates) == 0.5
+    assert best_of([example("a", [])], candidates) == 0.5
 
 
 def test_threshold_between_neighbouring_floats():
     high, low = np.nextafter(0.3, 1), 0.3
     golds = [example("a", [triple(0)])]
     candidates = {"a": [(triple(0), float(high)), (triple(1), low)]}
-    assert f1_above(golds, candidates, tune_threshold(golds, candidates)) == 1
+    assert f1_above(golds, candidates, best_of(golds, candidates)) == 1
 
 
 def test_a_threshold_keeps_all_its_digits(tmp_path):
