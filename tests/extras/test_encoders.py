@@ -48,6 +48,7 @@ from core.model.encoder import (
 )
 from core.train.training import TrainingModel
 from extras.doctor.model_checks import draws_alike, find_config_faults, find_split_faults
+from extras.encoders import naming
 from extras.optimizers.toolbox import decayed_rates, freeze_layers
 from extras.recompute.recompute import recompute_layers
 from extras.tpu.compile_checks import find_lowering_faults
@@ -772,6 +773,82 @@ def test_bert_stays_the_bert_of_core(tmp_path):
     assert encoder.dropout == 0.25 and encoder.attention_dropout == 0.125
     with pytest.raises(InputError, match=r"max_length = 67.*66 tokens"):
         load(tmp_path, max_length=67)
+
+
+@pytest.mark.parametrize(
+    ("kind", "longest"),
+    [("xlm_roberta", 64), ("modernbert", 66), ("albert", 66), ("roformer_v2", 66)],
+)
+def test_windows_are_not_longer_than_what_an_encoder_reads(kind, longest, tmp_path):
+    """Of XLM-R's positions two are never used: 514 stand in config.json for 512 tokens."""
+    folder = write_model(tmp_path, kind)
+    assert load(folder, max_length=longest).max_sequence_length == longest
+    with pytest.raises(InputError, match=f"max_length = {longest + 1}.* reads {longest} tokens"):
+        load(folder, max_length=longest + 1)
+
+
+@pytest.mark.parametrize("kind", ["nezha", "deberta_v3"])
+def test_distances_have_no_end(kind, tmp_path):
+    assert load(write_model(tmp_path, kind), max_length=5000).max_sequence_length is None
+
+
+# ------------------------------------------------------------------------ back to transformers
+
+# Loads a folder, and writes what it makes of what ours has read: python -c STATES FOLDER ...
+STATES = """
+import sys
+import numpy, torch, transformers
+for folder in sys.argv[1:]:
+    read = dict(numpy.load(f"{folder}/read.npz"))
+    loaded = transformers.AutoModel.from_pretrained(folder).eval()
+    with torch.no_grad():
+        inputs = {name: torch.tensor(array) for name, array in read.items()}
+        hidden = loaded(**inputs).last_hidden_state.numpy()
+    numpy.save(f"{folder}/states.npy", hidden)
+"""
+# RoFormerV2 is no part of transformers, NEZHA left it.
+NOT_IN_TRANSFORMERS = ("roformer_v2", "nezha")
+
+
+def write_back(folder: Path, encoder: keras.Model) -> Path:
+    """Write an encoder as export.py does."""
+    folder.mkdir()
+    config, tensors = naming.describe_encoder(encoder)
+    (folder / "config.json").write_text(json.dumps({**config, "pad_token_id": 0}))
+    (folder / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n", encoding="utf-8")
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    return folder
+
+
+@pytest.mark.parametrize("kind", [*KINDS, *OTHERS])
+def test_an_encoder_that_was_written_back_is_the_same(kind, tmp_path, capsys):
+    encoder, read = load(write_model(tmp_path / "one", kind)), encoder_peer.arrays(kind)
+    again = load(write_back(tmp_path / "two", encoder))
+    said = capsys.readouterr().out.partition("two")[2]
+    assert "warning" not in said and "not used" not in said
+    np.testing.assert_allclose(states(again, read), states(encoder, read), atol=1e-5)
+
+
+@needs_peer
+def test_transformers_computes_what_was_written_back(tmp_path):
+    folders, expected = [], {}
+    for kind in KINDS:
+        if kind in NOT_IN_TRANSFORMERS:
+            continue
+        encoder, read = load(write_model(tmp_path / kind, kind)), encoder_peer.arrays(kind)
+        folder = write_back(tmp_path / f"{kind}_back", encoder)
+        inputs = {name: array for name, array in read.items() if name != "cotangent"}
+        if not any(tensor.name == "segment_ids" for tensor in encoder.inputs):
+            inputs.pop("token_type_ids", None)
+        np.savez(folder / "read.npz", **inputs)
+        folders.append(folder)
+        expected[folder] = np.asarray(states(encoder, read)), read["attention_mask"] > 0
+    run_peer(STATES, *folders)
+    for folder, (hidden, mask) in expected.items():
+        found = np.load(folder / "states.npy")
+        largest = np.abs(found - hidden)[mask].max()
+        print(f"{folder.name}: {largest:.1e}")
+        assert largest < (1e-4 if "modernbert" in folder.name else 1e-5), folder.name
 
 
 # --------------------------------------------------------------------- a project without it

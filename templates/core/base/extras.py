@@ -27,6 +27,7 @@ EXTRAS = {
     "folds": "cross-validation: each record is scored by a model that never saw it",
     "averaging": "moving averages of weights, and soups",
     "recompute": "layers computed twice instead of kept, to save memory; check.py --memory",
+    "export": "a run as SavedModel, ONNX, and in the format of Hugging Face",
     "comparison": "compare.py tells whether one run is better than another, or was lucky",
     "doctor": "check.py finds wrong data, and a wrong loss, before hours are spent",
     "retrieval": "pairs by a bi-encoder: vectors of texts, search, and reranking",

@@ -1,6 +1,6 @@
-"""The tokenizer of RoFormer, whose vocabulary holds Chinese words: jieba finds them, BERT the rest.
+"""The tokenizer of RoFormer: jieba finds the Chinese words of its vocabulary, BERT cuts the rest.
 
-Source: https://github.com/ZhuiyiTechnology/roformer; texts are cut as the package transformers does.
+Source: https://github.com/ZhuiyiTechnology/roformer; texts are cut as transformers does it.
 """
 
 import re
