@@ -67,6 +67,15 @@ FIGURES = (
         ("times_as_long",),
         "how many times as long that step takes",
     ),
+    *(
+        ("used_rows.json", (size, key), f"{what}, table of {name}: used rows trained / all rows")
+        for size, name in (("minilm", "MiniLM"), ("xlm_roberta", "XLM-R"))
+        for key, what in (
+            ("wall_ratio", "time of a training step"),
+            ("cpu_ratio", "its time of processors"),
+            ("memory_ratio", "its peak memory"),
+        )
+    ),
     (
         "dropout_speed.json",
         ("times_as_long",),

@@ -62,6 +62,7 @@ def train_models(
     train_batches = ask("extend_batches", settings, train_batches, read_unlabelled) or train_batches
     steps = settings.epochs * len(train_batches)
     with strategy.scope():
+        ask("keep_used_rows", settings, models, train_batches)
         compile_models(settings, models, steps, scale_to_replicas(settings, strategy)[1])
     run.begin()
     save_encoder(run.folder, models.encoder, tokenizer)
