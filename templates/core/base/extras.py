@@ -27,6 +27,7 @@ EXTRAS = {
     "folds": "cross-validation: each record is scored by a model that never saw it",
     "averaging": "moving averages of weights, and soups",
     "recompute": "layers computed twice instead of kept, to save memory; check.py --memory",
+    "competition": "CSV in and out, numbers to predict, and the scores of competitions",
     "comparison": "compare.py tells whether one run is better than another, or was lucky",
     "doctor": "check.py finds wrong data, and a wrong loss, before hours are spent",
     "tpu": "check.py looks for static shapes, and compiles for a TPU; a script for Cloud TPUs",

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from core.base.errors import command
 from core.base.files import check_destination
-from core.runs.run_folder import tuned_threshold
+from submission import write_submission
 from task.data import check_kind, read_examples
-from task.decode import prediction_records, write_submission
+from task.decode import prediction_records, read_threshold
 from task.training import load_runs, predict, restore_labels
 
 
@@ -24,12 +24,12 @@ def main() -> None:
     arguments = parser.parse_args()
 
     check_destination(arguments.out, arguments.file)
-    examples = read_examples(arguments.file, require_labels=False)
     runs = load_runs(arguments.runs)
+    examples = read_examples(arguments.file, require_labels=False, settings=runs.settings)
     labels = restore_labels(runs.labels)
     check_kind(examples, labels, arguments.file, scored=False)
     candidates = predict(runs, examples)
-    records = prediction_records(examples, candidates, labels, tuned_threshold(runs.folders))
+    records = prediction_records(examples, candidates, labels, read_threshold(runs.folders, labels))
     write_submission(arguments.out, records, ranked=examples[0].group is not None)
     print(f"{arguments.out}: {len(records)} records")
 
