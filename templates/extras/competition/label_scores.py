@@ -201,7 +201,9 @@ def tune_thresholds(
     if not each:
         return best_cut(gold.ravel(), probabilities.ravel(), beta)
     found: dict[str, float] = {}
-    for column, name in enumerate(labels.names):
+    # A parent comes before its children, for it is shorter.
+    for name in sorted(labels.names, key=len):
+        column = labels.names.index(name)
         cut = best_cut(gold[:, column], probabilities[:, column], beta)
         parent = name.rpartition(labels.hierarchy)[0] if labels.hierarchy else ""
         found[name] = max(cut, found.get(parent, 0.0))

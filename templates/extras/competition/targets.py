@@ -8,6 +8,7 @@ import numpy as np
 
 from core.base.errors import InputError
 from core.data.records import read_field
+from extras.competition.paths import with_parents
 from extras.competition.settings import Settings
 
 DEFAULT_NAME = "target"
@@ -36,6 +37,34 @@ def read_targets(record: dict, settings: Settings, require: bool) -> dict[str, f
         if not math.isfinite(value):
             raise InputError(f'"{name}" is {value}: a target must be a finite number.')
     return {name: float(value) for name, value in targets.items()}
+
+
+def prepare_record(
+    record: dict, settings: Settings, require: bool
+) -> tuple[dict, dict[str, float]]:
+    """Return a record as the task reads it, and its numbers by name.
+
+    Numbers stand for labels in the place of labels. A label that is a path becomes several: its
+    parents and itself.
+
+    Args:
+        record: of JSON Lines or of a table.
+        settings: `output`, and the table `competition`.
+        require: whether it must have labels, or targets.
+
+    Raises:
+        InputError: as `read_targets`, or a path has an empty part.
+    """
+    if settings.output == "number":  # type: ignore[attr-defined]
+        numbers = read_targets(record, settings, require)
+        rest = {name: value for name, value in record.items() if name not in ("label", "labels")}
+        return {**rest, "labels": list(numbers)} if numbers else rest, numbers
+    separator = settings.competition.hierarchy
+    given = record.get("labels", [record["label"]] if "label" in record else None)
+    if separator and isinstance(given, list) and all(isinstance(label, str) for label in given):
+        rest = {name: value for name, value in record.items() if name != "label"}
+        return {**rest, "labels": [*with_parents(given, separator)]}, {}
+    return record, {}
 
 
 def gold_numbers(examples: Sequence[Any]) -> np.ndarray:

@@ -139,7 +139,7 @@ def predict_floor(
         known = features(examples)
         for model, numbers, columns in models:
             rows[:, numbers] = model.predict_proba(known)[:, columns]
-        predicted.append(make_candidates(examples, rows))
+        predicted.append(make_candidates(examples, rows, labels))
     return predicted
 
 

@@ -1,6 +1,7 @@
-"""Write the labels that one run, or several together, give the records of a file: the submission.
+"""Write what one run, or several together, give the records of a file: the submission.
 
 python predict.py RUN [RUN ...] FILE OUT        several runs: their probabilities are averaged
+python predict.py RUN FILE OUT.csv --sample sample_submission.csv        a table like the sample
 """
 
 import argparse
@@ -21,6 +22,9 @@ def main() -> None:
     parser.add_argument("runs", nargs="+", metavar="RUN", help="folder of a run, or name in runs/")
     parser.add_argument("file", type=Path, help="JSON Lines file; labels are not needed")
     parser.add_argument("out", type=Path, help="file to write: JSON Lines, or a table (.tsv, .csv)")
+    parser.add_argument("--sample", type=Path, help="sample_submission.csv: header, ids, what it has")
+    parser.add_argument("--columns", default="", help="a header with commas, the id's column first")
+    parser.add_argument("--values", default="auto", help="what the cells hold: see README.md")
     arguments = parser.parse_args()
 
     check_destination(arguments.out, arguments.file)
@@ -30,7 +34,8 @@ def main() -> None:
     check_kind(examples, labels, arguments.file, scored=False)
     candidates = predict(runs, examples)
     records = prediction_records(examples, candidates, labels, read_threshold(runs.folders, labels))
-    write_submission(arguments.out, records, ranked=examples[0].group is not None)
+    wishes = (arguments.sample, arguments.columns, arguments.values)
+    write_submission(arguments.out, records, examples[0].group is not None, labels, runs, wishes)
     print(f"{arguments.out}: {len(records)} records")
 
 

@@ -34,8 +34,9 @@ def main() -> None:
     print(settings.describe())
     strategy = make_strategy(settings)
     floor = score_floor(settings, labels, examples, dev_examples) if settings.floor else {}
+    shown = metric.removeprefix("neg_")  # an error decides by what is less
     for name, evaluation in floor.items():
-        print(f"floor: {name} {metric} {evaluation.scores[metric]:.4f}")
+        print(f"floor: {name} {shown} {evaluation.scores[shown]:.4f}")
     keys = fold_keys(examples)
     score = functools.partial(
         evaluate, dev_examples, labels=labels, path=dev_path, settings=settings
@@ -50,8 +51,9 @@ def main() -> None:
     beside = ""
     if floor:
         keep_floor(settings, metric, floor)
-        beside = f", the floor's {floor['dev'].scores[metric]:.4f}"
-    print(f"best dev {metric} {run.best_score():.4f}{beside}; see {run.name}/report.html")
+        beside = f", the floor's {floor['dev'].scores[shown]:.4f}"
+    best = abs(run.best_score()) if shown != metric else run.best_score()
+    print(f"best dev {shown} {best:.4f}{beside}; see {run.name}/report.html")
 
 
 if __name__ == "__main__":

@@ -25,7 +25,8 @@ def main() -> None:
     floor = score_floor(settings, labels, examples, dev_examples)
     keep_floor(settings, metric, floor)
     for name, evaluation in floor.items():
-        print(f"{name} {metric} {evaluation.scores[metric]:.4f}")
+        shown = metric.removeprefix("neg_")
+        print(f"{name} {shown} {evaluation.scores[shown]:.4f}")
     print("see runs/floor; to compare: python compare.py RUN floor")
 
 

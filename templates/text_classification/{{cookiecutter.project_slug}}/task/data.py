@@ -1,8 +1,9 @@
 """Read and check examples; encode single texts and pairs, and lay out their labels."""
 
+import functools
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from task.settings import Settings
 
 TEXTS_AT_ONCE = 1024
 TABLES = (".csv", ".tsv")
-FIELDS = ("id", "text_a", "text_b", "label", "labels", "group", "fold_group")
+FIELDS = ("id", "text_a", "text_b", "label", "labels", "group", "fold_group", "target")
 
 
 @dataclass(frozen=True)
@@ -103,16 +104,13 @@ def read_examples(
         InputError: names file, line and what is wrong with the record.
     """
     settings = settings or Settings.model_construct()
-
-    def read_one(record: dict, line: int) -> Example:
-        return read_example(record, line, require_labels, settings)
-
+    read_one = functools.partial(read_example, require_labels=require_labels, settings=settings)
     if Path(path).suffix.lower() in TABLES:
         tables = need("competition", "tables")
         examples = tables.read_table(path, settings, require_labels, read_one)
     else:
-        names = settings.competition.target_names if hasattr(settings, "competition") else ()
-        examples = read_records(path, (*FIELDS, *names, "target"), read_one)
+        names = settings.competition.target_names if settings.output == "number" else ()
+        examples = read_records(path, (*FIELDS, *names), read_one)
     first = examples[0]
     for example in examples:
         place = f"{path}, line {example.line}: the record"
@@ -135,16 +133,14 @@ def read_examples(
 def read_example(record: dict, line: int, require_labels: bool, settings: Settings) -> Example:
     """Check one record by itself."""
     identity, numbers = read_id(record), {}
-    if settings.output == "number":
-        numbers = need("competition", "targets").read_targets(record, settings, require_labels)
-        record = {name: record[name] for name in record if name not in ("label", "labels")}
+    if settings.output == "number" or hasattr(settings, "competition"):
+        prepare = need("competition", "targets").prepare_record
+        record, numbers = prepare(record, settings, require_labels)
     if "label" in record and "labels" in record:
         raise InputError('the record has both "label" and "labels": keep one of them.')
     several, labels = "labels" in record, []
-    labelled = require_labels or several or "label" in record or bool(numbers)
-    if numbers:
-        labels = list(numbers)
-    elif several:
+    labelled = require_labels or several or "label" in record
+    if several:
         labels = read_field(record, "labels", list)
         if not all(type(label) in (str, int) for label in labels):
             raise InputError(f'"labels" must be a list of strings or numbers, not {labels!r}.')
@@ -161,7 +157,7 @@ def read_example(record: dict, line: int, require_labels: bool, settings: Settin
         text_a=read_field(record, "text_a", str),
         text_b=read_field(record, "text_b", str) if "text_b" in record else None,
         labels=tuple(dict.fromkeys(str(label) for label in labels)),
-        several=several,
+        several=several and not numbers,
         line=line,
         labelled=labelled,
         numbers=tuple(numbers.values()),
@@ -177,7 +173,9 @@ def collect_targets(examples: Sequence[Example], settings: Settings) -> Labels:
     """
     if settings.output == "number":
         return Labels(**need("competition", "targets").collect_numbers(examples, settings))
-    return collect_labels(examples, settings.positive_label)
+    labels = collect_labels(examples, settings.positive_label)
+    own = hasattr(settings, "competition")
+    return replace(labels, hierarchy=settings.competition.hierarchy) if own else labels
 
 
 def collect_labels(examples: Sequence[Example], positive_label: str = "") -> Labels:

@@ -36,11 +36,19 @@ def predict_probabilities(
         generator, lambda _, outputs: list(*outputs.values()), progress
     ):
         rows[position] = row
-    return make_candidates(generator.examples, rows)
+    return make_candidates(generator.examples, rows, generator.labels)
 
 
-def make_candidates(examples: Sequence[Example], probabilities: np.ndarray) -> Candidates:
-    """Return record id -> its row of `[examples, labels]`, rounded as the files hold it."""
+def make_candidates(
+    examples: Sequence[Example], probabilities: np.ndarray, labels: Labels | None = None
+) -> Candidates:
+    """Return record id -> its row of `[examples, labels]`, rounded as the files hold it.
+
+    Of `labels` that are paths none is likelier than its parent.
+    """
+    if labels and labels.hierarchy:
+        consistent = need("competition", "paths").consistent
+        probabilities = consistent(probabilities, labels.names, labels.hierarchy)
     rounded = [[float(f"{value:.{DIGITS}g}") for value in row] for row in probabilities.tolist()]
     return {example.id: np.array(row) for example, row in zip(examples, rounded, strict=True)}
 
