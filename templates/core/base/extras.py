@@ -29,6 +29,7 @@ EXTRAS = {
     "used_rows": "train the embeddings of training tokens alone: less time and memory",
     "recompute": "layers computed twice instead of kept, to save memory; check.py --memory",
     "export": "a run as SavedModel, ONNX, and in the format of Hugging Face",
+    "competition": "CSV in and out, numbers to predict, and the scores of competitions",
     "comparison": "compare.py tells whether one run is better than another, or was lucky",
     "doctor": "check.py finds wrong data, and a wrong loss, before hours are spent",
     "retrieval": "pairs by a bi-encoder: vectors of texts, search, and reranking",

@@ -19,7 +19,7 @@ from task.checks import (
     find_label_faults,
     measure_tokens,
 )
-from task.data import ExampleGenerator, check_kind, collect_labels, read_examples
+from task.data import ExampleGenerator, check_kind, collect_targets, read_examples
 from task.settings import Settings
 
 
@@ -28,9 +28,9 @@ def main() -> None:
     """Check the files, then the model on one batch of them; print what was found."""
     checking = need("doctor", "checking")
     options, settings = checking.begin_checks(Settings)
-    files = read_files(settings, read_examples)
+    files = read_files(settings, functools.partial(read_examples, settings=settings))
     train_examples = files[settings.train_file]
-    labels = collect_labels(train_examples, settings.positive_label)
+    labels = collect_targets(train_examples, settings)
     texts = [text for example in train_examples for text in example.texts]
     tokenizer = load_tokenizer(settings, texts)
     findings = find_data_faults(files) + find_label_faults(files, labels, settings)

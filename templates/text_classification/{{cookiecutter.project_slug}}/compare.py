@@ -6,7 +6,7 @@ python compare.py RUN [OTHER]        python compare.py RUN floor: with the class
 from core.base.errors import command
 from core.base.extras import need
 from core.base.files import read_json
-from task.comparison import count_resamples, read_score, score_parts
+from score_parts import count_resamples, read_score, score_parts
 from task.data import read_examples
 from task.decode import read_prediction
 from task.metrics import RANKING_METRICS, all_names, count_matches, label_rates
