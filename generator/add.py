@@ -26,11 +26,14 @@ def add_extra(root: Path, name: str, project: Path) -> str:
         InputError: there is no such extra, the project has it already, or it is not a project.
     """
     baking = load_baking(root / "templates")
-    known = baking.known_extras()
+    origin = read_origin(project)
+    answers, template = origin["cookiecutter"], origin.get("template", "")
+    known = baking.known_extras(template)
+    if name in baking.known_extras() and name not in known:
+        only = baking.OF_ONE_TEMPLATE[name]
+        raise InputError(f"{name} serves projects of {only} alone, and this is {template}.")
     if name not in known:
         raise InputError(f"there is no extra {name!r}: the names are {', '.join(known)}.")
-    origin = read_origin(project)
-    answers = origin["cookiecutter"]
     if not (project / "core" / "base").is_dir():
         raise InputError(f"{project} has no core/base: it was made by another version.")
     extras = project / "extras"
@@ -43,7 +46,7 @@ def add_extra(root: Path, name: str, project: Path) -> str:
             shutil.copy(root / "templates" / "extras" / "__init__.py", extras)
         os.rename(Path(folder) / name, extras / name)
     present = [known_name for known_name in known if (extras / known_name).is_dir()]
-    answers["extras"] = baking.normal_extras(",".join(present))
+    answers["extras"] = baking.normal_extras(",".join(present), template)
     write_json(project / ".cookiecutter.json", origin)
     said = baking.describe_added(project, name)
     version = baking.read_version()

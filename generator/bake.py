@@ -68,7 +68,7 @@ def bake(template: Path, parent: Path, answers: dict[str, str] | None = None) ->
         finally:
             forget_extension(clean)
         baking = load_baking(clean.parent)
-        chosen = baking.chosen_extras(read_answers(project)["extras"])
+        chosen = baking.chosen_extras(read_answers(project)["extras"], template.name)
         unwanted = [name for name in baking.known_extras() if name not in chosen]
         baking.delete_extras(project, unwanted)
     return project

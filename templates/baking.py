@@ -17,6 +17,7 @@ import tempfile
 import time
 import tomllib
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -37,6 +38,8 @@ SAMPLE = ("sample", "reference")
 # The files of shared/ that the last bake brought: they lie among those of the task.
 NOTE = ".brought.json"
 CACHES = {"__pycache__", ".pytest_cache", ".ruff_cache", ".mypy_cache"}
+# Extras that serve the projects of one template alone.
+OF_ONE_TEMPLATE = {"competition": "text_classification", "retrieval": "text_classification"}
 STRATEGIES = ("auto", "single", "mirrored", "multi_worker", "tpu")
 # A file of any other kind is rendered if it names an answer.
 NEVER_RENDERED = (".py", ".jsonl", ".html")
@@ -59,16 +62,17 @@ class BakingExtension(Extension):
         environment.filters |= {
             "check_answers": self.check_answers,
             "begin_project": self.begin_project,
-            "end_of_project": end_of_project,
-            "chosen_extras": chosen_extras,
-            "normal_extras": normal_extras,
-            "extras_tables": extras_tables,
+            "end_of_project": partial(end_of_project, template=self.template.name),
+            "chosen_extras": partial(chosen_extras, template=self.template.name),
+            "normal_extras": partial(normal_extras, template=self.template.name),
+            "extras_tables": partial(extras_tables, template=self.template.name),
             "version": read_version,
+            "template_name": lambda _: self.template.name,
         }
 
     def check_answers(self, answers: dict[str, Any]) -> str:
         """Return "checked" when the answers are good and the shared files are in place."""
-        check_answers(answers)
+        check_answers(answers, self.template.name)
         bring_files(self.template, self.left_out)
         return "checked"
 
@@ -78,7 +82,7 @@ class BakingExtension(Extension):
         project = Path(answers["_output_dir"], answers["project_slug"])
         answers["_before"] = {
             "existed": (project / "config.toml").is_file(),
-            "extras": [name for name in known_extras() if (project / "extras" / name).is_dir()],
+            "extras": [n for n in known_extras() if (project / "extras" / n).is_dir()],
             "folder": short_path(project),
         }
         return answers["project_slug"]
@@ -126,16 +130,17 @@ def short_path(path: Path) -> str:
 # ------------------------------------------------------------------------------- answers
 
 
-def check_answers(answers: dict[str, Any]) -> None:
+def check_answers(answers: dict[str, Any], template: str) -> None:
     """Leave with one sentence on the first bad answer; those that are absent are not checked."""
-    for name, complaint in CHECKS.items():
+    checks = CHECKS | {"extras": partial(complain_about_extras, template=template)}
+    for name, complaint in checks.items():
         if name in answers:
             value = answers[name]
             sentence = complaint(value) if isinstance(value, str) else "is not a text in quotes."
             if sentence:
                 sys.exit(f"error: {name} {json.dumps(value, ensure_ascii=False)} {sentence}")
     if answers.get("strategy") == "multi_worker" and "extras" in answers:
-        chosen = chosen_extras(answers["extras"])
+        chosen = chosen_extras(answers["extras"], template)
         if "cluster" not in chosen:
             longer = ",".join([*chosen, "cluster"])
             sys.exit(
@@ -174,15 +179,19 @@ def complain_about_strategy(value: str) -> str | None:
     return None if value in STRATEGIES else f"is unknown: choose one of {', '.join(STRATEGIES)}."
 
 
-def complain_about_extras(value: str) -> str | None:
-    """Say what is wrong with the choice of extras."""
-    choices = f"{', '.join(known_extras())}; or write all or none alone."
+def complain_about_extras(value: str, template: str) -> str | None:
+    """Say what is wrong with the choice of extras for the projects of a template."""
+    choices = f"{', '.join(known_extras(template))}; or write all or none alone."
     if not split_names(value):
         return f"is empty: choose from {choices}"
     if value.strip() in ("all", "none"):
         return None
-    unknown = [name for name in split_names(value) if name not in known_extras()]
-    return f"holds the unknown name {unknown[0]}: choose from {choices}" if unknown else None
+    for name in split_names(value):
+        if name not in known_extras():
+            return f"holds the unknown name {name}: choose from {choices}"
+        if name not in known_extras(template):
+            return f"holds {name}, which {OF_ONE_TEMPLATE[name]} alone has: choose from {choices}"
+    return None
 
 
 CHECKS = {
@@ -190,17 +199,17 @@ CHECKS = {
     "encoder": complain_about_path,
     "data_folder": complain_about_path,
     "strategy": complain_about_strategy,
-    "extras": complain_about_extras,
 }
 
 
 # -------------------------------------------------------------------------------- extras
 
 
-def known_extras() -> list[str]:
-    """Return the names of all extras, sorted."""
+def known_extras(template: str = "") -> list[str]:
+    """Return the names of the extras that serve the projects of a template, or of any, sorted."""
     folders = (path for path in (TEMPLATES / "extras").iterdir() if path.is_dir())
-    return sorted(path.name for path in folders if not path.name.startswith(("_", ".")))
+    names = sorted(path.name for path in folders if not path.name.startswith(("_", ".")))
+    return [n for n in names if not template or OF_ONE_TEMPLATE.get(n, template) == template]
 
 
 def split_names(answer: str) -> list[str]:
@@ -208,24 +217,25 @@ def split_names(answer: str) -> list[str]:
     return [name.strip() for name in answer.split(",") if name.strip()]
 
 
-def chosen_extras(answer: str) -> list[str]:
+def chosen_extras(answer: str, template: str) -> list[str]:
     """Return the names of the extras that an answer chooses, sorted."""
-    if answer.strip() == "all":
-        return known_extras()
-    return [name for name in known_extras() if name in split_names(answer)]
+    known = known_extras(template)
+    return known if answer.strip() == "all" else [n for n in known if n in split_names(answer)]
 
 
-def normal_extras(answer: str) -> str:
+def normal_extras(answer: str, template: str) -> str:
     """Return the one way of writing an answer, which a project keeps."""
-    return "all" if answer.strip() == "all" else ", ".join(chosen_extras(answer)) or "none"
+    chosen = ", ".join(chosen_extras(answer, template))
+    return "all" if answer.strip() == "all" else chosen or "none"
 
 
-def extras_tables(answer: str) -> str:
+def extras_tables(answer: str, template: str) -> str:
     """Return the tables of config.toml of the chosen extras, each after an empty line.
 
     A template's config.toml ends with `{{- cookiecutter.extras | extras_tables }}`.
     """
-    texts = (read_table(TEMPLATES / "extras" / name) for name in chosen_extras(answer))
+    chosen = chosen_extras(answer, template)
+    texts = (read_table(TEMPLATES / "extras" / name) for name in chosen)
     return "".join(f"\n\n{text}" for text in texts if text)
 
 
@@ -370,9 +380,9 @@ def remove_file(path: Path) -> None:
 # ------------------------------------------------------------------------- after the walk
 
 
-def end_of_project(answers: dict[str, Any]) -> dict[str, Any]:
+def end_of_project(answers: dict[str, Any], template: str) -> dict[str, Any]:
     """Return what the hook needs that runs when all is written: the arguments of `end_project`."""
-    before, chosen = answers["_before"], chosen_extras(answers["extras"])
+    before, chosen = answers["_before"], chosen_extras(answers["extras"], template)
     return {
         "baking": str(Path(__file__).resolve()),
         "folder": before["folder"],

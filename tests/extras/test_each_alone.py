@@ -5,14 +5,15 @@ import shutil
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
 from projects import HAS_ORBIT, NO_ORBIT, TEMPLATES, bake_project, flags, run, shorten
 
 from core.base.extras import EXTRAS
+from generator.bake import load_baking
 
 pytestmark = pytest.mark.trains
 
-# Extras of one template, whose tests train it with its own kind of records; "all" has them too.
-OF_ONE_TEMPLATE = {"retrieval"}
+BAKING = load_baking(ROOT / "templates")
 # What switches an extra on; the others are asked by scripts, or by `strategy`.
 SWITCHES = {
     "cluster": {"port": "12399"},
@@ -50,11 +51,12 @@ def switch_on(project: Path, extra: str) -> None:
 @pytest.mark.parametrize("extras", ["none", *EXTRAS, "all"])
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_a_project_trains_with(template, extras, tmp_path):
-    if extras in OF_ONE_TEMPLATE:
-        pytest.skip(f"{extras} changes nothing where its table is left alone: tests/extras has it")
+    offered = BAKING.known_extras(template)
+    if extras not in ("none", "all", *offered):
+        pytest.skip(f"{extras} is an extra of {BAKING.OF_ONE_TEMPLATE[extras]} alone")
     if extras == "orbit" and not HAS_ORBIT:
         pytest.skip(NO_ORBIT)
-    chosen = {"none": [], "all": list(EXTRAS)}.get(extras, [extras])
+    chosen = {"none": [], "all": offered}.get(extras, [extras])
     project = bake_project(template, tmp_path, extras)
     folders = {path.name for path in project.glob("extras/*/")}
     assert folders == set(chosen) and (project / "extras").exists() == bool(chosen)

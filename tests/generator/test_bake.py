@@ -16,7 +16,7 @@ from conftest import ROOT
 from projects import TEMPLATES, template_of
 
 from generator import InputError, __version__
-from generator.bake import SAMPLE, bake
+from generator.bake import SAMPLE, bake, load_baking
 from generator.files import CACHES, PROJECT_FOLDER
 
 # The first of the menu: what is the same for all templates is tested with it alone.
@@ -25,7 +25,8 @@ pytestmark = pytest.mark.slow
 
 TEMPLATE = "templates/relation_extraction"
 SLUG = "relation_extraction_project"
-EXTRAS = sorted(path.parent.name for path in ROOT.glob("templates/extras/*/README.md"))
+BAKING = load_baking(ROOT / "templates")
+EXTRAS = BAKING.known_extras("relation_extraction")
 
 
 def copy_repository(folder: Path, source: Path = ROOT) -> Path:
@@ -172,7 +173,11 @@ def test_the_answers_are_a_replay_file(repository: Path, tmp_path: Path) -> None
     }
     project = bake(repository / TEMPLATE, tmp_path / "first", answers)
     path = project / ".cookiecutter.json"
-    kept = {"version": __version__, "cookiecutter": {**answers, "extras": "cluster, orbit"}}
+    kept = {
+        "version": __version__,
+        "template": "relation_extraction",
+        "cookiecutter": {**answers, "extras": "cluster, orbit"},
+    }
     assert json.loads(path.read_text(encoding="utf-8")) == kept
     result = run_cookiecutter("--replay-file", path, repository / TEMPLATE, cwd=tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
@@ -429,6 +434,7 @@ BAD_ANSWERS = [
     ("extras", "doctor,obit", "holds the unknown name obit: choose from averaging"),
     ("extras", "all,doctor", "holds the unknown name all: .* or write all or none alone"),
     ("extras", "../core", "holds the unknown name"),
+    ("extras", "doctor,retrieval", "holds retrieval, which text_classification alone has: choose"),
     ("strategy", "multi_worker", "needs the extra cluster: write extras=comparison,doctor,cluster"),
     ("strategy", "many", "is unknown: choose one of auto, single, mirrored, multi_worker, tpu"),
 ]

@@ -177,6 +177,7 @@ def test_what_can_not_be_added_is_refused(tmp_path: Path) -> None:
     for arguments, sentence in (
         (["obit", project], "there is no extra 'obit': the names are averaging, cluster"),
         (["doctor", project], "extras/doctor exists: delete that folder to get it anew"),
+        (["retrieval", project], "serves projects of text_classification alone, and this is rel"),
         (["orbit", tmp_path], "has no .cookiecutter.json: name a project's folder"),
     ):
         with pytest.raises(InputError, match=sentence):
