@@ -7,7 +7,7 @@ import tensorflow as tf
 from conftest import use_template
 from sklearn.metrics import precision_recall_fscore_support
 
-use_template("relation_extraction")
+PROJECT = use_template("relation_extraction")
 
 from core.data.tokens import Window, split_into_windows, train_tokenizer  # noqa: E402
 from core.model.encoder import BertEncoder  # noqa: E402
@@ -252,6 +252,12 @@ def test_triples_selected_in_the_graph_are_those_of_the_whole_grids(
         triples = decode_window(found, WINDOW, PREDICATES)
         assert triples == pytest.approx(expected, abs=1e-5) and len(triples) > 50
         assert list(triples) == list(expected)
+
+
+def test_the_readme_says_how_many_triples_are_considered():
+    text = " ".join((PROJECT / "README.md").read_text(encoding="utf-8").split())
+    said = f"the {MOST_SPANS} best subjects and objects and the {MOST_TRIPLES} best triples are"
+    assert said in text
 
 
 def test_the_best_of_too_many_equal_triples_are_kept():
