@@ -43,6 +43,11 @@ FIGURES = (
         "SelQA test MAP of a PyTorch peer, same encoder and epochs, one seed",
     ),
     (
+        "peer_named_entity_recognition.json",
+        ("best", "test", "f1"),
+        "WNUT 2017 test F1 of a PyTorch peer, same encoder and epochs, one seed",
+    ),
+    (
         "peer_pretraining.json",
         ("packed", "ours_to_peer_packed", "median"),
         "pre-training: tokens a second without padding, ours / transformers' recipe, both packed",

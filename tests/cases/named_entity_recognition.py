@@ -87,8 +87,11 @@ BAD_COMMANDS = {
         "window_overlap = 32 leaves no new token in a window of max_length = 32",
     ),
     "unknown tagger": ("train.py --tagger lstm", "--tagger = 'lstm'", "'pointer' or 'crf'"),
-    "unknown scheme": ("train.py --tag_scheme bioe", "--tag_scheme = 'bioe'", "'bioes'"),
-    "column of no counting": ("train.py --tag_column 0", "columns are counted from 1, or from -1"),
+    "unknown scheme": ("train.py --conll.scheme bioe", "--conll.scheme = 'bioe'", "'bioes'"),
+    "column of no counting": (
+        "train.py --conll.tag_column 0",
+        "columns are counted from 1, or from -1",
+    ),
     "beta of nothing": ("train.py --beta 0", "--beta = '0'", "greater than 0"),
 }
 SUBMISSION_SUFFIX = ".jsonl"

@@ -35,7 +35,7 @@ def write(tmp_path, content, name="in.conll"):
 
 
 def settings(**changes) -> Settings:
-    return with_tables(Settings)(**changes)
+    return with_tables(Settings)(conll=changes)
 
 
 def words(examples) -> list[list[tuple[str, str]]]:
@@ -145,20 +145,28 @@ BROKEN = {
     "goes on with nothing": (
         "Ada\tB-PER\nwept\tO\nQuill\tI-PER\n",
         {},
-        "line 3: 'I-PER' can't stand here in BIO2: mend the tag, or set broken_tags",
+        "line 3: 'I-PER' can't stand here in BIO2: mend the tag, or set conll.broken_tags",
     ),
     "does not end": (
         "Ada\tB-PER\nwept\tO\nOslo\tS-LOC\n",
         {},
         "line 1: 'B-PER' can't stand here in BIOES",
     ),
-    "another scheme": ("Ada\tI-PER\n", {"tag_scheme": "bio2"}, "line 1: 'I-PER' can't stand here"),
+    "another scheme": ("Ada\tI-PER\n", {"scheme": "bio2"}, "line 1: 'I-PER' can't stand here"),
     "several schemes": ("Ada\tE-PER\nOslo\tU-LOC\n", {}, "the tags begin with E, U, which no"),
     "fewer columns": ("Ada\tNN\tO\nwept\tO\n", {}, "line 2: 2 columns, and line 1 has 3: write as"),
     "a space in a token": ("Ada O\nNew York B-LOC\n", {}, "line 2: 3 columns, and line 1 has 2"),
     "no tags": ("Ada\nwept\n", {}, "line 1: 1 column, and tokens and tags are read from the same"),
-    "no such column": ("Ada\tO\n", {"tag_column": 4}, "line 1: 2 columns, and tag_column = 4: set"),
-    "no such token column": ("A\tO\n", {"token_column": -3}, "2 columns, and token_column = -3"),
+    "no such column": (
+        "Ada\tO\n",
+        {"tag_column": 4},
+        "line 1: 2 columns, and conll.tag_column = 4: set",
+    ),
+    "no such token column": (
+        "A\tO\n",
+        {"token_column": -3},
+        "2 columns, and conll.token_column = -3",
+    ),
     "empty token": ("Ada\tO\n\tB-PER\n", {}, "line 2: the token is empty"),
     "not UTF-8": (b"Ada\tO\n\xff\tO\n", {}, "line 2: not UTF-8"),
     "nothing": ("\n\n-DOCSTART- O\n", {}, "holds no record: write one token on each line"),

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from core.base.errors import InputError
 from core.base.files import write_text
-from formats.settings import ColumnSettings
+from formats.settings import ConllTable
 
 DOCUMENT_MARK = "-DOCSTART-"
 # What some files write above a sentence; a token # is followed by a tag and not by such a name.
@@ -76,8 +76,8 @@ class ConllFile:
             if tag is None:
                 raise InputError(
                     f"{self.path}, line {line}: {cell!r} is not a tag, which is O, or one of B, I, "
-                    "E, S, M, L, U with a hyphen and a type: mend it, or set tag_column to the "
-                    "column of the tags."
+                    "E, S, M, L, U with a hyphen and a type: mend it, or set conll.tag_column to "
+                    "the column of the tags."
                 )
             tags.append(tag)
         return tags
@@ -96,12 +96,12 @@ def is_conll(path: str | Path) -> bool:
         return not first.startswith('{"')
 
 
-def read_conll(path: str | Path, settings: ColumnSettings, require_tags: bool) -> ConllFile:
+def read_conll(path: str | Path, table: ConllTable, require_tags: bool) -> ConllFile:
     """Read a file of columns, which tabs separate, or else spaces.
 
     Args:
         path: tokens and tags; marks of documents and lines of comment are left out.
-        settings: `token_column`, `tag_column`.
+        table: `token_column`, `tag_column`.
         require_tags: False for files to predict.
 
     Raises:
@@ -128,12 +128,12 @@ def read_conll(path: str | Path, settings: ColumnSettings, require_tags: bool) -
     sentences = [sentence for sentence in sentences if sentence]
     if not sentences:
         raise InputError(f"{path} holds no record: write one token on each line.")
-    token, tag = find_columns(path, cells, settings, require_tags)
+    token, tag = find_columns(path, cells, table, require_tags)
     return ConllFile(path, lines, cells, sentences, token, tag, require_tags)
 
 
 def find_columns(
-    path: Path, cells: dict[int, list[str]], settings: ColumnSettings, require_tags: bool
+    path: Path, cells: dict[int, list[str]], table: ConllTable, require_tags: bool
 ) -> tuple[int, int | None]:
     """Return the columns of tokens and of tags, from 0; without tags the second is None.
 
@@ -150,12 +150,12 @@ def find_columns(
             )
     places = {}
     for name in ("token_column", "tag_column"):
-        column = getattr(settings, name)
+        column = getattr(table, name)
         places[name] = column - 1 if column > 0 else width + column
         if not 0 <= places[name] < width and (name == "token_column" or require_tags):
             raise InputError(
-                f"{path}, line {first}: {count_columns(width)}, and {name} = {column}: set it to a "
-                "column of the file."
+                f"{path}, line {first}: {count_columns(width)}, and conll.{name} = {column}: set "
+                "it to a column of the file."
             )
     token, tag = places["token_column"], places["tag_column"]
     for line, parts in cells.items():
@@ -164,7 +164,7 @@ def find_columns(
     if require_tags and tag == token:
         raise InputError(
             f"{path}, line {first}: {count_columns(width)}, and tokens and tags are read from the "
-            "same one: add the tags, or set token_column and tag_column."
+            "same one: add the tags, or set conll.token_column and conll.tag_column."
         )
     if not require_tags:
         found = 0 <= tag < width and tag != token
@@ -265,7 +265,7 @@ def find_chunks(tags: Sequence[Tag], scheme: str, broken: str) -> tuple[list[Chu
     return chunks, wrong[0] if wrong else None
 
 
-def file_scheme(file: ConllFile, settings: ColumnSettings) -> str | None:
+def file_scheme(file: ConllFile, table: ConllTable) -> str | None:
     """Return the scheme of the tags of a file; None: it has no entity.
 
     Raises:
@@ -277,25 +277,25 @@ def file_scheme(file: ConllFile, settings: ColumnSettings) -> str | None:
         if str(error).startswith(str(file.path)):
             raise
         raise InputError(f"{file.path}: {error}") from error
-    return found if settings.tag_scheme == "auto" else settings.tag_scheme
+    return found if table.scheme == "auto" else table.scheme
 
 
-def file_chunks(file: ConllFile, settings: ColumnSettings) -> list[list[Chunk]]:
+def file_chunks(file: ConllFile, table: ConllTable) -> list[list[Chunk]]:
     """Return the entities of each sentence of a file.
 
     Raises:
         InputError: names the line of a tag that the scheme does not allow there.
     """
-    scheme = file_scheme(file, settings) or "bio2"
+    scheme = file_scheme(file, table) or "bio2"
     every = []
     for lines in file.sentences:
-        chunks, wrong = find_chunks(file.tags(lines), scheme, settings.broken_tags)
-        if wrong is not None and settings.broken_tags == "refuse":
+        chunks, wrong = find_chunks(file.tags(lines), scheme, table.broken_tags)
+        if wrong is not None and table.broken_tags == "refuse":
             cell = file.column(lines, file.tag or 0)[wrong]
             raise InputError(
                 f"{file.path}, line {lines[wrong]}: {cell!r} can't stand here in "
-                f"{scheme.upper()}: mend the tag, or set broken_tags to begin, as conlleval reads "
-                "it, or to drop, as seqeval's strict mode does."
+                f"{scheme.upper()}: mend the tag, or set conll.broken_tags to begin, as conlleval "
+                "reads it, or to drop, as seqeval's strict mode does."
             )
         every.append(chunks)
     return every

@@ -14,6 +14,7 @@ from core.data.data_generator import Batch, DataGenerator, pad
 from core.data.records import Id, Span, check_span, read_field, read_id, read_records, read_span
 from core.data.tokens import Window, split_into_windows
 from formats.conll import ConllFile, file_chunks, file_scheme, is_conll, join_tokens, read_conll
+from formats.settings import ConllTable
 from task.settings import Settings
 
 FIELDS = ("id", "text", "entities", "type", "span", "label", "start_offset", "end_offset")
@@ -76,17 +77,17 @@ def read_examples(
         InputError: names file, line and what is wrong there.
     """
     if is_conll(path):
-        return conll_examples(read_conll(path, settings, require_entities), settings)
+        return conll_examples(read_conll(path, settings.conll, require_entities), settings.conll)
     fields = (*FIELDS, *OF_DOCCANO)
     return read_records(path, fields, functools.partial(read_example, required=require_entities))
 
 
-def conll_examples(file: ConllFile, settings: Settings) -> list[Example]:
+def conll_examples(file: ConllFile, table: ConllTable) -> list[Example]:
     """Return the sentences of a file of columns; the id of each is the line that it begins on."""
-    found = file_chunks(file, settings) if file.labelled else [[] for _ in file.sentences]
+    found = file_chunks(file, table) if file.labelled else [[] for _ in file.sentences]
     examples = []
     for lines, chunks in zip(file.sentences, found, strict=True):
-        text, tokens = join_tokens(file.column(lines, file.token), settings.join_tokens)
+        text, tokens = join_tokens(file.column(lines, file.token), table.join)
         entities = tuple(Entity((tokens[i][0], tokens[j][1]), kind) for kind, i, j in chunks)
         examples.append(Example(lines[0], text, entities, tuple(tokens), lines[0]))
     return examples
@@ -138,7 +139,7 @@ def collect_schema(examples: Sequence[Example], path: Path, settings: Settings) 
         raise InputError("no training example has an entity: there is nothing to learn.")
     scheme = None
     if is_conll(path):
-        scheme = file_scheme(read_conll(path, settings, True), settings)
+        scheme = file_scheme(read_conll(path, settings.conll, True), settings.conll)
     return Schema(types, not any(overlap(e.entities) for e in examples), scheme or "bio2")
 
 

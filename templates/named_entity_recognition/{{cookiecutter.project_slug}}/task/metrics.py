@@ -2,7 +2,7 @@
 
 Over all records precision, recall and F1 are those of conlleval, and of seqeval in its strict
 mode. The two differ in broken tags alone, which only a file can have: conlleval begins an entity
-where I stands without B, seqeval drops it. The setting `broken_tags` says which it is to be.
+where I stands without B, seqeval drops it. `broken_tags` in [conll] says which it is to be.
 
 Partial overlap is scored as MUC-5 did and nervaluate does: predictions are matched in their order,
 each with one gold entity that it overlaps and no other took. `exact` asks for the same span,

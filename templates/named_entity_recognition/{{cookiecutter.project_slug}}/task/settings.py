@@ -4,11 +4,12 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from formats.settings import ColumnSettings
+from core.base.settings import WindowSettings
+from formats.settings import ConllTable
 
 
-class Settings(ColumnSettings):
-    """The settings of core and of CoNLL columns, and those of the models and the threshold."""
+class Settings(WindowSettings):
+    """The settings of core, those of models and threshold, and the table of CoNLL columns."""
 
     task: ClassVar[str] = "Named-entity recognition"
 
@@ -29,3 +30,5 @@ class Settings(ColumnSettings):
     beta: float = Field(
         1.0, gt=0, description="of F-beta, which decides; above 1 recall counts more"
     )
+
+    conll: ConllTable = Field(default_factory=ConllTable, description="how columns are read")
