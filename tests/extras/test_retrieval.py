@@ -210,7 +210,7 @@ def test_replicas_and_micro_batches_give_the_same_weights(tmp_path):
             difference = np.abs(value - one[f"{loss}/1/{rest}"]).max()
             assert difference < 1e-5, (replicas, name, difference)
             compared += 1
-    assert compared > 100
+    assert compared > 90
     assert not np.array_equal(one["negatives/1/000"], one["cosent/1/000"])
 
 
