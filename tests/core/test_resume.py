@@ -11,6 +11,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from browser import assert_page_is_sound, needs_chromium
 from conftest import ROOT
 from project_process import ProjectProcess
 from projects import (
@@ -276,6 +277,13 @@ def test_finished_run_is_refused(process, whole):
     sentence = refusal(process, run_name="whole")
     assert "runs/whole is a finished run" in sentence and "--overwrite" in sentence
     assert contents(whole) == before
+
+
+@needs_chromium
+def test_the_report_of_every_task_opens_in_a_browser(whole, tmp_path):
+    found = assert_page_is_sound(whole / "report.html", tmp_path)
+    assert found["text"].startswith("whole: ")
+    assert {"Train beside dev", "Learning rate", "By length"} <= set(found["titles"])
 
 
 @pytest.fixture(scope="module")

@@ -97,6 +97,10 @@ def test_a_kind_of_data_from_training_to_submission(kind, process, tmp_path):
     floor = json.loads((project / "runs/floor/scores.json").read_text("utf-8"))
     assert f"the floor's {floor['dev'][metric]:.4f}" in told
     assert floor["dev"]["data_hash"] == scores["dev"]["data_hash"]
+    page = (project / "runs" / kind / "report.html").read_text("utf-8")
+    facts = json.loads(page.partition('id="facts">')[2].partition("</script>")[0])
+    sizes = [len(facts[of]["examples"]) for of in ("model", "floor")]
+    assert sizes == [scores["dev"]["records"]] * 2 and ", floor 0." in page
     told = run(process, "evaluate.py", kind, data / "test.jsonl")
     assert f"(floor {floor['files']['test'][metric]:.4f})" in told
 
