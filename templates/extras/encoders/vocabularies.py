@@ -24,7 +24,7 @@ from tokenizers import (
 from core.base.errors import InputError
 from core.base.files import read_json
 from core.data.tokens import load_tokenizer_file
-from core.model.encoder import from_preset, word_piece
+from core.model.encoder import from_preset
 from extras.encoders.google import find_config
 from extras.encoders.words import WordTokenizer, holds_words
 
@@ -268,7 +268,11 @@ def preset_tokenizer(preset: str) -> Tokenizer:
     tokenizer = from_preset(keras_hub.models.Tokenizer, preset)
     if isinstance(tokenizer, keras_hub.tokenizers.WordPieceTokenizer):
         vocabulary = {token: index for index, token in enumerate(tokenizer.get_vocabulary())}
-        return word_piece(vocabulary, tokenizer.lowercase, bool(tokenizer.strip_accents))
+        return BertWordPieceTokenizer(
+            vocabulary,
+            lowercase=tokenizer.lowercase,
+            strip_accents=bool(tokenizer.strip_accents),
+        )._tokenizer
     if isinstance(tokenizer, keras_hub.tokenizers.BytePairTokenizer):
         vocabulary = {token: tokenizer.token_to_id(token) for token in tokenizer.get_vocabulary()}
         merges = [tuple(merge.split(" ")) for merge in tokenizer.merges]
