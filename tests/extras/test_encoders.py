@@ -766,6 +766,10 @@ def test_words_as_transformers_cuts_them(words):
         ("bert", {"hidden_act": "mish"}),
         ("bert", {"hidden_size": 33}),
         ("bert", {"hidden_size": "32"}),
+        ("bert", {"layer_norm_eps": "small"}),
+        ("bert", {"layer_norm_eps": -1.0}),
+        ("bert", {"model_type": ["bert"]}),
+        ("modernbert", {"norm_eps": True}),
         ("bert", {"vocab_size": None}),
         ("distilbert", {"activation": "mish"}),
         ("nezha", {"use_relative_position": False}),
@@ -800,6 +804,27 @@ def test_a_field_that_is_not_computed_is_refused(kind, fields, tmp_path):
 def test_fields_of_published_files_are_known(kind, fields, tmp_path, capsys):
     load(write_model(tmp_path, kind, **fields))
     assert "warning" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("names", [[], "model.safetensors", {}])
+def test_an_index_without_parts_is_refused(names, tmp_path):
+    folder = write_model(tmp_path)
+    (folder / "model.safetensors").unlink()
+    index = json.dumps({"weight_map": names})
+    (folder / "model.safetensors.index.json").write_text(index, encoding="utf-8")
+    with pytest.raises(InputError, match=r"index\.json names no parts: fetch it again"):
+        load(folder)
+
+
+@pytest.mark.parametrize("has_extra", [True, False])
+def test_a_vocabulary_that_is_not_one_is_refused(has_extra, tmp_path, monkeypatch):
+    folder = write_model(tmp_path)
+    if not has_extra:
+        without_encoders(monkeypatch)
+    for content in (b"[PAD]\n[UNK]\na\n", b"[PAD]\n\xff\xfe\n"):
+        (folder / "vocab.txt").write_bytes(content)
+        with pytest.raises(InputError, match=r"vocab\.txt (can't be read|is not UTF-8)"):
+            load_tokenizer(settings_for(folder), [])
 
 
 def test_an_unknown_field_is_told(tmp_path, capsys):

@@ -1,5 +1,6 @@
 """Encoders: tiny from scratch, a KerasHub preset, or a BERT in Hugging Face format."""
 
+import functools
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -81,8 +82,8 @@ def load_tokenizer(settings: RecordSettings, texts: list[str]) -> Tokenizer:
     if folder and (folder / "vocab.txt").is_file():
         config = folder / "tokenizer_config.json"
         lowercase = read_json(config).get("do_lower_case", True) if config.is_file() else True
-        words = str(folder / "vocab.txt")
-        return BertWordPieceTokenizer.from_file(words, lowercase=lowercase)._tokenizer
+        read = functools.partial(BertWordPieceTokenizer.from_file, lowercase=bool(lowercase))
+        return load_tokenizer_file(folder / "vocab.txt", read)._tokenizer
     raise InputError(
         f"encoder = {name!r} has neither tokenizer.json nor vocab.txt: save the tokenizer in its "
         f"folder, in the fast format of Hugging Face{OR_THE_EXTRA}."

@@ -1,5 +1,6 @@
 """Tokenizers of folders that have no tokenizer.json, with the offsets of every character."""
 
+import functools
 import re
 import struct
 from collections.abc import Iterator
@@ -111,7 +112,8 @@ def word_pieces(path: Path, lowercase: bool | None) -> Tokenizer:
     if lowercase is None:
         capital = sum(token != token.lower() and token[0] != "[" for token in tokens)
         lowercase = capital < CASED * len(tokens)
-    return BertWordPieceTokenizer.from_file(str(path), lowercase=lowercase)._tokenizer
+    read = functools.partial(BertWordPieceTokenizer.from_file, lowercase=bool(lowercase))
+    return load_tokenizer_file(path, read)._tokenizer
 
 
 def model_type(folder: Path) -> str:
@@ -120,7 +122,7 @@ def model_type(folder: Path) -> str:
     if run.is_file() and "RoFormer" in read_json(run).get("class_name", ""):
         return ROFORMER
     config = find_config(folder)
-    family = read_json(config).get("model_type", "") if config else ""
+    family = str(read_json(config).get("model_type", "")) if config else ""
     return ROFORMER if family.startswith(ROFORMER) else family
 
 
