@@ -4,8 +4,9 @@ For each family a small model with random weights, made and saved by transformer
 Hidden states of texts, padded and alone, and the gradient by the embeddings of a mean over tokens
 are compared. The table of docs/encoders.md is written anew.
 
-python benchmarks/encoder_families.py PYTHON ...: each PYTHON has torch and transformers; a family
-that the first transformers does not have comes from the next.
+python benchmarks/encoder_families.py PYTHON ...: each PYTHON has torch and transformers, or
+bert4keras3; a family that the first does not have comes from the next. Where each family trains was
+tried by benchmarks/encoder_trials.py.
 """
 
 import argparse
@@ -16,15 +17,22 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "templates"), str(ROOT / "tests"), str(ROOT / "tests/extras")]
+PLACES = ("templates", "tests", "tests/extras", "benchmarks")
+sys.path[:0] = [str(ROOT / place) for place in PLACES]
 
 import numpy as np  # noqa: E402
 import test_encoders as ours  # noqa: E402
-from encoder_peer import KINDS, LENGTHS  # noqa: E402
+from encoder_peer import KINDS, LENGTHS, OTHERS  # noqa: E402
+from encoder_trials import trained_in  # noqa: E402
 
 PAGE = ROOT / "docs/encoders.md"
 BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
-VERSION = "import transformers; print(transformers.__version__)"
+ALL = {**KINDS, **OTHERS}
+VERSION = """
+import importlib.metadata as m, importlib.util as u
+name = "transformers" if u.find_spec("transformers") else "bert4keras3"
+print(name, m.version(name))
+"""
 
 
 def main() -> None:
@@ -38,12 +46,17 @@ def main() -> None:
             folder = Path(place) / str(number)
             folder.mkdir()
             done = subprocess.run([python, "-c", VERSION], capture_output=True, text=True)
-            peer = f"transformers {done.stdout.split()[-1]}"
-            subprocess.run([python, ROOT / "tests/encoder_peer.py", folder], check=True)
-            for kind in KINDS:
+            peer = " ".join(done.stdout.split()[-2:])
+            if peer.startswith("bert4keras3"):
+                script, place_of = "tests/roformer_v2_peer.py", folder / "roformer_v2"
+            else:
+                script, place_of = "tests/encoder_peer.py", folder
+            subprocess.run([python, ROOT / script, place_of], check=True)
+            for kind in ALL:
                 if kind not in rows and (folder / kind).is_dir():
                     rows |= compare(folder, kind, peer)
-    head = "| model | made by | file | padded | alone | gradients |\n|---|---|---|---|---|---|\n"
+    head = "| model | made by | file | padded | alone | gradients | trains in |\n"
+    head += "|---|---|---|---|---|---|---|\n"
     table = head + "".join(rows[kind] for kind in sorted(rows, key=order))
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
     after = rest.partition(END)[2]
@@ -54,7 +67,7 @@ def main() -> None:
 def order(name: str) -> tuple[int, str]:
     """Return where a row stands: families as in `KINDS`, the files of one together."""
     kind, _, file = name.partition(": ")
-    return list(KINDS).index(kind), file
+    return list(ALL).index(kind), file
 
 
 def compare(folder: Path, kind: str, peer: str) -> dict[str, str]:
@@ -64,7 +77,7 @@ def compare(folder: Path, kind: str, peer: str) -> dict[str, str]:
     seen = np.unique(read["input_ids"][mask])
     rows = {}
     names = {"model.safetensors": kind}
-    names |= {f"pytorch_model.bin, {x}": f"{kind}_{x}" for x in KINDS[kind].get("formats", [])}
+    names |= {f"pytorch_model.bin, {x}": f"{kind}_{x}" for x in ALL[kind].get("formats", [])}
     for file, name in names.items():
         if "bfloat16" in file:
             continue
@@ -78,10 +91,10 @@ def compare(folder: Path, kind: str, peer: str) -> dict[str, str]:
             np.abs(alone - read["unpadded"]).max(),
             np.abs(gradient - read["gradient"])[seen].max(),
         )
-        model = KINDS[kind]["model"]
+        model, tried = ALL[kind]["model"], trained_in(kind, file)
         numbers = " | ".join(f"{value:.1e}" for value in found)
         rows[kind if name == kind else f"{kind}: {file}"] = (
-            f"| {kind}: {model} | {peer} | {file} | {numbers} |\n"
+            f"| {kind}: {model} | {peer} | {file} | {numbers} | {tried} |\n"
         )
         if max(found) >= 1e-4:
             sys.exit(f"{kind} differs: {json.dumps([float(value) for value in found])}")

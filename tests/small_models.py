@@ -4,6 +4,7 @@ import contextlib
 
 import keras
 import numpy as np
+from tokenizers import BertWordPieceTokenizer, Tokenizer
 
 from core.base import extras as door
 from core.base.extras import ask
@@ -135,6 +136,11 @@ def assert_equal(one, other) -> None:
     """Compare arrays, or what can be made one, pair by pair."""
     for first, second in zip(one, other, strict=True):
         np.testing.assert_array_equal(np.asarray(first), np.asarray(second))
+
+
+def word_piece(vocabulary: dict[str, int]) -> Tokenizer:
+    """Return BERT's tokenizer without upper case."""
+    return BertWordPieceTokenizer(vocabulary, lowercase=True)._tokenizer
 
 
 def bert_encoder(**changes) -> BertEncoder:

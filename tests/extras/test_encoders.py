@@ -11,6 +11,7 @@ import json
 import os
 import pickle
 import re
+import subprocess
 import sys
 import types
 import zipfile
@@ -27,7 +28,7 @@ import pytest
 import tensorflow as tf
 from conftest import ROOT
 from encoder_peer import KINDS, LENGTHS, OTHERS
-from peer import needs_peer, run_peer
+from peer import needs_peer, peer_python, run_peer
 from safetensors.numpy import save_file
 from small_models import without_encoders
 
@@ -55,6 +56,7 @@ from extras.tpu.compile_checks import find_lowering_faults
 from extras.tpu.static_checks import find_dynamic_shapes
 
 NUMBERS = json.loads((ROOT / "tests/extras/encoder_numbers.json").read_text(encoding="utf-8"))
+SEGMENTS = "embeddings.token_type_embeddings.weight"
 LANDMARK = "embeddings.word_embeddings.weight"
 LETTERS = [chr(ord("a") + index) for index in range(26)]
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *(f"##{x}" for x in LETTERS)]
@@ -667,11 +669,88 @@ def test_a_vocabulary_without_a_word_about_case(cased, tmp_path):
     assert found == ["Warsaw" if cased else "warsaw"]
 
 
-def test_words_of_roformer_are_told(tmp_path, capsys):
-    write_model(tmp_path, "roformer")
-    (tmp_path / "vocab.txt").write_text("\n".join([*VOCABULARY, "北京"]), encoding="utf-8")
-    load_tokenizer(settings_for(tmp_path), [])
-    assert "has 1 Chinese words, such as 北京" in capsys.readouterr().out
+# Texts, and where their tokens begin, as transformers 4.46 cuts them with the vocabulary below.
+CUT = {
+    "今天天气非常好。": "今0 [UNK]1 [UNK]2 [UNK]3 非常4 [UNK]6 。7",
+    "北京大学 in Zoë’s": "北京大学0 i5 ##n6 z8 ##o9 ##e10 [UNK]11 s12",
+    "😀😃北京 ok": "[UNK]0 [UNK]1 北京2 o5 ##k6",
+}
+
+
+@pytest.fixture
+def words(tmp_path) -> Path:
+    """A RoFormer whose vocabulary has words."""
+    folder = write_model(tmp_path / "words", "roformer")
+    found = [*VOCABULARY, "。", "今", "非常", "北京", "大学", "北京大学"]
+    (folder / "vocab.txt").write_text("\n".join(found) + "\n", encoding="utf-8")
+    return folder
+
+
+def test_words_of_roformer_are_looked_up_whole(words, tmp_path):
+    """Also by what is saved with a run, and by the tokenizer.json that transformers writes."""
+    pytest.importorskip("rjieba")
+    settings = settings_for(words, max_length=48)
+    tokenizer = load_tokenizer(settings, [])
+    whole = json.loads((words / "config.json").read_text(encoding="utf-8"))
+    state = seeded_state("roformer")
+    run = tmp_path / "run"
+    save_encoder(run, load(write_model(tmp_path / "small", "roformer")), tokenizer)
+    assert whole["model_type"] == "roformer" and state
+    (words / "tokenizer.json").write_text(tokenizer.to_str(), encoding="utf-8")
+    (words / "vocab.txt").unlink()
+    for other in (tokenizer, restore_encoder(run)[1], load_tokenizer(settings, [])):
+        for text, expected in CUT.items():
+            encoding = other.encode(text, add_special_tokens=False)
+            tokens = zip(encoding.tokens, encoding.offsets, strict=True)
+            assert " ".join(f"{token}{start}" for token, (start, _) in tokens) == expected
+        assert [e.ids for e in other.encode_batch(list(CUT) * 50)] == [
+            other.encode(text).ids for text in list(CUT) * 50
+        ]
+    assert other.encode("").tokens == ["[CLS]", "[SEP]"]
+
+
+def test_words_want_their_package(words, monkeypatch):
+    monkeypatch.setitem(sys.modules, "rjieba", None)
+    with pytest.raises(InputError, match="holds Chinese words, which the package rjieba finds"):
+        load_tokenizer(settings_for(words), [])
+    config = '{"do_lower_case": true, "tokenizer_class": "BertTokenizer"}'
+    (words / "tokenizer_config.json").write_text(config, encoding="utf-8")
+    tokenizer = load_tokenizer(settings_for(words), [])
+    assert tokenizer.encode("今天非常", add_special_tokens=False).tokens[0] == "今"
+
+
+# Cuts texts with transformers: python -c TOKENS FOLDER TEXTS
+TOKENS = """
+import json, sys
+from transformers import RoFormerTokenizerFast
+tokenizer = RoFormerTokenizerFast.from_pretrained(sys.argv[1])
+found = []
+for text in json.load(open(f"{sys.argv[1]}/texts.json")):
+    cut = tokenizer(text, return_offsets_mapping=True)
+    found.append([cut["input_ids"], cut["offset_mapping"]])
+json.dump(found, open(f"{sys.argv[1]}/found.json", "w"))
+"""
+
+
+@needs_peer
+def test_words_as_transformers_cuts_them(words):
+    """transformers 5 reads no words, and is not asked."""
+    probe = "import rjieba, transformers as t; assert t.__version__.startswith('4.')"
+    if subprocess.run([peer_python(), "-c", probe], capture_output=True).returncode:
+        pytest.skip("the other Python has no transformers 4 with rjieba")
+    pytest.importorskip("rjieba")
+    texts = [
+        *TEXTS,
+        *CUT,
+        "北京大学的CEO，成立于1998年！U.S. GDP+3.5% 𠮷野家 한국어 русский " + "a" * 120,
+    ]
+    (words / "texts.json").write_text(json.dumps(texts), encoding="utf-8")
+    tokenizer = load_tokenizer(settings_for(words), [])
+    run_peer(TOKENS, words)
+    found = json.loads((words / "found.json").read_text(encoding="utf-8"))
+    for text, (ids, offsets) in zip(texts, found, strict=True):
+        encoding = tokenizer.encode(text)
+        assert encoding.ids == ids and [list(pair) for pair in encoding.offsets] == offsets, text
 
 
 # ------------------------------------------------------------------------- what does not fit
@@ -687,6 +766,10 @@ def test_words_of_roformer_are_told(tmp_path, capsys):
         ("bert", {"hidden_act": "mish"}),
         ("bert", {"hidden_size": 33}),
         ("bert", {"hidden_size": "32"}),
+        ("bert", {"layer_norm_eps": "small"}),
+        ("bert", {"layer_norm_eps": -1.0}),
+        ("bert", {"model_type": ["bert"]}),
+        ("modernbert", {"norm_eps": True}),
         ("bert", {"vocab_size": None}),
         ("distilbert", {"activation": "mish"}),
         ("nezha", {"use_relative_position": False}),
@@ -721,6 +804,27 @@ def test_a_field_that_is_not_computed_is_refused(kind, fields, tmp_path):
 def test_fields_of_published_files_are_known(kind, fields, tmp_path, capsys):
     load(write_model(tmp_path, kind, **fields))
     assert "warning" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("names", [[], "model.safetensors", {}])
+def test_an_index_without_parts_is_refused(names, tmp_path):
+    folder = write_model(tmp_path)
+    (folder / "model.safetensors").unlink()
+    index = json.dumps({"weight_map": names})
+    (folder / "model.safetensors.index.json").write_text(index, encoding="utf-8")
+    with pytest.raises(InputError, match=r"index\.json names no parts: fetch it again"):
+        load(folder)
+
+
+@pytest.mark.parametrize("has_extra", [True, False])
+def test_a_vocabulary_that_is_not_one_is_refused(has_extra, tmp_path, monkeypatch):
+    folder = write_model(tmp_path)
+    if not has_extra:
+        without_encoders(monkeypatch)
+    for content in (b"[PAD]\n[UNK]\na\n", b"[PAD]\n\xff\xfe\n"):
+        (folder / "vocab.txt").write_bytes(content)
+        with pytest.raises(InputError, match=r"vocab\.txt (can't be read|is not UTF-8)"):
+            load_tokenizer(settings_for(folder), [])
 
 
 def test_an_unknown_field_is_told(tmp_path, capsys):
@@ -876,6 +980,40 @@ def test_core_refuses_what_it_would_load_wrong(fields, core_alone, tmp_path):
     [(field, value)] = fields.items()
     assert f"{field} = {value!r}" in str(caught.value)
     assert "or add it with `baselines add encoders --to" in str(caught.value)
+
+
+def write_plain(folder: Path, changes=None, **fields) -> Path:
+    """Make a folder that core reads: changes are of the weights, None takes one away."""
+    state = {**seeded_state("bert"), **(changes or {})}
+    state = {name: value for name, value in state.items() if value is not None}
+    state[SEGMENTS] = state[SEGMENTS][:2]
+    plain = {"layer_norm_eps": 1e-12, "type_vocab_size": 2}
+    return write_model(folder, state=state, **{**plain, **fields})
+
+
+def test_core_refuses_weights_that_it_would_not_read(core_alone, tmp_path):
+    load(write_plain(tmp_path))
+    with pytest.raises(InputError, match=r"safetensors has more layers than config\.json names"):
+        load(write_plain(tmp_path, num_hidden_layers=1))
+    name = "encoder.layer.1.output.dense.bias"
+    with pytest.raises(InputError, match="its weights are not all finite: fetch it again"):
+        load(write_plain(tmp_path, {name: np.full(32, np.nan, "float32")}))
+    with pytest.raises(InputError, match=r"can't be loaded \(.*LayerNorm"):
+        load(write_plain(tmp_path, {"embeddings.LayerNorm.bias": None}))
+    (tmp_path / "model.safetensors").write_bytes(b"damaged")
+    with pytest.raises(InputError, match=r"can't be loaded"):
+        load(tmp_path)
+
+
+def test_core_refuses_a_tokenizer_that_does_not_fit(core_alone, tmp_path):
+    folder = write_plain(tmp_path)
+    words = [*VOCABULARY, *map(str, range(20))]
+    (folder / "vocab.txt").write_text("\n".join(words), encoding="utf-8")
+    with pytest.raises(InputError, match="the tokenizer has 77 tokens, the encoder 60: take both"):
+        load(folder)
+    (folder / "tokenizer.json").write_text('{"version": "1.0", "model": 3}', encoding="utf-8")
+    with pytest.raises(InputError, match=r"tokenizer\.json can't be read"):
+        load(folder)
 
 
 def test_a_run_whose_encoder_is_gone_gets_a_sentence(core_alone, tmp_path):

@@ -46,7 +46,7 @@ HOOKS = {
     "optimizer_options": "core/train/optimizer.py: further arguments of any optimizer",
     "make_optimizer": "core/train/optimizer.py: an optimizer in the place of AdamW",
     "keep_used_rows": "core/train/project.py: nothing; it lets fewer rows of embeddings be trained",
-    "change_layers": "core/train/project.py: nothing; it changes layers of the models",
+    "change_layers": "core/train/project.py: nothing; it changes layers, or looks at them",
     "make_gradients": "core/train/project.py: a gradient in the place of the plain one",
     "extend_batches": "core/train/project.py: the training batches with something beside them",
     "make_averages": "core/train/project.py: the weights that are scored and kept",
@@ -102,8 +102,6 @@ def need(extra: str, module: str = "") -> Any:
 
 def functions(hook: str) -> list[Callable]:
     """Return the functions with the name of a hook, of all extras."""
-    if hook not in HOOKS:
-        raise ValueError(f"{hook} is not a hook: HOOKS has {', '.join(HOOKS)}.")
     modules = [module for name in present() if (module := open_module(name, "hooks"))]
     return [getattr(module, hook) for module in modules if hasattr(module, hook)]
 

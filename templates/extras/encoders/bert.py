@@ -113,7 +113,7 @@ def bert_like(
     sizes = {
         **fields.sizes(settings),
         "max_sequence_length": fields.number("max_position_embeddings", 512) - first_position,
-        "layer_norm_epsilon": fields.get("layer_norm_eps", 1e-12),
+        "layer_norm_epsilon": fields.real("layer_norm_eps", 1e-12),
     }
     weights.change(POSITIONS, lambda table: table[first_position:])
     if segments >= 2 and activation in (GELU, TANH_GELU):

@@ -47,7 +47,7 @@ def post_norm_options(fields: Fields, weights: Weights, settings: CoreSettings) 
         "max_sequence_length": fields.number("max_position_embeddings", 512),
         "num_segments": segments,
         "activation": fields.activation(),
-        "layer_norm_epsilon": fields.get("layer_norm_eps", 1e-12),
+        "layer_norm_epsilon": fields.real("layer_norm_eps", 1e-12),
     }
 
 

@@ -66,6 +66,11 @@ class Fields:
         self.path = path
         self.values = dict(read_json(path) if values is None else values)
         self.asked: set[str] = set()
+        if not isinstance(self.values.get("model_type", ""), str):
+            raise InputError(
+                f"{path}: model_type = {self.values['model_type']!r} is not a name: fetch the "
+                "config.json of the model again."
+            )
         for name, allowed in ALLOWED.items():
             self.require(name, allowed)
 
@@ -98,6 +103,17 @@ class Fields:
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
             raise InputError(f"{self.path}: {name} = {value!r} is not a number of something.")
         return value
+
+    def real(self, name: str, default: float) -> float:
+        """Return a field that measures something.
+
+        Raises:
+            InputError: it is not a number above 0.
+        """
+        value = self.get(name, default)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e30:
+            raise InputError(f"{self.path}: {name} = {value!r} is not a number above 0.")
+        return float(value)
 
     def require(self, name: str, *allowed: Any) -> None:
         """Refuse all values of a field but these; the first is what its absence means.

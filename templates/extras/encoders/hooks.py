@@ -6,7 +6,8 @@ import keras
 from tokenizers import Tokenizer
 
 from core.base.settings import CoreSettings
-from extras.encoders import google, loading, vocabularies
+from core.train.training import Models
+from extras.encoders import google, loading, memory, vocabularies
 
 
 def find_config(folder: Path) -> Path | None:
@@ -30,3 +31,8 @@ def load_tokenizer(name: str, folder: Path | None) -> Tokenizer | None:
         None: core reads what is there.
     """
     return vocabularies.load_tokenizer(folder) if folder else vocabularies.preset_tokenizer(name)
+
+
+def change_layers(settings: CoreSettings, models: Models) -> None:
+    """Change nothing: say it before the first step where long windows don't fit into memory."""
+    memory.warn_of_memory(settings, models)

@@ -254,7 +254,7 @@ def make_modernbert(fields: Fields, weights: Weights, settings: CoreSettings) ->
         layer_options=read_layers(fields),
         max_sequence_length=fields.number("max_position_embeddings", 8192),
         activation=fields.activation("hidden_activation"),
-        layer_norm_epsilon=fields.get("norm_eps", 1e-5),
+        layer_norm_epsilon=fields.real("norm_eps", 1e-5),
     )
     assign_modernbert(encoder, weights)
     return encoder
@@ -296,7 +296,7 @@ def read_layers(fields: Fields) -> list[dict[str, Any]]:
     old = {LOCAL: ("local_rope_theta", 10000.0), GLOBAL: ("global_rope_theta", 160000.0)}
     options = {}
     for kind, (name, theta) in old.items():
-        angles = {"rope_theta": fields.get(name, theta), **(stored.get(kind) or {})}
+        angles = {"rope_theta": fields.real(name, theta), **(stored.get(kind) or {})}
         if angles.get("rope_type", "default") != "default":
             raise InputError(
                 f"{fields.path}: rope_parameters of {kind} = {angles}, and only the rope_type "

@@ -1,5 +1,6 @@
 """Tokenizers of folders that have no tokenizer.json, with the offsets of every character."""
 
+import functools
 import re
 import struct
 from collections.abc import Iterator
@@ -24,7 +25,7 @@ from tokenizers import (
 from core.base.errors import InputError
 from core.base.files import read_json
 from core.data.tokens import load_tokenizer_file
-from core.model.encoder import from_preset, word_piece
+from core.model.encoder import from_preset
 from extras.encoders.google import find_config
 from extras.encoders.words import WordTokenizer, holds_words
 
@@ -111,7 +112,8 @@ def word_pieces(path: Path, lowercase: bool | None) -> Tokenizer:
     if lowercase is None:
         capital = sum(token != token.lower() and token[0] != "[" for token in tokens)
         lowercase = capital < CASED * len(tokens)
-    return BertWordPieceTokenizer.from_file(str(path), lowercase=lowercase)._tokenizer
+    read = functools.partial(BertWordPieceTokenizer.from_file, lowercase=bool(lowercase))
+    return load_tokenizer_file(path, read)._tokenizer
 
 
 def model_type(folder: Path) -> str:
@@ -120,7 +122,7 @@ def model_type(folder: Path) -> str:
     if run.is_file() and "RoFormer" in read_json(run).get("class_name", ""):
         return ROFORMER
     config = find_config(folder)
-    family = read_json(config).get("model_type", "") if config else ""
+    family = str(read_json(config).get("model_type", "")) if config else ""
     return ROFORMER if family.startswith(ROFORMER) else family
 
 
@@ -268,7 +270,11 @@ def preset_tokenizer(preset: str) -> Tokenizer:
     tokenizer = from_preset(keras_hub.models.Tokenizer, preset)
     if isinstance(tokenizer, keras_hub.tokenizers.WordPieceTokenizer):
         vocabulary = {token: index for index, token in enumerate(tokenizer.get_vocabulary())}
-        return word_piece(vocabulary, tokenizer.lowercase, bool(tokenizer.strip_accents))
+        return BertWordPieceTokenizer(
+            vocabulary,
+            lowercase=tokenizer.lowercase,
+            strip_accents=bool(tokenizer.strip_accents),
+        )._tokenizer
     if isinstance(tokenizer, keras_hub.tokenizers.BytePairTokenizer):
         vocabulary = {token: tokenizer.token_to_id(token) for token in tokenizer.get_vocabulary()}
         merges = [tuple(merge.split(" ")) for merge in tokenizer.merges]

@@ -139,7 +139,9 @@ def as_array(tensor: Any) -> np.ndarray:
 
 def read_parts(index: Path, read: Callable[[Path], dict]) -> dict[str, np.ndarray]:
     """Return name -> array of weights in several files, which the index names."""
-    places = read_json(index).get("weight_map", {})
+    places = read_json(index).get("weight_map")
+    if not isinstance(places, dict) or not places:
+        raise InputError(f"{index} names no parts: fetch it again.")
     parts: dict[str, np.ndarray] = {}
     for name in sorted({str(place) for place in places.values()}):
         path = index.parent / name

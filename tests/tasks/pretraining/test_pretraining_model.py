@@ -11,13 +11,14 @@ import tensorflow as tf
 from conftest import use_template
 from peer import needs_peer, run_peer
 from scipy import special
+from small_models import word_piece
 
 pytestmark = pytest.mark.slow
 
 PROJECT = use_template("pretraining")
 
 from core.base.errors import InputError  # noqa: E402
-from core.model.encoder import load_encoder, load_tokenizer, word_piece  # noqa: E402
+from core.model.encoder import load_encoder, load_tokenizer  # noqa: E402
 from corpus.special_tokens import find_special_tokens  # noqa: E402
 from corpus.texts import PaddedTexts  # noqa: E402
 from export_formats import folders  # noqa: E402
@@ -46,7 +47,7 @@ def make_settings(**values) -> Settings:
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    return word_piece({token: number for number, token in enumerate(VOCABULARY)}, True)
+    return word_piece({token: number for number, token in enumerate(VOCABULARY)})
 
 
 def build(tokenizer, **values):
@@ -71,7 +72,7 @@ def make_batch(objective="masked", rows=6, seed=2) -> dict[str, np.ndarray]:
     ids[:, 0] = 2
     ids[places == sizes - 1] = 3
     block = PaddedTexts(ids, np.ones_like(ids), mask)
-    words = word_piece({token: number for number, token in enumerate(VOCABULARY)}, True)
+    words = word_piece({token: number for number, token in enumerate(VOCABULARY)})
     return lay_out(block, make_settings(objective=objective), find_special_tokens(words), random)
 
 
@@ -306,7 +307,7 @@ def test_a_training_goes_on_from_it_with_its_head(exported, tokenizer, capsys):
 
 def test_other_words_than_those_of_the_encoder_are_refused(exported):
     _, folder = exported
-    others = word_piece({t: n for n, t in enumerate([*VOCABULARY[:-1], "zzz"])}, True)
+    others = word_piece({t: n for n, t in enumerate([*VOCABULARY[:-1], "zzz"])})
     with pytest.raises(InputError, match="other tokens than"):
         load_backbone(make_settings(encoder=str(folder / "masked")), others)
 

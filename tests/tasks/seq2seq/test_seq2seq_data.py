@@ -12,11 +12,12 @@ import pytest
 import tensorflow as tf
 from conftest import ROOT, use_template
 from scipy import special
+from small_models import word_piece
 from tokenizers import Tokenizer
 
 PROJECT = use_template("seq2seq")
 
-from core.model.encoder import BertEncoder, word_piece  # noqa: E402
+from core.model.encoder import BertEncoder  # noqa: E402
 from core.model.language_model import TokenLoss, prefix_mask  # noqa: E402
 from task.data import NO_TOKEN, Example, PairGenerator, SourceGenerator, encode  # noqa: E402
 from task.model import build_models, find_positions, keep_rows  # noqa: E402
@@ -129,7 +130,7 @@ def word_piece_of(texts):
     words |= {c for word in words for c in word} | {f"##{c}" for word in words for c in word}
     listed = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *sorted(words)]
     listed += [f"nobody{number}" for number in range(50)]
-    return word_piece({token: number for number, token in enumerate(listed)}, lowercase=True)
+    return word_piece({token: number for number, token in enumerate(listed)})
 
 
 def test_used_tokens_are_kept_and_renumbered():

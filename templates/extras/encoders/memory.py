@@ -1,0 +1,58 @@
+"""What a training step needs of memory for its windows, said before it fails."""
+
+from pathlib import Path
+
+import keras
+
+from core.base.settings import CoreSettings
+from core.model.encoder import named_layers
+from core.train.training import Models
+
+GIBIBYTE = 1 << 30
+# How often a step holds the scores of all pairs of tokens, as measured on a CPU: those of a
+# pointer with their loss, those of attention, and these with masks of dropout.
+POINTER, ATTENTION, DROPPED = 6, 2, 3
+MEMINFO = Path("/proc/meminfo")
+
+
+def warn_of_memory(settings: CoreSettings, models: Models) -> None:
+    """Say it where a batch of windows of `max_length` tokens would not fit into this machine."""
+    free = free_memory()
+    needed = pair_memory(settings, models)
+    if free is not None and needed > free:
+        print(
+            f"warning: windows of max_length = {settings.max_length} tokens need "
+            f"{needed / GIBIBYTE:.1f} GiB a step for the scores of all pairs of tokens, and "
+            f"{free / GIBIBYTE:.1f} GiB are free: lower max_length or batch_size, or set "
+            "accumulation, if the texts are that long."
+        )
+
+
+def pair_memory(settings: CoreSettings, models: Models) -> int:
+    """Return the bytes that a step holds of scores of all pairs of tokens.
+
+    Those of pointers, and of the attention of Transformer layers: one layer where `recompute` is
+    on, as the others are computed again.
+    """
+    pointers = sum(
+        layer.heads
+        for _, layer in named_layers(models.training)
+        if hasattr(layer, "heads") and hasattr(layer, "head_size")
+    )
+    layers = getattr(models.encoder, "num_layers", 0)
+    if getattr(getattr(settings, "recompute", None), "enabled", False):
+        layers = min(layers, 1)
+    heads = layers * getattr(models.encoder, "num_heads", 0)
+    copies = DROPPED if settings.attention_dropout else ATTENTION
+    pairs = -(-settings.batch_size // settings.accumulation) * settings.max_length**2
+    size = 2 if settings.devices.precision == "mixed_bfloat16" else 4
+    # Scores of a pointer are float32 whatever the precision.
+    return pairs * (4 * POINTER * pointers + size * copies * heads)
+
+
+def free_memory() -> int | None:
+    """Return the bytes that nobody uses of a processor's memory; None: it is not what counts."""
+    if keras.distribution.list_devices("gpu") or not MEMINFO.is_file():
+        return None
+    rows = (line.split() for line in MEMINFO.read_text(encoding="utf-8").splitlines())
+    return next((1024 * int(row[1]) for row in rows if row[0] == "MemAvailable:"), None)
