@@ -48,7 +48,7 @@ def find_table(models: Models) -> keras.layers.ReversibleEmbedding:
         InputError: there is none, or another layer has it too.
     """
     encoder = models.encoder
-    table = getattr(encoder, "token_embedding", None)
+    table: Any = getattr(encoder, "token_embedding", None)
     plain = isinstance(table, keras.layers.ReversibleEmbedding) and not table.mask_zero
     places = [path for path, layer in named_layers(models.training) if layer is table]
     within = all(path.startswith(f"{encoder.name}/") for path in places)
@@ -99,6 +99,7 @@ class UsedRows(keras.layers.ReversibleEmbedding):
             them: `origin` is what they are known by.
     """
 
+    _embeddings: keras.Variable
     used: np.ndarray
     factor: keras.Variable
     others: tf.Variable
