@@ -35,6 +35,8 @@ EXTRAS = {
 # Name of a hook -> who asks it, and what it may answer.
 HOOKS = {
     "make_strategy": "core/train/devices.py: a tf.distribute.Strategy",
+    "find_precision": "core/train/devices.py: the precision that is fastest here, and why",
+    "compute_in_one_pass": "core/model/transformer.py: an activation of bfloat16",
     "load_backbone": "core/model/encoder.py: the encoder of a folder",
     "load_slow_tokenizer": "core/model/encoder.py: the tokenizer of a folder, or of a preset",
     "choose_loop": "core/train/loop.py: what trains in the place of fit",
