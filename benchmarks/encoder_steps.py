@@ -1,16 +1,17 @@
 """Is a training step of an encoder slower here than in PyTorch?
 
 For each family one model with random weights, made by transformers and loaded by the extra
-`encoders`: forward, backward and AdamW over the same batch of 16 texts of 128 tokens, dropout as the
-family's configuration has it. Both sides are processes with two threads; they take turns every few
-steps, and only the ratios of neighbouring turns are compared: the speed of a machine drifts. The
-table of docs/encoders.md shows the ratios, see encoder_families.py.
+`encoders`: forward, backward and AdamW over the same batch of 16 texts of 128 tokens, dropout as
+the family's configuration has it. Both sides are processes with two threads; they take turns every
+few steps, and only the ratios of neighbouring turns are compared: the speed of a machine drifts.
+The table of docs/encoders.md shows the ratios, see encoder_families.py.
 
 python benchmarks/encoder_steps.py PYTHON ...: each PYTHON has torch and transformers; a family that
 the first transformers does not have comes from the next.
 """
 
 import argparse
+import importlib
 import json
 import statistics
 import subprocess
@@ -210,12 +211,13 @@ def torch_step(family: str, folder: Path, precision: str) -> tuple[Callable[[], 
 def our_step(family: str, folder: Path, precision: str) -> tuple[Callable[[], None], dict]:
     """Return a step of the same model, loaded by the extra `encoders`."""
     sys.path.insert(0, str(ROOT / "templates"))
-    import core  # noqa: F401 (it sets TensorFlow up)
+    importlib.import_module("core")  # it sets TensorFlow up, which must come after it
     import tensorflow as tf
 
     tf.config.threading.set_intra_op_parallelism_threads(THREADS)
     tf.config.threading.set_inter_op_parallelism_threads(THREADS)
     import keras
+
     from core.base.settings import RecordSettings, with_tables
     from core.model.dropout import place_dropout
     from core.model.encoder import encoder_inputs, hidden_states, load_encoder, load_tokenizer

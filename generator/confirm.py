@@ -15,6 +15,7 @@ from generator.files import write_json
 from generator.projects import prepare_data, working_project
 from generator.run_project import (
     PREPARATION,
+    SAME_PRECISION,
     project_code_hash,
     read_json_lines,
     read_scores,
@@ -86,7 +87,7 @@ def train_first_steps(
     project: Path, seed: int, monitor: str, encoder: Path | None
 ) -> dict[str, float]:
     """Train the first steps in a run that is deleted again; return its losses and dev score."""
-    flags = ["--encoder", str(encoder.resolve())] if encoder else []
+    flags = [*SAME_PRECISION, *(["--encoder", str(encoder.resolve())] if encoder else [])]
     flags += ["--run_name", RUN_NAME, "--overwrite", "true", "--shown_examples", "0"]
     run_script(project, "train.py", "--steps", str(FIRST_STEPS), "--seed", str(seed), *flags)
     folder = run_folder(project, RUN_NAME)

@@ -19,6 +19,7 @@ from generator.files import copy_tree, json_lines, write_bytes, write_json
 from generator.projects import prepare_data, working_project
 from generator.run_project import (
     PREPARATION,
+    SAME_PRECISION,
     project_code_hash,
     read_json_lines,
     read_scores,
@@ -37,7 +38,7 @@ SHIPPED_KEYS = {
     *("label", "labels", "probabilities", "group", "exact_match", "statistics"),
 }
 # Settings that a reproduction gives by flags.
-FLAGS = {"seed", "run_name", "encoder"}
+FLAGS = {"seed", "run_name", "encoder", "devices.precision"}
 # Of a project that makes an encoder.
 EXPORT = "export.py"
 
@@ -127,7 +128,7 @@ def train_seed(project: Path, seed: int, encoder: Path | None, code: str) -> Non
             )
         print(f"seed {seed}: trained already")
         return
-    flags = ["--encoder", str(encoder.resolve())] if encoder else []
+    flags = [*SAME_PRECISION, *(["--encoder", str(encoder.resolve())] if encoder else [])]
     run_script(project, "train.py", "--seed", str(seed), "--run_name", f"seed_{seed}", *flags)
     if "finished" not in read_scores(seed_folder(project, seed)):
         raise InputError(

@@ -11,6 +11,8 @@ from generator import InputError
 
 # What a project of some tasks does before it can train; it goes on with what is there already.
 PREPARATION = "prepare.py"
+# What a baseline is scored with, on every machine: `auto` differs from one to the next.
+SAME_PRECISION = ("--devices.precision", "float32")
 # Runs each command as `python script arguments` would, and says which of them failed.
 RUN_ALL = """
 import json, runpy, sys

@@ -69,7 +69,7 @@ def test_flags_override_the_file_and_the_file_the_defaults(config):
     assert (settings.epochs, settings.pointer) == (3, "plain")
     assert settings.devices.xla and settings.optimizers.kind == "lamb"
     assert settings.batch_size == DEFAULTS["batch_size"]
-    assert settings.devices.precision == "float32"
+    assert settings.devices.precision == "auto"
 
 
 def test_a_flag_overrides_one_key_of_a_table(config):

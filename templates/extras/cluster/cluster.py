@@ -23,7 +23,7 @@ import numpy as np
 import tensorflow as tf
 
 from core.base.errors import InputError, gist
-from core.base.files import PROJECT, file_hash, project_path, write_nothing
+from core.base.files import PROJECT, file_hash, project_path, writes
 from core.base.settings import CoreSettings, flatten
 from core.base.workers import Alone, gather, is_chief, join_workers, wait_for_workers
 from core.runs.code_hash import code_hashes
@@ -193,7 +193,7 @@ def join(cluster: dict, logical_devices: int = 0) -> tf.distribute.Strategy:
         ) from error
     join_workers(ClusterWorkers(strategy))
     if not is_chief():
-        write_nothing()
+        writes[0] = False
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     return strategy
 

@@ -1,13 +1,15 @@
 """Encoders of families and files that KerasHub does not read."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import keras
+import tensorflow as tf
 from tokenizers import Tokenizer
 
 from core.base.settings import CoreSettings
 from core.train.training import Models
-from extras.encoders import google, loading, memory, vocabularies
+from extras.encoders import google, loading, memory, processors, vocabularies
 
 
 def find_config(folder: Path) -> Path | None:
@@ -36,3 +38,13 @@ def load_tokenizer(name: str, folder: Path | None) -> Tokenizer | None:
 def change_layers(settings: CoreSettings, models: Models) -> None:
     """Change nothing: say it before the first step where long windows don't fit into memory."""
     memory.warn_of_memory(settings, models)
+
+
+def find_precision(settings: CoreSettings) -> tuple[str, str]:
+    """Return the fastest precision of the devices that train, and why."""
+    return processors.find_precision(settings)
+
+
+def compute_in_one_pass(parts: Callable, inputs: tf.Tensor) -> tuple[tf.Tensor, Callable] | None:
+    """Return an activation of bfloat16 and its gradient, on processors."""
+    return processors.compute_in_one_pass(parts, inputs)

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from core.base.errors import InputError
 from core.data.data_generator import DataGenerator
-from core.train.devices import keep_freed_memory
+from core.train.devices import find_precision, keep_freed_memory
 from core.train.project import compile_models
 from core.train.training import Models
 from extras.recompute.settings import Settings
@@ -90,7 +90,7 @@ def measure_step(
     keep_freed_memory()  # as a training does
     before = peak_memory()
     # For good: the process ends with this trial.
-    keras.config.set_dtype_policy(settings.devices.precision)
+    keras.config.set_dtype_policy(find_precision(settings))
     models = build()
     # Without warm-up, each loss tells of the gradient before it.
     changed = settings.model_copy(update={"warm_up": 0.0})

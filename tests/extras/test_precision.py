@@ -1,0 +1,154 @@
+"""`devices.precision = "auto"`: what is chosen, said, kept; and bfloat16 beside float32."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from projects import bake_project, flags, run, shorten
+
+from core.base.settings import RecordSettings, with_tables
+from core.model.transformer import exact_gelu_function, tanh_gelu_function
+from core.train.devices import find_precision
+from core.train.project import begin_training
+from extras.encoders import processors
+
+WITH_AMX = "processor\t: 0\nflags\t\t: fpu avx512_bf16 amx_bf16 amx_tile\n"
+WITHOUT = "processor\t: 1\nflags\t\t: fpu avx512_bf16 amx_bf16_not\n"
+ISAS = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA")
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch):
+    """No variable of this machine, and the policy as it was."""
+    for name in ISAS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "1")
+    monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: [])
+    policy = keras.config.dtype_policy()
+    yield
+    keras.config.set_dtype_policy(policy)
+
+
+def settings_for(precision: str = "auto", **changes) -> RecordSettings:
+    return with_tables(RecordSettings)(devices={"precision": precision}, **changes)
+
+
+def use_processor(monkeypatch, folder, text: str | None) -> None:
+    """Let a machine have a processor; None: it doesn't say."""
+    path = folder / "cpuinfo"
+    if text is not None:
+        path.write_text(text, encoding="utf-8")
+    monkeypatch.setattr(processors, "CPU_INFO", path)
+
+
+@pytest.mark.parametrize(
+    ("text", "variables", "expected", "reason"),
+    [
+        (WITH_AMX, {}, "mixed_bfloat16", "by AMX"),
+        (WITHOUT, {}, "float32", "has no AMX"),
+        (WITH_AMX + WITHOUT, {}, "float32", "has no AMX"),
+        ("Features\t: fp asimd bf16\n", {}, "float32", "has no AMX"),
+        ("", {}, "float32", "has no AMX"),
+        (None, {}, "float32", "has no AMX"),
+        (WITH_AMX, {"TF_ENABLE_ONEDNN_OPTS": "0"}, "float32", "TF_ENABLE_ONEDNN_OPTS keeps"),
+        (WITH_AMX, {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}, "float32", "ONEDNN_MAX_CPU_ISA"),
+        (WITH_AMX, {"DNNL_MAX_CPU_ISA": "AVX2"}, "float32", "DNNL_MAX_CPU_ISA keeps"),
+        (WITH_AMX, {"ONEDNN_MAX_CPU_ISA": "avx512_core_amx"}, "mixed_bfloat16", "by AMX"),
+        (WITH_AMX, {"ONEDNN_MAX_CPU_ISA": "ALL"}, "mixed_bfloat16", "by AMX"),
+    ],
+)
+def test_a_processor(text, variables, expected, reason, monkeypatch, tmp_path, capsys):
+    use_processor(monkeypatch, tmp_path, text)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    settings = settings_for()
+    begin_training(settings, tf.distribute.get_strategy())
+    assert settings.devices.precision == keras.config.dtype_policy().name == expected
+    [line] = capsys.readouterr().out.splitlines()
+    assert line.startswith(f"precision: {expected}, for ") and reason in line
+    assert find_precision(settings) == expected
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("cards", "expected"),
+    [
+        ([{"compute_capability": (8, 0)}], "mixed_bfloat16"),
+        ([{"compute_capability": (9, 0)}, {"compute_capability": (7, 5)}], "float32"),
+        ([{}], "float32"),
+    ],
+)
+def test_graphics_cards(cards, expected, monkeypatch):
+    monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: cards)
+    monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda card: card)
+    assert find_precision(settings_for()) == expected
+
+
+def test_a_tpu_and_what_is_set_by_hand(monkeypatch, tmp_path, capsys):
+    use_processor(monkeypatch, tmp_path, WITHOUT)
+    assert find_precision(settings_for(strategy="tpu", buckets=1)) == "mixed_bfloat16"
+    capsys.readouterr()
+    for name in ("float32", "mixed_bfloat16"):
+        assert find_precision(settings_for(name)) == name
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.trains
+def test_a_run_keeps_the_precision_that_it_began_with(tmp_path):
+    """And says it; a machine without AMX goes on with bfloat16, and predicts with it."""
+    project = bake_project("text_classification", tmp_path)
+    shorten(project, {"train": 24, "dev": 8})
+    path = project / "extras/encoders/processors.py"
+    code = path.read_text(encoding="utf-8")
+    asked = {"run_name": "kept", "epochs": 1, "devices.precision": "auto", "batch_size": 4}
+
+    def train(machine: str, **changes) -> str:
+        info = tmp_path / "cpuinfo"
+        info.write_text(machine, encoding="utf-8")
+        path.write_text(code.replace("/proc/cpuinfo", info.as_posix()), encoding="utf-8")
+        words = flags(project, **asked, **changes)
+        return run(project / "train.py", *words, cwd=project).stdout
+
+    assert "precision: mixed_bfloat16, for the processor" in train(WITH_AMX)
+    folder = project / "runs/kept"
+    scores = json.loads((folder / "scores.json").read_text(encoding="utf-8"))
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    assert scores["precision"] == config["devices"]["precision"] == "mixed_bfloat16"
+    # As it would be before its end.
+    del scores["finished"]
+    (folder / "scores.json").write_text(json.dumps(scores), encoding="utf-8")
+    said = train(WITHOUT)
+    assert "precision: " not in said and "devices.precision = mixed_bfloat16" in said
+    evaluated = run(
+        project / "evaluate.py", "kept", project / "sample/dev.jsonl", cwd=project
+    ).stdout
+    assert evaluated
+    files = json.loads((folder / "scores.json").read_text(encoding="utf-8"))
+    [own] = files["files"].values()
+    assert own["precision"] == "mixed_bfloat16"
+    assert "precision: float32, for " in train(WITHOUT, overwrite=True)
+
+
+# ------------------------------------------------------------------ one pass over memory
+
+
+@pytest.mark.parametrize("gelu", [exact_gelu_function, tanh_gelu_function])
+def test_an_activation_in_one_pass_is_float32_rounded(gelu):
+    """Within a unit of the last place of bfloat16."""
+    values = np.random.default_rng(1).normal(size=(7, 33)).astype("float32") * 3
+    values, upstream = (tf.cast(part, tf.bfloat16) for part in (values, np.cos(values)))
+
+    def compute(inputs, upstream):
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            outputs = gelu(inputs)
+        return outputs, tape.gradient(outputs, inputs, upstream)
+
+    exact = compute(tf.cast(values, "float32"), tf.cast(upstream, "float32"))
+    for found in (compute(values, upstream), tf.function(compute)(values, upstream)):
+        for one, other in zip(found, exact, strict=True):
+            assert one.dtype == tf.bfloat16
+            one = tf.cast(one, "float32").numpy()
+            np.testing.assert_allclose(one, other, rtol=2**-8, atol=1e-6)
