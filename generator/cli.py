@@ -72,7 +72,8 @@ def convert_data(
         str,
         typer.Argument(
             metavar="FORMAT",
-            help="squad, cmrc2018, drcd, knowledgenet, finre, phee, fewfc, e2e, csl_title or selqa",
+            help="squad, cmrc2018, drcd, knowledgenet, finre, phee, fewfc, e2e, csl_title, selqa "
+            "or emobank",
         ),
     ],
     source: Annotated[Path, typer.Argument(metavar="IN", help="Your file, in that format.")],

@@ -31,6 +31,7 @@ FORMATS: dict[str, Callable[[Path], Iterable[dict]]] = {
     "selqa": lambda path: text_classification.candidate_records(
         text_classification.read_rows(path)
     ).values(),
+    "emobank": text_classification.read_emobank,
 }
 
 
