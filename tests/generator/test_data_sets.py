@@ -42,6 +42,7 @@ SIZES = {
     "e2e": (1367, 547, 480),
     "csl_title": (900, 100, 700),
     "selqa": (8970, 1865, 3134),
+    "emobank": (7984, 991, 1000),
 }
 every_data_set = pytest.mark.parametrize(
     "data_set", DATA_SETS.values(), ids=lambda data_set: data_set.name
@@ -218,6 +219,7 @@ LOCAL_FOLDERS = {
     "e2e": "s2s_e2e_en",
     "csl_title": "s2s_csl_title_zh",
     "selqa": "pair_selqa_en",
+    "emobank": "number_emobank_en",
 }
 
 
@@ -403,6 +405,16 @@ def official_selqa(folder: Path, files: list[Path]) -> None:
     write_lines(files[1], lines[1::2])
 
 
+def official_emobank(folder: Path, files: list[Path]) -> None:
+    """The sentences of the official file in another order, with one more."""
+    with open(folder / "emobank.csv", encoding="utf-8", newline="") as file:
+        header, *rows = csv.reader(file)
+    shuffle(rows)
+    with open(files[0], "w", encoding="utf-8", newline="") as file:
+        more = ["new_0_1", "train", "3.0", "3.0", "3.0", "One more."]
+        csv.writer(file).writerows([header, more, *rows])
+
+
 OFFICIAL: dict[str, Callable[[Path, list[Path]], None]] = {
     "knowledgenet": official_knowledgenet,
     "finre": official_finre,
@@ -414,6 +426,7 @@ OFFICIAL: dict[str, Callable[[Path, list[Path]], None]] = {
     "e2e": official_e2e,
     "csl_title": official_csl_title,
     "selqa": official_selqa,
+    "emobank": official_emobank,
 }
 
 
