@@ -73,7 +73,7 @@ def convert_data(
         typer.Argument(
             metavar="FORMAT",
             help="squad, cmrc2018, drcd, knowledgenet, finre, phee, fewfc, e2e, csl_title, selqa, "
-            "wnut17 or weibo",
+            "wnut17, weibo or emobank",
         ),
     ],
     source: Annotated[Path, typer.Argument(metavar="IN", help="Your file, in that format.")],

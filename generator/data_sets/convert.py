@@ -34,6 +34,7 @@ FORMATS: dict[str, Callable[[Path], Iterable[dict]]] = {
     ).values(),
     "wnut17": lambda path: (record for _, record in entities.read_wnut17(path, ALL)),
     "weibo": lambda path: (record for _, record in entities.read_weibo(path, ALL)),
+    "emobank": text_classification.read_emobank,
 }
 
 

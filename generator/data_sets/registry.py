@@ -387,6 +387,31 @@ WEIBO = DataSet(
     },
 )
 
+EMOBANK = DataSet(
+    name="emobank",
+    task="text_classification",
+    language="en",
+    summary="sentences of many genres, each with its mean valence, arousal and dominance, 1 to 5",
+    repository="JULIELab/EmoBank",
+    commit="248ce2a43e165a66d31aeaed83cff9641d6654e0",
+    sources=(Source("corpus/emobank.csv", "e810731bef6967c14daefb84bd904c76628442d7"),),
+    local_files=("emobank.csv",),
+    converter="emobank",
+    division=(
+        "the official ones, without sentences of train and dev that occur again in a later one"
+    ),
+    licence="CC BY-SA 4.0, https://creativecommons.org/licenses/by-sa/4.0/",
+    citation=(
+        "Sven Buechel and Udo Hahn: EmoBank: Studying the Impact of Annotation Perspective and"
+        " Representation Format on Dimensional Emotion Analysis. EACL 2017."
+    ),
+    hashes={
+        "train": "sha256:f03f7daa00bff14eddd1e719506b5274c9d36671d31f4a901effa5cab953e27f",
+        "dev": "sha256:f99c372d07daf81bd4ab340fc438aa8746770d0867b1d94e113ed44b54b32021",
+        "test": "sha256:de135f3cd7c03578818a8d11aeecb68be4c6d291e4e14b6dd1e0fc544eedd6a3",
+    },
+)
+
 DATA_SETS = {
     data_set.name: data_set
     for data_set in (
@@ -402,6 +427,7 @@ DATA_SETS = {
         SELQA,
         WNUT17,
         WEIBO,
+        EMOBANK,
     )
 }
 

@@ -1,14 +1,26 @@
-"""SelQA: `question <tab> candidate <tab> 0|1`, one candidate sentence a line."""
+"""SelQA: a question, a candidate and 0 or 1 a line; EmoBank: sentences with three numbers each."""
 
+import csv
+import io
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from generator import InputError
-from generator.data_sets.reading import Records, pick_splits, read_fields, text_id
+from generator.data_sets.reading import (
+    Records,
+    fields_checked,
+    pick_splits,
+    read_fields,
+    read_text,
+    text_id,
+)
 
 FIELDS = ("question", "candidate", "label")
 LABELS = ("0", "1")
+EMOBANK_HEADER = ["id", "split", "V", "A", "D", "text"]
+EMOBANK_TARGETS = {"valence": "V", "arousal": "A", "dominance": "D"}
 
 
 def convert_selqa(files: list[Path], splits: dict[str, list[str]]) -> dict[str, list[dict]]:
@@ -58,3 +70,49 @@ def read_rows(path: Path) -> Iterator[list[str]]:
                 f"{where}: the label is {fields[2]!r} instead of 0 or 1: fetch the file again."
             )
         yield fields
+
+
+# ----------------------------------------------------------------------------------------- EmoBank
+
+
+def convert_emobank(files: list[Path], splits: dict[str, list[str]]) -> dict[str, list[dict]]:
+    """Turn EmoBank's table into the records of each split, one record a sentence.
+
+    Args:
+        files: files in the official format; a sentence may be in any of them.
+        splits: the pinned ids of each split's sentences.
+
+    Returns:
+        For each split its records, in the pinned order.
+
+    Raises:
+        InputError: a file is broken, or a pinned sentence is missing.
+    """
+    records: Records = {}
+    for path in files:
+        records |= {record["id"]: record for record in read_emobank(path)}
+    return pick_splits(records, splits, files)
+
+
+def read_emobank(path: Path) -> Iterator[dict]:
+    """Yield the record of each sentence: its text and its mean ratings, from 1 to 5.
+
+    An id is made of the official one, which names the document.
+    """
+    reader = csv.reader(io.StringIO(read_text(path), newline=""))
+    try:
+        if next(reader, None) != EMOBANK_HEADER:
+            raise InputError(
+                f"{path}: the first line is not {','.join(EMOBANK_HEADER)}: fetch the file again."
+            )
+        for fields in filter(None, reader):
+            with fields_checked(f"{path}, line {reader.line_num}"):
+                row = dict(zip(EMOBANK_HEADER, fields, strict=True))
+                numbers = {name: float(row[column]) for name, column in EMOBANK_TARGETS.items()}
+                if not all(math.isfinite(number) for number in numbers.values()):
+                    raise ValueError("a rating is not finite")
+                yield {"id": text_id(row["id"]), "text_a": row["text"], **numbers}
+    except csv.Error as error:
+        raise InputError(
+            f"{path}, line {reader.line_num}: not CSV ({error}): fetch the file again."
+        ) from error

@@ -45,6 +45,7 @@ SIZES = {
     "selqa": (8970, 1865, 3134),
     "wnut17": (3291, 1006, 854),
     "weibo": (1186, 258, 176),
+    "emobank": (7984, 991, 1000),
 }
 every_data_set = pytest.mark.parametrize(
     "data_set", DATA_SETS.values(), ids=lambda data_set: data_set.name
@@ -223,6 +224,7 @@ LOCAL_FOLDERS = {
     "selqa": "pair_selqa_en",
     "wnut17": "ner_wnut17_en",
     "weibo": "ner_weibo_zh",
+    "emobank": "number_emobank_en",
 }
 
 
@@ -417,6 +419,16 @@ def official_columns(folder: Path, files: list[Path]) -> None:
         path.write_text("\n\t\n".join(sentences), encoding="utf-8")
 
 
+def official_emobank(folder: Path, files: list[Path]) -> None:
+    """The sentences of the official file in another order, with one more."""
+    with open(folder / "emobank.csv", encoding="utf-8", newline="") as file:
+        header, *rows = csv.reader(file)
+    shuffle(rows)
+    with open(files[0], "w", encoding="utf-8", newline="") as file:
+        more = ["new_0_1", "train", "3.0", "3.0", "3.0", "One more."]
+        csv.writer(file).writerows([header, more, *rows])
+
+
 OFFICIAL: dict[str, Callable[[Path, list[Path]], None]] = {
     "knowledgenet": official_knowledgenet,
     "finre": official_finre,
@@ -430,6 +442,7 @@ OFFICIAL: dict[str, Callable[[Path, list[Path]], None]] = {
     "selqa": official_selqa,
     "wnut17": official_columns,
     "weibo": official_columns,
+    "emobank": official_emobank,
 }
 
 

@@ -354,6 +354,18 @@ OWN_FILES = {
             }
         ],
     ),
+    "emobank": (
+        'id,split,V,A,D,text\na_1_2,dev,3.0,2.5,4,"Oh, ""dear"""\n',
+        [
+            {
+                "id": text_id("a_1_2"),
+                "text_a": 'Oh, "dear"',
+                "valence": 3.0,
+                "arousal": 2.5,
+                "dominance": 4.0,
+            }
+        ],
+    ),
 }
 OWN_FILES["wnut17"] = (
     "in\tO\nOslo\tB-place\n\t\nFjord\tI-place\nnow\tO\n",
@@ -441,6 +453,9 @@ def test_a_file_of_lines_is_converted_whole(name: str, tmp_path: Path) -> None:
             r"\\ud83d is half of a character: write both halves",
         ),
         ("e2e", "a,b\n", "the first line is not mr,ref: correct the file"),
+        ("emobank", "a,b\n", "the first line is not id,split,V,A,D,text: correct the file"),
+        ("emobank", "id,split,V,A,D,text\na,dev,x,1,1,t\n", "line 2: a field is missing or of a"),
+        ("emobank", "id,split,V,A,D,text\na,dev,nan,1,1,t\n", "line 2: .*a rating is not finite"),
         ("finre", "a\tb\n", "line 1: 2 fields instead of"),
     ],
 )

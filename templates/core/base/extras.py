@@ -119,11 +119,8 @@ def declared(name: str) -> list:
 
     Tuples are joined; each function is one entry.
     """
-    found: list = []
-    for module in settings_modules().values():
-        value = getattr(module, name, ())
-        found += value if isinstance(value, tuple) else (value,)
-    return found
+    values = [getattr(module, name, ()) for module in settings_modules().values()]
+    return [one for value in values for one in (value if isinstance(value, tuple) else (value,))]
 
 
 @functools.cache

@@ -5,9 +5,9 @@ grades p it is
 
     2 (N sum g p - sum g sum p) / (N sum g^2 + N sum p^2 - 2 sum g sum p).
 
-For a number x, numerator - x denominator is a sum over examples, for sum g is fixed: the best grades
-that rise with the predictions follow by dynamic programming. x becomes the kappa of these until
-nothing changes. Source: Dinkelbach 1967, https://doi.org/10.1287/mnsc.13.7.492.
+For a number x, numerator - x denominator is a sum over examples, for sum g is fixed: the best
+grades that rise with the predictions follow by dynamic programming. x becomes the kappa of these
+until nothing changes. Source: Dinkelbach 1967, https://doi.org/10.1287/mnsc.13.7.492.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ ROUNDS = 100
 
 
 def grades_between(lowest: float, highest: float) -> np.ndarray:
-    """Return the whole numbers from one to the other; none where they are not whole, or too many."""
+    """Return the whole numbers from one to the other; none where these are not whole, or far."""
     if lowest != round(lowest) or highest != round(highest) or highest - lowest > MOST_GRADES:
         return np.zeros(0)
     return np.arange(lowest, highest + 1)
@@ -33,8 +33,8 @@ def apply_cuts(predicted: np.ndarray, cuts: Sequence[float], lowest: float) -> n
 def tune_cuts(gold: np.ndarray, predicted: np.ndarray, grades: np.ndarray) -> list[float]:
     """Return the cuts `[grades - 1]`, rising, whose grades have the best kappa.
 
-    A grade that is best given to nobody has equal cuts on both sides. Where all gold grades are the
-    same, cuts lie halfway between the grades, for nothing can be tuned.
+    A grade that is best given to nobody has equal cuts on both sides. Where no cuts
+    beat chance, they lie halfway between the grades.
 
     Args:
         gold: grades `[examples]`.

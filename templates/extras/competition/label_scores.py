@@ -20,7 +20,7 @@ from sklearn.metrics import (
 
 from core.base.errors import InputError
 from extras.competition.rankings import average_precision_at_k, by_groups, mean_ndcg, top_k
-from extras.competition.settings import Settings
+from extras.competition.settings import Settings, Table
 
 # Setting -> the score that decides, of which more is better.
 LABEL_METRICS = {
@@ -42,7 +42,9 @@ def choose_label_metric(metric: str, labels: Any, ranked: bool) -> str:
         InputError: labels have no such score.
     """
     if metric not in LABEL_METRICS:
-        raise InputError(f"metric = {metric!r} is of numbers: set output = 'number', or metric = 'auto'.")
+        raise InputError(
+            f"metric = {metric!r} is of numbers: set output = 'number', or metric = 'auto'."
+        )
     return LABEL_METRICS[metric]
 
 
@@ -62,15 +64,34 @@ def score_labels(
         labels: what there is to predict.
         settings: `k` and `beta` of the table `competition`.
     """
-    table = settings.competition
     gold = label_matrix([example.labels for example in examples], labels.names)
     found = label_matrix(predictions, labels.names)
     probabilities = np.array([candidates[example.id] for example in examples], np.float64)
+    groups = [example.group for example in examples]
+    return score_matrices(gold, found, probabilities, groups, labels, settings.competition)
+
+
+def score_matrices(
+    gold: np.ndarray,
+    found: np.ndarray,
+    probabilities: np.ndarray,
+    groups: Sequence[str | None],
+    labels: Any,
+    table: Table,
+) -> dict[str, float]:
+    """Return the scores of `score_labels`.
+
+    Args:
+        gold: `[records, labels]` of booleans; `found`: what was predicted.
+        probabilities: `[records, labels]`.
+        groups: of the records.
+        labels: what there is to predict.
+        table: `k` and `beta`.
+    """
     scores = {"f_beta": f_beta(gold, found, labels, table.beta)}
     known = gold.any(axis=1) | labels.several
     if known.any():
         scores |= score_probabilities(gold[known], probabilities[known], labels)
-    groups = [example.group for example in examples]
     if groups[0] is not None and labels.positive is not None:
         column = labels.names.index(labels.positive)
         relevant, given = gold[:, column], probabilities[:, column]
@@ -157,7 +178,7 @@ def map_of_groups(
 
 
 def map_of_rows(gold: np.ndarray, probabilities: np.ndarray, k: int) -> float:
-    """Return the mean average precision at k of each record's labels; without a gold label it is 0."""
+    """Return the mean average precision at k of the records' labels; 0 without a gold label."""
     return float(average_precision_at_k(gold, probabilities, k).mean())
 
 
@@ -207,7 +228,7 @@ def tune_thresholds(
         cut = best_cut(gold[:, column], probabilities[:, column], beta)
         parent = name.rpartition(labels.hierarchy)[0] if labels.hierarchy else ""
         found[name] = max(cut, found.get(parent, 0.0))
-    return found
+    return {name: found[name] for name in labels.names}
 
 
 def best_cut(hits: np.ndarray, scores: np.ndarray, beta: float) -> float:

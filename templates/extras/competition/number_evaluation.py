@@ -38,7 +38,9 @@ def choose_number_metric(metric: str, labels: Any, examples: Sequence[Any]) -> s
     grouped = examples[0].group is not None and gold.min() >= 0
     lacking = {
         "qwk": None if graded else "targets that are whole numbers",
-        **dict.fromkeys(("ndcg", "ndcg_at_k"), None if grouped else "groups, and no target below 0"),
+        **dict.fromkeys(
+            ("ndcg", "ndcg_at_k"), None if grouped else "groups, and no target below 0"
+        ),
     }.get(metric, None if metric in NUMBER_METRICS else 'output = "labels"')
     if lacking:
         choices = ", ".join(["auto", *NUMBER_METRICS])

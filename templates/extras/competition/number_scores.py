@@ -51,6 +51,9 @@ def spearman(gold: np.ndarray, predicted: np.ndarray) -> float:
 def quadratic_kappa(gold: np.ndarray, predicted: np.ndarray) -> float:
     """Return the quadratic weighted kappa of grades; 0 where all are one and the same grade.
 
+    All grades between the lowest and the highest count, those that nobody has too: the distance of
+    two grades is that of their numbers.
+
     Args:
         gold: whole numbers; `predicted` too.
     """
@@ -98,7 +101,7 @@ def score_numbers(
             found = apply_cuts(pair[1], cuts[name], lowest[column])
             rows[name]["qwk"] = quadratic_kappa(np.rint(pair[0]), found)
     shared = set.intersection(*(set(row) for row in rows.values()))
-    scores = {
+    scores: dict = {
         score: float(np.mean([row[score] for row in rows.values()]))
         for score in ("rmse", "mae", "pearson", "spearman", "qwk")
         if score in shared

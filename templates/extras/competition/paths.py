@@ -1,4 +1,4 @@
-"""Labels that are paths, such as "a/b/c": a record that has one has its parents "a/b" and "a" too."""
+"""Labels that are paths, such as "a/b/c": who has one has its parents "a/b" and "a" too."""
 
 from collections.abc import Iterable, Sequence
 
@@ -17,7 +17,9 @@ def with_parents(labels: Iterable[str], separator: str) -> tuple[str, ...]:
     for label in labels:
         parts = label.split(separator)
         if not all(part.strip() for part in parts):
-            raise InputError(f"the label {label!r} has an empty part between {separator!r}: name it.")
+            raise InputError(
+                f"the label {label!r} has an empty part between {separator!r}: name it."
+            )
         found |= dict.fromkeys(separator.join(parts[:end]) for end in range(1, len(parts) + 1))
     return tuple(found)
 

@@ -1,8 +1,8 @@
 """Scores of rankings: MAP@k and NDCG, of groups of records or of the labels of each record.
 
 For MAP@k, of equal scores the less relevant are ranked first, so that a model which gives
-everything the same score earns nothing by the order of the file. NDCG is scikit-learn's, which takes
-the mean over all orders of equal scores.
+everything the same score earns nothing by the order of the file. NDCG is scikit-learn's, which
+takes the mean over all orders of equal scores.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from sklearn.metrics import ndcg_score
 
 
 def ranked_relevance(relevance: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Return the relevance in the order of falling scores, the last axis; of equal ones the least first."""
+    """Return the relevance by falling scores along the last axis; of equal ones the least first."""
     order = np.lexsort((relevance, -scores), axis=-1)
     return np.take_along_axis(relevance, order, axis=-1)
 
@@ -65,4 +65,4 @@ def average_precision_at_k(relevant: np.ndarray, scores: np.ndarray, k: int) -> 
 
 def top_k(relevant: np.ndarray, scores: np.ndarray, k: int) -> np.ndarray:
     """Return whether something relevant is among the first k ranks, `[rows]`."""
-    return ranked_relevance(relevant, scores)[..., :k].any(axis=-1)
+    return np.asarray(ranked_relevance(relevant, scores)[..., :k].any(axis=-1))

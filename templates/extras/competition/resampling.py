@@ -7,11 +7,14 @@ import numpy as np
 from scipy import stats
 
 from core.base.errors import InputError
+from extras.competition.label_scores import label_matrix, score_matrices
 from extras.competition.number_evaluation import read_numbers
 from extras.competition.number_scores import ERRORS
 from extras.competition.rankings import by_groups
+from extras.competition.settings import Settings
 
-MOST_RESAMPLES = 10_000
+MOST_RESAMPLES, FEW_RESAMPLES = 10_000, 500
+RANKED = ("map_at_k", "ndcg", "ndcg_at_k")
 SUMMED = ("neg_rmse", "neg_mcrmse", "neg_mae")
 CORRELATED = ("pearson", "spearman")
 
@@ -96,19 +99,64 @@ def kappa_of(targets: int) -> Callable[..., np.ndarray]:
 
 
 def label_parts(
-    metric: str, golds: Sequence[Any], rows: dict[Any, tuple[str, dict]], positive: str | None
+    metric: str,
+    golds: Sequence[Any],
+    rows: dict[Any, tuple[str, dict]],
+    labels: Any,
+    settings: Settings,
 ) -> tuple[np.ndarray, Callable[..., np.ndarray]]:
-    """Return what a score of probabilities is computed from, a mean over records or groups.
+    """Return what a score of probabilities is computed from, and how.
 
-    Arguments as in `number_parts`; `positive`: the label that a ranking asks for.
+    A row is a record, or a group of a ranking.
+
+    Args:
+        metric: the score that decides.
+        golds: the records.
+        rows: id -> place and record of a predictions file.
+        labels: what the run predicts.
+        settings: `k` and `beta` of the table `competition`.
 
     Raises:
-        InputError: the score is no such mean.
+        InputError: a record of the predictions file has no probabilities.
     """
-    if metric not in ("neg_log_loss", "neg_brier"):
-        raise InputError(
-            f"compare.py has no interval for {metric}: train with another metric, or compare "
-            "scores.json."
-        )
-    del by_groups, positive
-    return np.zeros((len(golds), 1)), np.mean
+    records = [rows[example.id][1] for example in golds]
+    probabilities = np.array([read_probabilities(*rows[e.id], labels) for e in golds])
+    gold = label_matrix([example.labels for example in golds], labels.names)
+    chosen = [record.get("labels", [record.get("label")]) for record in records]
+    found = label_matrix(chosen, labels.names)
+    none, table = [None] * len(golds), settings.competition
+    if metric in RANKED and golds[0].group is not None and labels.positive is not None:
+        groups = by_groups([example.group for example in golds])
+        groups = [own for own in groups if any(labels.positive in golds[n].labels for n in own)]
+        alone = ["group"]
+        values = [
+            score_matrices(
+                gold[own], found[own], probabilities[own], alone * len(own), labels, table
+            )[metric]
+            for own in groups
+        ]
+        return np.array(values).reshape(-1, 1), np.mean
+
+    def statistic(*columns: np.ndarray, axis: int = -1) -> np.ndarray:
+        drawn = np.stack(columns, axis=-1)  # [..., records, columns]: records stand last in each
+        values = []
+        for rows in drawn.reshape(-1, *drawn.shape[-2:]):
+            own_gold, own_found, own_probabilities = np.split(rows, 3, axis=1)
+            hits = own_gold > 0, own_found > 0
+            values.append(score_matrices(*hits, own_probabilities, none, labels, table)[metric])
+        return np.array(values).reshape(drawn.shape[:-2])
+
+    return np.concatenate([gold, found, probabilities], axis=1), statistic
+
+
+def read_probabilities(place: str, record: dict, labels: Any) -> np.ndarray:
+    """Return the probabilities of a record of a predictions file, in the order of the labels."""
+    known = record.get("probabilities")
+    if not isinstance(known, dict) or not all(name in known for name in labels.names):
+        raise InputError(f"{place}: no probabilities: write the file with evaluate.py.")
+    return np.array([known[name] for name in labels.names], float)
+
+
+def count_draws(metric: str) -> int:
+    """Return how often records are drawn: seldom where each draw is scored anew."""
+    return MOST_RESAMPLES if metric in (*SUMMED, *CORRELATED, "qwk") else FEW_RESAMPLES

@@ -167,8 +167,8 @@ def match_columns(answers: Sequence[str], names: Sequence[str]) -> list[str]:
     if not names:
         if len(answers) != 1:
             raise InputError(
-                f"the header has the columns {show(answers)} beside the id, but a prediction is one "
-                "cell: ask for another kind with --values."
+                f"the header has the columns {show(answers)} beside the id, but a prediction is "
+                "one cell: ask for another kind with --values."
             )
         return []
     if len(answers) != len(names) or (set(answers) & set(names) and set(answers) != set(names)):
@@ -198,9 +198,7 @@ def match_ids(rows: dict[str, dict], ids: list[str] | None) -> list[str]:
     return ids
 
 
-def make_cells(
-    record: dict, kind: str, order: Sequence[str], labels: Any, k: int
-) -> list[Any]:
+def make_cells(record: dict, kind: str, order: Sequence[str], labels: Any, k: int) -> list[Any]:
     """Return what stands beside the id in a row."""
     if kind in ("numbers", "grades"):
         values = record.get("grades", {}) if kind == "grades" else {}

@@ -6,6 +6,7 @@ such as "007" into numbers, and a broken row into a guess; and it does not say o
 
 import csv
 import io
+import math
 import re
 import sys
 import textwrap
@@ -118,8 +119,8 @@ def read_rows(path: str | Path, encoding: str = "utf-8") -> Iterator[tuple[int, 
             if len(cells) != len(header):
                 raise InputError(
                     f"{path}, line {begin}: {len(cells)} cells, but the header has {len(header)} "
-                    "columns: put a text that holds commas, tabs, quotes or line breaks into double "
-                    "quotes."
+                    "columns: put a text that holds commas, tabs, quotes or line breaks into "
+                    "double quotes."
                 )
             count += 1
             yield begin, dict(zip(header, cells, strict=True))
@@ -306,7 +307,8 @@ def read_number(name: str, cell: str) -> float:
     """
     if not cell:
         raise InputError(f"the target {name!r} is empty: fill it in, or leave the row out.")
-    if not re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", cell, re.I):
+    written = re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", cell, re.I)
+    if not written or not math.isfinite(float(cell)):
         raise InputError(
             f"the target {name!r} is {cell!r}, which is not a finite number: write it as 2.5."
         )

@@ -94,8 +94,8 @@ def collect_numbers(examples: Sequence[Any], settings: Settings) -> dict[str, An
     if loss == "bce" and not ((numbers >= 0) & (numbers <= 1)).all():
         row, column = np.argwhere((numbers < 0) | (numbers > 1))[0]
         raise InputError(
-            f'loss = "bce" is for targets from 0 to 1, but line {examples[row].line} of the training '
-            f'file has {names[column]} = {numbers[row, column]:g}: take "mse", or scale them.'
+            f'loss = "bce" is for targets from 0 to 1, but line {examples[row].line} of the '
+            f"training file has {names[column]} = {numbers[row, column]:g}: take mse, or scale it."
         )
     levels = [np.unique(column).tolist() for column in numbers.T] if loss == "ordinal" else []
     for name, own in zip(names, levels, strict=False):

@@ -8,7 +8,7 @@ python check.py --memory                 with extras/recompute: which batch fits
 import functools
 
 from core.base.errors import command
-from core.base.extras import need
+from core.base.extras import need, present
 from core.data.data_checks import read_files
 from core.model.encoder import load_tokenizer
 from task.checks import (
@@ -34,10 +34,15 @@ def main() -> None:
     texts = [text for example in train_examples for text in example.texts]
     tokenizer = load_tokenizer(settings, texts)
     findings = find_data_faults(files) + find_label_faults(files, labels, settings)
+    describe = describe_file
+    if "competition" in present():
+        competition, number = need("competition", "checks"), labels.scaling is not None
+        findings += competition.find_faults(files, labels, settings, number)
+        describe = competition.describe_numbers if number else describe_file
     for name, examples in files.items():
         check_kind(examples, labels, name)
         tokens, cut = measure_tokens(examples, tokenizer, settings.max_length)
-        print(describe_file(name, examples, labels, tokens, len(cut)))
+        print(describe(name, examples, labels, tokens, len(cut)))
         findings += find_cut_texts(name, examples, cut, settings.max_length)
     checking.stop_at_errors(findings)
 

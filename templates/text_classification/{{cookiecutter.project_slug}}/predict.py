@@ -22,7 +22,9 @@ def main() -> None:
     parser.add_argument("runs", nargs="+", metavar="RUN", help="folder of a run, or name in runs/")
     parser.add_argument("file", type=Path, help="JSON Lines file; labels are not needed")
     parser.add_argument("out", type=Path, help="file to write: JSON Lines, or a table (.tsv, .csv)")
-    parser.add_argument("--sample", type=Path, help="sample_submission.csv: header, ids, what it has")
+    parser.add_argument(
+        "--sample", type=Path, help="sample_submission.csv: header, ids, what it has"
+    )
     parser.add_argument("--columns", default="", help="a header with commas, the id's column first")
     parser.add_argument("--values", default="auto", help="what the cells hold: see README.md")
     arguments = parser.parse_args()

@@ -42,7 +42,9 @@ def write_submission(
     """
     if path.suffix.lower() not in DELIMITERS:
         if wishes != NO_WISHES:
-            raise InputError(f"{path} is not a table: call it .csv or .tsv for --sample and the like.")
+            raise InputError(
+                f"{path} is not a table: call it .csv or .tsv for --sample and the like."
+            )
         write_json_lines(path, records)
     elif labels and runs and (form := find_form(labels, runs, wishes)):
         table = need("competition", "submission")

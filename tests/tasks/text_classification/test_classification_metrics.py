@@ -10,7 +10,8 @@ from sklearn import metrics as sklearn_metrics
 PROJECT = use_template("text_classification")
 
 from extras.comparison.comparison import paired_bootstrap  # noqa: E402
-from task import comparison, metrics  # noqa: E402
+from score_parts import read_score, score_parts  # noqa: E402
+from task import metrics  # noqa: E402
 from task.data import Example, Labels, collect_labels  # noqa: E402
 from task.decode import choose_labels, make_candidates, read_prediction  # noqa: E402
 from task.evaluation import evaluate, tune_threshold  # noqa: E402
@@ -179,10 +180,8 @@ def test_compared_scores_are_those_of_the_files(metric):
         candidates = make_candidates(examples, np.column_stack([1 - positive, positive]))
         evaluation = evaluate(examples, candidates, labels, PROJECT / "train.py", threshold=0.4)
         found = [read_prediction("", row) for row in evaluation.predictions]
-        scores = [comparison.read_score("", row) for row in evaluation.predictions]
-        parts, statistic = comparison.score_parts(
-            metric, examples, found, scores, list(labels.names), "1"
-        )
+        scores = [read_score("", row) for row in evaluation.predictions]
+        parts, statistic = score_parts(metric, examples, found, scores, list(labels.names), "1")
         systems.append((parts, evaluation.scores[metric]))
     (first, one), (second, other) = systems
     total = paired_bootstrap(first, second, statistic, resamples=200)

@@ -24,6 +24,7 @@ from extras.optimizers.settings import Table as Optimizers  # noqa: E402
 from extras.regularization.settings import Table  # noqa: E402
 from extras.tpu.compile_checks import find_lowering_faults  # noqa: E402
 from floor import predict_floor  # noqa: E402
+from submission import write_submission  # noqa: E402
 from task import checks, model  # noqa: E402
 from task.data import (  # noqa: E402
     Example,
@@ -34,7 +35,7 @@ from task.data import (  # noqa: E402
     read_examples,
     shared_texts,
 )
-from task.decode import make_candidates, prediction_records, write_submission  # noqa: E402
+from task.decode import make_candidates, prediction_records  # noqa: E402
 from task.evaluation import evaluate  # noqa: E402
 from task.settings import Settings  # noqa: E402
 

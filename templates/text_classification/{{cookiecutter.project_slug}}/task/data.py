@@ -106,10 +106,11 @@ def read_examples(
     settings = settings or Settings.model_construct()
     read_one = functools.partial(read_example, require_labels=require_labels, settings=settings)
     if Path(path).suffix.lower() in TABLES:
-        tables = need("competition", "tables")
-        examples = tables.read_table(path, settings, require_labels, read_one)
+        read_table = need("competition", "tables").read_table
+        examples = read_table(path, settings, require_labels, read_one)
     else:
-        names = settings.competition.target_names if settings.output == "number" else ()
+        table = getattr(settings, "competition", None)
+        names = table.target_names if table and settings.output == "number" else ()
         examples = read_records(path, (*FIELDS, *names), read_one)
     first = examples[0]
     for example in examples:
@@ -174,8 +175,8 @@ def collect_targets(examples: Sequence[Example], settings: Settings) -> Labels:
     if settings.output == "number":
         return Labels(**need("competition", "targets").collect_numbers(examples, settings))
     labels = collect_labels(examples, settings.positive_label)
-    own = hasattr(settings, "competition")
-    return replace(labels, hierarchy=settings.competition.hierarchy) if own else labels
+    table = getattr(settings, "competition", None)
+    return replace(labels, hierarchy=table.hierarchy) if table else labels
 
 
 def collect_labels(examples: Sequence[Example], positive_label: str = "") -> Labels:

@@ -76,10 +76,10 @@ def choose_labels(
         labels: from `collect_labels`.
         threshold: from 0 to 1.
     """
-    if isinstance(threshold, dict):
-        threshold = np.array([threshold[name] for name in labels.names])
     if labels.several:
-        return tuple(labels.names[index] for index in np.flatnonzero(probabilities > threshold))
+        # One for all labels, or one for each.
+        floors = np.array([*threshold.values()]) if isinstance(threshold, dict) else threshold
+        return tuple(labels.names[index] for index in np.flatnonzero(probabilities > floors))
     if labels.has_threshold:
         index = labels.names.index(labels.positive)
         return (labels.names[index if probabilities[index] > threshold else 1 - index],)

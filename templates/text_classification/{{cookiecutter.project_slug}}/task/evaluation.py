@@ -39,7 +39,9 @@ def evaluate(
     if labels.scaling:
         evaluate_numbers = need("competition", "number_evaluation").evaluate_numbers
         return evaluate_numbers(examples, candidates, labels, path, settings, threshold, shown)
-    further = need("competition", "label_scores") if settings and "competition" in present() else None
+    further = (
+        need("competition", "label_scores") if settings and "competition" in present() else None
+    )
     if threshold is None and further:
         threshold = further.tune_thresholds(examples, candidates, labels, settings)
     if threshold is None:

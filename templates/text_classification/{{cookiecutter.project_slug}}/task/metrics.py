@@ -30,7 +30,9 @@ def choose_metric(metric: str, labels: Labels, examples: Sequence[Example]) -> s
     """
     ranked = examples[0].group is not None and labels.positive is not None
     if labels.scaling:
-        return need("competition", "number_evaluation").choose_number_metric(metric, labels, examples)
+        return need("competition", "number_evaluation").choose_number_metric(
+            metric, labels, examples
+        )
     if metric not in ("auto", *OWN_METRICS):
         return need("competition", "label_scores").choose_label_metric(metric, labels, ranked)
     if metric == "auto":

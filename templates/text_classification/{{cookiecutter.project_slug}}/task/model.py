@@ -155,7 +155,7 @@ def output_layers(labels: Labels, settings: Settings, name: str) -> tuple[Any, A
     weights = balanced_weights(labels) if settings.class_weights == "balanced" else None
     loss = SigmoidLoss if labels.several else SoftmaxLoss
     return (
-        # In float32, as the losses: under mixed precision small differences of large logits are lost.
+        # In float32, as the losses: mixed precision loses small differences of large logits.
         keras.layers.Dense(len(labels.names), dtype="float32", name="logits"),
         keras.layers.Activation(kind, dtype="float32", name="probabilities"),
         loss(weights, settings.label_smoothing, dtype="float32", name=name),

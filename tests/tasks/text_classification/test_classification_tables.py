@@ -1,0 +1,328 @@
+"""Tables in and out: columns are found, broken files refused in a sentence, samples followed."""
+
+import csv
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from conftest import use_template
+
+PROJECT = use_template("text_classification")
+
+from core.base.errors import InputError  # noqa: E402
+from core.base.settings import with_tables  # noqa: E402
+from extras.competition import checks  # noqa: E402
+from extras.competition.splitting import hold_out, write_parts  # noqa: E402
+from extras.competition.submission import read_form, write_table  # noqa: E402
+from extras.folds.folds import assign_folds  # noqa: E402
+from task.data import check_kind, collect_targets, fold_keys, read_examples  # noqa: E402
+from task.decode import make_candidates, prediction_records  # noqa: E402
+from task.evaluation import evaluate  # noqa: E402
+from task.metrics import choose_metric  # noqa: E402
+from task.settings import Settings  # noqa: E402
+
+
+def make_settings(**competition):
+    own = {name: competition.pop(name) for name in ("output", "metric") if name in competition}
+    return with_tables(Settings)(**{"output": "number", **own}, competition=competition)
+
+
+def write(path, content):
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+GOOD = "essay_id,full_text,prompt,score\n"
+ROW = '007,"One, two\nand ""three""",p1,2.5\n'
+
+
+def test_a_table_is_read_as_it_comes(tmp_path, capsys):
+    path = write(tmp_path / "a.csv", "\ufeff" + GOOD + ROW + "\n008,NA,p2,-1e-1\r\n")
+    settings = make_settings(target_columns="score", id_column="essay_id")
+    settings.competition.fold_group_column = "prompt"
+    first, second = read_examples(path, settings=settings)
+    assert (first.id, first.text_a) == ("007", 'One, two\nand "three"')
+    assert (second.id, second.text_a, second.numbers) == ("008", "NA", (-0.1,))
+    assert (first.labels, first.numbers, first.fold_group) == (("score",), (2.5,), "p1")
+    assert (first.line, second.line) == (2, 5)
+    assert "id: essay_id; text: full_text; targets: score" in capsys.readouterr().out
+
+
+def test_columns_follow_the_sample(tmp_path):
+    sample = write(tmp_path / "sample_submission.csv", "essay_id,score\n9,1\n")
+    settings = make_settings(sample_submission=str(sample))
+    [example] = read_examples(write(tmp_path / "a.csv", GOOD + ROW), settings=settings)
+    assert example.id == "007" and example.numbers == (2.5,)
+    plain = write(tmp_path / "test.tsv", "essay_id\twords\n9\tsome\twords\n".replace("e\tw", "e w"))
+    [example] = read_examples(plain, False, settings)
+    assert (example.id, example.text_a, example.labelled) == ("9", "some words", False)
+
+
+def test_columns_of_zeros_and_ones_are_labels(tmp_path):
+    text = "id,comment_text,toxic,mild\n1,a b,1,0\n2,c d,0,0\n3,e,1,1\n"
+    settings = make_settings(output="labels", target_columns="toxic,mild")
+    examples = read_examples(write(tmp_path / "a.csv", text), settings=settings)
+    assert [example.labels for example in examples] == [("toxic",), (), ("toxic", "mild")]
+    assert all(example.several for example in examples)
+    settings = make_settings(output="labels", label_column="kind", label_separator=";")
+    path = write(tmp_path / "b.csv", "id,text,kind\n1,a,x;y\n2,b,\n")
+    assert [e.labels for e in read_examples(path, settings=settings)] == [("x", "y"), ()]
+
+
+BROKEN = {
+    "empty": ("", "a.csv is empty: the first line names the columns"),
+    "header alone": (GOOD, "a.csv holds a header and no row"),
+    "ragged": (GOOD + ROW + "8,a,b\n", "line 4: 3 cells, but the header has 4 columns: put"),
+    "unquoted comma": (GOOD + "8,a, b,p,1\n", "line 2: 5 cells, but the header has 4"),
+    "open quote": (GOOD + ROW + '8,"a,p,1\n9,b,p,1\n', "line 4: a double quote that opens"),
+    "quote after a quote": (GOOD + '8,"a"b,p,1\n', "line 2: ',' expected after '\"': inside"),
+    "wrong encoding": (
+        (GOOD + ROW).encode() + "8,é,p,1\n".encode("latin-1"),
+        "line 4: not utf-8: save the file as UTF-8, or set competition.encoding",
+    ),
+    "two columns of a name": ("id,text,text\n1,a,b\n", "line 1: the column 'text' stands twice"),
+    "semicolons": ("id;text;score\n1;a;2\n", "line 1: the header is a single column"),
+    "no target": ("essay_id,full_text\n1,a\n", "no column 'score', which competition."),
+    "empty target": (GOOD + "8,a,p, \n", "line 2: the target 'score' is empty: fill it in"),
+    "target nan": (GOOD + ROW + "8,a,p,NaN\n", "line 4: the target 'score' is 'NaN', which is not"),
+    "target infinite": (GOOD + "8,a,p,inf\n", "line 2: the target 'score' is 'inf'"),
+    "target too large": (GOOD + "8,a,p,1e999\n", "line 2: the target 'score' is '1e999'"),
+    "decimal comma": (GOOD + '8,a,p,"2,5"\n', "line 2: the target 'score' is '2,5'"),
+    "id twice": (GOOD + ROW + ROW, "line 4: id '007' stands on line 2 already: give each row"),
+    "empty id": (GOOD + ",a,p,1\n", "line 2: the id in the column 'essay_id' is empty"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_broken_table_is_refused_in_one_sentence(case, tmp_path):
+    content, expected = BROKEN[case]
+    path = write(tmp_path / "a.csv", content)
+    settings = make_settings(target_columns="score", id_column="essay_id")
+    with pytest.raises(InputError) as error:
+        read_examples(path, settings=settings)
+    message = str(error.value)
+    assert expected in message and message.startswith(str(path)) and "\n" not in message
+
+
+def test_other_encodings_are_read(tmp_path):
+    path = write(tmp_path / "a.csv", (GOOD + "8,é,p,1\n").encode("cp1252"))
+    settings = make_settings(target_columns="score", encoding="cp1252")
+    assert read_examples(path, settings=settings)[0].text_a == "é"
+
+
+def test_which_text_is_asked_where_it_is_not_clear(tmp_path):
+    path = write(tmp_path / "a.csv", "id,first,second,target\n1,a,b,2\n")
+    with pytest.raises(InputError, match="which column is the text. Set competition.text_column"):
+        read_examples(path, settings=make_settings())
+    settings = make_settings(text_column="second", pair_column="first")
+    assert read_examples(path, settings=settings)[0].texts == ("b", "a")
+    with pytest.raises(InputError, match="no column 'no', which competition.text_column names"):
+        read_examples(path, settings=make_settings(text_column="no"))
+
+
+@pytest.mark.parametrize(
+    ("record", "expected"),
+    [
+        ({}, 'the field "target" is missing'),
+        ({"target": "2"}, '"target" must be'),
+        ({"target": True}, '"target" must be'),
+        ({"target": float("nan")}, '"target" is nan: a target must be a finite number'),
+    ],
+)
+def test_broken_targets_of_json_lines_are_refused(record, expected, tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps({"id": "1", "text_a": "a", **record}) + "\n", encoding="utf-8")
+    with pytest.raises(InputError, match=expected):
+        read_examples(path, settings=make_settings())
+
+
+@pytest.mark.parametrize(
+    ("numbers", "table", "expected"),
+    [
+        ([1, 1, 1], {}, "every training example has target = 1: there is nothing to learn"),
+        ([0, 1, 2], {"loss": "bce"}, "line 4 of the training file has target = 2"),
+        (range(200), {"loss": "ordinal"}, "target has 200 different values: take"),
+    ],
+)
+def test_numbers_that_no_loss_fits_are_refused(numbers, table, expected, tmp_path):
+    rows = "".join(f"{n},text {n},{value}\n" for n, value in enumerate(numbers))
+    path = write(tmp_path / "a.csv", "id,text,target\n" + rows)
+    settings = make_settings(**table)
+    with pytest.raises(InputError, match=expected):
+        collect_targets(read_examples(path, settings=settings), settings)
+
+
+# ------------------------------------------------------------------------ submissions
+
+
+@pytest.fixture
+def predicted(tmp_path):
+    """Records of three rows with two targets, the second of whole numbers."""
+    text = "id,text,flow,score\nb,x y,0.5,1\na,z,0.25,3\nc,w,0.75,2\n"
+    settings = make_settings(target_columns="flow,score", metric="qwk")
+    examples = read_examples(write(tmp_path / "a.csv", text), settings=settings)
+    labels = collect_targets(examples, settings)
+    candidates = make_candidates(examples, np.array([[0.5, 1.2], [0.2, 2.9], [0.7, 1.8]]))
+    evaluation = evaluate(examples, candidates, labels, tmp_path / "a.csv", settings)
+    return evaluation, labels, settings
+
+
+def rows_of(path):
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.reader(file))
+
+
+def test_a_submission_follows_the_sample(predicted, tmp_path):
+    evaluation, labels, settings = predicted
+    assert evaluation.scores["per_target"]["score"]["qwk"] == 1
+    sample = write(tmp_path / "s.csv", "id,score,flow\na,0,0\nb,0,0\nc,0,0\n")
+    form = read_form(sample, "", "numbers", "utf-8")
+    write_table(tmp_path / "o.csv", evaluation.predictions, form, labels, settings)
+    assert rows_of(tmp_path / "o.csv") == [
+        ["id", "score", "flow"], ["a", "2.9", "0.2"], ["b", "1.2", "0.5"], ["c", "1.8", "0.7"]
+    ]  # fmt: skip
+    with pytest.raises(InputError, match="the columns Score, flow are not those that were"):
+        wrong = read_form(sample, "Id,Score,flow", "grades", "utf-8")
+        write_table(tmp_path / "o.csv", evaluation.predictions, wrong, labels, settings)
+
+
+@pytest.mark.parametrize(
+    ("ids", "expected"),
+    [
+        ("a b", "is not asked for: c .1 of 2 ids."),
+        ("a b c d", "has no row in the predicted file: d .1 of 4 ids."),
+        ("a b b", "line 4: the id 'b' stands on line 3 already"),
+    ],
+)
+def test_ids_that_do_not_fit_are_named(ids, expected, predicted, tmp_path):
+    rows = "".join(f"{name},0,0\n" for name in ids.split())
+    sample = write(tmp_path / "s.csv", "id,flow,score\n" + rows)
+    with pytest.raises(InputError, match=expected):
+        form = read_form(sample, "", "auto", "utf-8")
+        write_table(tmp_path / "o.csv", predicted[0].predictions, form, *predicted[1:])
+    assert not (tmp_path / "o.csv").exists()
+
+
+def labelled(tmp_path, text, rows, metric="auto", **table):
+    settings = make_settings(output="labels", metric=metric, **table)
+    path = write(tmp_path / "a.csv", text)
+    examples = read_examples(path, settings=settings)
+    labels = collect_targets(examples, settings)
+    candidates = make_candidates(examples, np.array(rows), labels)
+    evaluation = evaluate(examples, candidates, labels, path, settings)
+    return evaluation, labels, settings
+
+
+THREE = "id,text,label\n1,a,x\n2,b,y\n3,c,z\n"
+LIKELY = [[0.7, 0.2, 0.1], [0.1, 0.6, 0.3], [0.5, 0.2, 0.3]]
+
+
+@pytest.mark.parametrize(
+    ("sample", "metric", "first"),
+    [
+        ("id,label\n1,x\n2,x\n3,x\n", "auto", ["1", "x"]),
+        ("id,z,x,y\n1,0,0,0\n2,0,0,0\n3,0,0,0\n", "auto", ["1", "0.1", "0.7", "0.2"]),
+        ("id,guess\n1,x y\n2,x\n3,x\n", "map_at_k", ["1", "x y"]),
+    ],
+)
+def test_cells_hold_what_the_sample_has(sample, metric, first, tmp_path):
+    evaluation, *rest = labelled(tmp_path, THREE, LIKELY, metric, k=2)
+    form = read_form(write(tmp_path / "s.csv", sample), "", "auto", "utf-8")
+    write_table(tmp_path / "o.csv", evaluation.predictions, form, *rest)
+    assert rows_of(tmp_path / "o.csv")[1] == first
+
+
+def test_one_column_of_two_labels_holds_the_probability(tmp_path):
+    evaluation, *rest = labelled(
+        tmp_path, "id,text,winner\n1,a,0\n2,b,1\n", [[0.7, 0.3], [0.2, 0.8]], label_column="winner"
+    )
+    sample = write(tmp_path / "s.csv", "id,winner\n2,0.5\n1,0.5\n")
+    form = read_form(sample, "", "auto", "utf-8")
+    write_table(tmp_path / "o.csv", evaluation.predictions, form, *rest)
+    assert rows_of(tmp_path / "o.csv")[1:] == [["2", "0.8"], ["1", "0.3"]]
+    assert {"roc_auc", "log_loss", "neg_log_loss", "brier", "f_beta"} <= evaluation.scores.keys()
+
+
+# ------------------------------------------------------------------ paths and groups
+
+
+def test_a_label_is_never_predicted_without_its_parents(tmp_path):
+    text = "id,text,label\n1,q,a/b\n2,r,a/c\n3,s,d\n"
+    random = np.random.default_rng(1)
+    for thresholds in ("one", "per_label"):
+        evaluation, labels, _ = labelled(
+            tmp_path, text, random.random((3, 4)), hierarchy="/", thresholds=thresholds
+        )
+        assert labels.names == ("a", "a/b", "a/c", "d") and labels.several
+        for record in evaluation.predictions:
+            for name in record["labels"]:
+                assert name.rpartition("/")[0] in ("", *record["labels"])
+
+
+def test_groups_of_folds_stay_together(tmp_path):
+    rows = "".join(f"{n},text {n},{n % 5},g{n % 7}\n" for n in range(70))
+    path = write(tmp_path / "a.csv", "id,text,target,author\n" + rows)
+    settings = make_settings(fold_group_column="author")
+    examples = read_examples(path, settings=settings)
+    groups = np.array([example.fold_group for example in examples])
+    fold_of = assign_folds(fold_keys(examples), 3, 1)
+    held = hold_out(fold_keys(examples), 0.2, 1)
+    assert 0.1 < held.mean() < 0.35
+    for group in set(groups):
+        assert len(set(fold_of[groups == group])) == len(set(held[groups == group])) == 1
+    parts = write_parts(path, examples, held, "utf-8")
+    found = [read_examples(part, settings=settings) for part, _ in parts]
+    assert sorted(e.id for own in found for e in own) == sorted(e.id for e in examples)
+    for own in found:
+        check_kind(own, collect_targets(examples, settings), path)
+    faults = checks.find_faults(
+        {"a": found[0], "b": found[0]},
+        SimpleNamespace(names=("target",), scaling={"loss": "mse", "levels": []}, hierarchy=""),
+        settings,
+        True,
+    )
+    assert any("fold groups in two files: " in str(fault) for fault in faults)
+
+
+def test_check_names_wrong_targets(tmp_path):
+    settings = make_settings(loss="bce")
+    good = write(tmp_path / "a.csv", "id,text,target\n1,a,0\n2,b,1\n3,c,0.5\n")
+    bad = write(tmp_path / "b.csv", "id,text,target\n1,A,7\n2,d,7\n")
+    files = {p.name: read_examples(p, settings=settings) for p in (good, bad)}
+    labels = collect_targets(files["a.csv"], settings)
+    found = [str(fault) for fault in checks.find_faults(files, labels, settings, True)]
+    assert any("target is 7 in every record" in fault for fault in found)
+    assert any("the same text with different targets: 1 texts" in fault for fault in found)
+    outside = write(tmp_path / "c.csv", "id,text,target\n1,x,0.1\n2,d,7\n")
+    files["c.csv"] = read_examples(outside, settings=settings)
+    found = [str(fault) for fault in checks.find_faults(files, labels, settings, True)]
+    assert any("error: target beyond 0 to 1 in 1 records" in fault for fault in found)
+
+
+def test_check_names_paths_that_do_not_fit(tmp_path):
+    settings = make_settings(output="labels", hierarchy="/")
+    path = write(tmp_path / "a.csv", "id,text,label\n1,a,x/y\n2,b,X/y\n3,c,y\n")
+    files = {"a.csv": read_examples(path, settings=settings)}
+    labels = collect_targets(files["a.csv"], settings)
+    found = [str(fault) for fault in checks.find_faults(files, labels, settings, False)]
+    assert any("differ in case or blanks alone" in fault for fault in found)
+    assert any("stand alone here and below another there: 'y'" in fault for fault in found)
+
+
+@pytest.mark.parametrize(
+    ("metric", "expected"),
+    [("qwk", "targets that are whole"), ("f1", "output = .labels"), ("ndcg", "groups")],
+)
+def test_a_score_that_numbers_lack_is_refused(metric, expected, tmp_path):
+    settings = make_settings()
+    path = write(tmp_path / "a.csv", "id,text,target\n1,a,0.5\n2,b,1\n")
+    examples = read_examples(path, settings=settings)
+    labels = collect_targets(examples, settings)
+    assert choose_metric("auto", labels, examples) == "neg_rmse"
+    with pytest.raises(InputError, match=f"metric = '{metric}' needs {expected}"):
+        choose_metric(metric, labels, examples)
+    assert (
+        len(prediction_records(examples, make_candidates(examples, np.ones((2, 1))), labels, {}))
+        == 2
+    )
