@@ -8,7 +8,7 @@ python check.py --memory                 with extras/recompute: which batch fits
 import functools
 
 from core.base.errors import command
-from core.base.extras import need
+from core.base.extras import need, present
 from core.data.data_checks import read_files
 from core.model.encoder import load_tokenizer
 from task.checks import (
@@ -19,7 +19,7 @@ from task.checks import (
     find_label_faults,
     measure_tokens,
 )
-from task.data import ExampleGenerator, check_kind, collect_labels, read_examples
+from task.data import ExampleGenerator, check_kind, collect_targets, read_examples
 from task.settings import Settings
 
 
@@ -28,16 +28,21 @@ def main() -> None:
     """Check the files, then the model on one batch of them; print what was found."""
     checking = need("doctor", "checking")
     options, settings = checking.begin_checks(Settings)
-    files = read_files(settings, read_examples)
+    files = read_files(settings, functools.partial(read_examples, settings=settings))
     train_examples = files[settings.train_file]
-    labels = collect_labels(train_examples, settings.positive_label)
+    labels = collect_targets(train_examples, settings)
     texts = [text for example in train_examples for text in example.texts]
     tokenizer = load_tokenizer(settings, texts)
     findings = find_data_faults(files) + find_label_faults(files, labels, settings)
+    describe = describe_file
+    if "competition" in present():
+        competition, number = need("competition", "checks"), labels.scaling is not None
+        findings += competition.find_faults(files, labels, settings, number)
+        describe = competition.describe_numbers if number else describe_file
     for name, examples in files.items():
         check_kind(examples, labels, name)
         tokens, cut = measure_tokens(examples, tokenizer, settings.max_length)
-        print(describe_file(name, examples, labels, tokens, len(cut)))
+        print(describe(name, examples, labels, tokens, len(cut)))
         findings += find_cut_texts(name, examples, cut, settings.max_length)
     checking.stop_at_errors(findings)
 

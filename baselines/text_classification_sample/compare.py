@@ -3,13 +3,19 @@
 python compare.py RUN [OTHER]        python compare.py RUN floor: with the classical model
 """
 
+from pathlib import Path
+from typing import Any
+
 from core.base.errors import command
 from core.base.extras import need
 from core.base.files import read_json
-from task.comparison import count_resamples, read_score, score_parts
-from task.data import read_examples
+from core.base.settings import read_settings, saved_settings
+from score_parts import count_resamples, read_score, score_parts
+from task.data import Example, read_examples
 from task.decode import read_prediction
-from task.metrics import RANKING_METRICS, all_names, count_matches, label_rates
+from task.metrics import OWN_METRICS, RANKING_METRICS, all_names, count_matches, label_rates
+from task.settings import Settings
+from task.training import restore_labels
 
 
 @command
@@ -21,10 +27,14 @@ def main() -> None:
     metric, positive = known["monitor"], known["dev"].get("positive_label")
     ranked = metric in RANKING_METRICS
 
-    golds = read_examples(comparison.shared_gold_file(run, other))
+    settings = settings_of(run.folder, other.folder)
+    golds = read_examples(comparison.shared_gold_file(run, other), settings=settings)
     found = [
         comparison.read_predictions(scored, [gold.id for gold in golds]) for scored in (run, other)
     ]
+    if metric not in OWN_METRICS:
+        compare_further(comparison, run, other, metric, golds, found, settings)
+        return
     predictions = [[read_prediction(*rows[gold.id]) for gold in golds] for rows in found]
     scores = [[read_score(*rows[gold.id]) for gold in golds] if ranked else [] for rows in found]
     labels = [gold.labels for gold in golds]
@@ -41,6 +51,49 @@ def main() -> None:
     comparison.print_comparison(
         run, other, total, rows, "label", metric, label_metric="F1", **facts
     )
+
+
+def settings_of(*folders: Path) -> Settings:
+    """Return the settings of the first run among some folders; of none those of config.toml."""
+    for path in (folder / "config.json" for folder in folders):
+        if path.is_file():
+            return saved_settings(Settings, read_json(path), path)
+    return read_settings(Settings, [])
+
+
+def compare_further(
+    comparison: Any,
+    run: Any,
+    other: Any,
+    metric: str,
+    golds: list[Example],
+    found: list[dict],
+    settings: Settings,
+) -> None:
+    """Compare by a score of extras/competition, which has no rows by label.
+
+    Args:
+        comparison: the extra.
+        run: and `other`: what is compared.
+        metric: name of the score.
+        golds: the records; `found`: for each of the two what was predicted, by id.
+        settings: of a run.
+
+    Raises:
+        InputError: neither is a run, so that nobody knows the labels.
+    """
+    competition = need("competition", "resampling")
+    if golds[0].numbers:
+        parts = [competition.number_parts(metric, golds, rows) for rows in found]
+    else:
+        places = (scored.folder / "labels.json" for scored in (run, other))
+        path = next((path for path in places if path.is_file()), run.folder / "labels.json")
+        labels = restore_labels(read_json(path))
+        parts = [competition.label_parts(metric, golds, rows, labels, settings) for rows in found]
+    (first, statistic), (second, _) = parts
+    resamples = competition.count_draws(metric)
+    total = comparison.paired_bootstrap(first, second, statistic, resamples=resamples)
+    comparison.print_comparison(run, other, total, {}, "label", metric, monitor=metric)
 
 
 if __name__ == "__main__":

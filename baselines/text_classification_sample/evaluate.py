@@ -7,10 +7,11 @@ import argparse
 from pathlib import Path
 
 from core.base.errors import command
-from core.runs.run_folder import provenance, tuned_threshold
+from core.runs.run_folder import provenance
 from core.train.scoring import keep_scores, print_rates
 from floor import find_floor
 from task.data import check_kind, read_examples
+from task.decode import read_threshold
 from task.evaluation import evaluate
 from task.training import load_runs, predict, restore_labels
 
@@ -23,21 +24,22 @@ def main() -> None:
     parser.add_argument("file", type=Path, help="JSON Lines file with gold labels")
     arguments = parser.parse_args()
 
-    examples = read_examples(arguments.file)
     runs = load_runs([arguments.run])
+    examples = read_examples(arguments.file, settings=runs.settings)
     labels = restore_labels(runs.labels)
     check_kind(examples, labels, arguments.file)
     candidates = predict(runs, examples)
-    threshold = tuned_threshold(runs.folders)
-    evaluation = evaluate(examples, candidates, labels, arguments.file, threshold)
+    threshold = read_threshold(runs.folders, labels)
+    evaluation = evaluate(examples, candidates, labels, arguments.file, runs.settings, threshold)
     keep_scores(arguments.run, arguments.file, evaluation, provenance(runs.settings))
     scores = evaluation.scores
-    print_rates("label", scores["per_label"])
+    if "per_label" in scores:
+        print_rates("label", scores["per_label"])
     for name, value in scores.items():
         if isinstance(value, float) and name != "threshold":
             floor = find_floor(scores["data_hash"], name)
             beside = "" if floor is None else f"   (floor {floor:.4f})"
-            print(f"{name:<12}{value:>8.4f}{beside}")
+            print(f"{name:<16}{value:>8.4f}{beside}")
 
 
 if __name__ == "__main__":

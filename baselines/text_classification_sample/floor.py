@@ -1,4 +1,4 @@
-"""The classical model: TF-IDF of words and characters, and logistic regression.
+"""The classical model: TF-IDF of words and characters, and logistic or ridge regression.
 
 It trains in seconds, and is the floor that every neural score is held against: what it reaches is
 what the words alone tell, without their order.
@@ -16,11 +16,11 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from core.base.extras import ask
+from core.base.extras import ask, need
 from core.base.files import PROJECT, project_path, write_json, write_json_lines
 from core.runs.run_folder import provenance, read_scores
 from core.train.scoring import Evaluation
-from task.data import Example, Labels, check_kind, label_targets, read_examples, shared_texts
+from task.data import Example, Labels, check_kind, fold_keys, label_targets, read_examples
 from task.decode import Candidates, make_candidates
 from task.evaluation import evaluate
 from task.settings import FLOOR, Settings
@@ -118,16 +118,19 @@ def predict_floor(
     """
     features = Features(train_examples)
     inputs, targets = features(train_examples, fit=True), label_targets(train_examples, labels)
+    if labels.scaling:
+        fit = need("competition", "floor_numbers").fit_ridge(inputs, train_examples, labels.scaling)
+        return [make_candidates(examples, fit(features(examples))) for examples in files]
     # A label without any example, or that all have, as in a fold, has its share for a probability.
     shares = targets.mean(axis=0)
     learnable = np.flatnonzero((shares > 0) & (shares < 1))
     # One label after the other: the memory of one, however many there are.
     single = LogisticRegression(C=INVERSE_REGULARISATION, solver="liblinear", max_iter=1000)
     # Models, the labels whose probabilities each gives, and where these stand in its output.
-    models: list[tuple[Any, Any, Any]]
+    models: list[tuple[Any, Any, Any]] = []
     if labels.several:
         models = [(clone(single).fit(inputs, targets[:, n]), [n], [1]) for n in learnable]
-    else:
+    elif len(learnable):
         model = OneVsRestClassifier(single).fit(inputs, targets.argmax(axis=1))
         models = [(model, model.classes_, slice(None))]
     predicted = []
@@ -136,7 +139,7 @@ def predict_floor(
         known = features(examples)
         for model, numbers, columns in models:
             rows[:, numbers] = model.predict_proba(known)[:, columns]
-        predicted.append(make_candidates(examples, rows))
+        predicted.append(make_candidates(examples, rows, labels))
     return predicted
 
 
@@ -153,27 +156,28 @@ def score_floor(
         examples: of the training file.
         dev_examples: tune the threshold.
     """
-    keys = [(shared_texts(example), example.labels) for example in examples]
-    fold_of = ask("assign_folds", settings, keys)
+    fold_of = ask("assign_folds", settings, fold_keys(examples))
     if fold_of is not None:
         candidates: Candidates = {}
         for fold in range(max(fold_of) + 1):
             kept = [example for example, own in zip(examples, fold_of, strict=True) if own != fold]
             held = [example for example, own in zip(examples, fold_of, strict=True) if own == fold]
             candidates |= predict_floor(labels, kept, held)[0]
-        return {"dev": evaluate(examples, candidates, labels, project_path(settings.train_file))}
+        train_path = project_path(settings.train_file)
+        return {"dev": evaluate(examples, candidates, labels, train_path, settings)}
     test_path = project_path(settings.test_file)
     test: list[Example] = []
     if test_path.is_file():
-        test = read_examples(test_path, require_labels=False)
+        test = read_examples(test_path, require_labels=False, settings=settings)
         check_kind(test, labels, test_path)
         test = test if all(example.labelled for example in test) else []
     found = predict_floor(labels, examples, dev_examples, *([test] if test else []))
-    dev = evaluate(dev_examples, found[0], labels, project_path(settings.dev_file))
+    dev = evaluate(dev_examples, found[0], labels, project_path(settings.dev_file), settings)
     if not test:
         return {"dev": dev}
-    threshold = dev.scores["threshold"]
-    return {"dev": dev, "test": evaluate(test, found[1], labels, test_path, threshold)}
+    tuned = (dev.scores[key] for key in ("cuts", "thresholds", "threshold") if key in dev.scores)
+    threshold = {} if labels.scaling and "cuts" not in dev.scores else next(tuned)
+    return {"dev": dev, "test": evaluate(test, found[1], labels, test_path, settings, threshold)}
 
 
 def keep_floor(settings: Settings, metric: str, evaluations: dict[str, Evaluation]) -> None:
@@ -184,7 +188,7 @@ def keep_floor(settings: Settings, metric: str, evaluations: dict[str, Evaluatio
         metric: the score that decides.
         evaluations: by the name of the file, `dev` among them.
     """
-    facts = {**provenance(settings), "encoder": "none: TF-IDF and logistic regression"}
+    facts = {**provenance(settings), "encoder": "none: TF-IDF and a linear model"}
     for name, evaluation in evaluations.items():
         write_json_lines(FOLDER / "predictions" / f"{name}.jsonl", evaluation.predictions)
     files = {name: {**evaluation.scores, **facts} for name, evaluation in evaluations.items()}

@@ -1,6 +1,7 @@
-"""Write the labels that one run, or several together, give the records of a file: the submission.
+"""Write what one run, or several together, give the records of a file: the submission.
 
 python predict.py RUN [RUN ...] FILE OUT        several runs: their probabilities are averaged
+python predict.py RUN FILE OUT.csv --sample sample_submission.csv        a table like the sample
 """
 
 import argparse
@@ -8,9 +9,9 @@ from pathlib import Path
 
 from core.base.errors import command
 from core.base.files import check_destination
-from core.runs.run_folder import tuned_threshold
+from submission import write_submission
 from task.data import check_kind, read_examples
-from task.decode import prediction_records, write_submission
+from task.decode import prediction_records, read_threshold
 from task.training import load_runs, predict, restore_labels
 
 
@@ -21,16 +22,22 @@ def main() -> None:
     parser.add_argument("runs", nargs="+", metavar="RUN", help="folder of a run, or name in runs/")
     parser.add_argument("file", type=Path, help="JSON Lines file; labels are not needed")
     parser.add_argument("out", type=Path, help="file to write: JSON Lines, or a table (.tsv, .csv)")
+    parser.add_argument(
+        "--sample", type=Path, help="sample_submission.csv: header, ids, what it has"
+    )
+    parser.add_argument("--columns", default="", help="a header with commas, the id's column first")
+    parser.add_argument("--values", default="auto", help="what the cells hold: see README.md")
     arguments = parser.parse_args()
 
     check_destination(arguments.out, arguments.file)
-    examples = read_examples(arguments.file, require_labels=False)
     runs = load_runs(arguments.runs)
+    examples = read_examples(arguments.file, require_labels=False, settings=runs.settings)
     labels = restore_labels(runs.labels)
     check_kind(examples, labels, arguments.file, scored=False)
     candidates = predict(runs, examples)
-    records = prediction_records(examples, candidates, labels, tuned_threshold(runs.folders))
-    write_submission(arguments.out, records, ranked=examples[0].group is not None)
+    records = prediction_records(examples, candidates, labels, read_threshold(runs.folders, labels))
+    wishes = (arguments.sample, arguments.columns, arguments.values)
+    write_submission(arguments.out, records, examples[0].group is not None, labels, runs, wishes)
     print(f"{arguments.out}: {len(records)} records")
 
 

@@ -14,7 +14,7 @@ from core.report.report import write_report
 from core.runs.run_folder import end_training, finish_run, open_run
 from core.train.devices import make_strategy
 from floor import keep_floor, score_floor
-from task.data import check_kind, collect_labels, read_examples, shared_texts
+from task.data import check_kind, collect_targets, fold_keys, read_examples
 from task.evaluation import evaluate, find_errors
 from task.metrics import choose_metric
 from task.settings import Settings
@@ -26,18 +26,21 @@ def main() -> None:
     """Read, train the classical model, train once or once for each fold, report."""
     settings = read_settings(Settings)
     train_path, dev_path = project_path(settings.train_file), project_path(settings.dev_file)
-    examples, dev_examples = read_examples(train_path), read_examples(dev_path)
-    labels = collect_labels(examples, settings.positive_label)
+    examples, dev_examples = (read_examples(p, True, settings) for p in (train_path, dev_path))
+    labels = collect_targets(examples, settings)
     check_kind(dev_examples, labels, dev_path)
     metric = choose_metric(settings.metric, labels, dev_examples)
     run = open_run(settings)
     print(settings.describe())
     strategy = make_strategy(settings)
     floor = score_floor(settings, labels, examples, dev_examples) if settings.floor else {}
+    shown = metric.removeprefix("neg_")  # an error decides by what is less
     for name, evaluation in floor.items():
-        print(f"floor: {name} {metric} {evaluation.scores[metric]:.4f}")
-    keys = [(shared_texts(example), example.labels) for example in examples]
-    score = functools.partial(evaluate, dev_examples, labels=labels, path=dev_path)
+        print(f"floor: {name} {shown} {evaluation.scores[shown]:.4f}")
+    keys = fold_keys(examples)
+    score = functools.partial(
+        evaluate, dev_examples, labels=labels, path=dev_path, settings=settings
+    )
     if not ask(
         "cross_validate", settings, strategy, run, examples, keys, train, load_runs, predict, score
     ):
@@ -51,8 +54,9 @@ def main() -> None:
     beside = ""
     if floor:
         keep_floor(settings, metric, floor)
-        beside = f", the floor's {floor['dev'].scores[metric]:.4f}"
-    print(f"best dev {metric} {run.best_score():.4f}{beside}; see {run.name}/report.html")
+        beside = f", the floor's {floor['dev'].scores[shown]:.4f}"
+    best = abs(run.best_score()) if shown != metric else run.best_score()
+    print(f"best dev {shown} {best:.4f}{beside}; see {run.name}/report.html")
 
 
 if __name__ == "__main__":

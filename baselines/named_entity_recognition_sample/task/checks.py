@@ -184,10 +184,10 @@ def find_slips(forms: dict[str, dict[str, list[int]]]) -> list[tuple[str, int]]:
     """Return surface form and line of the entities whose words nearly always have another type."""
     slips = []
     for form, types in forms.items():
-        counts = [len(lines) for lines in types.values()]
-        if sum(counts) >= OFTEN and NEARLY_ALWAYS * sum(counts) <= max(counts) < sum(counts):
-            usual = max(types, key=lambda kind, types=types: len(types[kind]))
-            slips += [(form, line) for kind in types if kind != usual for line in types[kind]]
+        lines = sorted(types.values(), key=len)
+        usual, count = len(lines[-1]), sum(map(len, lines))
+        if count >= OFTEN and NEARLY_ALWAYS * count <= usual < count:
+            slips += [(form, line) for own in lines[:-1] for line in own]
     return slips
 
 

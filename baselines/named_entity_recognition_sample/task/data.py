@@ -13,7 +13,8 @@ from core.base.errors import InputError
 from core.data.data_generator import Batch, DataGenerator, pad
 from core.data.records import Id, Span, check_span, read_field, read_id, read_records, read_span
 from core.data.tokens import Window, split_into_windows
-from task.conll import ConllFile, file_chunks, file_scheme, is_conll, join_tokens, read_conll
+from formats.conll import ConllFile, file_chunks, file_scheme, is_conll, join_tokens, read_conll
+from formats.settings import ConllTable
 from task.settings import Settings
 
 FIELDS = ("id", "text", "entities", "type", "span", "label", "start_offset", "end_offset")
@@ -76,17 +77,17 @@ def read_examples(
         InputError: names file, line and what is wrong there.
     """
     if is_conll(path):
-        return conll_examples(read_conll(path, settings, require_entities), settings)
+        return conll_examples(read_conll(path, settings.conll, require_entities), settings.conll)
     fields = (*FIELDS, *OF_DOCCANO)
     return read_records(path, fields, functools.partial(read_example, required=require_entities))
 
 
-def conll_examples(file: ConllFile, settings: Settings) -> list[Example]:
+def conll_examples(file: ConllFile, table: ConllTable) -> list[Example]:
     """Return the sentences of a file of columns; the id of each is the line that it begins on."""
-    found = file_chunks(file, settings) if file.labelled else [[] for _ in file.sentences]
+    found = file_chunks(file, table) if file.labelled else [[] for _ in file.sentences]
     examples = []
     for lines, chunks in zip(file.sentences, found, strict=True):
-        text, tokens = join_tokens(file.column(lines, file.token), settings.join_tokens)
+        text, tokens = join_tokens(file.column(lines, file.token), table.join)
         entities = tuple(Entity((tokens[i][0], tokens[j][1]), kind) for kind, i, j in chunks)
         examples.append(Example(lines[0], text, entities, tuple(tokens), lines[0]))
     return examples
@@ -96,13 +97,12 @@ def read_example(record: dict, line: int, required: bool) -> Example:
     """Check one record, ours or doccano's."""
     text = read_field(record, "text", str)
     name = "labels" if "labels" in record and "label" not in record else "label"
-    items, read_one = [], read_entity
+    found: set[Entity] = set()
     if "entities" not in record and name in record:
-        items, read_one = read_field(record, name, list), read_doccano_label
+        found = {read_doccano_label(item, text) for item in read_field(record, name, list)}
     elif required or "entities" in record:
-        items = read_field(record, "entities", list)
-    entities = dict.fromkeys(read_one(item, text) for item in items)
-    return Example(read_id(record), text, tuple(sorted(entities)), None, line)
+        found = {read_entity(item, text) for item in read_field(record, "entities", list)}
+    return Example(read_id(record), text, tuple(sorted(found)), None, line)
 
 
 def read_entity(item: object, text: str) -> Entity:
@@ -113,8 +113,8 @@ def read_entity(item: object, text: str) -> Entity:
             "exports it."
         )
     if "start_offset" in item:
-        span = [item["start_offset"], read_field(item, "end_offset", object)]
-        return Entity(check_span(span, "start_offset", text), read_field(item, "label", str))
+        ends = [item["start_offset"], read_field(item, "end_offset", object)]
+        return Entity(check_span(ends, "start_offset", text), read_field(item, "label", str))
     span = item.get("span")
     if isinstance(span, list) and any(isinstance(part, list) for part in span):
         raise InputError(f'"span" is {span!r}: {PIECES}')
@@ -139,7 +139,7 @@ def collect_schema(examples: Sequence[Example], path: Path, settings: Settings) 
         raise InputError("no training example has an entity: there is nothing to learn.")
     scheme = None
     if is_conll(path):
-        scheme = file_scheme(read_conll(path, settings, True), settings)
+        scheme = file_scheme(read_conll(path, settings.conll, True), settings.conll)
     return Schema(types, not any(overlap(e.entities) for e in examples), scheme or "bio2")
 
 

@@ -145,9 +145,7 @@ def decode_tags(
     return tagged_entities(tags, window, types)
 
 
-def tagged_entities(
-    tags: np.ndarray, window: Window, types: Sequence[str]
-) -> dict[Entity, float]:
+def tagged_entities(tags: np.ndarray, window: Window, types: Sequence[str]) -> dict[Entity, float]:
     """Return the entities of one sequence of tags; a tagger is sure of each."""
     entities = {}
     for first in np.flatnonzero(tags % 2 == 1).tolist():

@@ -2,7 +2,7 @@
 
 Over all records precision, recall and F1 are those of conlleval, and of seqeval in its strict
 mode. The two differ in broken tags alone, which only a file can have: conlleval begins an entity
-where I stands without B, seqeval drops it. The setting `broken_tags` says which it is to be.
+where I stands without B, seqeval drops it. `broken_tags` in [conll] says which it is to be.
 
 Partial overlap is scored as MUC-5 did and nervaluate does: predictions are matched in their order,
 each with one gold entity that it overlaps and no other took. `exact` asks for the same span,
@@ -10,8 +10,10 @@ each with one gold entity that it overlaps and no other took. `exact` asks for t
 Sundheim 1993, https://aclanthology.org/M93-1007.
 """
 
+import functools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -45,13 +47,14 @@ def match_overlaps(gold: Iterable[Entity], predicted: Iterable[Entity], how: str
     for entity in found:
         own = [one for one in free if is_touched(one.span, entity.span)]
         if own:
-            best = max(own, key=lambda one, entity=entity: fitness(entity, one))
+            # Of equally good ones the first.
+            best = max(own, key=functools.partial(fitness, entity))
             credit += 1.0 if fitness(entity, best) else 0.5 * (how == "partial")
             free.remove(best)
     return np.array([credit, len(found), len(right)])
 
 
-def f_beta(correct, predicted, gold, beta: float):
+def f_beta(correct: Any, predicted: Any, gold: Any, beta: float) -> Any:
     """Return F-beta of counts, or of arrays of them; 0 where there is nothing to count."""
     weighted = beta**2 * gold + predicted
     return (1 + beta**2) * correct / np.maximum(weighted, 1e-9)
@@ -75,10 +78,11 @@ def score(
         for how in OVERLAPS:
             overlaps[how] += match_overlaps(gold.entities, found, how)
     total = sum(totals.values(), np.zeros(3, int))
-    weighted = {"f_beta": float(f_beta(*total, beta)), "beta": beta} if beta != 1 else {}
+    correct, predicted, right = total
+    best = {"f_beta": float(f_beta(correct, predicted, right, beta)), "beta": beta}
     return {
         **rates(*total),
-        **weighted,
+        **(best if beta != 1 else {}),
         "per_type": {kind: rates(*totals[kind]) for kind in sorted(totals)},
         "overlap": {how: rates(*counts) for how, counts in overlaps.items()},
     }
@@ -137,7 +141,7 @@ def best_cut(
         start: the threshold to begin with; of several that are best the nearest one wins.
     """
 
-    def quality(correct, kept):
+    def quality(correct: Any, kept: Any) -> Any:
         return f_beta(others[0] + correct, others[1] + kept, gold, beta)
 
     values, where = np.unique(scores, return_inverse=True)

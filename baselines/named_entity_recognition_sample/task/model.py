@@ -24,12 +24,14 @@ def build_models(encoder: keras.Model, types: int, settings: Settings) -> Models
     """
     inputs = encoder_inputs(encoder)
     hidden, mask = hidden_states(encoder, inputs), inputs["padding_mask"]
+    compared: tuple[Scores, ...] = ()
+    rates = {}
     if settings.tagger == "crf":
         outputs, labels, loss = add_tagger(hidden, mask, types)
-        compared, rates = (), {"transitions": settings.crf_learning_rate}
+        rates = {"transitions": settings.crf_learning_rate}
     else:
         outputs, scores, labels, loss = add_pointer(hidden, mask, types, settings)
-        compared, rates = (Scores(scores, "sigmoid"),), {}
+        compared = (Scores(scores, "sigmoid"),)
     inference = keras.Model(inputs, outputs, name="inference")
     training = TrainingModel({**inputs, labels.name: labels}, loss, name="training")
     return Models(training, inference, encoder, compared, rates)

@@ -3,8 +3,17 @@
 from pathlib import Path
 
 from core.base.files import read_json_lines, write_json_lines
-from task.conll import Chunk, ConllFile, file_scheme, is_conll, is_tag, read_conll, write_conll
-from task.conll import NO_TAGS
+from formats.conll import (
+    NO_TAGS,
+    Chunk,
+    ConllFile,
+    file_scheme,
+    is_conll,
+    is_tag,
+    read_conll,
+    write_conll,
+)
+from formats.settings import ConllTable
 from task.data import Entity, Example
 from task.decode import Candidates, prediction_records
 from task.settings import Settings
@@ -31,9 +40,9 @@ def write_submission(
         predictions: from `keep_entities`.
     """
     if is_conll(source):
-        file = read_conll(source, settings, False)
+        file = read_conll(source, settings.conll, False)
         chunks = [as_chunks(example, predictions[example.id]) for example in examples]
-        write_conll(out, file, chunks, scheme_of(file, settings, scheme))
+        write_conll(out, file, chunks, scheme_of(file, settings.conll, scheme))
         return
     ours = {record["id"]: record for record in prediction_records(examples, predictions)}
     records = (
@@ -51,14 +60,14 @@ def as_chunks(example: Example, found: list[tuple[Entity, float]]) -> list[Chunk
     return sorted((e.type, starts[e.span[0]], ends[e.span[1]]) for e, _ in found)
 
 
-def scheme_of(file: ConllFile, settings: Settings, scheme: str) -> str:
+def scheme_of(file: ConllFile, table: ConllTable, scheme: str) -> str:
     """Return the scheme that a file is to be written in: its own, or else the one that is given."""
-    if settings.tag_scheme != "auto":
-        return settings.tag_scheme
+    if table.scheme != "auto":
+        return table.scheme
     numbers = [line for lines in file.sentences for line in lines]
     cells = file.column(numbers, file.tag) if file.tag is not None else []
     tagged = cells and all(is_tag(cell) and cell not in NO_TAGS for cell in cells)
-    return (file_scheme(file, settings) if tagged else None) or scheme
+    return (file_scheme(file, table) if tagged else None) or scheme
 
 
 def fill_record(record: dict, found: list[dict]) -> dict | None:

@@ -21,7 +21,7 @@ from task.model import build_models
 from task.settings import Settings
 
 # What the members of an ensemble must share besides tokens and labels.
-SHARED_SETTINGS = ("max_length", "window_overlap", "tagger", "join_tokens")
+SHARED_SETTINGS = ("max_length", "window_overlap", "tagger")
 
 
 def train(

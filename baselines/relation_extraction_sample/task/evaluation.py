@@ -26,8 +26,7 @@ def evaluate(
         threshold: a triple must be surer; None: take the one that scores best on these examples.
         shown: examples to put into words.
     """
-    given = {"threshold": threshold}
-    tuned = given if threshold is not None else tune_threshold(examples, candidates)
+    tuned = tune_threshold(examples, candidates) if threshold is None else {"threshold": threshold}
     predictions = above(candidates, tuned["threshold"])
     triples = {name: [triple for triple, _ in scored] for name, scored in predictions.items()}
     facts = {**name_file(path), "records": len(examples), **tuned}

@@ -1,8 +1,9 @@
 """Read and check examples; encode single texts and pairs, and lay out their labels."""
 
+import functools
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -10,22 +11,24 @@ from tokenizers import Encoding, Tokenizer
 from tqdm import tqdm
 
 from core.base.errors import InputError
-from core.base.extras import ask
+from core.base.extras import ask, need
 from core.data.data_generator import Batch, DataGenerator, pad
 from core.data.records import Id, read_field, read_id, read_records
 from task.settings import Settings
 
 TEXTS_AT_ONCE = 1024
-FIELDS = ("id", "text_a", "text_b", "label", "labels", "group")
+TABLES = (".csv", ".tsv")
+FIELDS = ("id", "text_a", "text_b", "label", "labels", "group", "fold_group", "target")
 
 
 @dataclass(frozen=True)
 class Example:
     """One record of a file.
 
-    `labels` holds the one label of a record, or any number of them where `several` is true; where
-    `labelled` is false they are to be predicted. Examples of one `group` are ranked against each
-    other.
+    `labels` holds the one label of a record, or any number of them where `several` is true; of
+    numbers it holds the names, in the order of `numbers`. Where `labelled` is false they are to be
+    predicted. Examples of one `group` are ranked against each other; those of one `fold_group` are
+    never in two folds.
     """
 
     id: Id
@@ -36,6 +39,8 @@ class Example:
     group: str | None
     line: int
     labelled: bool = True
+    numbers: tuple[float, ...] = ()
+    fold_group: str | None = None
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -65,6 +70,8 @@ class Labels:
         counts: of the training records with each label, in the order of `names`.
         records: of the training file.
         pairs: whether they have a second text.
+        scaling: of numbers, by extras/competition; None: labels are predicted, not numbers.
+        hierarchy: what stands between the parts of a label that is a path; empty: none is.
     """
 
     names: tuple[str, ...]
@@ -73,6 +80,8 @@ class Labels:
     counts: tuple[int, ...]
     records: int
     pairs: bool
+    scaling: dict | None = None
+    hierarchy: str = ""
 
     @property
     def has_threshold(self) -> bool:
@@ -80,20 +89,29 @@ class Labels:
         return self.several or (self.positive is not None and len(self.names) == 2)
 
 
-def read_examples(path: str | Path, require_labels: bool = True) -> list[Example]:
-    """Read a JSON Lines file and check every field.
+def read_examples(
+    path: str | Path, require_labels: bool = True, settings: Settings | None = None
+) -> list[Example]:
+    """Read a JSON Lines file, or a table with extras/competition, and check every field.
 
     Args:
         path: records `{"id", "text_a", "text_b" (optional), "label", "group" (optional)}`; several
             labels a record are `"labels": [...]` in place of `"label"`, in all records.
         require_labels: False for files to predict, whose labels nobody knows.
+        settings: whether numbers are predicted, and the columns of a table; None: the defaults.
 
     Raises:
         InputError: names file, line and what is wrong with the record.
     """
-    examples = read_records(
-        path, FIELDS, lambda record, line: read_example(record, line, require_labels)
-    )
+    settings = settings or Settings.model_construct()
+    read_one = functools.partial(read_example, require_labels=require_labels, settings=settings)
+    if Path(path).suffix.lower() in TABLES:
+        read_table = need("competition", "tables").read_table
+        examples = read_table(path, settings, require_labels, read_one)
+    else:
+        table = getattr(settings, "competition", None)
+        names = table.target_names if table and settings.output == "number" else ()
+        examples = read_records(path, (*FIELDS, *names), read_one)
     first = examples[0]
     for example in examples:
         place = f"{path}, line {example.line}: the record"
@@ -102,7 +120,7 @@ def read_examples(path: str | Path, require_labels: bool = True) -> list[Example
                 f"{place} has {example.field}, but line {first.line} has {first.field}: write "
                 '"labels" in every record if any may have several, or else "label".'
             )
-        for name in ("text_b", "group"):
+        for name in ("text_b", "group", "fold_group"):
             lacks = getattr(example, name) is None
             if lacks != (getattr(first, name) is None):
                 have = ("has no", "has one") if lacks else ("has a", "has none")
@@ -113,9 +131,12 @@ def read_examples(path: str | Path, require_labels: bool = True) -> list[Example
     return examples
 
 
-def read_example(record: dict, line: int, require_labels: bool) -> Example:
+def read_example(record: dict, line: int, require_labels: bool, settings: Settings) -> Example:
     """Check one record by itself."""
-    identity = read_id(record)
+    identity, numbers = read_id(record), {}
+    if settings.output == "number" or hasattr(settings, "competition"):
+        prepare = need("competition", "targets").prepare_record
+        record, numbers = prepare(record, settings, require_labels)
     if "label" in record and "labels" in record:
         raise InputError('the record has both "label" and "labels": keep one of them.')
     several, labels = "labels" in record, []
@@ -128,16 +149,34 @@ def read_example(record: dict, line: int, require_labels: bool) -> Example:
         labels = [read_field(record, "label", str | int)]
     if "" in labels:
         raise InputError("a label is empty: give it a name.")
+    groups = {
+        name: str(read_field(record, name, str | int)) if name in record else None
+        for name in ("group", "fold_group")
+    }
     return Example(
         id=identity,
         text_a=read_field(record, "text_a", str),
         text_b=read_field(record, "text_b", str) if "text_b" in record else None,
         labels=tuple(dict.fromkeys(str(label) for label in labels)),
-        several=several,
-        group=str(read_field(record, "group", str | int)) if "group" in record else None,
+        several=several and not numbers,
         line=line,
         labelled=labelled,
+        numbers=tuple(numbers.values()),
+        **groups,
     )
+
+
+def collect_targets(examples: Sequence[Example], settings: Settings) -> Labels:
+    """Return what the training examples say there is to predict: labels, or numbers.
+
+    Raises:
+        InputError: as `collect_labels`, or the numbers do not fit their loss.
+    """
+    if settings.output == "number":
+        return Labels(**need("competition", "targets").collect_numbers(examples, settings))
+    labels = collect_labels(examples, settings.positive_label)
+    table = getattr(settings, "competition", None)
+    return replace(labels, hierarchy=table.hierarchy) if table else labels
 
 
 def collect_labels(examples: Sequence[Example], positive_label: str = "") -> Labels:
@@ -207,7 +246,16 @@ def check_kind(
 def shared_texts(example: Example) -> tuple[str, ...]:
     """Return what two examples may have in common only if one fold holds them both out."""
     texts = tuple(text for text in example.texts if text.strip()) or (f"\n{example.id}",)
-    return texts if example.group is None else (*texts, f"group\n{example.group}")
+    groups = (("group", example.group), ("fold group", example.fold_group))
+    return (*texts, *(f"{name}\n{group}" for name, group in groups if group is not None))
+
+
+def fold_keys(examples: Sequence[Example]) -> list[tuple]:
+    """Return what ties each example to others, and its kind, of which each fold gets a share."""
+    kinds: list = [example.labels for example in examples]
+    if examples[0].numbers:
+        kinds = need("competition", "targets").strata(examples)
+    return [(shared_texts(example), kind) for example, kind in zip(examples, kinds, strict=True)]
 
 
 def encode_examples(
@@ -266,7 +314,7 @@ class ExampleGenerator(DataGenerator):
         with_labels: bool = True,
     ) -> None:
         self.examples = list(examples)
-        self.label_names = labels.names
+        self.labels = labels
         texts = [example.texts for example in self.examples]
         self.arrays = ask("encode_texts", tokenizer, texts, inputs, settings) or {}
         if others := [name for name in inputs if name not in self.arrays]:
@@ -307,7 +355,12 @@ def token_array(encoding: Encoding, name: str) -> np.ndarray:
 
 
 def label_targets(examples: Sequence[Example], labels: Labels) -> np.ndarray:
-    """Return `[examples, labels]`: 1 where the example has the label, of labels in training."""
+    """Return `[examples, labels]`: 1 where the example has the label, of labels in training.
+
+    Of numbers what their loss compares with the logits.
+    """
+    if labels.scaling:
+        return need("competition", "targets").scaled_targets(examples, labels.scaling)
     number = {name: index for index, name in enumerate(labels.names)}
     targets = np.zeros((len(examples), len(labels.names)), np.float32)
     for row, example in zip(targets, examples, strict=True):

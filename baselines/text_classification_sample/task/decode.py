@@ -1,7 +1,5 @@
-"""From the model's outputs to labels, and to the records and tables of a submission."""
+"""From the model's outputs to labels, and to the records of a predictions file."""
 
-import csv
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,16 +7,18 @@ from typing import Any
 import numpy as np
 
 from core.base.errors import InputError
-from core.base.files import write_json_lines, write_text
+from core.base.extras import need, present
 from core.data.records import Id
+from core.runs.run_folder import tuned_threshold
 from core.train.prediction import Predictor
 from task.data import Example, ExampleGenerator, Labels
 
-# Record id -> probabilities `[labels]`, in the order of `Labels.names`.
+# Record id -> probabilities `[labels]`, or numbers, in the order of `Labels.names`.
 Candidates = dict[Id, np.ndarray]
 # As many as float32 has: files and scores are made of the same numbers.
 DIGITS = 7
-TABLES = {".tsv": "\t", ".csv": ","}
+# One for all labels, or one for each by its name; of numbers the cuts between grades.
+Threshold = float | dict
 
 
 def predict_probabilities(
@@ -31,21 +31,40 @@ def predict_probabilities(
         generator: of the examples, `with_labels=False`.
         progress: title of the progress bar; empty: none.
     """
-    rows = np.zeros((len(generator.examples), len(generator.label_names)))
+    rows = np.zeros((len(generator.examples), len(generator.labels.names)))
     for position, row in predictor.decode(
-        generator, lambda _, outputs: list(outputs["probabilities"]), progress
+        generator, lambda _, outputs: list(*outputs.values()), progress
     ):
         rows[position] = row
-    return make_candidates(generator.examples, rows)
+    return make_candidates(generator.examples, rows, generator.labels)
 
 
-def make_candidates(examples: Sequence[Example], probabilities: np.ndarray) -> Candidates:
-    """Return record id -> its row of `[examples, labels]`, rounded as the files hold it."""
+def make_candidates(
+    examples: Sequence[Example], probabilities: np.ndarray, labels: Labels | None = None
+) -> Candidates:
+    """Return record id -> its row of `[examples, labels]`, rounded as the files hold it.
+
+    Of `labels` that are paths none is likelier than its parent.
+    """
+    if labels and labels.hierarchy:
+        consistent = need("competition", "paths").consistent
+        probabilities = consistent(probabilities, labels.names, labels.hierarchy)
     rounded = [[float(f"{value:.{DIGITS}g}") for value in row] for row in probabilities.tolist()]
     return {example.id: np.array(row) for example, row in zip(examples, rounded, strict=True)}
 
 
-def choose_labels(probabilities: np.ndarray, labels: Labels, threshold: float) -> tuple[str, ...]:
+def read_threshold(folders: Sequence[Path], labels: Labels) -> Threshold:
+    """Return what some runs tuned, or the mean of it."""
+    own: dict = {}
+    if "competition" in present():
+        key = "cuts" if labels.scaling else "thresholds"
+        own = need("competition", "number_evaluation").read_tuned(folders, key)
+    return own if own or labels.scaling else tuned_threshold(folders)
+
+
+def choose_labels(
+    probabilities: np.ndarray, labels: Labels, threshold: Threshold
+) -> tuple[str, ...]:
     """Return the labels of one record.
 
     Several labels: all whose probability exceeds the threshold, none if need be. Two labels of
@@ -58,7 +77,9 @@ def choose_labels(probabilities: np.ndarray, labels: Labels, threshold: float) -
         threshold: from 0 to 1.
     """
     if labels.several:
-        return tuple(labels.names[index] for index in np.flatnonzero(probabilities > threshold))
+        # One for all labels, or one for each.
+        floors = np.array([*threshold.values()]) if isinstance(threshold, dict) else threshold
+        return tuple(labels.names[index] for index in np.flatnonzero(probabilities > floors))
     if labels.has_threshold:
         index = labels.names.index(labels.positive)
         return (labels.names[index if probabilities[index] > threshold else 1 - index],)
@@ -66,13 +87,16 @@ def choose_labels(probabilities: np.ndarray, labels: Labels, threshold: float) -
 
 
 def prediction_records(
-    examples: Sequence[Example], candidates: Candidates, labels: Labels, threshold: float
+    examples: Sequence[Example], candidates: Candidates, labels: Labels, threshold: Threshold
 ) -> list[dict]:
     """Return the records of the predictions file.
 
     `score` is the probability of the positive label where there is one, which is what a ranking
     sorts by; else that of the predicted label.
     """
+    if labels.scaling:
+        number_records = need("competition", "number_evaluation").number_records
+        return number_records(examples, candidates, labels, threshold)
     records = []
     for example in examples:
         probabilities = candidates[example.id].tolist()
@@ -96,27 +120,3 @@ def read_prediction(place: str, record: dict) -> tuple[str, ...]:
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
         raise InputError(f"{place}: not a prediction: write the file with evaluate.py.")
     return tuple(labels)
-
-
-def write_submission(path: Path, records: Sequence[dict], ranked: bool) -> None:
-    """Write predictions as JSON Lines, or as a table where the file is called .tsv or .csv.
-
-    A table has the columns `id` and `label`, several labels with | between them, and for a ranking
-    also `score`.
-
-    Args:
-        path: the file to write.
-        records: from `prediction_records`.
-        ranked: the examples have groups.
-    """
-    if path.suffix not in TABLES:
-        write_json_lines(path, records)
-        return
-    columns = ["id", "label", *(["score"] if ranked else [])]
-    table = io.StringIO()
-    writer = csv.writer(table, delimiter=TABLES[path.suffix], lineterminator="\n")
-    writer.writerow(columns)
-    for record in records:
-        row = {**record, "label": record.get("label", "|".join(record.get("labels", [])))}
-        writer.writerow([row[column] for column in columns])
-    write_text(path, table.getvalue())

@@ -5,12 +5,14 @@ from pathlib import Path
 
 import numpy as np
 
+from core.base.extras import need, present
 from core.data.records import name_file
 from core.report.report import ErrorExample, ErrorItem
 from core.train.scoring import Evaluation, best_threshold
 from task.data import Example, Labels, label_targets
-from task.decode import Candidates, choose_labels, prediction_records, read_prediction
+from task.decode import Candidates, Threshold, choose_labels, prediction_records, read_prediction
 from task.metrics import score
+from task.settings import Settings
 
 
 def evaluate(
@@ -18,24 +20,36 @@ def evaluate(
     candidates: Candidates,
     labels: Labels,
     path: Path,
-    threshold: float | None = None,
+    settings: Settings | None = None,
+    threshold: Threshold | None = None,
     shown: int = 0,
 ) -> Evaluation:
-    """Score the probabilities that were predicted for the examples of a file.
+    """Score the probabilities, or numbers, that were predicted for the examples of a file.
 
     Args:
         examples: gold.
         candidates: from `predict_probabilities`.
-        labels: from `collect_labels`.
+        labels: from `collect_targets`.
         path: where the examples were read from.
+        settings: what the scores of extras/competition ask for; None: none of these.
         threshold: a label must be surer, where labels have one; None: take the one that gives the
             best F1 on these examples.
         shown: examples to put into words.
     """
+    if labels.scaling:
+        evaluate_numbers = need("competition", "number_evaluation").evaluate_numbers
+        return evaluate_numbers(examples, candidates, labels, path, settings, threshold, shown)
+    further = (
+        need("competition", "label_scores") if settings and "competition" in present() else None
+    )
+    if threshold is None and further:
+        threshold = further.tune_thresholds(examples, candidates, labels, settings)
     if threshold is None:
         threshold = tune_threshold(examples, candidates, labels)
     predictions = [choose_labels(candidates[example.id], labels, threshold) for example in examples]
-    positive_scores = None
+    positive_scores, rest = None, {}
+    if further:
+        rest = further.score_labels(examples, candidates, predictions, labels, settings)
     if labels.positive is not None:
         index = labels.names.index(labels.positive)
         positive_scores = np.array([candidates[example.id][index] for example in examples])
@@ -43,7 +57,8 @@ def evaluate(
         scores={
             **name_file(path),
             "records": len(examples),
-            "threshold": threshold,
+            **in_scores(threshold),
+            **rest,
             **score(examples, predictions, positive_scores, labels),
         },
         predictions=prediction_records(examples, candidates, labels, threshold),
@@ -52,6 +67,13 @@ def evaluate(
             for example, predicted in zip(examples[:shown], predictions, strict=False)
         ],
     )
+
+
+def in_scores(threshold: Threshold) -> dict:
+    """Return thresholds as scores.json holds them; the one of several is their mean."""
+    if not isinstance(threshold, dict):
+        return {"threshold": threshold}
+    return {"threshold": float(np.mean([*threshold.values()])), "thresholds": threshold}
 
 
 def tune_threshold(examples: Sequence[Example], candidates: Candidates, labels: Labels) -> float:
@@ -81,6 +103,8 @@ def find_errors(
     examples: Sequence[Example], predictions: Sequence[dict], labels: Labels
 ) -> list[ErrorExample]:
     """Return every example, right or wrong, for the report, from records of predictions."""
+    if examples[0].numbers:
+        return need("competition", "number_evaluation").find_number_errors(examples, predictions)
     records = {record["id"]: record for record in predictions}
     asked = (labels.positive,) if labels.positive is not None else labels.names
     reports = []

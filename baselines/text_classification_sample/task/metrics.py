@@ -6,16 +6,19 @@ from typing import Any
 import numpy as np
 
 from core.base.errors import InputError
+from core.base.extras import need
 from core.train.scoring import rates
 from task.data import Example, Labels
 
 RANKING_METRICS = ("map", "mrr")
+OWN_METRICS = ("accuracy", "macro_f1", "micro_f1", "matthews", "f1", *RANKING_METRICS)
 
 
 def choose_metric(metric: str, labels: Labels, examples: Sequence[Example]) -> str:
     """Return the score that decides; `auto` becomes the one that such data is usually scored by.
 
     Rankings: MAP. Several labels a record: micro F1. A positive label: its F1. Otherwise accuracy.
+    Of numbers it is RMSE. An error counts with a minus: `log_loss` becomes `neg_log_loss`.
 
     Args:
         metric: the setting.
@@ -26,6 +29,12 @@ def choose_metric(metric: str, labels: Labels, examples: Sequence[Example]) -> s
         InputError: the data has no such score.
     """
     ranked = examples[0].group is not None and labels.positive is not None
+    if labels.scaling:
+        return need("competition", "number_evaluation").choose_number_metric(
+            metric, labels, examples
+        )
+    if metric not in ("auto", *OWN_METRICS):
+        return need("competition", "label_scores").choose_label_metric(metric, labels, ranked)
     if metric == "auto":
         if labels.several:
             return "micro_f1"

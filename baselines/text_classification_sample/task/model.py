@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import keras
 from keras import ops
 
-from core.base.extras import ask
+from core.base.extras import ask, need
 from core.model.encoder import encoder_inputs, hidden_states
 from core.train.training import Models, Scores, TrainingModel
 from task.data import Labels
@@ -126,26 +126,41 @@ def build_models(encoder: keras.Model, labels: Labels, settings: Settings) -> Mo
         inputs["text_numbers"] = keras.Input((None,), dtype="int32", name="text_numbers")
     pooled = pool(hidden, inputs, pooling)
     dropout = keras.layers.Dropout(settings.dropout, name="pooled_dropout")
-    # In float32, as the losses: under mixed precision small differences of large logits are lost.
-    score = keras.layers.Dense(len(labels.names), dtype="float32", name="logits")
+    name = "label_loss" if settings.dropout_samples == 1 else "sample_loss"
+    score, answer, loss, kind = output_layers(labels, settings, name)
     # Each call draws another mask; without dropout, in the inference model, all are the same.
     samples = [score(dropout(pooled)) for _ in range(settings.dropout_samples)]
-    kind = "sigmoid" if labels.several else "softmax"
-    probabilities = keras.layers.Activation(kind, dtype="float32", name="probabilities")
-    inference = keras.Model(inputs, {"probabilities": probabilities(samples[0])}, name="inference")
+    inference = keras.Model(inputs, {answer.name: answer(samples[0])}, name="inference")
 
-    targets = keras.Input((len(labels.names),), name="targets")
-    loss = (SigmoidLoss if labels.several else SoftmaxLoss)(
-        balanced_weights(labels) if settings.class_weights == "balanced" else None,
-        settings.label_smoothing,
-        dtype="float32",
-        name="label_loss" if len(samples) == 1 else "sample_loss",
-    )
+    targets = keras.Input((samples[0].shape[-1],), name="targets")
     losses = [loss(logits, targets) for logits in samples]
     average = keras.layers.Average(dtype="float32", name="label_loss")
     mean = average(losses) if len(losses) > 1 else losses[0]
     training = TrainingModel({**inputs, "targets": targets}, {"label_loss": mean}, name="training")
-    return Models(training, inference, encoder, scores=(Scores(samples[0], kind),))
+    scores = (Scores(samples[0], kind),) if kind else ()
+    return Models(training, inference, encoder, scores=scores)
+
+
+def output_layers(labels: Labels, settings: Settings, name: str) -> tuple[Any, Any, Any, str]:
+    """Return the layers from features to logits, to the answer and to the loss; kind of the logits.
+
+    Args:
+        labels: what there is to predict.
+        settings: `class_weights`, `label_smoothing`.
+        name: of the loss.
+    """
+    if labels.scaling:
+        return need("competition", "heads").number_layers(labels.scaling, name)
+    kind = "sigmoid" if labels.several else "softmax"
+    weights = balanced_weights(labels) if settings.class_weights == "balanced" else None
+    loss = SigmoidLoss if labels.several else SoftmaxLoss
+    return (
+        # In float32, as the losses: mixed precision loses small differences of large logits.
+        keras.layers.Dense(len(labels.names), dtype="float32", name="logits"),
+        keras.layers.Activation(kind, dtype="float32", name="probabilities"),
+        loss(weights, settings.label_smoothing, dtype="float32", name=name),
+        kind,
+    )
 
 
 def pool(hidden: Tensor, inputs: dict[str, Tensor], pooling: str) -> Tensor:

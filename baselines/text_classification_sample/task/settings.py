@@ -14,6 +14,9 @@ class Settings(RecordSettings):
 
     task: ClassVar[str] = "Text classification"
 
+    output: Literal["labels", "number"] = Field(
+        "labels", description="number: with extras/competition, one or several for each record"
+    )
     pooling: Literal["auto", "cls", "mean", "compare"] = Field(
         "auto", description="auto: compare, the means of both texts, for pairs, else mean"
     )
@@ -25,9 +28,11 @@ class Settings(RecordSettings):
     positive_label: str = Field(
         "", description="label to rank by and to tune the threshold for; empty: see README.md"
     )
-    metric: Literal["auto", "accuracy", "macro_f1", "micro_f1", "matthews", "f1", "map", "mrr"] = (
-        Field("auto", description="the score that chooses the best epoch")
-    )
+    metric: Literal[
+        "auto", "accuracy", "macro_f1", "micro_f1", "matthews", "f1", "map", "mrr", "f_beta",
+        "roc_auc", "pr_auc", "log_loss", "brier", "top_k_accuracy", "map_at_k", "ndcg", "ndcg_at_k",
+        "rmse", "mcrmse", "mae", "pearson", "spearman", "qwk",
+    ] = Field("auto", description="the score that chooses the best epoch")  # fmt: skip
     floor: bool = Field(True, description="train the classical model too, which takes seconds")
 
     @field_validator("run_name")

@@ -11,7 +11,7 @@ from core.train.devices import Strategy
 from core.train.prediction import Predictor
 from core.train.project import TrainedRuns, begin_training, load_trained, train_models
 from core.train.scoring import Evaluation
-from task.data import Example, ExampleGenerator, Labels, collect_labels, read_examples
+from task.data import Example, ExampleGenerator, Labels, collect_targets, read_examples
 from task.decode import Candidates, predict_probabilities
 from task.evaluation import evaluate
 from task.metrics import choose_metric
@@ -43,7 +43,7 @@ def train(
         dev_path: the file that these were read from.
     """
     batch_size = begin_training(settings, strategy)
-    labels = collect_labels(known, settings.positive_label)
+    labels = collect_targets(known, settings)
     texts = [text for example in known for text in example.texts]
     tokenizer = load_tokenizer(settings, texts)
     with strategy.scope():
@@ -59,10 +59,12 @@ def train(
 
     def score_dev() -> Evaluation:
         candidates = predict_probabilities(predictor, dev_batches)
-        return evaluate(dev_examples, candidates, labels, dev_path, shown=settings.shown_examples)
+        return evaluate(
+            dev_examples, candidates, labels, dev_path, settings, shown=settings.shown_examples
+        )
 
     def read_unlabelled(path: str) -> ExampleGenerator:
-        examples = read_examples(project_path(path), require_labels=False)
+        examples = read_examples(project_path(path), require_labels=False, settings=settings)
         return ExampleGenerator(examples, *encoding, batch_size, with_labels=False)
 
     train_models(

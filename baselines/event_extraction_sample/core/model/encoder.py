@@ -1,5 +1,6 @@
 """Encoders: tiny from scratch, a KerasHub preset, or a BERT in Hugging Face format."""
 
+import functools
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -7,6 +8,8 @@ from typing import Any
 
 import keras
 import keras_hub
+import numpy as np
+from safetensors import safe_open
 from tokenizers import BertWordPieceTokenizer, Tokenizer
 
 from core.base.errors import InputError, gist
@@ -79,7 +82,8 @@ def load_tokenizer(settings: RecordSettings, texts: list[str]) -> Tokenizer:
     if folder and (folder / "vocab.txt").is_file():
         config = folder / "tokenizer_config.json"
         lowercase = read_json(config).get("do_lower_case", True) if config.is_file() else True
-        return word_piece(str(folder / "vocab.txt"), lowercase)
+        read = functools.partial(BertWordPieceTokenizer.from_file, lowercase=bool(lowercase))
+        return load_tokenizer_file(folder / "vocab.txt", read)._tokenizer
     raise InputError(
         f"encoder = {name!r} has neither tokenizer.json nor vocab.txt: save the tokenizer in its "
         f"folder, in the fast format of Hugging Face{OR_THE_EXTRA}."
@@ -121,6 +125,12 @@ def load_encoder(settings: CoreSettings, tokenizer: Tokenizer) -> keras.Model:
         )
     if type(loaded) is not keras_hub.models.BertBackbone:
         return loaded
+    if not all(np.isfinite(weight).all() for weight in loaded.get_weights()):
+        raise InputError(f"{settings.encoder}: its weights are not all finite: fetch it again.")
+    file = (folder or Path(settings.encoder)) / "model.safetensors"
+    names = safe_open(file, "np").keys() if file.is_file() else []
+    if any(f"layer.{loaded.num_layers}." in name for name in names):
+        raise InputError(f"{file} has more layers than config.json names: fetch both again.")
     config = {
         **loaded.get_config(),
         "dropout": settings.dropout,
@@ -237,15 +247,3 @@ def download(handle: str) -> Path:
             f"hf://{handle} can't be downloaded ({gist(error)}): check the name and the "
             "connection, or set encoder to a local folder that holds the model."
         ) from error
-
-
-def word_piece(
-    vocabulary: str | dict, lowercase: bool, strip_accents: bool | None = None
-) -> Tokenizer:
-    """Return BERT's tokenizer over a vocabulary: the path of vocab.txt, or token -> id.
-
-    Lower-cased letters lose their accents, as Google did it, unless `strip_accents` says otherwise.
-    """
-    kind = BertWordPieceTokenizer
-    make = kind.from_file if isinstance(vocabulary, str) else kind
-    return make(vocabulary, lowercase=lowercase, strip_accents=strip_accents)._tokenizer

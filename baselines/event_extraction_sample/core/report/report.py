@@ -13,7 +13,6 @@ from core.base.files import read_json, read_json_lines, write_text
 from core.data.records import Id
 
 PAGE = Path(__file__).with_name("page.html")
-SHOWN_ERRORS = 40
 # However large the data, the page stays small: of more items or rows, evenly spread ones are drawn.
 DRAWN_ITEMS, DRAWN_ROWS, LABEL_LENGTH = 10_000, 500, 60
 ABBREVIATIONS = {"auc", "bleu", "f1", "map", "mrr", "ndcg", "rmse", "rouge"}
@@ -84,8 +83,6 @@ def write_report(
     scores, curve = read_json(folder / "scores.json"), folder / "metrics.jsonl"
     rows = [row for _, row in read_json_lines(curve)] if curve.is_file() else []
     facts = {
-        "threshold": scores.get("dev", {}).get("threshold"),
-        "precision_recall": scores.get("dev", {}).get("precision_recall", []),
         "curve": rows[:: 1 + len(rows) // DRAWN_ROWS],
         "model": collect_facts(examples),
         "floor": collect_facts(floor[1]),
@@ -98,7 +95,6 @@ def write_report(
         floor=floor[0],
         facts=facts,
         examples=sorted((e for e in examples if e.errors), key=lambda e: (-e.sureness, -e.errors)),
-        shown=SHOWN_ERRORS,
         name_score=name_score,
         split_at_spans=split_at_spans,
     )
@@ -124,8 +120,8 @@ def collect_facts(examples: Sequence[ErrorExample]) -> dict:
             (i.kind[0], labels.setdefault(i.label, len(labels)), [s[:2] for s in i.spans], i.score)
             for i in example.items
         ]
-        facts = {"id": "", "text": "", "length": len(example.text), "items": items}
-        rows.append(vars(example) | facts)
+        length = len(example.text)
+        rows.append(vars(example) | {"id": "", "text": "", "length": length, "items": items})
     # Where measures tell, the labels are questions or texts.
     names = [label[:LABEL_LENGTH] for label in labels if not drawn[0].measures]
     return {"records": len(examples), "labels": names, "examples": rows}

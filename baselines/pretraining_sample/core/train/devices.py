@@ -9,6 +9,7 @@ import tensorflow as tf
 from core.base.errors import InputError
 from core.base.extras import ask, how_to_get, present
 from core.base.settings import CoreSettings
+from core.base.workers import broadcast
 
 # Scripts name it without TensorFlow, which core/__init__.py must set up before it is imported.
 Strategy = tf.distribute.Strategy
@@ -107,6 +108,15 @@ def connect_to_tpu(name: str) -> tf.distribute.Strategy:
             "it in devices.tpu, or set strategy = auto."
         ) from error
     return tf.distribute.TPUStrategy(resolver)
+
+
+def find_precision(settings: CoreSettings) -> str:
+    """Return `devices.precision`; `auto` becomes what an extra finds fastest here, in a line."""
+    if settings.devices.precision == "auto":
+        found = ask("find_precision", settings) or ("float32", "no extra knows what is faster")
+        settings.devices.precision, reason = broadcast(found)  # the chief's, on all workers
+        print(f"precision: {settings.devices.precision}, for {reason} (devices.precision = auto)")
+    return settings.devices.precision
 
 
 def scale_to_replicas(

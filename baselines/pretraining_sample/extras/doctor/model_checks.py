@@ -20,7 +20,7 @@ from core.data.data_checks import Finding, join_places, name_place
 from core.data.data_generator import Batch, DataGenerator
 from core.model.dropout import can_be_placed
 from core.model.encoder import named_layers
-from core.train.devices import make_local_strategy, split_first_device
+from core.train.devices import find_precision, make_local_strategy, split_first_device
 from core.train.project import compile_models
 from core.train.training import Models, TrainingModel
 
@@ -272,7 +272,7 @@ def build_as_trained(build: Callable[[], Models], settings: CoreSettings) -> Tra
     Its gradient is not compiled by XLA.
     """
     policy = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(settings.devices.precision)
+    keras.config.set_dtype_policy(find_precision(settings))
     try:
         models = build()
     finally:

@@ -6,11 +6,15 @@ Here query, key and value are one product, the mask is added, and GELU and the n
 bring their gradients.
 """
 
+import functools
 import math
+from collections.abc import Callable
 
 import keras
 import keras_hub
 import tensorflow as tf
+
+from core.base.extras import ask
 
 MASKED = -1e9  # far below any score, yet finite in bfloat16: exp(MASKED) is exactly 0
 
@@ -21,19 +25,14 @@ class TransformerLayer(keras_hub.layers.TransformerEncoder):
 
     def build(self, inputs_shape) -> None:
         super().build(inputs_shape)
-        self.fuse_parts()
-
-    def fuse_parts(self) -> None:
-        """Change how the parts compute; their weights stay as they are."""
-        self._self_attention_layer.__class__ = SelfAttention
-        for normalization in (self._self_attention_layer_norm, self._feedforward_layer_norm):
-            normalization.__class__ = LayerNormalization
+        fuse_layer(self, type(self))
 
 
-def fuse_layer(layer: keras_hub.layers.TransformerEncoder) -> None:
-    """Make a built layer of KerasHub a `TransformerLayer`."""
-    layer.__class__ = TransformerLayer
-    layer.fuse_parts()
+def fuse_layer(layer: keras_hub.layers.TransformerEncoder, kind: type = TransformerLayer) -> None:
+    """Change how a built layer of KerasHub and its parts compute; their weights stay."""
+    layer.__class__, layer._self_attention_layer.__class__ = kind, SelfAttention
+    for normalization in (layer._self_attention_layer_norm, layer._feedforward_layer_norm):
+        normalization.__class__ = LayerNormalization
 
 
 @keras.saving.register_keras_serializable("common")
@@ -108,43 +107,36 @@ class LayerNormalization(keras.layers.LayerNormalization):
         return forward(inputs, gamma, beta)
 
 
+def activation(parts: Callable) -> Callable:
+    """Return an activation that brings its gradient, from a function of its value and slope."""
+
+    @tf.custom_gradient
+    def forward(inputs) -> tuple:
+        if inputs.dtype == tf.bfloat16 and (answer := ask("compute_in_one_pass", parts, inputs)):
+            return answer
+        outputs, slope = parts(inputs)
+        return outputs, lambda upstream: upstream * slope
+
+    return functools.wraps(parts)(lambda inputs: forward(tf.convert_to_tensor(inputs)))
+
+
 @keras.saving.register_keras_serializable("common")
-def exact_gelu_function(inputs) -> tf.Tensor:
+@activation
+def exact_gelu_function(inputs) -> tuple:
     """Return x Phi(x), whose gradient is Phi(x) + x phi(x).
 
     Source: Hendrycks and Gimpel 2016, https://arxiv.org/abs/1606.08415.
     """
-
-    @tf.custom_gradient
-    def forward(inputs) -> tuple:
-        below = 0.5 + 0.5 * tf.math.erf(math.sqrt(0.5) * inputs)
-
-        def backward(upstream) -> tf.Tensor | tuple:
-            density = tf.exp(-0.5 * tf.square(inputs) - 0.5 * math.log(math.tau))
-            return upstream * (below + inputs * density)
-
-        return inputs * below, backward
-
-    return forward(tf.convert_to_tensor(inputs))
+    below = 0.5 + 0.5 * tf.math.erf(math.sqrt(0.5) * inputs)
+    density = tf.exp(-0.5 * tf.square(inputs) - 0.5 * math.log(math.tau))
+    return inputs * below, below + inputs * density
 
 
 @keras.saving.register_keras_serializable("common")
-def tanh_gelu_function(inputs) -> tf.Tensor:
-    """Return x (1 + tanh u) / 2 with u = sqrt(2 / pi) (x + 0.044715 x^3), near x Phi(x).
-
-    Source: Hendrycks and Gimpel 2016, https://arxiv.org/abs/1606.08415.
-    """
-    scale, cubic = math.sqrt(2 / math.pi), 0.044715
-
-    @tf.custom_gradient
-    def forward(inputs) -> tuple:
-        square = tf.square(inputs)
-        bent = tf.tanh(scale * inputs * (1 + cubic * square))
-
-        def backward(upstream) -> tf.Tensor | tuple:
-            slope = scale * (1 + 3 * cubic * square) * (1 - tf.square(bent))
-            return upstream * 0.5 * (1 + bent + inputs * slope)
-
-        return 0.5 * inputs * (1 + bent), backward
-
-    return forward(tf.convert_to_tensor(inputs))
+@activation
+def tanh_gelu_function(inputs) -> tuple:
+    """Return x (1 + tanh u) / 2 with u = sqrt(2 / pi) (x + 0.044715 x^3), near x Phi(x)."""
+    scale, cubic, square = math.sqrt(2 / math.pi), 0.044715, tf.square(inputs)
+    bent = tf.tanh(scale * inputs * (1 + cubic * square))
+    rise = scale * (1 + 3 * cubic * square) * (1 - tf.square(bent))
+    return 0.5 * inputs * (1 + bent), 0.5 * (1 + bent + inputs * rise)

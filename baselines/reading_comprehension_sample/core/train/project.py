@@ -16,7 +16,7 @@ from core.data.data_generator import DataGenerator
 from core.model.dropout import place_dropout
 from core.model.encoder import restore_encoder, save_encoder
 from core.runs.run_folder import Run, check_members, find_runs, load_best, provenance
-from core.train.devices import Strategy, make_strategy, scale_to_replicas
+from core.train.devices import Strategy, find_precision, make_strategy, scale_to_replicas
 from core.train.loop import run_loop
 from core.train.optimizer import make_optimizer
 from core.train.prediction import Predictor, mean_outputs
@@ -32,7 +32,7 @@ def begin_training(settings: CoreSettings, strategy: Strategy) -> int:
     """
     batch_size, _ = scale_to_replicas(settings, strategy)
     keras.utils.set_random_seed(settings.seed)
-    keras.config.set_dtype_policy(settings.devices.precision)
+    keras.config.set_dtype_policy(find_precision(settings))
     return batch_size
 
 
@@ -62,6 +62,7 @@ def train_models(
     train_batches = ask("extend_batches", settings, train_batches, read_unlabelled) or train_batches
     steps = settings.epochs * len(train_batches)
     with strategy.scope():
+        ask("keep_used_rows", settings, models, train_batches)
         compile_models(settings, models, steps, scale_to_replicas(settings, strategy)[1])
     run.begin()
     save_encoder(run.folder, models.encoder, tokenizer)
@@ -154,6 +155,7 @@ def load_trained(
     models, inputs = [], set()
     with strategy.scope():
         for folder, settings in zip(folders, every, strict=True):
+            keras.config.set_dtype_policy(settings.devices.precision)  # as it was trained
             encoder, tokenizer = restore_encoder(folder)
             built = build(encoder, labels, settings)
             load_best(built.inference, folder)

@@ -47,8 +47,8 @@ class DeviceTable(SettingsTable):
         "all_replicas", description="the replicas share batch_size, or each has its own"
     )
     scale_learning_rate: bool = Field(False, description="multiply the rates by the replicas")
-    precision: Literal["float32", "mixed_bfloat16"] = Field(
-        "float32", description="mixed_bfloat16 is twice as fast on TPU and recent GPUs"
+    precision: Literal["auto", "float32", "mixed_bfloat16"] = Field(
+        "auto", description="auto: mixed_bfloat16 where bfloat16 is multiplied faster"
     )
     xla: bool = Field(False, description="compile the gradient, once for each bucket")
 

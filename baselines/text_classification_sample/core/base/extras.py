@@ -26,7 +26,10 @@ EXTRAS = {
     "regularization": "FGM, PGD, virtual adversaries, gradient penalty, R-Drop",
     "folds": "cross-validation: each record is scored by a model that never saw it",
     "averaging": "moving averages of weights, and soups",
+    "used_rows": "train the embeddings of training tokens alone: less time and memory",
     "recompute": "layers computed twice instead of kept, to save memory; check.py --memory",
+    "export": "a run as SavedModel, ONNX, and in the format of Hugging Face",
+    "competition": "CSV in and out, numbers to predict, and the scores of competitions",
     "comparison": "compare.py tells whether one run is better than another, or was lucky",
     "doctor": "check.py finds wrong data, and a wrong loss, before hours are spent",
     "retrieval": "pairs by a bi-encoder: vectors of texts, search, and reranking",
@@ -37,12 +40,15 @@ EXTRAS = {
 HOOKS = {
     "make_strategy": "core/train/devices.py: a tf.distribute.Strategy",
     "find_config": "core/model/encoder.py: the file that describes the encoder of a folder",
+    "find_precision": "core/train/devices.py: the precision that is fastest here, and why",
+    "compute_in_one_pass": "core/model/transformer.py: an activation of bfloat16",
     "load_backbone": "core/model/encoder.py: the encoder of a folder",
     "load_tokenizer": "core/model/encoder.py: the tokenizer of a folder, a run or a preset",
     "choose_loop": "core/train/loop.py: what trains in the place of fit",
     "optimizer_options": "core/train/optimizer.py: further arguments of any optimizer",
     "make_optimizer": "core/train/optimizer.py: an optimizer in the place of AdamW",
-    "change_layers": "core/train/project.py: nothing; it changes layers of the models",
+    "keep_used_rows": "core/train/project.py: nothing; it lets fewer rows of embeddings be trained",
+    "change_layers": "core/train/project.py: nothing; it changes layers, or looks at them",
     "make_gradients": "core/train/project.py: a gradient in the place of the plain one",
     "extend_batches": "core/train/project.py: the training batches with something beside them",
     "make_averages": "core/train/project.py: the weights that are scored and kept",
@@ -98,8 +104,6 @@ def need(extra: str, module: str = "") -> Any:
 
 def functions(hook: str) -> list[Callable]:
     """Return the functions with the name of a hook, of all extras."""
-    if hook not in HOOKS:
-        raise ValueError(f"{hook} is not a hook: HOOKS has {', '.join(HOOKS)}.")
     modules = [module for name in present() if (module := open_module(name, "hooks"))]
     return [getattr(module, hook) for module in modules if hasattr(module, hook)]
 
@@ -115,11 +119,8 @@ def declared(name: str) -> list:
 
     Tuples are joined; each function is one entry.
     """
-    found: list = []
-    for module in settings_modules().values():
-        value = getattr(module, name, ())
-        found += value if isinstance(value, tuple) else (value,)
-    return found
+    values = [getattr(module, name, ()) for module in settings_modules().values()]
+    return [one for value in values for one in (value if isinstance(value, tuple) else (value,))]
 
 
 @functools.cache

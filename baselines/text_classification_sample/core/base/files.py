@@ -90,11 +90,6 @@ def read_json(path: str | Path) -> dict:
 writes = [True]
 
 
-def write_nothing() -> None:
-    """Let this process leave every file as it is from now on."""
-    writes[0] = False
-
-
 def write_whole(
     path: str | Path, write: Callable[[Path], object], keep_old: Path | None = None
 ) -> None:

@@ -2,9 +2,10 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from tokenizers import (
@@ -182,9 +183,9 @@ def exact_offsets(text: str, offsets: list[tuple[int, int]]) -> tuple[np.ndarray
     return starts, ends
 
 
-def load_tokenizer_file(path: Path) -> Tokenizer:
-    """Read a tokenizer.json, which may be missing or damaged."""
+def load_tokenizer_file(path: Path, read: Callable = Tokenizer.from_file) -> Any:
+    """Read a tokenizer.json, or another file of a tokenizer, which may be missing or damaged."""
     try:
-        return Tokenizer.from_file(str(path))
+        return read(str(path))
     except Exception as error:  # the tokenizers raise no other kind
         raise InputError(f"{path} can't be read ({error}): restore it.") from error

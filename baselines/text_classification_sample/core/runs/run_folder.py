@@ -94,6 +94,7 @@ class Run:
                 delete(self.folder / name)
             for fold in self.folder.glob("fold_*/"):
                 delete(fold)
+            self.new_config["devices"]["precision"] = keras.config.dtype_policy().name
             write_json(self.folder / "config.json", self.new_config)
             self.new_config = None
 
@@ -190,10 +191,13 @@ def open_run(settings: CoreSettings, hashes: dict[str, str] | None = None) -> Ru
         InputError: the run is finished, or was begun with other settings or data.
     """
     folder = PROJECT / "runs" / settings.run_name
-    asked = {"task": settings.task, **settings.model_dump(), **(hashes or record_hashes(settings))}
-    lock = ask("name_lock", settings) or Run.lock
     begun = read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
     finished = "finished" in read_scores(folder)
+    goes_on = not finished and begun.get("overwrite", False) == settings.overwrite
+    if goes_on and settings.devices.precision == "auto":
+        settings.devices.precision = flatten(begun).get("devices.precision", "auto")
+    asked = {"task": settings.task, **settings.model_dump(), **(hashes or record_hashes(settings))}
+    lock = ask("name_lock", settings) or Run.lock
     other = find_difference(begun, asked)
     asked |= {"code": code_hashes(PROJECT)}
     if settings.overwrite:
@@ -335,6 +339,7 @@ def provenance(settings: CoreSettings) -> dict:
     return {
         "seed": settings.seed,
         "encoder": settings.encoder,
+        "precision": keras.config.dtype_policy().name,
         "command": " ".join(["python", Path(sys.argv[0]).name, *sys.argv[1:]]),
         "versions": {"python": platform.python_version(), **{p: version(p) for p in packages}},
         "hardware": describe_hardware(),
@@ -345,11 +350,10 @@ def provenance(settings: CoreSettings) -> dict:
 
 def describe_hardware() -> str:
     """Return the processor, its cores and the accelerators, in words."""
-    processor = platform.processor() or platform.machine()
-    if Path("/proc/cpuinfo").is_file():
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-        processor = names[0] if names else processor
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    processor = names[0] if names else platform.processor() or platform.machine()
     accelerators = [
         tf.config.experimental.get_device_details(device).get("device_name", device.name)
         for device in tf.config.list_physical_devices("GPU")

@@ -15,17 +15,25 @@ from pathlib import Path
 
 from core.base.errors import InputError
 from core.base.files import write_text
-from task.settings import Settings
+from formats.settings import ConllTable
 
 DOCUMENT_MARK = "-DOCSTART-"
 # What some files write above a sentence; a token # is followed by a tag and not by such a name.
 COMMENT = re.compile(r"# ?(id|sent_id|text|newdoc|newpar|global\.columns)\b")
 NO_TAGS = ("-", "_", "?", "")  # what a file to predict may have in the place of its tags
 # Begins, goes on, ends, stands alone.
-LETTERS = {"bio1": "BIIB", "bio2": "BIIB", "bioes": "BIES", "bilou": "BILU", "bmes": "BMES"}
+LETTERS = {
+    "bio1": ("B", "I", "I", "B"),
+    "bio2": ("B", "I", "I", "B"),
+    "bioes": ("B", "I", "E", "S"),
+    "bilou": ("B", "I", "L", "U"),
+    "bmes": ("B", "M", "E", "S"),
+}
 STANDARD = str.maketrans("MLU", "IES")
 # Chinese characters and Japanese kana, with their punctuation: no space is written beside them.
-UNSPACED = re.compile("[\u2e80-\u312f\u31a0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef]")
+UNSPACED = re.compile(
+    "[\u2e80-\u312f\u31a0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef]"
+)
 
 Tag = tuple[str, str]  # letter and type; of O both are empty
 Chunk = tuple[str, int, int]  # type, first and last token
@@ -64,13 +72,14 @@ class ConllFile:
         tags = []
         for line in lines if self.tag is not None else ():
             cell = self.cells[line][2 * (self.tag or 0)]
-            tags.append(parse_tag(cell))
-            if tags[-1] is None:
+            tag = parse_tag(cell)
+            if tag is None:
                 raise InputError(
                     f"{self.path}, line {line}: {cell!r} is not a tag, which is O, or one of B, I, "
-                    "E, S, M, L, U with a hyphen and a type: mend it, or set tag_column to the "
-                    "column of the tags."
+                    "E, S, M, L, U with a hyphen and a type: mend it, or set conll.tag_column to "
+                    "the column of the tags."
                 )
+            tags.append(tag)
         return tags
 
 
@@ -87,12 +96,12 @@ def is_conll(path: str | Path) -> bool:
         return not first.startswith('{"')
 
 
-def read_conll(path: str | Path, settings: Settings, require_tags: bool) -> ConllFile:
+def read_conll(path: str | Path, table: ConllTable, require_tags: bool) -> ConllFile:
     """Read a file of columns, which tabs separate, or else spaces.
 
     Args:
         path: tokens and tags; marks of documents and lines of comment are left out.
-        settings: `token_column`, `tag_column`.
+        table: `token_column`, `tag_column`.
         require_tags: False for files to predict.
 
     Raises:
@@ -119,12 +128,12 @@ def read_conll(path: str | Path, settings: Settings, require_tags: bool) -> Conl
     sentences = [sentence for sentence in sentences if sentence]
     if not sentences:
         raise InputError(f"{path} holds no record: write one token on each line.")
-    token, tag = find_columns(path, cells, settings, require_tags)
+    token, tag = find_columns(path, cells, table, require_tags)
     return ConllFile(path, lines, cells, sentences, token, tag, require_tags)
 
 
 def find_columns(
-    path: Path, cells: dict[int, list[str]], settings: Settings, require_tags: bool
+    path: Path, cells: dict[int, list[str]], table: ConllTable, require_tags: bool
 ) -> tuple[int, int | None]:
     """Return the columns of tokens and of tags, from 0; without tags the second is None.
 
@@ -141,12 +150,12 @@ def find_columns(
             )
     places = {}
     for name in ("token_column", "tag_column"):
-        column = getattr(settings, name)
+        column = getattr(table, name)
         places[name] = column - 1 if column > 0 else width + column
         if not 0 <= places[name] < width and (name == "token_column" or require_tags):
             raise InputError(
-                f"{path}, line {first}: {count_columns(width)}, and {name} = {column}: set it to a "
-                "column of the file."
+                f"{path}, line {first}: {count_columns(width)}, and conll.{name} = {column}: set "
+                "it to a column of the file."
             )
     token, tag = places["token_column"], places["tag_column"]
     for line, parts in cells.items():
@@ -155,7 +164,7 @@ def find_columns(
     if require_tags and tag == token:
         raise InputError(
             f"{path}, line {first}: {count_columns(width)}, and tokens and tags are read from the "
-            "same one: add the tags, or set token_column and tag_column."
+            "same one: add the tags, or set conll.token_column and conll.tag_column."
         )
     if not require_tags:
         found = 0 <= tag < width and tag != token
@@ -188,12 +197,14 @@ def find_scheme(sentences: Iterable[Sequence[Tag]]) -> str | None:
     Raises:
         InputError: the letters are of several schemes.
     """
-    letters, begun, orphans = set(), 0, 0
+    letters: set[str] = set()
+    begun, orphans = 0, 0
     for tags in sentences:
         letters |= {letter for letter, _ in tags if letter}
-        for before, (letter, kind) in zip([("", ""), *tags], tags, strict=False):
-            begun += letter == "B" and before[1] != kind
-            orphans += letter == "I" and before[1] != kind
+        kinds = ["", *(kind for _, kind in tags)]
+        for before, (letter, kind) in zip(kinds, tags, strict=False):
+            begun += letter == "B" and before != kind
+            orphans += letter == "I" and before != kind
     if letters <= {"B", "I"}:
         # In BIO1 no B follows anything but its own type, in BIO2 no I does.
         return ("bio1" if orphans and not begun else "bio2") if letters else None
@@ -216,7 +227,8 @@ def read_chunks(tags: Sequence[Tag]) -> list[Chunk]:
     before = ("", "")
     for position, (letter, kind) in enumerate(tags):
         letter = letter.translate(STANDARD)
-        if letter in ("B", "S") or letter and (before[0] in ("", "E", "S") or before[1] != kind):
+        ended = before[0] in ("", "E", "S") or before[1] != kind
+        if letter in ("B", "S") or letter and ended:
             chunks.append((kind, position, position))
         elif letter:
             chunks[-1] = (kind, chunks[-1][1], position)
@@ -253,7 +265,7 @@ def find_chunks(tags: Sequence[Tag], scheme: str, broken: str) -> tuple[list[Chu
     return chunks, wrong[0] if wrong else None
 
 
-def file_scheme(file: ConllFile, settings: Settings) -> str | None:
+def file_scheme(file: ConllFile, table: ConllTable) -> str | None:
     """Return the scheme of the tags of a file; None: it has no entity.
 
     Raises:
@@ -265,25 +277,25 @@ def file_scheme(file: ConllFile, settings: Settings) -> str | None:
         if str(error).startswith(str(file.path)):
             raise
         raise InputError(f"{file.path}: {error}") from error
-    return found if settings.tag_scheme == "auto" else settings.tag_scheme
+    return found if table.scheme == "auto" else table.scheme
 
 
-def file_chunks(file: ConllFile, settings: Settings) -> list[list[Chunk]]:
+def file_chunks(file: ConllFile, table: ConllTable) -> list[list[Chunk]]:
     """Return the entities of each sentence of a file.
 
     Raises:
         InputError: names the line of a tag that the scheme does not allow there.
     """
-    scheme = file_scheme(file, settings) or "bio2"
+    scheme = file_scheme(file, table) or "bio2"
     every = []
     for lines in file.sentences:
-        chunks, wrong = find_chunks(file.tags(lines), scheme, settings.broken_tags)
-        if wrong is not None and settings.broken_tags == "refuse":
+        chunks, wrong = find_chunks(file.tags(lines), scheme, table.broken_tags)
+        if wrong is not None and table.broken_tags == "refuse":
             cell = file.column(lines, file.tag or 0)[wrong]
             raise InputError(
                 f"{file.path}, line {lines[wrong]}: {cell!r} can't stand here in "
-                f"{scheme.upper()}: mend the tag, or set broken_tags to begin, as conlleval reads "
-                "it, or to drop, as seqeval's strict mode does."
+                f"{scheme.upper()}: mend the tag, or set conll.broken_tags to begin, as conlleval "
+                "reads it, or to drop, as seqeval's strict mode does."
             )
         every.append(chunks)
     return every
@@ -304,9 +316,7 @@ def join_tokens(tokens: Sequence[str], join: str) -> tuple[str, list[tuple[int, 
     return text, spans
 
 
-def write_conll(
-    out: Path, file: ConllFile, chunks: Sequence[Sequence[Chunk]], scheme: str
-) -> None:
+def write_conll(out: Path, file: ConllFile, chunks: Sequence[Sequence[Chunk]], scheme: str) -> None:
     """Write a file again, with its columns, lines and marks, and the tags of some entities.
 
     Args:

@@ -1,0 +1,1 @@
+"""What files look like that hold entities: CoNLL columns."""

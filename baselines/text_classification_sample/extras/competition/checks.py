@@ -1,0 +1,160 @@
+"""What check.py finds in targets, in groups of folds, and in labels that are paths."""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from core.data.data_checks import Finding, draw_histogram, normalise
+from extras.competition.settings import Settings
+from extras.competition.targets import gold_numbers
+
+# So many deviations from the mean are an outlier, which the mean squared error follows.
+FAR = 6.0
+
+
+def find_faults(
+    files: dict[str, list[Any]], labels: Any, settings: Settings, number: bool
+) -> list[Finding]:
+    """Return what is wrong with targets, groups of folds and paths of labels.
+
+    Args:
+        files: name -> examples, the training file first.
+        labels: what there is to predict.
+        settings: the table `competition`.
+        number: numbers are predicted.
+    """
+    findings = find_shared_groups(files)
+    if number:
+        for name, examples in files.items():
+            known = [example for example in examples if example.labelled]
+            findings += find_target_faults(name, known, labels) if known else []
+        findings += find_different_targets(files)
+    elif labels.hierarchy:
+        findings += find_path_faults(files, labels.hierarchy)
+    return findings
+
+
+def find_shared_groups(files: dict[str, list[Any]]) -> list[Finding]:
+    """Find groups of folds that stand in two files: what is learned from them is scored on them."""
+    places: dict[str, dict[str, Any]] = defaultdict(dict)
+    for name, examples in files.items():
+        for example in examples:
+            if example.fold_group is not None:
+                places[example.fold_group].setdefault(name, example)
+    shared = {group: own for group, own in places.items() if len(own) > 1}
+    if not shared:
+        return []
+    group, own = next(iter(shared.items()))
+    where = " and ".join(f"{name}, line {example.line}" for name, example in own.items())
+    what = f"fold groups in two files: {len(shared)}, {group!r} for one"
+    mend = "move each group into one file, unless the competition's test file shares them too."
+    return [Finding("warning", what, where, mend)]
+
+
+def find_target_faults(name: str, examples: Sequence[Any], labels: Any) -> list[Finding]:
+    """Find targets that never vary, lie outside of what the loss allows, or are outliers."""
+    findings = []
+    numbers = gold_numbers(examples)
+    scaling = labels.scaling
+    for column, target in enumerate(labels.names):
+        own = numbers[:, column]
+        line = examples[int(np.argmax(np.abs(own - own.mean())))].line
+        where = f"{name}, line {line} for one"
+        if not np.ptp(own):
+            what = f"{target} is {own[0]:g} in every record"
+            findings.append(
+                Finding("warning", what, name, "leave the target out: it says nothing.")
+            )
+            continue
+        outside = np.flatnonzero((own < 0) | (own > 1))
+        if scaling["loss"] == "bce" and len(outside):
+            at = f"{name}, line {examples[int(outside[0])].line} for one"
+            what = f'{target} beyond 0 to 1 in {len(outside)} records, with loss = "bce"'
+            findings.append(Finding("error", what, at, 'scale the target, or set loss = "mse".'))
+        far = np.abs(own - own.mean()) > FAR * own.std()
+        if far.any() and scaling["loss"] == "mse":
+            what = (
+                f"{target} further than {FAR:g} deviations from its mean: {int(far.sum())} records"
+            )
+            mend = 'are they mistakes? If not, loss = "huber" follows them less.'
+            findings.append(Finding("warning", what, where, mend))
+        unseen = set(own.tolist()) - set(scaling["levels"][column]) if scaling["levels"] else set()
+        if unseen:
+            what = f"{target} has grades that training never shows: {sorted(unseen)[:5]}"
+            findings.append(
+                Finding("warning", what, name, "the model can't give them: add records.")
+            )
+    return findings
+
+
+def find_different_targets(files: dict[str, list[Any]]) -> list[Finding]:
+    """Find texts that have one number here and another one there."""
+    first_with: dict[str, tuple[str, Any]] = {}
+    against: dict[str, str] = {}
+    for name, examples in files.items():
+        for example in examples:
+            if example.labelled:
+                text = "\n".join(map(normalise, example.texts))
+                first_name, first = first_with.setdefault(text, (name, example))
+                if first.numbers != example.numbers:
+                    pair = (
+                        f"{n}, line {e.line}" for n, e in ((first_name, first), (name, example))
+                    )
+                    against.setdefault(text, " and ".join(pair) + ", for one")
+    what = f"the same text with different targets: {len(against)} texts"
+    mend = "take their mean, or one of them: no model can give both."
+    return [Finding("warning", what, where, mend) for where in list(against.values())[:1]]
+
+
+def find_path_faults(files: dict[str, list[Any]], separator: str) -> list[Finding]:
+    """Find paths that differ in case or blanks alone, and parts with two parents."""
+    paths: dict[str, str] = {}
+    for name, examples in files.items():
+        for example in examples:
+            for label in example.labels:
+                paths.setdefault(label, f"{name}, line {example.line}")
+    findings = []
+    alike: dict[tuple, list[str]] = defaultdict(list)
+    parents: dict[str, list[str]] = defaultdict(list)
+    for path in paths:
+        alike[tuple(normalise(part) for part in path.split(separator))].append(path)
+        parent, _, last = path.rpartition(separator)
+        parents[normalise(last)].append(parent)
+    twins = [own for own in alike.values() if len(own) > 1]
+    if twins:
+        what = f"paths that differ in case or blanks alone: {', '.join(map(repr, twins[0][:2]))}"
+        findings.append(Finding("warning", what, paths[twins[0][1]], "write them in one way."))
+    inner = {path.rpartition(separator)[0] for path in paths} - {""}
+    homeless = [last for last, own in parents.items() if len(set(own)) > 1 and "" in own]
+    if homeless:
+        what = f"labels that stand alone here and below another there: {homeless[0]!r} for one"
+        where = next(place for path, place in paths.items() if normalise(path) == homeless[0])
+        mend = "write the whole path in every record."
+        findings.append(Finding("warning", what, where, mend))
+    print(f"paths: {len(paths)} labels, {len(inner)} of them have parts below")
+    return findings
+
+
+def describe_numbers(
+    name: str, examples: Sequence[Any], labels: Any, tokens: list[int], cut: int
+) -> str:
+    """Return the numbers and the histograms of a file whose records have targets."""
+    lines = [f"\n{name}: {len(examples)} records, {cut} cut at the end"]
+    known = [example for example in examples if example.labelled]
+    if not known:
+        lines.append("targets: none, for no record has one")
+    for target, own in zip(labels.names, gold_numbers(known).T if known else [], strict=False):
+        lines.append(
+            f"{target}: {own.min():g} to {own.max():g}, mean {own.mean():.4g}, deviation "
+            f"{own.std():.4g}, {len(np.unique(own))} different values"
+        )
+    lines += draw_histogram([sum(map(len, example.texts)) for example in examples], "characters")
+    lines += draw_histogram(tokens, "tokens")
+    return "\n".join(lines)
+
+
+def choose_description(labels: Any, own: Callable[..., str]) -> Callable[..., str]:
+    """Return what describes a file: `own` where labels are predicted."""
+    return describe_numbers if labels.scaling else own

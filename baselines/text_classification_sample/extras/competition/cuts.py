@@ -1,0 +1,106 @@
+"""From numbers to grades: the cuts between grades with the best quadratic weighted kappa.
+
+The best cuts are found exactly. Kappa is a quotient, and with N examples, gold grades g and given
+grades p it is
+
+    2 (N sum g p - sum g sum p) / (N sum g^2 + N sum p^2 - 2 sum g sum p).
+
+For a number x, numerator - x denominator is a sum over examples, for sum g is fixed: the best
+grades that rise with the predictions follow by dynamic programming. x becomes the kappa of these
+until nothing changes. Source: Dinkelbach 1967, https://doi.org/10.1287/mnsc.13.7.492.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+MOST_GRADES = 100
+ROUNDS = 100
+
+
+def grades_between(lowest: float, highest: float) -> np.ndarray:
+    """Return the whole numbers from one to the other; none where these are not whole, or far."""
+    if lowest != round(lowest) or highest != round(highest) or highest - lowest > MOST_GRADES:
+        return np.zeros(0)
+    return np.arange(lowest, highest + 1)
+
+
+def apply_cuts(predicted: np.ndarray, cuts: Sequence[float], lowest: float) -> np.ndarray:
+    """Return the grade of each number: the lowest one, and one more for each cut below it."""
+    return lowest + np.searchsorted(np.asarray(cuts), predicted, side="left")
+
+
+def tune_cuts(gold: np.ndarray, predicted: np.ndarray, grades: np.ndarray) -> list[float]:
+    """Return the cuts `[grades - 1]`, rising, whose grades have the best kappa.
+
+    A grade that is best given to nobody has equal cuts on both sides. Where no cuts
+    beat chance, they lie halfway between the grades.
+
+    Args:
+        gold: grades `[examples]`.
+        predicted: numbers `[examples]`; equal ones get the same grade.
+        grades: all of them, rising by 1.
+    """
+    halfway = (grades[:-1] + 0.5).tolist()
+    if not np.ptp(gold) or len(grades) < 2:
+        return halfway
+    values, index, counts = np.unique(predicted, return_inverse=True, return_counts=True)
+    # About the mean: the same grades win, and large ones lose no digits.
+    mean = gold.mean()
+    sums = np.bincount(index, gold - mean)
+    squares = float(np.sum((gold - mean) ** 2))
+    kappa, ends = 0.0, np.zeros(0, int)
+    for _ in range(ROUNDS):
+        best = assign_grades(sums, counts, grades - mean, kappa)
+        given = np.searchsorted(best, np.arange(len(values)), side="right")
+        better = kappa_of(sums, counts, (grades - mean)[given], squares)
+        if better <= kappa + 1e-12:
+            break
+        kappa, ends = better, best
+    if not kappa:
+        return halfway
+    return place_cuts(values, ends)
+
+
+def kappa_of(sums: np.ndarray, counts: np.ndarray, given: np.ndarray, squares: float) -> float:
+    """Return the kappa of grades given to distinct predictions; gold grades have the mean 0."""
+    below = squares + float(np.sum(counts * given**2))
+    return 2 * float(np.sum(sums * given)) / below if below else 0.0
+
+
+def assign_grades(
+    sums: np.ndarray, counts: np.ndarray, grades: np.ndarray, kappa: float
+) -> np.ndarray:
+    """Return how many distinct predictions lie below each grade but the lowest.
+
+    With gold grades of the mean 0, example by example the gain of a grade p is 2 g p - kappa p^2.
+
+    Args:
+        sums: of the gold grades of each distinct prediction, rising; `counts`: of its examples.
+        grades: rising.
+        kappa: the quotient so far.
+    """
+    gains = 2 * np.outer(grades, sums) - kappa * np.outer(grades**2, counts)
+    totals = np.concatenate([np.zeros((len(grades), 1)), np.cumsum(gains, axis=1)], axis=1)
+    best, origins = totals[0], []
+    for row in totals[1:]:
+        # best[i]: of the first i predictions; this grade is given to those from j to i.
+        start = best - row
+        highest = np.maximum.accumulate(start)
+        places = np.where(start == highest, np.arange(len(start)), 0)
+        origins.append(np.maximum.accumulate(places))
+        best = highest + row
+    end, ends = len(sums), []
+    for origin in reversed(origins):
+        end = int(origin[end])
+        ends.append(end)
+    return np.array(ends[::-1], int)
+
+
+def place_cuts(values: np.ndarray, ends: np.ndarray) -> list[float]:
+    """Return cuts halfway between neighbouring predictions; beyond the last, a little further."""
+    outer = np.concatenate([[values[0] - 1], values, [values[-1] + 1]])
+    low, high = outer[ends], outer[ends + 1]
+    middle = low + (high - low) / 2
+    # Halfway between neighbouring floats may round up to the upper one, which is above the cut.
+    return np.where(middle < high, middle, low).tolist()

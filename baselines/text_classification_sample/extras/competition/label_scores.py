@@ -1,0 +1,257 @@
+"""Scores of probabilities and of ranked labels, and thresholds of several labels.
+
+Where a record may have several labels, and for three labels or more, a score is the mean of that of
+each label against the rest. A label that no record has, or every one, has no ROC-AUC and no PR-AUC:
+it is left out of the mean, and where no label is left ROC-AUC is 0.5 and PR-AUC 0. Records whose
+gold label training never showed are left out of the scores of probabilities.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import (
+    average_precision_score,
+    fbeta_score,
+    log_loss,
+    roc_auc_score,
+    top_k_accuracy_score,
+)
+
+from core.base.errors import InputError
+from extras.competition.rankings import average_precision_at_k, by_groups, mean_ndcg, top_k
+from extras.competition.settings import Settings, Table
+
+# Setting -> the score that decides, of which more is better.
+LABEL_METRICS = {
+    **{name: f"neg_{name}" for name in ("log_loss", "brier")},
+    **{name: name for name in ("f_beta", "roc_auc", "pr_auc", "top_k_accuracy")},
+    **{name: name for name in ("map_at_k", "ndcg", "ndcg_at_k")},
+}
+
+
+def choose_label_metric(metric: str, labels: Any, ranked: bool) -> str:
+    """Return the score that decides.
+
+    Args:
+        metric: the setting.
+        labels: what there is to predict.
+        ranked: the records have groups, within which they are ranked.
+
+    Raises:
+        InputError: labels have no such score.
+    """
+    if metric not in LABEL_METRICS:
+        raise InputError(
+            f"metric = {metric!r} is of numbers: set output = 'number', or metric = 'auto'."
+        )
+    return LABEL_METRICS[metric]
+
+
+def score_labels(
+    examples: Sequence[Any],
+    candidates: dict,
+    predictions: Sequence[Sequence[str]],
+    labels: Any,
+    settings: Settings,
+) -> dict[str, float]:
+    """Return the scores of probabilities and rankings, and F-beta.
+
+    Args:
+        examples: gold.
+        candidates: record id -> probabilities `[labels]`.
+        predictions: the labels of each.
+        labels: what there is to predict.
+        settings: `k` and `beta` of the table `competition`.
+    """
+    gold = label_matrix([example.labels for example in examples], labels.names)
+    found = label_matrix(predictions, labels.names)
+    probabilities = np.array([candidates[example.id] for example in examples], np.float64)
+    groups = [example.group for example in examples]
+    return score_matrices(gold, found, probabilities, groups, labels, settings.competition)
+
+
+def score_matrices(
+    gold: np.ndarray,
+    found: np.ndarray,
+    probabilities: np.ndarray,
+    groups: Sequence[str | None],
+    labels: Any,
+    table: Table,
+) -> dict[str, float]:
+    """Return the scores of `score_labels`.
+
+    Args:
+        gold: `[records, labels]` of booleans; `found`: what was predicted.
+        probabilities: `[records, labels]`.
+        groups: of the records.
+        labels: what there is to predict.
+        table: `k` and `beta`.
+    """
+    scores = {"f_beta": f_beta(gold, found, labels, table.beta)}
+    known = gold.any(axis=1) | labels.several
+    if known.any():
+        scores |= score_probabilities(gold[known], probabilities[known], labels)
+    if groups[0] is not None and labels.positive is not None:
+        column = labels.names.index(labels.positive)
+        relevant, given = gold[:, column], probabilities[:, column]
+        scores["map_at_k"] = map_of_groups(relevant, given, groups, table.k)
+    else:
+        relevant, given = gold.ravel(), probabilities.ravel()
+        groups = np.repeat(np.arange(len(gold)).astype(str), len(labels.names)).tolist()
+        scores["map_at_k"] = map_of_rows(gold, probabilities, table.k)
+        scores["top_k_accuracy"] = top_k_accuracy(gold, probabilities, table.k)
+    scores["ndcg"] = mean_ndcg(relevant.astype(float), given, groups)
+    scores["ndcg_at_k"] = mean_ndcg(relevant.astype(float), given, groups, table.k)
+    return scores
+
+
+def label_matrix(rows: Sequence[Sequence[str]], names: Sequence[str]) -> np.ndarray:
+    """Return `[records, labels]` of booleans; labels without a name there have no column."""
+    number = {name: index for index, name in enumerate(names)}
+    matrix = np.zeros((len(rows), len(names)), bool)
+    for row, own in zip(matrix, rows, strict=True):
+        row[[number[name] for name in own if name in number]] = True
+    return matrix
+
+
+def score_probabilities(gold: np.ndarray, probabilities: np.ndarray, labels: Any) -> dict:
+    """Return log loss, Brier score, ROC-AUC and PR-AUC; `[records, labels]` both.
+
+    Log loss and Brier score also with a minus, as `neg_...`, by which the best epoch is chosen. The
+    Brier score of one label a record sums over the labels, but for two labels, of which one counts.
+    """
+    if labels.several:
+        columns = list(range(len(labels.names)))
+    elif len(labels.names) == 2:
+        columns = [labels.names.index(labels.positive) if labels.positive else 1]
+    else:
+        columns = list(range(len(labels.names)))
+    scores = {
+        "roc_auc": mean_of_labels(roc_auc_score, gold, probabilities, columns, 0.5),
+        "pr_auc": mean_of_labels(average_precision_score, gold, probabilities, columns, 0.0),
+    }
+    squares = (probabilities - gold)[:, columns] ** 2
+    if labels.several:
+        losses = [log_loss(gold[:, n], probabilities[:, n], labels=[False, True]) for n in columns]
+        scores["log_loss"], scores["brier"] = float(np.mean(losses)), float(squares.mean())
+    else:
+        # Rounded probabilities need not sum to 1.
+        whole = probabilities / probabilities.sum(axis=1, keepdims=True)
+        numbers = list(range(len(labels.names)))
+        scores["log_loss"] = float(log_loss(gold.argmax(axis=1), whole, labels=numbers))
+        scores["brier"] = float(squares.sum(axis=1).mean())
+    return scores | {f"neg_{name}": -scores[name] for name in ("log_loss", "brier")}
+
+
+def mean_of_labels(
+    score: Any, gold: np.ndarray, scores: np.ndarray, columns: Sequence[int], undefined: float
+) -> float:
+    """Return the mean of a score over the labels that some records have, and not all."""
+    values = [score(gold[:, n], scores[:, n]) for n in columns if len(np.unique(gold[:, n])) == 2]
+    return float(np.mean(values)) if values else undefined
+
+
+def f_beta(gold: np.ndarray, found: np.ndarray, labels: Any, beta: float) -> float:
+    """Return F-beta of the positive label, over all of several labels, or else the labels' mean."""
+    if labels.positive is not None:
+        column = labels.names.index(labels.positive)
+        pair = gold[:, column], found[:, column]
+        return float(fbeta_score(*pair, beta=beta, zero_division=0))
+    average = "micro" if labels.several else "macro"
+    seen = (gold | found).any(axis=0)  # macro: of the labels that occur, as macro_f1
+    pair = gold[:, seen], found[:, seen]
+    if not seen.any():
+        return 0.0
+    if pair[0].shape[1] == 1:
+        return float(fbeta_score(pair[0][:, 0], pair[1][:, 0], beta=beta, zero_division=0))
+    return float(fbeta_score(*pair, beta=beta, average=average, zero_division=0))
+
+
+def map_of_groups(
+    relevant: np.ndarray, scores: np.ndarray, groups: Sequence[str | None], k: int
+) -> float:
+    """Return the mean average precision at k of the groups that have something relevant."""
+    members = [own for own in by_groups(groups) if relevant[own].any()]
+    values = [average_precision_at_k(relevant[own], scores[own], k) for own in members]
+    return float(np.mean(values)) if values else 0.0
+
+
+def map_of_rows(gold: np.ndarray, probabilities: np.ndarray, k: int) -> float:
+    """Return the mean average precision at k of the records' labels; 0 without a gold label."""
+    return float(average_precision_at_k(gold, probabilities, k).mean())
+
+
+def top_k_accuracy(gold: np.ndarray, probabilities: np.ndarray, k: int) -> float:
+    """Return the share of records with a gold label among the k likeliest.
+
+    One label a record: as scikit-learn has it, of equal probabilities the later label first.
+    Otherwise of equal ones the wrong first.
+    """
+    labels = gold.shape[1]
+    if k < labels and labels > 2 and (gold.sum(axis=1) == 1).all():
+        numbers = gold.argmax(axis=1)
+        return float(top_k_accuracy_score(numbers, probabilities, k=k, labels=range(labels)))
+    return float(top_k(gold, probabilities, k).mean())
+
+
+def tune_thresholds(
+    examples: Sequence[Any], candidates: dict, labels: Any, settings: Settings
+) -> float | dict[str, float] | None:
+    """Return the thresholds that the settings ask for; None: the one with the best F1.
+
+    One for each label with `thresholds = "per_label"`; with the best F-beta where that is the
+    metric. Of a path of labels a part never has a higher threshold than what stands below it.
+
+    Args:
+        examples: gold.
+        candidates: record id -> probabilities `[labels]`.
+        labels: what there is to predict.
+        settings: `metric`, and the table `competition`.
+    """
+    table, is_beta = settings.competition, settings.metric == "f_beta"  # type: ignore[attr-defined]
+    each = labels.several and table.thresholds == "per_label"
+    if not labels.has_threshold or not (each or is_beta):
+        return None
+    beta = table.beta if is_beta else 1.0
+    gold = label_matrix([example.labels for example in examples], labels.names)
+    probabilities = np.array([candidates[example.id] for example in examples], np.float64)
+    if not labels.several:
+        column = labels.names.index(labels.positive)
+        return best_cut(gold[:, column], probabilities[:, column], beta)
+    if not each:
+        return best_cut(gold.ravel(), probabilities.ravel(), beta)
+    found: dict[str, float] = {}
+    # A parent comes before its children, for it is shorter.
+    for name in sorted(labels.names, key=len):
+        column = labels.names.index(name)
+        cut = best_cut(gold[:, column], probabilities[:, column], beta)
+        parent = name.rpartition(labels.hierarchy)[0] if labels.hierarchy else ""
+        found[name] = max(cut, found.get(parent, 0.0))
+    return {name: found[name] for name in labels.names}
+
+
+def best_cut(hits: np.ndarray, scores: np.ndarray, beta: float) -> float:
+    """Return the threshold with the best F-beta when what scores above it is kept.
+
+    Of several that are equally good the one nearest to 0.5; 0.5 where there is nothing to find.
+
+    Args:
+        hits: `[items]` of booleans.
+        scores: `[items]`, from 0 to 1.
+        beta: 1 is F1.
+    """
+    if not hits.any():
+        return 0.5
+    values = np.unique(np.append(scores, 0.0))[::-1]  # falling; keep all above each
+    order = np.argsort(-scores, kind="stable")
+    correct = np.concatenate([[0], np.cumsum(hits[order])])
+    kept = np.searchsorted(-scores[order], -values, side="left")  # how many are above a value
+    below = kept + beta**2 * hits.sum()
+    quality = (1 + beta**2) * correct[kept] / below
+    upper = np.append(1.0, values[:-1])
+    middle = np.clip(0.5, values, np.nextafter(upper, -1))  # any cut from a value to the next one
+    halfway = np.where(kept > 0, values + (upper - values) / 2, middle)
+    halfway = np.where(halfway < upper, halfway, values)
+    best = np.flatnonzero(quality == quality.max())
+    return float(halfway[best][np.argmin(np.abs(halfway[best] - 0.5))])

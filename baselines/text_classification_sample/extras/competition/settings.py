@@ -1,0 +1,67 @@
+"""The table [competition] of config.toml."""
+
+import codecs
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from core.base.settings import CoreSettings, SettingsTable
+
+FILES = ("competition.sample_submission",)
+
+
+class Table(SettingsTable):
+    """Columns of tables, losses of numbers, and what the scores of competitions ask for."""
+
+    text_column: str = Field("", description="column of the text; empty: it is found")
+    pair_column: str = Field("", description="column of the second text; empty: one text")
+    label_column: str = Field("", description="column of the label; empty: it is found")
+    label_separator: str = Field("", description="between several labels in a cell; empty: none")
+    target_columns: str = Field("", description="columns of numbers, or of labels with 0 and 1")
+    id_column: str = Field("", description="column of the ids; empty: it is found")
+    group_column: str = Field("", description="records of one group are ranked")
+    fold_group_column: str = Field("", description="records of one such group share a fold")
+    sample_submission: str = Field("", description="the competition's own sample_submission.csv")
+    encoding: str = Field("utf-8", description="encoding of .csv and .tsv")
+    loss: Literal["mse", "huber", "bce", "ordinal"] = Field("mse", description="loss of numbers")
+    huber_delta: float = Field(1.0, gt=0, description="where huber becomes linear, in deviations")
+    hierarchy: str = Field("", description="between the parts of a path of labels; empty: no paths")
+    thresholds: Literal["one", "per_label"] = Field("one", description="of several labels")
+    k: int = Field(3, ge=1, description="how many answers count in map_at_k, ndcg_at_k and top_k")
+    beta: float = Field(0.5, gt=0, description="of f_beta: below 1 precision counts more")
+
+    @field_validator("encoding")
+    @classmethod
+    def check_encoding(cls, name: str) -> str:
+        """Refuse an encoding that Python does not know."""
+        try:
+            codecs.lookup(name)
+        except LookupError as error:
+            raise ValueError("Python has no such encoding: utf-8, cp1252, gb18030") from error
+        return name
+
+    @property
+    def target_names(self) -> tuple[str, ...]:
+        """The names in `target_columns`."""
+        names = (name.strip() for name in self.target_columns.split(","))
+        return tuple(dict.fromkeys(name for name in names if name))
+
+
+class Settings(CoreSettings):
+    """The settings of a project that has this extra."""
+
+    competition: Table = Field(default_factory=Table)
+
+
+def complain(settings: Settings) -> str | None:
+    """Refuse what this task does not read, and what does not fit together."""
+    output = getattr(settings, "output", None)
+    if output is None:
+        if settings.competition == Table():
+            return None
+        return "the table competition is read by text classification alone: leave it as it was"
+    if output != "number":
+        return None
+    if settings.competition.hierarchy or settings.competition.thresholds != "one":
+        return 'hierarchy and thresholds are of labels: leave them as they were with "number"'
+    return None

@@ -1,0 +1,115 @@
+"""Divide a file: texts and groups that belong together stay together, kinds keep their shares."""
+
+import csv
+import functools
+import io
+from collections.abc import Hashable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from core.base.errors import InputError
+from core.base.files import write_whole
+from core.data.data_checks import normalise
+from extras.competition.tables import DELIMITERS, read_rows
+
+
+def check_share(share: float) -> None:
+    """Refuse a share that leaves nothing to learn from, or nothing to score.
+
+    Raises:
+        InputError: it is not between 0 and 1.
+    """
+    if not 0 < share < 1:
+        raise InputError(f"--share {share:g}: hold out more than 0 and less than 1, such as 0.1.")
+
+
+def hold_out(
+    keys: Sequence[tuple[tuple[str, ...], Hashable]], share: float, seed: int
+) -> np.ndarray:
+    """Return whether each record is held out.
+
+    Records that share a text or a group go together. Of each kind about the same share is held out:
+    groups are dealt out at random, each to where its kind lacks records.
+
+    Args:
+        keys: what ties each record to others, and its kind.
+        share: of the records.
+        seed: of the order of the groups.
+    """
+    groups = tie(keys)
+    members: dict[int, list[int]] = {}
+    for row, group in enumerate(groups):
+        members.setdefault(group, []).append(row)
+    order = np.random.default_rng(seed).permutation(len(members))
+    rows = list(members.values())
+    wanted: dict[Hashable, float] = {}
+    for _, kind in keys:
+        wanted[kind] = wanted.get(kind, 0.0) + share
+    held = np.zeros(len(keys), bool)
+    for group in order:
+        kinds = [keys[row][1] for row in rows[group]]
+        if sum(wanted[kind] for kind in set(kinds)) >= len(kinds) / 2 and len(kinds) < len(keys):
+            held[rows[group]] = True
+            for kind in kinds:
+                wanted[kind] -= 1
+    if not held.any():
+        smallest = min((own for own in rows), key=len)
+        held[smallest] = len(smallest) < len(keys)
+    if not held.any():
+        raise InputError("all records are tied by texts or groups: no part can be held out.")
+    return held
+
+
+def tie(keys: Sequence[tuple[tuple[str, ...], Hashable]]) -> list[int]:
+    """Return the number of the group of each record: what shares a text is one, links included."""
+    parents = list(range(len(keys)))
+
+    def top(row: int) -> int:
+        while parents[row] != row:
+            parents[row] = parents[parents[row]]
+            row = parents[row]
+        return row
+
+    first: dict[str, int] = {}
+    for row, (texts, _) in enumerate(keys):
+        for text in map(normalise, texts):
+            parents[top(row)] = top(first.setdefault(text, row))
+    return [top(row) for row in range(len(keys))]
+
+
+def write_parts(
+    path: Path, examples: Sequence[Any], held: np.ndarray, encoding: str
+) -> list[tuple[Path, int]]:
+    """Write the records of both parts beside a file; return the paths and how many each has.
+
+    Args:
+        path: of the file.
+        examples: that were read from it.
+        held: which of them go into the second part.
+        encoding: of a table; JSON Lines are UTF-8.
+    """
+    encoding = encoding if path.suffix.lower() in DELIMITERS else "utf-8"
+    written = []
+    for name, chosen in ((f"{path.stem}_part", ~held), ("dev_part", held)):
+        part = path.with_name(name + path.suffix)
+        lines = {example.line for example, own in zip(examples, chosen, strict=True) if own}
+        content = part_text(path, lines, encoding).encode(encoding)
+        write_whole(part, functools.partial(Path.write_bytes, data=content))
+        written.append((part, int(chosen.sum())))
+    return written
+
+
+def part_text(path: Path, lines: set[int], encoding: str) -> str:
+    """Return the records of a file that begin on some lines, as they are."""
+    if path.suffix.lower() not in DELIMITERS:
+        every = enumerate(path.read_text("utf-8-sig").split("\n"), start=1)
+        return "".join(f"{text}\n" for line, text in every if line in lines)
+    rows = list(read_rows(path, encoding))
+    table = io.StringIO()
+    delimiter = DELIMITERS[path.suffix.lower()]
+    writer = csv.DictWriter(table, list(rows[0][1]), delimiter=delimiter, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(row for line, row in rows if line in lines)
+    return table.getvalue()

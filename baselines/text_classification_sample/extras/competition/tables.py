@@ -1,0 +1,315 @@
+"""Read .csv and .tsv files as competitions give them: columns of any name, no converter.
+
+Python's own csv module reads them. pandas would turn texts such as "NA" and "null" into holes, ids
+such as "007" into numbers, and a broken row into a guess; and it does not say on which line.
+"""
+
+import csv
+import io
+import math
+import re
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from core.base.errors import InputError
+from core.base.files import project_path
+from extras.competition.settings import Settings, Table
+
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
+# Names that say that a column is the text, where nobody says it.
+TEXT_NAMES = ("text_a", "text", "full_text", "excerpt", "comment_text", "sentence", "content")
+SHOWN_COLUMNS = 12
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The names of the columns that are read; None: the file has no such column."""
+
+    id: str | None
+    text: str
+    pair: str | None
+    label: str | None
+    targets: tuple[str, ...]
+    group: str | None
+    fold_group: str | None
+
+    def describe(self) -> str:
+        """Return what is read from where, in words."""
+        parts = {
+            "id": self.id or "counted from 0",
+            "text": self.text,
+            "pair": self.pair,
+            "label": self.label,
+            "targets": ", ".join(self.targets),
+            "group": self.group,
+            "fold group": self.fold_group,
+        }
+        return "; ".join(f"{what}: {name}" for what, name in parts.items() if name)
+
+
+def read_table(
+    path: str | Path,
+    settings: Settings,
+    require_labels: bool,
+    read_one: Callable[[dict, int], Any],
+) -> list[Any]:
+    """Read the examples of a .csv or .tsv file.
+
+    Args:
+        path: of the file; the first row is the header.
+        settings: the table `competition` says which column holds what.
+        require_labels: False for files to predict: their labels may be absent or empty.
+        read_one: from a record, as JSON Lines have it, and its line to an example. Targets are
+            under `targets`, name -> number.
+
+    Raises:
+        InputError: names file, line and what is wrong.
+    """
+    rows = list(read_rows(path, settings.competition.encoding))
+    header = list(rows[0][1]) if rows else []
+    columns = find_columns(path, header, rows, settings, require_labels)
+    print(f"{path}: {columns.describe()}")
+    examples: list[Any] = []
+    lines: dict[str, int] = {}
+    for position, (line, row) in enumerate(rows):
+        try:
+            record = make_record(row, columns, settings, require_labels)
+            example = read_one({"id": position, **record}, line)
+            if (first := lines.setdefault(str(example.id), line)) != line:
+                raise InputError(
+                    f"id {example.id!r} stands on line {first} already: give each row an id of its "
+                    "own, or name the column of the ids with competition.id_column."
+                )
+        except InputError as error:
+            what = textwrap.shorten(str(error), 400, placeholder=" [...].")
+            raise InputError(f"{path}, line {line}: {what}") from error
+        examples.append(example)
+    return examples
+
+
+def read_rows(path: str | Path, encoding: str = "utf-8") -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield `(line, row)`: where a row begins, and its cells by column.
+
+    A mark of byte order is skipped, and so are empty lines. Cells may hold line breaks in quotes.
+
+    Raises:
+        InputError: the file is absent or empty, not of its encoding, or a row is broken.
+    """
+    path = Path(path)
+    csv.field_size_limit(sys.maxsize)
+    reader = csv.reader(
+        io.StringIO(decode(path, encoding), newline=""),
+        delimiter=DELIMITERS[path.suffix.lower()],
+        strict=True,
+    )
+    header: list[str] | None = None
+    count, line = 0, 1
+    try:
+        for cells in reader:
+            begin, line = line, reader.line_num + 1
+            if not cells:
+                continue
+            if header is None:
+                header = check_header(path, begin, cells)
+                continue
+            if len(cells) != len(header):
+                raise InputError(
+                    f"{path}, line {begin}: {len(cells)} cells, but the header has {len(header)} "
+                    "columns: put a text that holds commas, tabs, quotes or line breaks into "
+                    "double quotes."
+                )
+            count += 1
+            yield begin, dict(zip(header, cells, strict=True))
+    except csv.Error as error:
+        what = str(error)
+        if "unexpected end" in what:
+            what = "a double quote that opens in this row is never closed"
+        mend = 'inside of quotes write a double quote twice, as in "say ""yes"""'
+        raise InputError(f"{path}, line {line}: {what}: {mend}.") from error
+    if not count:
+        what = "holds a header and no row" if header else "is empty"
+        raise InputError(f"{path} {what}: the first line names the columns, rows follow.")
+
+
+def decode(path: Path, encoding: str) -> str:
+    """Return the text of a file, without a mark of byte order."""
+    if not path.is_file():
+        raise InputError(f"{path} is not a file: check the path, or the setting that names it.")
+    content = path.read_bytes()
+    try:
+        return content.decode(encoding).removeprefix("\ufeff")
+    except UnicodeError as error:
+        line = content.count(b"\n", 0, getattr(error, "start", 0)) + 1
+        raise InputError(
+            f"{path}, line {line}: not {encoding}: save the file as UTF-8, or set "
+            "competition.encoding to what it is, such as cp1252, utf-16 or gb18030."
+        ) from error
+
+
+def check_header(path: Path, line: int, names: list[str]) -> list[str]:
+    """Return the names of the columns, without blanks around them."""
+    names = [name.strip() for name in names]
+    twice = sorted({name for name in names if names.count(name) > 1 and name})
+    if twice:
+        raise InputError(
+            f"{path}, line {line}: the column {twice[0]!r} stands twice in the header: rename one."
+        )
+    if len(names) == 1 and re.search(r"[;\t|]", names[0]):
+        raise InputError(
+            f"{path}, line {line}: the header is a single column {names[0]!r}: separate columns by "
+            "commas in .csv, and by tabs in .tsv."
+        )
+    return [name or f"unnamed {number}" for number, name in enumerate(names, start=1)]
+
+
+def find_columns(
+    path: str | Path,
+    header: Sequence[str],
+    rows: Sequence[tuple[int, dict[str, str]]],
+    settings: Settings,
+    require_labels: bool,
+) -> Columns:
+    """Return which column holds what: by the settings, by sample_submission, or by its name.
+
+    Raises:
+        InputError: a column that the settings name is absent, or it is not clear which is the text.
+    """
+    table = settings.competition
+    sample_id, sample_rest = read_sample_header(table)
+    number = getattr(settings, "output", "labels") == "number"
+
+    def present(name: str, setting: str, required: bool = True) -> str | None:
+        if name and name not in header and required:
+            raise InputError(
+                f"{path} has no column {name!r}, which competition.{setting} names: its columns "
+                f"are {show(header)}."
+            )
+        return name if name in header else None
+
+    identity = present(table.id_column, "id_column")
+    for name in (sample_id, "id", "Id", "ID"):
+        identity = identity or present(name, "", required=False)
+    targets, label = table.target_names, None
+    if not targets and not table.label_column and (number or len(sample_rest) > 1):
+        known = all(name in header for name in sample_rest)
+        targets = sample_rest if sample_rest and (known or not require_labels) else ("target",)
+        targets = targets if number or known else ()
+    if number or targets:
+        names = [present(name, "target_columns", require_labels) for name in targets]
+        targets = tuple(targets) if all(names) else ()
+    if not number and not targets:
+        wanted = table.label_column or "".join(sample_rest[:1]) or "label"
+        if wanted not in header and "label" in header and not table.label_column:
+            wanted = "label"
+        label = present(wanted, "label_column", require_labels)
+    pair = present(table.pair_column, "pair_column")
+    group = present(table.group_column, "group_column")
+    fold_group = present(table.fold_group_column, "fold_group_column", require_labels)
+    pair = pair or present("text_b", "", required=False)
+    taken = {identity, label, *targets, group, fold_group, pair}
+    text = present(table.text_column, "text_column") or find_text(path, header, rows, taken)
+    return Columns(identity, text, pair, label, targets, group, fold_group)
+
+
+def find_text(
+    path: str | Path,
+    header: Sequence[str],
+    rows: Sequence[tuple[int, dict[str, str]]],
+    taken: set[str | None],
+) -> str:
+    """Return the column of the text: the one with a usual name, or else the only one with words."""
+    free = [name for name in header if name not in taken]
+    named = [name for name in TEXT_NAMES if name in free]
+    if named:
+        return named[0]
+    worded = [name for name in free if not all(is_number(row[name]) for _, row in rows[:100])]
+    if len(worded) != 1:
+        raise InputError(
+            f"{path}: which column is the text? Set competition.text_column: the columns are "
+            f"{show(header)}."
+        )
+    return worded[0]
+
+
+def read_sample_header(table: Table) -> tuple[str, tuple[str, ...]]:
+    """Return the first column of sample_submission, and the others; empty: there is no sample."""
+    if not table.sample_submission:
+        return "", ()
+    path = project_path(table.sample_submission)
+    _, row = next(read_rows(path, table.encoding))
+    first, *others = row
+    return first, tuple(others)
+
+
+def show(header: Sequence[str]) -> str:
+    """Return the names of columns, not more than a message bears."""
+    return ", ".join(header[:SHOWN_COLUMNS]) + (", ..." if len(header) > SHOWN_COLUMNS else "")
+
+
+def make_record(
+    row: dict[str, str], columns: Columns, settings: Settings, require_labels: bool
+) -> dict[str, Any]:
+    """Return a row as JSON Lines have it, with `targets` for numbers.
+
+    Raises:
+        InputError: the id or a label is empty, or a cell is not the number that it should be.
+    """
+    record: dict[str, Any] = {"text_a": row[columns.text]}
+    if columns.id:
+        if not row[columns.id].strip():
+            raise InputError(f"the id in the column {columns.id!r} is empty: give each row one.")
+        record["id"] = row[columns.id].strip()
+    names = {"text_b": columns.pair, "group": columns.group, "fold_group": columns.fold_group}
+    record |= {field: row[name] for field, name in names.items() if name}
+    cells = {name: row[name].strip() for name in (*columns.targets, columns.label) if name}
+    if not require_labels and not all(cells.values()):
+        return record
+    if columns.label:
+        separator = settings.competition.label_separator
+        record |= read_label_cell(columns.label, cells[columns.label], separator)
+    elif columns.targets:
+        numbers = {name: read_number(name, cells[name]) for name in columns.targets}
+        if settings.output == "number":  # type: ignore[attr-defined]
+            return {**record, "targets": numbers}
+        for name, value in numbers.items():
+            if value not in (0, 1):
+                raise InputError(
+                    f"the label {name!r} is {cells[name]!r}: write 0 or 1, or set "
+                    'output = "number" to predict it as a number.'
+                )
+        record["labels"] = [name for name, value in numbers.items() if value]
+    return record
+
+
+def read_label_cell(name: str, cell: str, separator: str) -> dict[str, Any]:
+    """Return `label`, or `labels` where a cell holds several."""
+    if separator:
+        return {"labels": [part.strip() for part in cell.split(separator) if part.strip()]}
+    if not cell:
+        raise InputError(f"the label in the column {name!r} is empty: fill it in, or leave it out.")
+    return {"label": cell}
+
+
+def is_number(cell: str) -> bool:
+    """Tell whether a cell is empty or a number."""
+    return not cell.strip() or bool(re.fullmatch(r"\s*[-+]?[\d.]+(e[-+]?\d+)?\s*", cell, re.I))
+
+
+def read_number(name: str, cell: str) -> float:
+    """Return the number in a cell.
+
+    Raises:
+        InputError: the cell is empty, or not a finite number.
+    """
+    if not cell:
+        raise InputError(f"the target {name!r} is empty: fill it in, or leave the row out.")
+    written = re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", cell, re.I)
+    if not written or not math.isfinite(float(cell)):
+        raise InputError(
+            f"the target {name!r} is {cell!r}, which is not a finite number: write it as 2.5."
+        )
+    return float(cell)

@@ -1,0 +1,77 @@
+"""What predict.py writes: JSON Lines, or a table, to which extras/competition gives any form."""
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+from core.base.errors import InputError
+from core.base.extras import need
+from core.base.files import project_path, write_json_lines, write_text
+from core.train.project import TrainedRuns
+from task.data import Labels
+
+DELIMITERS = {".tsv": "\t", ".csv": ","}
+# The wishes of the command line: --sample, --columns and --values.
+Wishes = tuple[Path | None, str, str]
+NO_WISHES: Wishes = (None, "", "auto")
+
+
+def write_submission(
+    path: Path,
+    records: Sequence[dict],
+    ranked: bool,
+    labels: Labels | None = None,
+    runs: TrainedRuns | None = None,
+    wishes: Wishes = NO_WISHES,
+) -> None:
+    """Write predictions as JSON Lines, or as a table where the file is called .tsv or .csv.
+
+    A table has the columns `id` and `label`, several labels with | between them, and for a ranking
+    also `score`; or, with extras/competition, the form of a sample or of the user's wishes.
+
+    Args:
+        path: the file to write.
+        records: from `prediction_records`.
+        ranked: the examples have groups.
+        labels: what the runs predict, and `runs`: theirs; None: a table of labels is written.
+        wishes: from the command line.
+
+    Raises:
+        InputError: the wishes are not of a table, or do not fit what was predicted.
+    """
+    if path.suffix.lower() not in DELIMITERS:
+        if wishes != NO_WISHES:
+            raise InputError(
+                f"{path} is not a table: call it .csv or .tsv for --sample and the like."
+            )
+        write_json_lines(path, records)
+    elif labels and runs and (form := find_form(labels, runs, wishes)):
+        table = need("competition", "submission")
+        table.write_table(path, records, form, labels, runs.settings)
+    else:
+        write_plain_table(path, records, ranked)
+
+
+def find_form(labels: Labels, runs: TrainedRuns, wishes: Wishes) -> object | None:
+    """Return the form of the table; None: nothing is wished, and labels are predicted."""
+    sample, columns, values = wishes
+    table = getattr(runs.settings, "competition", None)
+    if sample is None and table is not None and table.sample_submission:
+        sample = project_path(table.sample_submission)
+    if sample is None and wishes == NO_WISHES and not labels.scaling:
+        return None
+    encoding = table.encoding if table is not None else "utf-8"
+    return need("competition", "submission").read_form(sample, columns, values, encoding)
+
+
+def write_plain_table(path: Path, records: Sequence[dict], ranked: bool) -> None:
+    """Write `id` and `label`, and `score` of a ranking."""
+    columns = ["id", "label", *(["score"] if ranked else [])]
+    table = io.StringIO()
+    writer = csv.writer(table, delimiter=DELIMITERS[path.suffix.lower()], lineterminator="\n")
+    writer.writerow(columns)
+    for record in records:
+        row = {**record, "label": record.get("label", "|".join(record.get("labels", [])))}
+        writer.writerow([row[column] for column in columns])
+    write_text(path, table.getvalue())
