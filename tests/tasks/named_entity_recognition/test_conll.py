@@ -153,7 +153,11 @@ BROKEN = {
         "line 1: 'B-PER' can't stand here in BIOES",
     ),
     "another scheme": ("Ada\tI-PER\n", {"scheme": "bio2"}, "line 1: 'I-PER' can't stand here"),
-    "several schemes": ("Ada\tE-PER\nOslo\tU-LOC\n", {}, "the tags begin with E, U, which no"),
+    "several schemes": (
+        "Ada\tE-PER\nOslo\tU-LOC\n",
+        {},
+        "line 2: no scheme has E, U together: write",
+    ),
     "fewer columns": ("Ada\tNN\tO\nwept\tO\n", {}, "line 2: 2 columns, and line 1 has 3: write as"),
     "a space in a token": ("Ada O\nNew York B-LOC\n", {}, "line 2: 3 columns, and line 1 has 2"),
     "no tags": ("Ada\nwept\n", {}, "line 1: 1 column, and tokens and tags are read from the same"),

@@ -10,10 +10,13 @@ from entity_peer import FILES, LETTERS, NUMBERS, TYPES, random_entities, random_
 
 use_template("named_entity_recognition")
 
+from core.base.settings import with_tables  # noqa: E402
 from core.train.scoring import best_threshold  # noqa: E402
 from formats.conll import find_chunks, parse_tag  # noqa: E402
 from task.data import Entity, Example  # noqa: E402
+from task.evaluation import evaluate, load_thresholds  # noqa: E402
 from task.metrics import best_cut, count_matches, f_beta, score, tune_thresholds  # noqa: E402
+from task.settings import Settings  # noqa: E402
 
 KNOWN = json.loads(NUMBERS.read_text(encoding="utf-8"))
 
@@ -228,3 +231,39 @@ def test_with_beta_1_the_cut_is_that_of_core():
             f_beta(hits[wanted].sum(), wanted.sum(), gold, 1.0)
         )
     assert best_cut(np.zeros(0), np.zeros(0, bool), (0, 0), 3, 1.0, 0.5) == 0.5
+
+
+def write_run(folder, one, own, **config) -> None:
+    """Write what says which thresholds a run has."""
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps({"seed": 1, **config}))
+    dev = {"threshold": one} if own is None else {"threshold": one, "thresholds": own}
+    (folder / "scores.json").write_text(json.dumps({"dev": dev}))
+
+
+def test_runs_that_predict_together_share_their_mean_thresholds(tmp_path):
+    write_run(tmp_path / "a", 0.4, {"PER": 0.2})
+    write_run(tmp_path / "b", 0.6, None)
+    found = load_thresholds([tmp_path / "a", tmp_path / "b"])
+    assert found["PER"] == pytest.approx(0.4) and found["LOC"] == 0.5
+
+
+def test_a_fold_has_the_thresholds_of_its_cross_validation(tmp_path):
+    write_run(tmp_path / "whole", 0.3, {"LOC": 0.1})
+    write_run(tmp_path / "whole/fold_1", 0.8, {"LOC": 0.9}, fold=1)
+    found = load_thresholds([tmp_path / "whole/fold_1"])
+    assert (found["LOC"], found["PER"]) == (0.1, 0.3)
+
+
+def test_thresholds_of_types_are_used_and_kept(tmp_path):
+    """PER is found at any score, LOC at none; with beta 5 recall decides."""
+    golds = [example(n, [Entity((0, 3), "PER")]) for n in range(4)]
+    found = {n: [(Entity((0, 3), "PER"), 0.2), (Entity((5, 8), "LOC"), 0.6)] for n in range(4)}
+    file = tmp_path / "dev.jsonl"
+    file.write_text("")
+    settings = with_tables(Settings)(threshold="per_type", beta=5)
+    scores = evaluate(golds, found, file, settings).scores
+    assert scores["thresholds"]["PER"] < 0.2 and scores["thresholds"]["LOC"] >= 0.6
+    assert scores["f1"] == scores["f_beta"] == 1 and scores["beta"] == 5
+    one = evaluate(golds, found, file, with_tables(Settings)(beta=5)).scores
+    assert one["f_beta"] > one["f1"] == pytest.approx(2 / 3) and one["thresholds"] == {}
