@@ -258,9 +258,10 @@ def test_other_tasks_have_no_pairs():
     assert complain(other) is None
 
 
-def test_the_gradient_is_not_made_twice():
+@pytest.mark.parametrize("other", [{"r_drop": 1.0}, {"adversary": "fgm"}, {"virtual_adversary": 1}])
+def test_the_gradient_is_not_made_twice(other):
     with pytest.raises(ValidationError, match="leave the table regularization as it came"):
-        with_tables(Settings)(retrieval={"loss": "cosent"}, regularization={"r_drop": 1.0})
+        with_tables(Settings)(retrieval={"loss": "cosent"}, regularization=other)
 
 
 @pytest.mark.parametrize(

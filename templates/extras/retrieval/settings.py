@@ -48,6 +48,9 @@ def complain(settings: Settings) -> str | None:
     if settings.batch_size == 1:
         return f"{chosen} compares the pairs of a batch, and batch_size = 1 has one: raise it"
     others = getattr(settings, "regularization", None)
-    if others and (others.adversary != "none" or others.gradient_penalty or others.r_drop):
+    if others and (
+        others.adversary != "none"
+        or any([others.gradient_penalty, others.r_drop, others.virtual_adversary])
+    ):
         return f"{chosen} has a gradient of its own: leave the table regularization as it came"
     return None
