@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 # What projects import of others; none of it starts a thread that a fork would miss.
-IMPORTED = ["tensorflow", "keras_hub", "sklearn.linear_model", "matplotlib.pyplot", "sacrebleu"]
+IMPORTED = ["tensorflow", "keras_hub", "sklearn.linear_model", "sacrebleu"]
 IMPORTED += ["pydantic_settings", "sklearn.model_selection", "scipy.stats", "rich.table", "jinja2"]
 IMPORTED += ["tokenizers", "networkx", "pytest"]
 # As launch.py has it: a worker that is told to end may wait for one that is gone.
