@@ -70,9 +70,9 @@ class WordCutter:
         """Cut a text in place."""
         text.split(self.cut)
 
-    def cut(self, _: int, text: NormalizedString) -> list[NormalizedString]:
+    def cut(self, _: int, text: NormalizedString) -> list[Any]:
         """Return the parts of a text, each of which knows where it stands."""
-        parts = []
+        parts: list[Any] = []
         for word, start, end in self.find_words(str(text), hmm=False):
             if word in self.vocabulary:
                 parts.append(text[start:end])
