@@ -26,7 +26,7 @@ class WordTokenizer:
     """
 
     def __init__(self, tokenizer: Tokenizer, path: Path) -> None:
-        self.saved = tokenizer.to_str()
+        self.saved, self.path = tokenizer.to_str(), path
         cut = pre_tokenizers.PreTokenizer.custom(WordCutter(tokenizer.get_vocab(), path))
         tokenizer.pre_tokenizer = cut
         self.tokenizer = tokenizer
@@ -36,9 +36,18 @@ class WordTokenizer:
             raise AttributeError(name)
         return getattr(self.tokenizer, name)
 
+    def __reduce__(self) -> tuple:
+        # Another process makes its own program.
+        return restore, (self.saved, self.path)
+
     def to_str(self) -> str:
         """Return the tokenizer as JSON, without the program."""
         return self.saved
+
+
+def restore(saved: str, path: Path) -> WordTokenizer:
+    """Return the tokenizer that another process has."""
+    return WordTokenizer(Tokenizer.from_str(saved), path)
 
 
 class WordCutter:
