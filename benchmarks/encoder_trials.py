@@ -278,7 +278,8 @@ def try_one(project: Path, folder: Path, is_whole: bool) -> str | None:
         expected = -9 if what == "killed" else 0
         if done.returncode != expected:
             said = [*done.stdout.splitlines(), *done.stderr.splitlines()]
-            return f"{what}: exit {done.returncode}: {said[-1] if said else ''}"
+            errors = [line for line in said if line.startswith("error")]
+            return f"{what}: exit {done.returncode}: {' '.join(errors or said[-1:])}"
     return None
 
 

@@ -698,7 +698,8 @@ def test_words_of_roformer_are_looked_up_whole(words, tmp_path):
     assert whole["model_type"] == "roformer" and state
     (words / "tokenizer.json").write_text(tokenizer.to_str(), encoding="utf-8")
     (words / "vocab.txt").unlink()
-    for other in (tokenizer, restore_encoder(run)[1], load_tokenizer(settings, [])):
+    copy = pickle.loads(pickle.dumps(tokenizer))  # for another process
+    for other in (tokenizer, copy, restore_encoder(run)[1], load_tokenizer(settings, [])):
         for text, expected in CUT.items():
             encoding = other.encode(text, add_special_tokens=False)
             tokens = zip(encoding.tokens, encoding.offsets, strict=True)

@@ -4,8 +4,8 @@ The names stand in the functions that load a family; here they are asked for, an
 """
 
 import json
-import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -26,6 +26,7 @@ from extras.encoders.fields import GELU, TANH_GELU
 from extras.encoders.modernbert import GLOBAL, LOCAL, ModernBert, assign_modernbert
 from extras.encoders.postnorm import SEGMENTS, PostNormEncoder, assign_all, assign_pair, rotation
 from extras.encoders.roformer_v2 import RoFormerV2, assign_roformer_v2
+from extras.encoders.weights import Weights
 from extras.encoders.words import WordTokenizer
 
 Tensors = dict[str, np.ndarray]
@@ -41,11 +42,11 @@ TO_ALBERT = (
 TO_DEBERTA = ((r"\.attention\.self\.(query|key|value)\.", r".attention.self.\1_proj."),)
 
 
-class Names:
-    """Stands for `Weights` where an encoder has its values already: it collects them by name."""
+class Names(Weights):
+    """Stands for weights of a file where an encoder has its values: it collects them by name."""
 
     def __init__(self) -> None:
-        self.tensors: Tensors = {}
+        super().__init__(Path(), {})
 
     def assign(self, variable: keras.Variable, name: str) -> None:
         """Keep the value of a variable, that of a Linear layer the other way round."""
@@ -67,11 +68,6 @@ class Names:
         """Keep the value of a convolution, whose axes stand the other way round."""
         value = keras.ops.convert_to_numpy(variable.value)
         self.tensors[name] = np.ascontiguousarray(value.T, np.float32)
-
-    def rename(self, *changes: tuple[str, str]) -> None:
-        """Change parts of all names, as in `Weights`."""
-        for pattern, name in changes:
-            self.tensors = {re.sub(pattern, name, key): a for key, a in self.tensors.items()}
 
 
 def describe_encoder(encoder: keras.Model) -> tuple[dict[str, Any], Tensors]:

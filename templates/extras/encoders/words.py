@@ -26,7 +26,7 @@ class WordTokenizer:
     """
 
     def __init__(self, tokenizer: Tokenizer, path: Path) -> None:
-        self.saved = tokenizer.to_str()
+        self.saved, self.path = tokenizer.to_str(), path
         cut = pre_tokenizers.PreTokenizer.custom(WordCutter(tokenizer.get_vocab(), path))
         tokenizer.pre_tokenizer = cut
         self.tokenizer = tokenizer
@@ -36,9 +36,18 @@ class WordTokenizer:
             raise AttributeError(name)
         return getattr(self.tokenizer, name)
 
+    def __reduce__(self) -> tuple:
+        # Another process makes its own program.
+        return restore, (self.saved, self.path)
+
     def to_str(self) -> str:
         """Return the tokenizer as JSON, without the program."""
         return self.saved
+
+
+def restore(saved: str, path: Path) -> WordTokenizer:
+    """Return the tokenizer that another process has."""
+    return WordTokenizer(Tokenizer.from_str(saved), path)
 
 
 class WordCutter:
@@ -70,9 +79,9 @@ class WordCutter:
         """Cut a text in place."""
         text.split(self.cut)
 
-    def cut(self, _: int, text: NormalizedString) -> list[NormalizedString]:
+    def cut(self, _: int, text: NormalizedString) -> list[Any]:
         """Return the parts of a text, each of which knows where it stands."""
-        parts = []
+        parts: list[Any] = []
         for word, start, end in self.find_words(str(text), hmm=False):
             if word in self.vocabulary:
                 parts.append(text[start:end])

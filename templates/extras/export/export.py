@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 PROJECT = Path(__file__).resolve().parents[2]
-sys.path[0] = str(PROJECT)
+if __name__ == "__main__":
+    sys.path[0] = str(PROJECT)
 
 # What `core` sets up of TensorFlow comes first.
 from core.base.errors import InputError, command  # noqa: E402, I001
@@ -56,8 +57,9 @@ class Serving(keras.Model):
 
     def call(self, inputs) -> dict[str, tf.Tensor]:
         """Return `name` or `name_part` -> array, float32 where it is not whole numbers."""
-        found = {}
-        for name, value in self.inference(inputs, training=False).items():
+        found: dict[str, tf.Tensor] = {}
+        ordered = {tensor.name: inputs[tensor.name] for tensor in self.inference.inputs}
+        for name, value in self.inference(ordered, training=False).items():
             if isinstance(value, list | tuple):
                 names = [f"{name}_{part}" for part in PARTS[: len(value)]]
                 found |= dict(zip(names, value, strict=True))
@@ -210,7 +212,8 @@ def compare(folder: Path, names: list[str], expected: dict[str, tf.Tensor]) -> N
     Raises:
         InputError: it is further than rounding goes.
     """
-    served = tf.saved_model.load(str(folder)).serve(sample_batch(names))
+    loaded = tf.saved_model.load(str(folder))  # its weights live as long as it has a name
+    served = loaded.serve(sample_batch(names))
     largest = max(
         float(tf.reduce_max(tf.abs(tf.cast(value - expected[name], "float32"))))
         for name, value in served.items()
