@@ -375,4 +375,5 @@ def test_the_model_of_each_fold_has_all_rows(project):
         factor = np.median(end[MASK] / start[MASK])
         assert 0.999 < factor < 1 - 1e-6
         decayed = np.abs(end - start * factor).max(axis=1) < 1e-6
-        assert decayed.sum() == len(start) - used
+        # So do rows of texts that come after these steps.
+        assert len(start) - used <= decayed.sum() < len(start)
