@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from core.model.transformer import (
     MASKED,
+    LayerNormalization,
     SelfAttention,
     TransformerLayer,
     exact_gelu_function,
@@ -148,7 +149,7 @@ class PostNormEncoder(keras_hub.models.Backbone):
             self.segment_embedding = table(
                 keras.layers.Embedding, self.num_segments, "segment_embedding"
             )
-        self.embeddings_layer_norm = keras.layers.LayerNormalization(
+        self.embeddings_layer_norm = LayerNormalization(
             epsilon=self.layer_norm_epsilon, dtype=dtype, name="embeddings_layer_norm"
         )
         self.embeddings_dropout = keras.layers.Dropout(
