@@ -2,7 +2,8 @@
 
 For each family a small model with random weights, made and saved by transformers, is loaded here.
 Hidden states of texts, padded and alone, and the gradient by the embeddings of a mean over tokens
-are compared. The table of docs/encoders.md is written anew.
+are compared. The table of docs/encoders.md is written anew; its last column comes from
+encoder_steps.py.
 
 python benchmarks/encoder_families.py PYTHON ...: each PYTHON has torch and transformers, or
 bert4keras3; a family that the first does not have comes from the next. Where each family trains was
@@ -26,6 +27,7 @@ from encoder_peer import KINDS, LENGTHS, OTHERS  # noqa: E402
 from encoder_trials import trained_in  # noqa: E402
 
 PAGE = ROOT / "docs/encoders.md"
+STEPS = ROOT / "benchmarks/results/encoder_steps.json"
 BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
 ALL = {**KINDS, **OTHERS}
 VERSION = """
@@ -55,8 +57,8 @@ def main() -> None:
             for kind in ALL:
                 if kind not in rows and (folder / kind).is_dir():
                     rows |= compare(folder, kind, peer)
-    head = "| model | made by | file | padded | alone | gradients | trains in |\n"
-    head += "|---|---|---|---|---|---|---|\n"
+    head = "| model | made by | file | padded | alone | gradients | trains in | step, of torch's |\n"
+    head += "|---|---|---|---|---|---|---|---|\n"
     table = head + "".join(rows[kind] for kind in sorted(rows, key=order))
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
     after = rest.partition(END)[2]
@@ -68,6 +70,12 @@ def order(name: str) -> tuple[int, str]:
     """Return where a row stands: families as in `KINDS`, the files of one together."""
     kind, _, file = name.partition(": ")
     return list(ALL).index(kind), file
+
+
+def step_ratio(kind: str) -> str:
+    """Return seconds of a training step, as a share of PyTorch's; empty: it was not measured."""
+    families = json.loads(STEPS.read_text(encoding="utf-8"))["families"] if STEPS.is_file() else {}
+    return f"{families[kind]['float32']['ratio']:.2f}" if kind in families else ""
 
 
 def compare(folder: Path, kind: str, peer: str) -> dict[str, str]:
@@ -92,9 +100,10 @@ def compare(folder: Path, kind: str, peer: str) -> dict[str, str]:
             np.abs(gradient - read["gradient"])[seen].max(),
         )
         model, tried = ALL[kind]["model"], trained_in(kind, file)
+        ratio = step_ratio(kind) if name == kind else ""
         numbers = " | ".join(f"{value:.1e}" for value in found)
         rows[kind if name == kind else f"{kind}: {file}"] = (
-            f"| {kind}: {model} | {peer} | {file} | {numbers} | {tried} |\n"
+            f"| {kind}: {model} | {peer} | {file} | {numbers} | {tried} | {ratio} |\n"
         )
         if max(found) >= 1e-4:
             sys.exit(f"{kind} differs: {json.dumps([float(value) for value in found])}")

@@ -96,7 +96,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             rows[family] = compare(arguments, family, Path(folder))
         print(family, json.dumps(rows[family]), flush=True)
-    write(arguments.output, rows, arguments)
+        write(arguments.output, rows, arguments)
 
 
 def compare(arguments: argparse.Namespace, family: str, folder: Path) -> dict[str, Any]:

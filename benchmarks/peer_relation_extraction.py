@@ -84,7 +84,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--head_learning_rate", type=float, default=1e-3, help="of the pointers")
     add("--seed", type=int, default=1)
     add("--device", default="cpu", help="cpu or cuda")
-    add("--steps", type=int, help="only time this many steps, spread over an epoch")
+    add("--steps", type=int, help="only time this many steps, spread over the lengths")
     add("--work", type=Path, help="folder of the checkpoint: makes the run resumable")
     add("--output", type=Path, help="JSON file of the results; predictions are put beside it")
     return parser.parse_args(arguments)
@@ -261,7 +261,8 @@ def make_loader(encoded, options, epoch: int, pad_token_id: int) -> DataLoader:
         sampler = RandomSampler(encoded, generator=generator)
     batches = list(BatchSampler(sampler, options.batch_size, drop_last=False))
     if options.steps:
-        # Spread over the epoch: grouped batches come longest first, the first few would mislead.
+        # Spread over the lengths: those of a few batches in the order of an epoch are chance.
+        batches.sort(key=lambda batch: max(len(encoded[index].token_ids) for index in batch))
         chosen = np.linspace(0, len(batches) - 1, min(options.steps, len(batches)))
         batches = [batches[round(position)] for position in chosen]
     fixed_length = options.max_length if options.batching == "fixed" else None

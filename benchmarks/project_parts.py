@@ -25,6 +25,7 @@ def make_parser(description: str) -> ArgumentParser:
     parser.add_argument("--project", type=Path, default=KNOWLEDGENET, help="a generated project")
     parser.add_argument("--data", type=Path, help="folder of train.jsonl and dev.jsonl")
     parser.add_argument("--encoder", help="folder of the encoder, in Hugging Face format")
+    parser.add_argument("--precision", default="float32", help="of ours: float32, mixed_bfloat16")
     parser.add_argument("--output", type=Path, help="JSON file of the results")
     return parser
 
@@ -63,7 +64,7 @@ def load_parts(arguments: Namespace) -> SimpleNamespace:
     """Return examples, batches and compiled models of a project.
 
     Args:
-        arguments: `project`, `data`, `encoder`.
+        arguments: `project`, `data`, `encoder`, `precision`.
     """
     open_project(arguments.project)
     from core.base.errors import InputError
@@ -86,6 +87,7 @@ def join_parts(arguments: Namespace) -> SimpleNamespace:
     from task.settings import Settings
 
     flags = ["--encoder", str(Path(arguments.encoder).resolve())] if arguments.encoder else []
+    flags += ["--devices.precision", arguments.precision]
     settings = read_settings(Settings, [*flags, "--strategy", "single"])
     strategy = make_strategy(settings)  # one replica: it has no scope of its own
     data = arguments.data or project_path(settings.train_file).parent

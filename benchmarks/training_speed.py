@@ -1,7 +1,8 @@
 """How long is an epoch of ours beside a PyTorch peer's, with the same encoder and batches?
 
-Each round runs the peer as its stock recipe pads and shuffles, ours, and the peer with batches
-grouped by length, one after the other, each for the same number of steps spread over an epoch.
+Each round runs the peer as its stock recipe pads and shuffles, ours in float32 and in bfloat16, and
+the peer with batches grouped by length, one after the other. Each makes the same number of steps,
+spread over the lengths of the batches of an epoch, not over their order.
 Only the ratios of one round are compared: the speed of a machine drifts. The peer lives in an
 environment of its own (see peer_relation_extraction.py).
 
@@ -22,6 +23,8 @@ import numpy as np
 from project_parts import check_project, load_parts, make_parser, write_results
 
 WARM_UP = 8
+PRECISIONS = {"ours_float32": "float32", "ours_bfloat16": "mixed_bfloat16"}
+PEERS = {"stock": "shuffled", "grouped": "grouped"}
 
 
 def main() -> None:
@@ -40,11 +43,9 @@ def main() -> None:
     check_project(arguments.project)
     rounds = []
     for number in range(arguments.rounds):
-        row = {
-            "peer_stock": measure_peer(arguments, "shuffled"),
-            "ours": measure_in_own_process(arguments),
-            "peer_grouped": measure_peer(arguments, "grouped"),
-        }
+        row = {"peer_stock": measure_peer(arguments, PEERS["stock"])}
+        row |= {name: measure_in_own_process(kind) for name, kind in PRECISIONS.items()}
+        row["peer_grouped"] = measure_peer(arguments, PEERS["grouped"])
         rounds.append(row)
         print(f"round {number + 1}:", {name: round(value, 1) for name, value in row.items()})
     results = {
@@ -52,15 +53,18 @@ def main() -> None:
         "data": arguments.data.name,
         "steps": arguments.steps,
         "seconds_per_epoch": rounds,
-        "ours_to_stock": ratios(rounds, "peer_stock"),
-        "ours_to_grouped": ratios(rounds, "peer_grouped"),
+        **{
+            f"{ours}_to_{peer}": ratios(rounds, ours, f"peer_{peer}")
+            for ours in PRECISIONS
+            for peer in PEERS
+        },
     }
     write_results(results, arguments.output)
 
 
-def ratios(rounds: list[dict], peer: str) -> dict:
+def ratios(rounds: list[dict], ours: str, peer: str) -> dict:
     """Return the ratio of each round, and the median to quote."""
-    each = [round(row["ours"] / row[peer], 3) for row in rounds]
+    each = [round(row[ours] / row[peer], 3) for row in rounds]
     return {"each": each, "median": statistics.median(each)}
 
 
@@ -80,10 +84,10 @@ def measure_peer(arguments: Namespace, batching: str) -> float:
         return timing["wall_seconds"] / timing["steps"] * results["steps_per_epoch"]
 
 
-def measure_in_own_process(arguments: Namespace) -> float:
+def measure_in_own_process(precision: str) -> float:
     """Return the seconds of an epoch of ours, measured as the peer is: in a fresh process."""
     result = subprocess.run(
-        [sys.executable, __file__, *sys.argv[1:], "--ours"],
+        [sys.executable, __file__, *sys.argv[1:], "--ours", "--precision", precision],
         check=True,
         stdout=subprocess.PIPE,
         text=True,
@@ -96,9 +100,11 @@ def measure_ours(arguments: Namespace) -> float:
     parts = load_parts(arguments)
     batches, model = parts.train_batches, parts.models.training
     whole = batches.plan(0)
+    by_length = sorted(whole, key=lambda batch: batch[1])
     chosen = np.linspace(0, len(whole) - 1, arguments.steps).astype(int)
-    warm_up = whole[:: max(1, len(whole) // WARM_UP)][:WARM_UP]
-    batches.plan = lambda epoch: warm_up + [whole[index] for index in chosen]
+    # Each length is a graph of its own, traced and compiled before the clock starts.
+    warm_up = list({batch[1]: batch for batch in whole}.values())
+    batches.plan = lambda epoch: warm_up + [by_length[index] for index in chosen]
     step = model.make_train_function() or model.train_function
     iterator = iter(batches.to_dataset())
     for _ in warm_up:

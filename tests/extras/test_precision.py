@@ -9,9 +9,11 @@ import tensorflow as tf
 from projects import bake_project, flags, run, shorten
 
 from core.base.settings import RecordSettings, with_tables
+from core.model.encoder import BertEncoder, encoder_inputs, hidden_states
 from core.model.transformer import exact_gelu_function, tanh_gelu_function
 from core.train.devices import find_precision
 from core.train.project import begin_training
+from core.train.training import TrainingModel
 from extras.encoders import processors
 
 WITH_AMX = "processor\t: 0\nflags\t\t: fpu avx512_bf16 amx_bf16 amx_tile\n"
@@ -152,3 +154,41 @@ def test_an_activation_in_one_pass_is_float32_rounded(gelu):
             assert one.dtype == tf.bfloat16
             one = tf.cast(one, "float32").numpy()
             np.testing.assert_allclose(one, other, rtol=2**-8, atol=1e-6)
+
+
+def gradient_of(precision: str, accumulation: int = 1) -> np.ndarray:
+    """Return the gradient of a small BERT with the same weights and batch, as one vector."""
+    keras.utils.set_random_seed(1)
+    keras.config.set_dtype_policy(precision)
+    sizes = {"num_layers": 2, "num_heads": 2, "hidden_dim": 64, "intermediate_dim": 128}
+    encoder = BertEncoder(vocabulary_size=50, max_sequence_length=20, dropout=0.0, **sizes)
+    inputs, random = encoder_inputs(encoder), np.random.default_rng(2)
+    weights = random.normal(size=(1, 20, 64)).astype("float32")
+
+    def sum_up(hidden):
+        return tf.reduce_sum(tf.cast(hidden, "float32") * weights, axis=(1, 2))
+
+    loss = keras.layers.Lambda(sum_up, output_shape=(), dtype="float32", name="loss")
+    model = TrainingModel(inputs, {"loss": loss(hidden_states(encoder, inputs))})
+    for variable in model.trainable_variables:
+        assert variable.dtype == "float32"
+        variable.assign(random.normal(size=variable.shape) * 0.2 + variable)
+    model.compile(keras.optimizers.SGD(), accumulation)
+    tokens = random.integers(0, 50, (8, 20)).astype("int32")
+    arrays = {"token_ids": tokens, "padding_mask": 1 + 0 * tokens, "segment_ids": 0 * tokens}
+    batch = {name: tf.constant(arrays[name]) for name in inputs}
+    gradients, _ = model.batch_gradients({**batch, "loss_weight": tf.fill((8,), 0.125)})
+    assert all(gradient.dtype == tf.float32 for gradient in gradients)
+    return np.concatenate([gradient.numpy().ravel() for gradient in gradients])
+
+
+def test_gradients_of_bfloat16_are_those_of_float32_rounded():
+    """Micro-batches, and so replicas, round other sums: they are as near to each other."""
+    exact, narrow = gradient_of("float32"), gradient_of("mixed_bfloat16")
+    halves = gradient_of("mixed_bfloat16", accumulation=2)
+    size = np.linalg.norm(exact)
+    found = [
+        np.linalg.norm(one - other) / size for one, other in ((narrow, exact), (halves, narrow))
+    ]
+    print("of the gradient's length:", found)
+    assert 1e-4 < found[0] < 0.03 and found[1] < 0.01

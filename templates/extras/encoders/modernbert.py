@@ -101,9 +101,19 @@ class ModernBertLayer(TransformerLayer):
             training: whether dropout is on.
         """
         hidden = self.attend(inputs, padding_mask, training)
-        values, gate = tf.split(self.gated(self.feedforward_norm(hidden)), 2, axis=-1)
-        opened = self.gated_dropout(self.activation(values) * gate, training=training)
+        opened = self.open_gate(self.feedforward_norm(hidden))
+        opened = self.gated_dropout(opened, training=training)
         return hidden + self.feedforward_output(opened)
+
+    def open_gate(self, normal) -> tf.Tensor:
+        """Return what the gate lets through, `[batch, length, intermediate_dim]`.
+
+        The kernel is cut in two, which is small beside what one product would put out.
+        """
+        value_kernel, gate_kernel = tf.split(tf.convert_to_tensor(self.gated.kernel), 2, axis=-1)
+        flat = tf.reshape(normal, (-1, normal.shape[-1]))
+        opened = self.activation(flat @ value_kernel) * (flat @ gate_kernel)
+        return tf.reshape(opened, (*tf.unstack(tf.shape(normal)[:2]), self.intermediate_dim))
 
     def attend(self, inputs, padding_mask, training) -> tf.Tensor:
         """Return the inputs, and what each token gathers from those that it sees."""
@@ -113,16 +123,21 @@ class ModernBertLayer(TransformerLayer):
         projected = tf.reshape(self.projection(normal), (batch, length, 3, self.num_heads, size))
         query, key, value = tf.unstack(tf.transpose(projected, (2, 0, 3, 1, 4)))
         query, key = self.turn(query * (1 / math.sqrt(size))), self.turn(key)
-        scores = tf.matmul(query, key, transpose_b=True)
-        if padding_mask is not None:
-            scores += (MASKED * (1.0 - tf.cast(padding_mask, scores.dtype)))[:, None, None]
-        if self.reach:
-            far = tf.abs(distances(static_length(inputs))) > self.reach
-            scores += MASKED * tf.cast(far, scores.dtype)
+        scores = tf.matmul(query, key, transpose_b=True) + self.mask(inputs, padding_mask)
         weights = self.weights_dropout(tf.nn.softmax(scores), training=training)
         gathered = tf.reshape(tf.transpose(weights @ value, (0, 2, 1, 3)), (batch, length, width))
         gathered = self.attention_output(gathered)
         return inputs + self.attention_output_dropout(gathered, training=training)
+
+    def mask(self, inputs, padding_mask) -> tf.Tensor:
+        """Return what is added to the scores: one array, for those are the longest of all."""
+        hidden = tf.zeros((1, 1, 1), self.compute_dtype)
+        if padding_mask is not None:
+            hidden = 1.0 - tf.cast(padding_mask, self.compute_dtype)[:, None]
+        if self.reach:
+            far = tf.abs(distances(static_length(inputs))) > self.reach
+            hidden = tf.maximum(hidden, tf.cast(far, self.compute_dtype))
+        return (MASKED * hidden)[:, None]
 
     def turn(self, vectors) -> tf.Tensor:
         """Turn vectors `[..., length, size]` by their positions: halves of each make pairs."""

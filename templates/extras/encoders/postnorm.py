@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from core.model.transformer import (
     MASKED,
+    LayerNormalization,
     SelfAttention,
     TransformerLayer,
     exact_gelu_function,
@@ -164,7 +165,7 @@ class PostNormEncoder(keras_hub.models.Backbone):
 
     def make_norm(self, dtype: Any) -> keras.layers.Layer:
         """Return what normalises the embeddings."""
-        return keras.layers.LayerNormalization(
+        return LayerNormalization(
             epsilon=self.layer_norm_epsilon, dtype=dtype, name="embeddings_layer_norm"
         )
 
