@@ -6,7 +6,7 @@ from pathlib import Path
 # The classical model has tests of its own.
 SMALL = {"floor": False}
 DEV_SCORE = "accuracy"
-FIELDS = ("id", "text_a", "text_b", "label", "labels", "group")
+FIELDS = ("id", "text_a", "text_b", "label", "labels", "group", "fold_group", "target")
 RECORD = {"id": "1", "text_a": "Please book the room.", "label": "book"}
 
 
@@ -83,6 +83,26 @@ BAD_COMMANDS = {
     "the floor's own folder": (
         "train.py --run_name floor",
         "runs/floor is the classical model's: choose another name",
+    ),
+    "number without its table": (
+        "train.py --output number",
+        'line 1: the field "target" is missing: add it to the record',
+    ),
+    "class weights of numbers": (
+        "train.py --output number --class_weights balanced",
+        "class_weights and label_smoothing are of labels",
+    ),
+    "score of numbers for labels": (
+        "train.py --metric rmse",
+        "metric = 'rmse' is of numbers: set output = 'number', or metric = 'auto'",
+    ),
+    "table that is broken": (
+        "train.py --train_file config.toml.csv",
+        "config.toml.csv is not a file",
+    ),
+    "share of everything": (
+        "split.py sample/dev.jsonl --share 1",
+        "--share 1: hold out more than 0",
     ),
     "unknown pooling": ("train.py --pooling max", "--pooling = 'max'", "'auto', 'cls', 'mean'"),
     "classical model without data": ("train_floor.py --train_file no.jsonl", "is not a file"),
