@@ -45,7 +45,8 @@ def main() -> None:
         "cross_validate", settings, strategy, run, examples, keys, train, load_runs, predict, score
     ):
         train(settings, strategy, run, examples, examples, dev_examples, dev_path)
-    errors, below = find_errors(dev_examples, end_training(run), labels), ({}, [])
+    errors = find_errors(dev_examples, end_training(run), labels)
+    below: tuple = ({}, [])
     if floor:
         dev = floor["dev"]
         below = dev.scores, find_errors(dev_examples, dev.predictions, labels)

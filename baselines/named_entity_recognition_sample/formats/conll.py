@@ -192,11 +192,7 @@ def parse_tag(cell: str) -> Tag | None:
 
 
 def find_scheme(sentences: Iterable[Sequence[Tag]]) -> str | None:
-    """Return the scheme that tags are in; None: there is no entity.
-
-    Raises:
-        InputError: the letters are of several schemes.
-    """
+    """Return the scheme that tags are in, of those that fit; None: there is no entity."""
     letters: set[str] = set()
     begun, orphans = 0, 0
     for tags in sentences:
@@ -208,13 +204,12 @@ def find_scheme(sentences: Iterable[Sequence[Tag]]) -> str | None:
     if letters <= {"B", "I"}:
         # In BIO1 no B follows anything but its own type, in BIO2 no I does.
         return ("bio1" if orphans and not begun else "bio2") if letters else None
-    for scheme in ("bioes", "bilou", "bmes"):
-        if letters <= {*LETTERS[scheme]}:
-            return scheme
-    raise InputError(
-        f"the tags begin with {', '.join(sorted(letters))}, which no scheme has together: write "
-        "all of them in BIO, BIOES, BILOU or BMES."
-    )
+    return fitting_schemes(letters)[0]
+
+
+def fitting_schemes(letters: set[str]) -> list[str]:
+    """Return the schemes that have all of some letters."""
+    return [scheme for scheme, known in LETTERS.items() if letters <= {*known}]
 
 
 def read_chunks(tags: Sequence[Tag]) -> list[Chunk]:
@@ -269,14 +264,18 @@ def file_scheme(file: ConllFile, table: ConllTable) -> str | None:
     """Return the scheme of the tags of a file; None: it has no entity.
 
     Raises:
-        InputError: names the file, or the line of what is not a tag.
+        InputError: names the line of what is not a tag, or of a letter of another scheme.
     """
-    try:
-        found = find_scheme(file.tags(lines) for lines in file.sentences)
-    except InputError as error:
-        if str(error).startswith(str(file.path)):
-            raise
-        raise InputError(f"{file.path}: {error}") from error
+    letters: set[str] = set()
+    for lines in file.sentences:
+        for line, (letter, _) in zip(lines, file.tags(lines), strict=True):
+            letters |= {letter} - {""}
+            if not fitting_schemes(letters):
+                raise InputError(
+                    f"{file.path}, line {line}: no scheme has {', '.join(sorted(letters))} "
+                    "together: write all tags in BIO, BIOES, BILOU or BMES."
+                )
+    found = find_scheme(file.tags(lines) for lines in file.sentences)
     return found if table.scheme == "auto" else table.scheme
 
 

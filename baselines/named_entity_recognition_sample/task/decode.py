@@ -1,6 +1,8 @@
 """From the scores of a model back to entities of character spans, and to the records of a file."""
 
+import bisect
 import math
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
@@ -81,8 +83,9 @@ def is_touched(one: Span, two: Span) -> bool:
 
 def whole_tokens(span: Span, tokens: Sequence[Span]) -> Span:
     """Return a span from the first to the last token of a CoNLL file that it touches."""
-    own = [token for token in tokens if is_touched(span, token)]
-    return own[0][0], own[-1][1]
+    first = bisect.bisect_right(tokens, span[0], key=operator.itemgetter(1))
+    last = bisect.bisect_left(tokens, span[1], key=operator.itemgetter(0)) - 1
+    return tokens[first][0], tokens[last][1]
 
 
 def make_selector(tagger: str) -> Callable[[Sequence[dict]], dict]:

@@ -47,13 +47,9 @@ def evaluate(
         tuned = best_threshold(examples, best, settings.metric)
     records = prediction_records(examples, candidates, tuned["threshold"], settings.n_best)
     texts = {record["id"]: record["text"] for record in records}
+    facts = {**name_file(path), "records": len(examples), **tuned}
     return Evaluation(
-        scores={
-            **name_file(path),
-            "records": len(examples),
-            **tuned,
-            **score(examples, texts, settings.metric),
-        },
+        scores={**facts, **score(examples, texts, settings.metric)},
         predictions=records,
         shown=[describe(example, texts[example.id]) for example in examples[:shown]],
     )
@@ -81,8 +77,8 @@ def find_errors(
     for example in examples:
         record, golds = records[example.id], dict.fromkeys(example.gold_texts)
         exact, f1 = scorer(example.gold_texts, record["text"])
-        texts = [best["text"] for best in record["n_best"]]
-        ranks = [n for n, text in enumerate(texts, 1) if scorer(example.gold_texts, text)[0]]
+        right = [bool(scorer(example.gold_texts, best["text"])[0]) for best in record["n_best"]]
+        ranks = [right.index(True) + 1 if any(right) else 0] if golds else []
         items = []
         if golds and not exact:
             spans = [(*span, "") for span in dict.fromkeys(example.answers)]
@@ -94,6 +90,6 @@ def find_errors(
             sure = record["n_best"][0]["probability"]
             items.append(ErrorItem(kind, example.question, [span], sure))
         asked = (QUESTION_WORDS.search(example.question.lower()) or ["other"])[0]
-        measures, ranks = {"F1": f1, "exact match": exact}, [*ranks, 0][:1] if golds else []
+        measures = {"F1": f1, "exact match": exact}
         reports.append(ErrorExample(example.id, example.context, items, measures, asked, ranks))
     return reports

@@ -193,13 +193,13 @@ def best_threshold(
     """
     if all(example.gold_texts for example in examples):
         return {"threshold": 0.0}
-    scores = np.array([answers[e.id][1] for e in examples if e.id in answers])
+    scores = [answers[e.id][1] for e in examples if e.id in answers]
     if not len(scores):
         return {"threshold": 0.5}
     texts = {name: text for name, (text, _) in answers.items()}
     nothing, given = (score_records(examples, each, metric)[:, 1] for each in ({}, texts))
     answered = [example.id in answers for example in examples]
-    values, _, gains = count_above(scores, (given - nothing)[answered])
+    values, _, gains = count_above(scores, (given - nothing)[answered].tolist())
     lower = np.append(values[1:], 0.0)
     thresholds = np.append(lower + (values - lower) / 2, (1.0 + values[0]) / 2)
     # Halfway between neighbouring floats may round down to the lower one, which must be left out.
@@ -210,5 +210,5 @@ def best_threshold(
     equally_good = thresholds[reached >= reached.max() - 1e-9]
     threshold = float(equally_good[np.argmin(np.abs(equally_good - 0.5))])
     answerable = sum(bool(example.gold_texts) for example in examples)
-    curve = precision_recall(scores, given[answered], answerable, threshold)
+    curve = precision_recall(scores, given[answered].tolist(), answerable, threshold)
     return {"threshold": threshold, "precision_recall": curve}

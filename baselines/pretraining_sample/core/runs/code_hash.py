@@ -6,7 +6,7 @@ from pathlib import Path
 
 SCRIPTS = ("prepare.py", "train.py", "evaluate.py")
 APART = ("extras", "tests")  # extras are looked at one by one
-ONLOOKERS = ("comparison", "doctor", "tpu")  # extras that look at a model, and train nothing
+ONLOOKERS = ("comparison", "doctor", "export", "tpu")  # extras that look at a model, and train nothing
 
 
 def code_hash(project: str | Path) -> str:
@@ -60,9 +60,7 @@ def outline_value(value: object) -> str:
 
 def is_docstring(body: list[ast.stmt]) -> bool:
     """Tell whether a body begins with a bare string."""
-    return (
-        bool(body)
-        and isinstance(body[0], ast.Expr)
-        and isinstance(body[0].value, ast.Constant)
-        and isinstance(body[0].value.value, str)
-    )
+    match body:
+        case [ast.Expr(value=ast.Constant(value=str()))]:
+            return True
+    return False

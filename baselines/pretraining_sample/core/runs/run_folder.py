@@ -1,7 +1,6 @@
 """The folder of a run: what was asked, what came out, and where to go on after an interruption."""
 
 import math
-import os
 import platform
 import sys
 import zipfile
@@ -11,6 +10,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
+import joblib
 import keras
 import numpy as np
 import tensorflow as tf
@@ -358,9 +358,7 @@ def describe_hardware() -> str:
         tf.config.experimental.get_device_details(device).get("device_name", device.name)
         for device in tf.config.list_physical_devices("GPU")
     ]
-    # Those that this process may use: a scheduler or taskset can leave it fewer than there are.
-    linux = hasattr(os, "sched_getaffinity")
-    usable = len(os.sched_getaffinity(0)) if linux else os.cpu_count()
+    usable = joblib.cpu_count()  # by this process: schedulers and containers may leave it fewer
     cores = "1 core" if usable == 1 else f"{usable} cores"
     others = [f"{worker_count()} workers"] if worker_count() > 1 else []
     return ", ".join([f"{processor}, {cores}", *accelerators, *others])

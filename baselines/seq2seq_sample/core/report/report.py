@@ -1,7 +1,4 @@
-"""One page about a run: how it learned, where it is good, and what it still gets wrong.
-
-Python writes the facts into the page; its script counts and draws them.
-"""
+"""One page about a run: how it learned, where it is good; its own script counts and draws."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -61,8 +58,9 @@ class ErrorExample:
     @property
     def sureness(self) -> float:
         """How sure the model was of its worst error; 0 where that is not known."""
-        wrong = [item for item in self.items if item.kind != "correct" and item.score is not None]
-        return max((i.score if i.kind == "invented" else 1 - i.score for i in wrong), default=0.0)
+        missed = [1 - i.score for i in self.items if i.kind == "missed" and i.score is not None]
+        found = [i.score for i in self.items if i.kind == "invented" and i.score is not None]
+        return max(missed + found, default=0.0)
 
 
 def write_report(
@@ -88,7 +86,6 @@ def write_report(
         "floor": collect_facts(floor[1]),
     }
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     page = environment.from_string(PAGE.read_text(encoding="utf-8")).render(
         title=f"{folder.name}: {task.replace('_', ' ')}",
         scores=scores,
@@ -115,13 +112,12 @@ def collect_facts(examples: Sequence[ErrorExample]) -> dict:
     drawn = [example for example in examples if (example.group or example.id) in chosen]
     labels: dict[str, int] = {}
     rows = []
-    for example in drawn:
+    for e in drawn:
         items = [
             (i.kind[0], labels.setdefault(i.label, len(labels)), [s[:2] for s in i.spans], i.score)
-            for i in example.items
+            for i in e.items
         ]
-        length = len(example.text)
-        rows.append(vars(example) | {"id": "", "text": "", "length": length, "items": items})
+        rows.append(vars(e) | {"id": "", "text": "", "length": len(e.text), "items": items})
     # Where measures tell, the labels are questions or texts.
     names = [label[:LABEL_LENGTH] for label in labels if not drawn[0].measures]
     return {"records": len(examples), "labels": names, "examples": rows}

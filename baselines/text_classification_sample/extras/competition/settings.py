@@ -64,4 +64,6 @@ def complain(settings: Settings) -> str | None:
         return None
     if settings.competition.hierarchy or settings.competition.thresholds != "one":
         return 'hierarchy and thresholds are of labels: leave them as they were with "number"'
+    if settings.class_weights != "none" or settings.label_smoothing:  # type: ignore[attr-defined]
+        return 'class_weights and label_smoothing are of labels: leave them out with "number"'
     return None

@@ -72,7 +72,7 @@ def read_table(
     rows = list(read_rows(path, settings.competition.encoding))
     header = list(rows[0][1]) if rows else []
     columns = find_columns(path, header, rows, settings, require_labels)
-    print(f"{path}: {columns.describe()}")
+    print(f"{Path(path).name}: {columns.describe()}")
     examples: list[Any] = []
     lines: dict[str, int] = {}
     for position, (line, row) in enumerate(rows):
