@@ -57,7 +57,8 @@ def main() -> None:
             for kind in ALL:
                 if kind not in rows and (folder / kind).is_dir():
                     rows |= compare(folder, kind, peer)
-    head = "| model | made by | file | padded | alone | gradients | trains in | step, of torch's |\n"
+    head = "| model | made by | file | padded | alone | gradients | trains in "
+    head += "| step, of torch's |\n"
     head += "|---|---|---|---|---|---|---|---|\n"
     table = head + "".join(rows[kind] for kind in sorted(rows, key=order))
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
