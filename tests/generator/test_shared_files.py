@@ -261,7 +261,7 @@ def test_what_is_brought_is_not_in_git(clone: Path) -> None:
 
 
 def test_the_repository_stays_small() -> None:
-    """Each template brings its own files, a sample with a copy of core, and a share of the extras."""
+    """A template brings its own files, a sample with a copy of core, and a share of the extras."""
     assert len(git("ls-files").splitlines()) <= 160 * len(TEMPLATES)
 
 
