@@ -12,7 +12,7 @@ import pytest
 from core.base.errors import InputError
 from core.base.files import read_json, write_json
 from core.base.settings import CoreSettings
-from core.runs.run_folder import Run, check_files, read_scores
+from core.runs.run_folder import Run, check_files, load_best, read_scores, tuned_threshold
 from core.train import scoring
 from core.train.scoring import Evaluation, Evaluator, OwnWeights, keep_scores
 
@@ -139,3 +139,21 @@ def test_files_that_were_changed_are_found(tmp_path):
     (tmp_path / "labels.json").unlink()
     with pytest.raises(InputError, match="labels.json is missing"):
         check_files(tmp_path)
+
+
+@pytest.mark.parametrize("threshold", ["0.5", math.nan, math.inf, None])
+def test_a_threshold_that_is_no_number_is_refused(tmp_path, threshold):
+    write_json(tmp_path / "config.json", {"seed": 1})
+    write_json(tmp_path / "scores.json", {"dev": {"threshold": threshold}})
+    with pytest.raises(InputError, match="has no threshold in scores.json: restore it, or train"):
+        tuned_threshold([tmp_path])
+
+
+@pytest.mark.parametrize("error", [RuntimeError, OSError, KeyError, ValueError])
+def test_however_hdf5_fails_the_weights_are_named(tmp_path, error):
+    class Model:
+        def load_weights(self, path):
+            raise error("of a byte that was flipped")
+
+    with pytest.raises(InputError, match="best.weights.h5 does not fit the model, or is damaged"):
+        load_best(Model(), tmp_path)
