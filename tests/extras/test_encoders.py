@@ -47,9 +47,10 @@ from core.model.encoder import (
     restore_encoder,
     save_encoder,
 )
-from core.train.training import TrainingModel
+from core.model.pointers import EfficientGlobalPointer
+from core.train.training import Models, TrainingModel
 from extras.doctor.model_checks import draws_alike, find_config_faults, find_split_faults
-from extras.encoders import naming
+from extras.encoders import memory, naming
 from extras.optimizers.toolbox import decayed_rates, freeze_layers
 from extras.recompute.recompute import recompute_layers
 from extras.tpu.compile_checks import find_lowering_faults
@@ -890,6 +891,29 @@ def test_windows_are_not_longer_than_what_an_encoder_reads(kind, longest, tmp_pa
     assert load(folder, max_length=longest).max_sequence_length == longest
     with pytest.raises(InputError, match=f"max_length = {longest + 1}.* reads {longest} tokens"):
         load(folder, max_length=longest + 1)
+
+
+def test_memory_for_long_windows_is_said_before_it_fails(tmp_path, monkeypatch, capsys):
+    """Of a pointer over windows of 8,192 tokens, and of attention."""
+    encoder = load(write_model(tmp_path, "deberta_v3"))
+    inputs = encoder_inputs(encoder)
+    scores = EfficientGlobalPointer(40, 8)(hidden_states(encoder, inputs), inputs["padding_mask"])
+    model = keras.Model(inputs, scores)
+    models, gibibyte = Models(model, model, encoder), 1 << 30
+    settings = settings_for(tmp_path, max_length=8192, batch_size=8)
+    pairs = 8 * 8192**2
+    expected = pairs * 4 * (40 * memory.POINTER + 2 * 4 * memory.ATTENTION)
+    assert memory.pair_memory(settings, models) == expected
+    halved = settings.model_copy(update={"accumulation": 2})
+    assert memory.pair_memory(halved, models) == expected // 2
+    monkeypatch.setattr(memory, "free_memory", lambda: 100 * gibibyte)
+    memory.warn_of_memory(settings, models)
+    said = f"need {expected / gibibyte:.1f} GiB a step"
+    assert said in capsys.readouterr().out
+    memory.warn_of_memory(settings_for(tmp_path, max_length=128, batch_size=8), models)
+    monkeypatch.setattr(memory, "free_memory", lambda: None)
+    memory.warn_of_memory(settings, models)
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize("kind", ["nezha", "deberta_v3"])
