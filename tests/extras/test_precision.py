@@ -117,7 +117,7 @@ def test_a_run_keeps_the_precision_that_it_began_with(tmp_path):
     folder = project / "runs/kept"
     scores = json.loads((folder / "scores.json").read_text(encoding="utf-8"))
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    assert scores["precision"] == config["devices"]["precision"] == "mixed_bfloat16"
+    assert scores["dtype_policy"] == config["devices"]["precision"] == "mixed_bfloat16"
     # As it would be before its end.
     del scores["finished"]
     (folder / "scores.json").write_text(json.dumps(scores), encoding="utf-8")
@@ -129,7 +129,7 @@ def test_a_run_keeps_the_precision_that_it_began_with(tmp_path):
     assert evaluated
     files = json.loads((folder / "scores.json").read_text(encoding="utf-8"))
     [own] = files["files"].values()
-    assert own["precision"] == "mixed_bfloat16"
+    assert own["dtype_policy"] == "mixed_bfloat16"
     assert "precision: float32, for " in train(WITHOUT, overwrite=True)
 
 
