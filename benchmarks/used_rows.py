@@ -73,6 +73,7 @@ def run_trial(size: str, what: str, pairs: int) -> Any:
     """Return what a trial prints."""
     command = [sys.executable, __file__, "--pairs", str(pairs), "--trial", size, what]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, encoding="utf-8")
+    print(f"{size}, {what}: {done.stdout.splitlines()[-1]}", file=sys.stderr)
     return json.loads(done.stdout.splitlines()[-1])
 
 

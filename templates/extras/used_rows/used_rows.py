@@ -83,10 +83,9 @@ def refuse_other_tokens(train_batches: DataGenerator, used: np.ndarray) -> None:
 
 def split_table(table: keras.layers.ReversibleEmbedding, used: np.ndarray) -> None:
     """Make a built token embedding one of `UsedRows`, of the tokens where `used` is true."""
-    rows = np.asarray(table.embeddings)
     # Of the same name: files of weights name a layer by its class.
     table.__class__ = type(type(table).__name__, (UsedRows,), {})
-    table.take_rows(rows, used)
+    table.keep_rows(used)
 
 
 class UsedRows(keras.layers.ReversibleEmbedding):
@@ -105,25 +104,30 @@ class UsedRows(keras.layers.ReversibleEmbedding):
     others: tf.Variable
     origin: keras.Variable
 
-    def take_rows(self, rows: np.ndarray, used: np.ndarray) -> None:
-        """Take the place of a table `[tokens, width]` whose rows are trained where `used` says."""
+    def keep_rows(self, used: np.ndarray) -> None:
+        """Train no more rows of the table than `used` says."""
+        # What is not needed goes at once: this is where a large table takes most memory.
+        table = np.asarray(self._embeddings)
+        trained, others = table[used], table[~used]
         self._call_has_context_arg = {"training": True}  # the layer that this one was had no such
         self._tracker.unlock()
-        del self._embeddings
-        self._embeddings = self.add_weight(shape=rows[used].shape, name="embeddings")
-        self._embeddings.assign(rows[used])
+        del self._embeddings, table
+        self.others = tf.Variable(others, trainable=False)
+        self._embeddings = self.add_weight(
+            shape=trained.shape, initializer="zeros", name="embeddings"
+        )
+        self._embeddings.assign(trained)
         # Whether it decays is told by its name, and how fast it learns by its path: both hold the
         # name of the table.
         self.factor = self.add_weight(shape=(1, 1), initializer="ones", name="other_embeddings")
         self.origin = self.add_weight(shape=(1,), name="origin", trainable=False)
-        self.origin.assign([fingerprint(rows[~used])])
+        self.origin.assign([fingerprint(others)])
         self._tracker.lock()
         self.used = used
         # The trained rows come first. Integers of 64 bits, for those of 32 can't be on a GPU.
         places = np.empty(len(used), np.int64)
         places[np.concatenate([np.flatnonzero(used), np.flatnonzero(~used)])] = np.arange(len(used))
         self.places = tf.Variable(places, trainable=False)
-        self.others = tf.Variable(rows[~used], trainable=False)
 
     def call(self, inputs: tf.Tensor, reverse: bool = False, training: bool | None = None) -> Any:
         """Return the rows `[batch, length, width]` of token ids `[batch, length]`."""
@@ -169,4 +173,4 @@ class UsedRows(keras.layers.ReversibleEmbedding):
 
 def fingerprint(rows: np.ndarray) -> float:
     """Return a number below 2^24, which float32 has exactly, that tells rows from others."""
-    return float(zlib.crc32(np.ascontiguousarray(rows).tobytes()) % 2**24)
+    return float(zlib.crc32(np.ascontiguousarray(rows).data) % 2**24)
