@@ -154,7 +154,7 @@ def load_trained(
     models, inputs = [], set()
     with strategy.scope():
         for folder, settings in zip(folders, every, strict=True):
-            keras.config.set_dtype_policy(settings.devices.precision)  # as it was trained
+            keras.config.set_dtype_policy(find_precision(settings))  # as it was trained
             encoder, tokenizer = restore_encoder(folder)
             built = build(encoder, labels, settings)
             load_best(built.inference, folder)
