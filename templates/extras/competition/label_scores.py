@@ -100,7 +100,7 @@ def score_matrices(
     else:
         relevant, given = gold.ravel(), probabilities.ravel()
         groups = np.repeat(np.arange(len(gold)).astype(str), len(labels.names)).tolist()
-        # Of several labels a record may have none; of one label it is one that training never showed.
+        # Of several labels a record may have none; a single one may be new, and counts as wrong.
         rows = gold.any(axis=1) | (not labels.several)
         scores |= {"map_at_k": 0.0, "top_k_accuracy": 0.0}
         if rows.any():
