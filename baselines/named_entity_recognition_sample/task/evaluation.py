@@ -8,7 +8,7 @@ from core.base.files import read_json
 from core.data.records import name_file
 from core.report.report import ErrorExample, ErrorItem
 from core.runs.run_folder import read_scores, tuned_threshold
-from core.train.scoring import Evaluation
+from core.train.scoring import Evaluation, precision_recall
 from task.data import Example
 from task.decode import (
     Candidates,
@@ -18,7 +18,7 @@ from task.decode import (
     read_prediction,
     texts_of,
 )
-from task.metrics import score, tune_thresholds
+from task.metrics import rank_candidates, score, tune_thresholds
 from task.settings import Settings
 
 
@@ -46,6 +46,9 @@ def evaluate(
         )
         thresholds = defaultdict(lambda: one, own)
         facts |= {"threshold": one, "thresholds": own}
+        if not own:  # else no point of the curve is what was chosen
+            curve = precision_recall(*rank_candidates(examples, candidates)[1:], one)
+            facts["precision_recall"] = curve
     predictions = keep_entities(candidates, thresholds)
     entities = {name: [entity for entity, _ in scored] for name, scored in predictions.items()}
     return Evaluation(
@@ -98,7 +101,7 @@ def describe(example: Example, predicted: Sequence, most: int = 8) -> str:
 
 
 def find_errors(examples: Sequence[Example], predictions: Sequence[dict]) -> list[ErrorExample]:
-    """Return every example with an error, for the report, from the records of predictions."""
+    """Return every example, right or wrong, for the report, from the records of predictions."""
     predicted = {record["id"]: read_prediction("dev.jsonl", record) for record in predictions}
     reports = []
     for example in examples:
@@ -109,6 +112,5 @@ def find_errors(examples: Sequence[Example], predictions: Sequence[dict]) -> lis
             ErrorItem(kind, entity.type, [(*entity.span, entity.type)], found.get(entity))
             for entity, kind in kinds.items()
         ]
-        if {*kinds.values()} - {"correct"}:
-            reports.append(ErrorExample(example.id, example.text, items))
+        reports.append(ErrorExample(example.id, example.text, items))
     return reports

@@ -88,6 +88,20 @@ def score(
     }
 
 
+def rank_candidates(
+    golds: Sequence[Example], candidates: Candidates
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    """Return type, score and whether it is right of every candidate `[n]`; the gold entities."""
+    rows = [
+        (entity.type, value, entity in set(gold.entities))
+        for gold in golds
+        for entity, value in candidates.get(gold.id, [])
+    ]
+    kinds, scores, hits = zip(*rows, strict=True) if rows else ((), (), ())
+    gold_count = sum(len(set(gold.entities)) for gold in golds)
+    return np.array(kinds), np.array(scores), np.array(hits, bool), gold_count
+
+
 def tune_thresholds(
     golds: Sequence[Example], candidates: Candidates, per_type: bool, beta: float
 ) -> tuple[float, dict[str, float]]:
@@ -100,17 +114,10 @@ def tune_thresholds(
             best, given those of the others; else none has one of its own.
         beta: 1 weighs precision as recall.
     """
-    rows = [
-        (entity.type, value, entity in set(gold.entities))
-        for gold in golds
-        for entity, value in candidates.get(gold.id, [])
-    ]
-    gold_count = sum(len(set(gold.entities)) for gold in golds)
-    scores, hits = np.array([row[1] for row in rows]), np.array([row[2] for row in rows], bool)
+    kinds, scores, hits, gold_count = rank_candidates(golds, candidates)
     one = best_cut(scores, hits, (0, 0), gold_count, beta, 0.5)
-    if not per_type or not rows:
+    if not per_type or not len(kinds):
         return one, {}
-    kinds = np.array([row[0] for row in rows])
     thresholds = {kind: one for kind in sorted({*kinds})}
     for kind in PASSES * [*thresholds]:
         own = kinds == kind

@@ -46,9 +46,9 @@ def test_predict(run: Path, files: Path, tmp_path: Path) -> None:
 
 
 def test_submission(run: Path, files: Path, tmp_path: Path) -> None:
-    """The form of SQuAD, from two runs whose scores are averaged."""
+    """The form of SQuAD."""
     out = tmp_path / "submission.json"
-    start("predict.py", RUN, RUN, files / "test.jsonl", out)
+    start("predict.py", RUN, files / "test.jsonl", out)
     answers = json.loads(out.read_text("utf-8"))
     assert len(answers) == RECORDS and all(isinstance(answer, str) for answer in answers.values())
 

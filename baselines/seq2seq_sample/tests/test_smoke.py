@@ -45,7 +45,7 @@ def test_predict(run: Path, files: Path, tmp_path: Path, flags: tuple[str, ...])
 
 def test_predict_lines_of_text(run: Path, files: Path, tmp_path: Path) -> None:
     out = tmp_path / "submission.txt"
-    start("predict.py", RUN, RUN, files / "test.jsonl", out)
+    start("predict.py", RUN, files / "test.jsonl", out)
     assert len(out.read_text("utf-8").splitlines()) == RECORDS
 
 

@@ -148,14 +148,13 @@ def load_trained(
     check_members(folders, task_class.task, shared_settings)
     files = [folder / "config.json" for folder in folders]
     every = [saved_settings(task_class, read_json(file), file) for file in files]
-    # What learns from plain text has no labels.
-    labelled = issubclass(task_class, RecordSettings)
+    labelled = issubclass(task_class, RecordSettings)  # what learns from plain text has no labels
     labels = read_json(folders[0] / "labels.json") if labelled else None
     strategy = strategy or make_strategy(every[0])
     models, inputs = [], set()
     with strategy.scope():
         for folder, settings in zip(folders, every, strict=True):
-            keras.config.set_dtype_policy(settings.devices.precision)  # as it was trained
+            keras.config.set_dtype_policy(find_precision(settings))  # as it was trained
             encoder, tokenizer = restore_encoder(folder)
             built = build(encoder, labels, settings)
             load_best(built.inference, folder)

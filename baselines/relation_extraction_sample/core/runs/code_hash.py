@@ -6,7 +6,7 @@ from pathlib import Path
 
 SCRIPTS = ("prepare.py", "train.py", "evaluate.py")
 APART = ("extras", "tests")  # extras are looked at one by one
-ONLOOKERS = ("comparison", "doctor", "export", "tpu")  # extras that look at a model, and train nothing
+ONLOOKERS = ("comparison", "doctor", "export", "tpu")  # extras that look at a model alone
 
 
 def code_hash(project: str | Path) -> str:
@@ -42,8 +42,9 @@ def outline(node: ast.AST) -> str:
     """
     fields = []
     for name, value in ast.iter_fields(node):
-        if name == "body" and isinstance(value, list) and is_docstring(value[:1]):
-            value = value[1:]
+        match value:  # without its docstring
+            case [ast.Expr(value=ast.Constant(value=str())), *others] if name == "body":
+                value = others
         if value not in (None, []):
             fields.append(f"{name}={outline_value(value)}")
     return f"{type(node).__name__}({', '.join(fields)})"
@@ -56,11 +57,3 @@ def outline_value(value: object) -> str:
     if isinstance(value, list):
         return f"[{', '.join(outline_value(item) for item in value)}]"
     return repr(value)
-
-
-def is_docstring(body: list[ast.stmt]) -> bool:
-    """Tell whether a body begins with a bare string."""
-    match body:
-        case [ast.Expr(value=ast.Constant(value=str()))]:
-            return True
-    return False

@@ -339,7 +339,7 @@ def provenance(settings: CoreSettings) -> dict:
     return {
         "seed": settings.seed,
         "encoder": settings.encoder,
-        "precision": keras.config.dtype_policy().name,
+        "dtype_policy": keras.config.dtype_policy().name,
         "command": " ".join(["python", Path(sys.argv[0]).name, *sys.argv[1:]]),
         "versions": {"python": platform.python_version(), **{p: version(p) for p in packages}},
         "hardware": describe_hardware(),

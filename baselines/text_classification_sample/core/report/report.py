@@ -87,7 +87,7 @@ def write_report(
     }
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     page = environment.from_string(PAGE.read_text(encoding="utf-8")).render(
-        title=f"{folder.name}: {task.replace('_', ' ')}",
+        title=f"{folder.name}: {task}",
         scores=scores,
         floor=floor[0],
         facts=facts,

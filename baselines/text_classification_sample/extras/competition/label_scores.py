@@ -3,7 +3,8 @@
 Where a record may have several labels, and for three labels or more, a score is the mean of that of
 each label against the rest. A label that no record has, or every one, has no ROC-AUC and no PR-AUC:
 it is left out of the mean, and where no label is left ROC-AUC is 0.5 and PR-AUC 0. Records whose
-gold label training never showed are left out of the scores of probabilities.
+gold label training never showed are left out of the scores of probabilities; MAP@k and top-k
+accuracy leave out those that may have several labels and have none.
 """
 
 from collections.abc import Sequence
@@ -99,8 +100,12 @@ def score_matrices(
     else:
         relevant, given = gold.ravel(), probabilities.ravel()
         groups = np.repeat(np.arange(len(gold)).astype(str), len(labels.names)).tolist()
-        scores["map_at_k"] = map_of_rows(gold, probabilities, table.k)
-        scores["top_k_accuracy"] = top_k_accuracy(gold, probabilities, table.k)
+        # Of several labels a record may have none; a single one may be new, and counts as wrong.
+        rows = gold.any(axis=1) | (not labels.several)
+        scores |= {"map_at_k": 0.0, "top_k_accuracy": 0.0}
+        if rows.any():
+            scores["map_at_k"] = map_of_rows(gold[rows], probabilities[rows], table.k)
+            scores["top_k_accuracy"] = top_k_accuracy(gold[rows], probabilities[rows], table.k)
     scores["ndcg"] = mean_ndcg(relevant.astype(float), given, groups)
     scores["ndcg_at_k"] = mean_ndcg(relevant.astype(float), given, groups, table.k)
     return scores

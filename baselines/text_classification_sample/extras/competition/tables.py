@@ -100,7 +100,6 @@ def read_rows(path: str | Path, encoding: str = "utf-8") -> Iterator[tuple[int, 
         InputError: the file is absent or empty, not of its encoding, or a row is broken.
     """
     path = Path(path)
-    csv.field_size_limit(sys.maxsize)
     reader = csv.reader(
         io.StringIO(decode(path, encoding), newline=""),
         delimiter=DELIMITERS[path.suffix.lower()],
@@ -108,6 +107,7 @@ def read_rows(path: str | Path, encoding: str = "utf-8") -> Iterator[tuple[int, 
     )
     header: list[str] | None = None
     count, line = 0, 1
+    limit = csv.field_size_limit(sys.maxsize)  # of the whole process: it is given back
     try:
         for cells in reader:
             begin, line = line, reader.line_num + 1
@@ -130,6 +130,8 @@ def read_rows(path: str | Path, encoding: str = "utf-8") -> Iterator[tuple[int, 
             what = "a double quote that opens in this row is never closed"
         mend = 'inside of quotes write a double quote twice, as in "say ""yes"""'
         raise InputError(f"{path}, line {line}: {what}: {mend}.") from error
+    finally:
+        csv.field_size_limit(limit)
     if not count:
         what = "holds a header and no row" if header else "is empty"
         raise InputError(f"{path} {what}: the first line names the columns, rows follow.")
