@@ -47,8 +47,8 @@ def evaluate(
         thresholds = defaultdict(lambda: one, own)
         facts |= {"threshold": one, "thresholds": own}
         if not own:  # else no point of the curve is what was chosen
-            curve = precision_recall(*rank_candidates(examples, candidates)[1:], one)
-            facts["precision_recall"] = curve
+            _, ranked, hits, gold = rank_candidates(examples, candidates)
+            facts["precision_recall"] = precision_recall(ranked.tolist(), hits.tolist(), gold, one)
     predictions = keep_entities(candidates, thresholds)
     entities = {name: [entity for entity, _ in scored] for name, scored in predictions.items()}
     return Evaluation(
