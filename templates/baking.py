@@ -259,6 +259,7 @@ def bring_files(template: Path, left_out: tuple[str, ...]) -> None:
         left_out: shared files that it has no use for, by their paths in templates/.
     """
     places = {TEMPLATES / place: template / target for place, target in PLACES.items()}
+    others = {*known_extras()} - {*known_extras(template.name)}
     baseline = sample_baseline(template)
     places |= {baseline / name: template / PROJECT / name for name in SAMPLE}
     wanted = {
@@ -266,6 +267,7 @@ def bring_files(template: Path, left_out: tuple[str, ...]) -> None:
         for source, target in places.items()
         for path in list_files(source)
         if f"{source.name}/{path.as_posix()}" not in left_out
+        and not (source.name == "extras" and path.parts[0] in others)
     }
     try:
         for target, source in wanted.items():

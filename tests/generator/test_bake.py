@@ -190,10 +190,13 @@ def test_a_named_encoder_brings_the_extra_that_reads_it(
 ) -> None:
     """As the default of the last question, which another answer replaces."""
     place = f"templates/{template}"
+    default = ["comparison", "doctor"]
+    if template == "text_classification":  # of tables, and of numbers
+        default.insert(1, "competition")
     for number, (answers, chosen) in enumerate(
         [
-            (["encoder=hf://owner/model"], ["comparison", "doctor", "encoders"]),
-            (["encoder=tiny"], ["comparison", "doctor"]),
+            (["encoder=hf://owner/model"], [*default, "encoders"]),
+            (["encoder=tiny"], default),
             (["encoder=../folder", "extras=doctor"], ["doctor"]),
         ]
     ):

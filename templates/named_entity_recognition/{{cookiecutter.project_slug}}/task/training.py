@@ -1,7 +1,7 @@
 """One training, from examples to the best weights of a run; and trained runs that predict."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import keras
@@ -83,7 +83,8 @@ def load_runs(paths: Sequence[str | Path], strategy: Strategy | None = None) -> 
     def build(encoder: keras.Model, labels: dict, settings: Settings) -> Models:
         return build_models(encoder, len(labels["types"]), settings)
 
-    return load_trained(paths, Settings, SHARED_SETTINGS, build, strategy)
+    runs = load_trained(paths, Settings, SHARED_SETTINGS, build, strategy)
+    return replace(runs, select=make_selector(runs.settings.tagger))
 
 
 def predict(runs: TrainedRuns, examples: Sequence[Example]) -> Candidates:
@@ -91,5 +92,4 @@ def predict(runs: TrainedRuns, examples: Sequence[Example]) -> Candidates:
     settings, schema = runs.settings, Schema(**runs.labels)
     encoding = (runs.tokenizer, schema.types, runs.encoder_inputs, settings)
     batches = EntityGenerator(examples, *encoding, settings.prediction_batch_size, labels=False)
-    predictor = Predictor(runs.models, runs.strategy, make_selector(settings.tagger))
-    return predict_entities(predictor, batches, schema.flat, "predict")
+    return predict_entities(runs.predictor, batches, schema.flat, "predict")
