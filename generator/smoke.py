@@ -81,7 +81,7 @@ def shorten_data(source: Path, target: Path) -> list[str]:
 
 def add_numbers(folder: Path, baseline: Baseline) -> None:
     """Give records of a sample the numbers that a recipe predicts: the sample has labels alone."""
-    columns = baseline.settings.get("competition", {}).get("target_columns", "")
+    columns = str(baseline.settings.get("competition.target_columns", ""))
     if names := [name.strip() for name in columns.split(",") if name.strip()]:
         for path in folder.glob("*.jsonl"):
             records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
