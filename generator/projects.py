@@ -192,18 +192,19 @@ def describe_next(baseline: Baseline, project: Path) -> str:
 class CodeHashes:
     """The hashes of the templates' code as it is now.
 
-    Code differs by template and extras alone, so that one project is baked for each pair.
+    Code differs by template and extras alone, the default of `extras` by the encoder: one project
+    is baked for each of these.
     """
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.known: dict[tuple[str, str | None], str] = {}
+        self.known: dict[tuple[str, ...], str] = {}
 
     def find(self, baseline: Baseline) -> str:
         """Return the hash of a baseline's code."""
-        key = baseline.template, baseline.answers.get("extras")
+        answers = {n: baseline.answers[n] for n in ("encoder", "extras") if n in baseline.answers}
+        key = (baseline.template, *answers.values())
         if key not in self.known:
-            answers = {"extras": key[1]} if key[1] else {}
             with tempfile.TemporaryDirectory() as folder:
                 project = bake(self.root / "templates" / key[0], Path(folder), answers)
                 self.known[key] = project_code_hash(project)

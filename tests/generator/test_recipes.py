@@ -25,9 +25,9 @@ from generator.baselines import (
     flatten,
     own_encoder_folder,
 )
-from generator.projects import bake_recipe, bake_whole
+from generator.projects import CodeHashes, bake_recipe, bake_whole
 from generator.release import CHECKSUMS, release
-from generator.run_project import read_scores
+from generator.run_project import project_code_hash, read_scores
 
 pytestmark = pytest.mark.slow
 
@@ -129,6 +129,14 @@ def test_a_bad_request_is_one_sentence(tmp_path: Path, arguments: list[str], sen
     assert (result.returncode, result.stdout) == (1, "")
     assert result.stderr.startswith(sentence) and result.stderr.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["relation_extraction_finre", "relation_extraction_knowledgenet"])
+def test_scores_are_compared_with_the_code_that_is_baked(name: str, tmp_path: Path) -> None:
+    """A named encoder brings an extra that trains."""
+    [baseline] = find_baselines(ROOT, [name])
+    expected = project_code_hash(bake_recipe(ROOT, baseline, tmp_path))
+    assert CodeHashes(ROOT).find(baseline) == expected
 
 
 # --------------------------------------------------------------------------------------- add
