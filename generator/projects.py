@@ -202,7 +202,7 @@ class CodeHashes:
 
     def find(self, baseline: Baseline) -> str:
         """Return the hash of a baseline's code."""
-        answers = {n: baseline.answers[n] for n in ("encoder", "extras") if n in baseline.answers}
+        answers = {k: v for k, v in baseline.answers.items() if k in ("encoder", "extras")}
         key = (baseline.template, *answers.values())
         if key not in self.known:
             with tempfile.TemporaryDirectory() as folder:
