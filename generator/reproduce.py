@@ -36,7 +36,10 @@ SHIPPED_KEYS = {
     *("id", "score", "triples", "subject", "predicate", "object"),
     *("answer", "events", "type", "trigger", "arguments", "role", "span"),
     *("label", "labels", "probabilities", "group", "exact_match", "statistics"),
+    *("entities", "targets", "grades"),
 }
+# Of these the keys are labels, or names of columns, which stay.
+KEYED_BY_LABELS = {"probabilities", "targets", "grades"}
 # Settings that a reproduction gives by flags.
 FLAGS = {"seed", "run_name", "encoder", "devices.precision"}
 # Of a project that makes an encoder.
@@ -240,8 +243,7 @@ def strip_texts(record: dict) -> dict:
     stripped = {}
     for key, value in record.items():
         if key in SHIPPED_KEYS:
-            # The keys of a dict of probabilities are labels, which stay.
-            inner = key != "probabilities" and isinstance(value, dict)
+            inner = key not in KEYED_BY_LABELS and isinstance(value, dict)
             stripped[key] = strip_texts(value) if inner else value
             if isinstance(value, list):
                 stripped[key] = [strip_texts(v) if isinstance(v, dict) else v for v in value]

@@ -131,6 +131,15 @@ def test_a_bad_request_is_one_sentence(tmp_path: Path, arguments: list[str], sen
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    "path", sorted(ROOT.glob("baselines/*/predictions/dev.jsonl")), ids=lambda path: path.parts[-3]
+)
+def test_what_was_predicted_is_shipped(path: Path) -> None:
+    """Not the ids alone: others compare their run with it."""
+    records = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    assert any(value for record in records for key, value in record.items() if key != "id")
+
+
 @pytest.mark.parametrize("name", ["relation_extraction_finre", "relation_extraction_knowledgenet"])
 def test_scores_are_compared_with_the_code_that_is_baked(name: str, tmp_path: Path) -> None:
     """A named encoder brings an extra that trains."""
