@@ -2,8 +2,8 @@
 
 For each family a small model with random weights, made and saved by transformers, is loaded here.
 Hidden states of texts, padded and alone, and the gradient by the embeddings of a mean over tokens
-are compared. The table of docs/encoders.md is written anew; its last column comes from
-encoder_steps.py.
+are compared; beside them stands how far the peer in float32 is from itself in float64. The table of
+docs/encoders.md is written anew; its last column comes from encoder_steps.py.
 
 python benchmarks/encoder_families.py PYTHON ...: each PYTHON has torch and transformers, or
 bert4keras3; a family that the first does not have comes from the next. Where each family trains was
@@ -57,9 +57,9 @@ def main() -> None:
             for kind in ALL:
                 if kind not in rows and (folder / kind).is_dir():
                     rows |= compare(folder, kind, peer)
-    head = "| model | made by | file | padded | alone | gradients | trains in "
+    head = "| model | made by | file | padded | alone | gradients | its rounding | trains in "
     head += "| step, of torch's |\n"
-    head += "|---|---|---|---|---|---|---|---|\n"
+    head += "|---|---|---|---|---|---|---|---|---|\n"
     table = head + "".join(rows[kind] for kind in sorted(rows, key=order))
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
     after = rest.partition(END)[2]
@@ -102,7 +102,9 @@ def compare(folder: Path, kind: str, peer: str) -> dict[str, str]:
         )
         model, tried = ALL[kind]["model"], trained_in(kind, file)
         ratio = step_ratio(kind) if name == kind else ""
-        numbers = " | ".join(f"{value:.1e}" for value in found)
+        rounding = [np.abs(read["hidden"] - read["exact"])[mask].max()] if "exact" in read else []
+        numbers = " | ".join(f"{value:.1e}" for value in (*found, *rounding))
+        numbers += "" if rounding else " | "
         rows[kind if name == kind else f"{kind}: {file}"] = (
             f"| {kind}: {model} | {peer} | {file} | {numbers} | {tried} | {ratio} |\n"
         )

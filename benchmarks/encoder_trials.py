@@ -12,12 +12,14 @@ benchmarks/results/encoder_trials.json, and is not tried again: delete a line to
 
 import argparse
 import json
+import queue
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -31,8 +33,9 @@ TEMPLATES = (
     "relation_extraction",
     "reading_comprehension",
     "event_extraction",
+    "named_entity_recognition",
 )
-LETTERS = dict(zip(TEMPLATES, "CRQE", strict=True))
+LETTERS = dict(zip(TEMPLATES, "CRQEN", strict=True))
 EXTRAS = "comparison, doctor, encoders, tpu"
 SAFE = "safetensors"
 # Kind -> the file of its vocabulary, and the formats of its weights.
@@ -64,6 +67,7 @@ def main() -> None:
     """Make the folders, then try one after the other."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("python", nargs="+", help="with torch, transformers and sentencepiece")
+    parser.add_argument("--jobs", type=int, default=1, help="trials at the same time")
     parser.add_argument("--make", type=Path, help=argparse.SUPPRESS)  # this is one of them
     arguments = parser.parse_args()
     if arguments.make:
@@ -76,7 +80,7 @@ def main() -> None:
         for python in arguments.python:
             subprocess.run([python, __file__, "-", "--make", folders], check=True)
         make_rest(folders)
-        try_all(folders, Path(place))
+        try_all(folders, Path(place), arguments.jobs)
 
 
 def sample_texts() -> list[str]:
@@ -200,30 +204,50 @@ def make_rest(folders: Path) -> None:
         ours.write_google(target, state, root, file, named=kind in ("roformer", "nezha"))
 
 
-def try_all(folders: Path, place: Path) -> None:
+def try_all(folders: Path, place: Path, jobs: int) -> None:
     """Try what has not been tried; each result is written at once."""
-    from generator.bake import bake
-
     found = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.is_file() else {}
-    projects: dict[str, Path] = {}
-    for kind, file, template in plan():
-        name, folder = f"{kind}, {file}: {template}", folders / f"{kind}_{file}"
-        if name in found or not folder.is_dir():
-            continue
-        if template not in projects:
-            answers = {"extras": EXTRAS}
-            projects[template] = bake(ROOT / "templates" / template, place / template, answers)
-            keep_few_records(projects[template])
+    left = [
+        (f"{kind}, {file}: {template}", kind, file, template)
+        for kind, file, template in plan()
+        if (folders / f"{kind}_{file}").is_dir()
+    ]
+    projects = {template: bake_small(template, place) for template in TEMPLATES}
+    free: queue.Queue[Path] = queue.Queue()  # where no trial is under way
+    for number in range(jobs):
+        free.put(place / f"job_{number}")
+
+    def try_next(name: str, kind: str, file: str, template: str) -> None:
+        job = free.get()
+        project = shutil.copytree(projects[template], job / "project")
         began = time.monotonic()
         is_whole = file == SAFE and template == TEMPLATES[0]
-        failure = try_one(projects[template], folder, is_whole)
+        try:
+            failure = try_one(project, folders / f"{kind}_{file}", is_whole)
+        finally:
+            shutil.rmtree(job)
+            free.put(job)
         seconds = round(time.monotonic() - began, 1)
+        print(f"{name}: {failure or 'trained'} ({seconds} s)", flush=True)
         found[name] = {"trained": failure is None, "seconds": seconds}
         if failure:
             found[name]["failure"] = failure
-        print(f"{name}: {failure or 'trained'} ({seconds} s)", flush=True)
-        lines = [f"{json.dumps(key)}: {json.dumps(found[key])}" for key in sorted(found)]
-        RESULTS.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+    with ThreadPoolExecutor(jobs) as executor:
+        trials = [executor.submit(try_next, *one) for one in left if one[0] not in found]
+        for trial in as_completed(trials):
+            trial.result()
+            lines = [f"{json.dumps(key)}: {json.dumps(found[key])}" for key in sorted(found)]
+            RESULTS.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
+def bake_small(template: str, place: Path) -> Path:
+    """Bake a project with the first records of its sample."""
+    from generator.bake import bake
+
+    project = bake(ROOT / "templates" / template, place / template, {"extras": EXTRAS})
+    keep_few_records(project)
+    return project
 
 
 def plan() -> list[tuple[str, str, str]]:
@@ -248,7 +272,7 @@ def try_one(project: Path, folder: Path, is_whole: bool) -> str | None:
     """Do what a new user does; return what failed, and why.
 
     Args:
-        project: with other runs; the setting `encoder` is changed.
+        project: the setting `encoder` is changed.
         folder: of the encoder.
         is_whole: also predict, and check.
     """
@@ -258,7 +282,6 @@ def try_one(project: Path, folder: Path, is_whole: bool) -> str | None:
     text = config.read_text(encoding="utf-8")
     line = f'encoder = "{folder.as_posix()}"'
     config.write_text(re.sub(r'^encoder = "[^"]*"', line, text, flags=re.M), encoding="utf-8")
-    shutil.rmtree(project / "runs", ignore_errors=True)
     sizes = {"max_length": 32, "buckets": 1, "batch_size": 8, "prediction_batch_size": 8}
     small = flags(project, steps=2, checkpoint_steps=1, **sizes)
     plan_path = project / "plan.json"

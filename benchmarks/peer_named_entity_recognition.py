@@ -10,19 +10,25 @@ I without B begins an entity, as seqeval reads it by default). Departures: batch
 baseline has; a warm-up and clipping; attention dropout 0; each text tokenized once instead of once
 an epoch. `--learning_rate 5e-5` is the example's.
 
+With `--project` each training of the peer is followed by one of ours, with the same encoder, seed,
+epochs and batch size, on the same machine: F1 and seconds of both come out of one run.
+
 Environment (one of its own, not ours):
     pip install torch transformers safetensors numpy tqdm
 
-Run (the data folder holds train.jsonl, dev.jsonl, test.jsonl of `baselines data get wnut17`; with
-`--words characters` of `weibo`):
-    python benchmarks/peer_named_entity_recognition.py --data DATA --encoder ENCODER \
-        --output peer.json
-    python benchmarks/peer_named_entity_recognition.py --data DATA --encoder ENCODER --steps 20
+Run (`baselines bake NAME --to build` and `baselines data get` make the project and its data):
+    PEER/bin/python benchmarks/peer_named_entity_recognition.py --encoder ENCODER \
+        --project build/named_entity_recognition_wnut17 --our_python python --output peer.json
+    PEER/bin/python benchmarks/peer_named_entity_recognition.py --encoder ENCODER --data DATA
+
+Seeds that the output file has already are not trained again. The second line trains the peer alone,
+on a folder of train.jsonl, dev.jsonl and test.jsonl; with `--steps 20` it is only timed.
+Weibo needs `--words characters --epochs 15 --learning_rate 1e-3`.
 
 `--batching shuffled` pads each batch to its longest text; `grouped` is transformers' grouping by
 length; `fixed` pads every text to `--max_length`.
 
-Expected score: left to be measured; print it beside ours, out of one run of both.
+Duration: a quarter of an hour a seed for WNUT 2017, both sides, on two cores.
 """
 
 import argparse
@@ -32,8 +38,11 @@ import os
 import platform
 import re
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,7 +75,11 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
         description="Train and time a token classifier made of transformers' parts."
     )
     add = parser.add_argument
-    add("--data", type=Path, required=True, help="folder of train.jsonl, dev.jsonl, test.jsonl")
+    add("--data", type=Path, help="folder of train.jsonl, dev.jsonl, test.jsonl")
+    add(
+        "--project", type=Path, help="a baked baseline with its data: ours, trained beside the peer"
+    )
+    add("--our_python", default="python", help="the Python that trains the project")
     add("--encoder", type=Path, required=True, help="encoder folder in Hugging Face format")
     add("--words", choices=["spaces", "characters"], default="spaces", help="what a word is")
     add("--epochs", type=int, default=5)
@@ -74,11 +87,23 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--max_length", type=int, default=128, help="tokens a text; what is longer is cut")
     add("--batching", choices=["shuffled", "grouped", "fixed"], default="shuffled")
     add("--learning_rate", type=float, default=3e-4)
-    add("--seed", type=int, default=1)
+    add("--seeds", type=int, nargs="+", default=[1])
     add("--device", default="cpu", help="cpu or cuda")
+    add("--precision", default="float32", help="of ours: float32, mixed_bfloat16")
     add("--steps", type=int, help="only time this many steps, spread over an epoch")
     add("--output", type=Path, help="JSON file of the results")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.project:
+        options.data = options.data or find_data(options.project)
+    if not options.data:
+        parser.error("--data or --project is needed")
+    return options
+
+
+def find_data(project: Path) -> Path:
+    """Return the folder of the records that a project is trained on."""
+    config = tomllib.loads((project / "config.toml").read_text(encoding="utf-8"))
+    return (project / config["train_file"]).parent
 
 
 # ---------------------------------------------------------------- data
@@ -163,9 +188,9 @@ class Collator:
         return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
-def make_loader(texts: list[Text], collate: Collator, options, epoch: int) -> DataLoader:
+def make_loader(texts: list[Text], collate: Collator, options, seed: int, epoch: int) -> DataLoader:
     """Order and pad one epoch's batches as `--batching` says; the order hangs on (seed, epoch)."""
-    generator = torch.Generator().manual_seed(options.seed * 1000 + epoch)
+    generator = torch.Generator().manual_seed(seed * 1000 + epoch)
     if options.batching == "grouped":
         lengths = [len(text.token_ids) for text in texts]
         sampler = LengthGroupedSampler(options.batch_size, lengths=lengths, generator=generator)
@@ -290,7 +315,7 @@ def write_results(results: dict, output: Path | None) -> None:
 
 def describe(options) -> dict:
     """Name the settings, the data, the versions and the hardware of a result."""
-    left_out = {"data", "encoder", "output", "steps"}
+    left_out = {"data", "project", "our_python", "encoder", "output", "steps"}
     settings = {key: value for key, value in vars(options).items() if key not in left_out}
     data = hashlib.sha256((options.data / "train.jsonl").read_bytes()).hexdigest()
     return settings | {
@@ -305,34 +330,103 @@ def describe(options) -> dict:
     }
 
 
-def train(model, texts: dict[str, list[Text]], collate: Collator, options) -> dict:
+def make_model(types: list[str], options, seed: int) -> torch.nn.Module:
+    """Load the encoder and put a new head on it."""
+    torch.manual_seed(seed)
+    return transformers.AutoModelForTokenClassification.from_pretrained(
+        options.encoder, num_labels=1 + 2 * len(types), attention_probs_dropout_prob=0.0
+    ).to(options.device)
+
+
+def train(texts: dict[str, list[Text]], collate: Collator, options, seed: int) -> dict:
     """Train all epochs, score dev after each, and dev and test with the best weights."""
+    model = make_model(collate.types, options, seed)
     steps = -(-len(texts["train"]) // options.batch_size) * options.epochs
     optimizer, schedule = build_optimizer(model, options, steps)
     epochs, best, weights = [], -1.0, {}
     for epoch in range(1, options.epochs + 1):
-        loader = make_loader(texts["train"], collate, options, epoch)
+        loader = make_loader(texts["train"], collate, options, seed, epoch)
         label = f"epoch {epoch}/{options.epochs}"
         record = train_epoch(model, loader, optimizer, schedule, options, label)
-        began = time.perf_counter()
         dev = score(texts["dev"], predict(model, texts["dev"], collate, options))
-        seconds = time.perf_counter() - began
-        record |= {"epoch": epoch, "dev": dev}
-        record["dev_records_per_second"] = round(len(texts["dev"]) / seconds, 2)
-        epochs.append(record)
+        epochs.append({"epoch": epoch} | record | {"dev": dev})
         tqdm.write(f"{label}: loss {record['loss']:.4f}, dev F1 {dev['f1']:.4f}", sys.stderr)
         if dev["f1"] > best:
             best = dev["f1"]
             weights = {key: value.cpu().clone() for key, value in model.state_dict().items()}
-    parts = ("dev", "test")
-    last = {
-        part: score(texts[part], predict(model, texts[part], collate, options)) for part in parts
-    }
     model.load_state_dict(weights)
-    own = {
-        part: score(texts[part], predict(model, texts[part], collate, options)) for part in parts
+    scores = {
+        part: score(texts[part], predict(model, texts[part], collate, options))
+        for part in ("dev", "test")
     }
-    return {"epochs_run": epochs, "last": last, "best": own}
+    seconds = statistics.mean(record["wall_seconds"] for record in epochs)
+    return {"seed": seed, **scores, "seconds_per_epoch": seconds, "epochs_run": epochs}
+
+
+def train_ours(texts: dict[str, list[Text]], options, seed: int) -> dict:
+    """Train and score our project with the encoder and the seed of the peer."""
+    runs = options.project / "runs"
+    runs.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="benchmark_", dir=runs) as folder:
+        name = Path(folder).name
+        flags = ["--encoder", options.encoder.resolve(), "--devices.precision", options.precision]
+        flags += ["--epochs", options.epochs, "--batch_size", options.batch_size, "--seed", seed]
+        train = ["train.py", "--run_name", name, "--shown_examples", 0, *flags]
+        evaluate = ["evaluate.py", name, (options.data / "test.jsonl").resolve()]
+        for command in (train, evaluate):
+            done = [options.our_python, *map(str, command)]
+            subprocess.run(done, check=True, cwd=options.project, stdout=sys.stderr)
+        scores = json.loads((Path(folder) / "scores.json").read_text(encoding="utf-8"))
+        metrics = (Path(folder) / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    epochs = [json.loads(line) for line in metrics]
+    seconds = [len(texts["train"]) / epoch["examples_per_second"] for epoch in epochs]
+    return {
+        "seed": seed,
+        "dev": scores["dev"],
+        "test": scores["files"]["test"],
+        "seconds_per_epoch": round(statistics.mean(seconds), 3),
+        "versions": scores["versions"],
+    }
+
+
+def kept_runs(results: dict, options) -> dict[str, list[dict]]:
+    """Return the runs of each side that the output file has, if they are of this comparison."""
+    kept: dict[str, list[dict]] = {"peer": []} | ({"ours": []} if options.project else {})
+    if options.output is None or not options.output.is_file():
+        return kept
+    old = json.loads(options.output.read_text(encoding="utf-8"))
+    same = all(old.get(name) == value for name, value in results.items() if name != "seeds")
+    return old["runs"] if same and old["runs"].keys() == kept.keys() else kept
+
+
+def summarize(sides: dict[str, list[dict]]) -> dict:
+    """Return the mean F1 of each side, and how long its epochs are beside the peer's."""
+    summary: dict = {
+        side: {
+            part: {"f1": round(statistics.mean(run[part]["f1"] for run in runs), 4)}
+            for part in ("dev", "test")
+        }
+        for side, runs in sides.items()
+    }
+    if "ours" in sides:
+        ratios = [
+            round(ours["seconds_per_epoch"] / peer["seconds_per_epoch"], 3)
+            for peer, ours in zip(sides["peer"], sides["ours"], strict=True)
+        ]
+        summary["ours_to_peer"] = {"each": ratios, "median": statistics.median(ratios)}
+    return summary
+
+
+def time_steps(texts: dict[str, list[Text]], collate: Collator, options) -> dict:
+    """Time some steps of the peer, spread over an epoch."""
+    seed = options.seeds[0]
+    model = make_model(collate.types, options, seed)
+    optimizer, schedule = build_optimizer(model, options, options.steps)
+    loader = make_loader(texts["train"], collate, options, seed, 1)
+    return {
+        "timing": train_epoch(model, loader, optimizer, schedule, options, "timing"),
+        "steps_per_epoch": -(-len(texts["train"]) // options.batch_size),
+    }
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -345,25 +439,23 @@ def main(arguments: list[str] | None = None) -> None:
         )
     transformers.logging.set_verbosity_error()
     torch.set_num_threads(os.cpu_count() or 1)
-    torch.manual_seed(options.seed)
     tokenizer = transformers.AutoTokenizer.from_pretrained(options.encoder)
     texts = {part: read_texts(options.data / f"{part}.jsonl", tokenizer, options) for part in PARTS}
     types = sorted({kind for text in texts["train"] for _, _, kind in text.entities})
     fixed_length = options.max_length if options.batching == "fixed" else None
     collate = Collator(types, tokenizer.pad_token_id, fixed_length)
-    model = transformers.AutoModelForTokenClassification.from_pretrained(
-        options.encoder, num_labels=1 + 2 * len(types), attention_probs_dropout_prob=0.0
-    ).to(options.device)
-    results = {"peer": "token classifier, transformers", **describe(options)}
+    results = {"peer_is": "token classifier, transformers", **describe(options)}
     results["records"] = {part: len(items) for part, items in texts.items()}
     if options.steps:
-        optimizer, schedule = build_optimizer(model, options, options.steps)
-        loader = make_loader(texts["train"], collate, options, 1)
-        results["timing"] = train_epoch(model, loader, optimizer, schedule, options, "timing")
-        results["steps_per_epoch"] = -(-len(texts["train"]) // options.batch_size)
-    else:
-        results |= train(model, texts, collate, options)
-    write_results(results, options.output)
+        write_results(results | time_steps(texts, collate, options), options.output)
+        return
+    sides = kept_runs(results, options)
+    done = [run["seed"] for run in sides["peer"]]
+    for seed in (seed for seed in options.seeds if seed not in done):
+        sides["peer"].append(train(texts, collate, options, seed))
+        if options.project:
+            sides["ours"].append(train_ours(texts, options, seed))
+        write_results(results | summarize(sides) | {"runs": sides}, options.output)
 
 
 if __name__ == "__main__":

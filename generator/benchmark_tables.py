@@ -7,15 +7,13 @@ from typing import Any
 FIGURE_HEADER = ("| measured | figure |", "|---|---|")
 # File in benchmarks/results, keys of the figure in it, what it says.
 FIGURES = (
-    (
-        "training_speed.json",
-        ("ours_to_stock", "median"),
-        "relation extraction: seconds of an epoch, ours / PyTorch peer, batches as its recipe pads",
-    ),
-    (
-        "training_speed.json",
-        ("ours_to_grouped", "median"),
-        "the same, the peer's batches grouped by length",
+    *(
+        ("training_speed.json", (f"ours_{kind}_to_{peer}", "median"), meaning.format(kind))
+        for kind in ("float32", "bfloat16")
+        for peer, meaning in (
+            ("stock", "relation extraction: seconds of an epoch, ours in {} / the PyTorch peer"),
+            ("grouped", "the same, the peer's batches grouped by length"),
+        )
     ),
     (
         "peer_relation_extraction.json",
@@ -42,10 +40,14 @@ FIGURES = (
         ("best", "test", "map"),
         "SelQA test MAP of a PyTorch peer, same encoder and epochs, one seed",
     ),
-    (
-        "peer_named_entity_recognition.json",
-        ("best", "test", "f1"),
-        "WNUT 2017 test F1 of a PyTorch peer, same encoder and epochs, one seed",
+    *(
+        (f"peer_named_entities_{name}.json", keys, meaning.format(of))
+        for name, of in (("wnut17", "WNUT 2017"), ("weibo", "Weibo"))
+        for keys, meaning in (
+            (("peer", "test", "f1"), "{} test F1 of a PyTorch peer, mean of its seeds"),
+            (("ours", "test", "f1"), "the same of ours, same encoder, seeds, epochs and run"),
+            (("ours_to_peer", "median"), "seconds of an epoch there, ours / the peer"),
+        )
     ),
     (
         "peer_pretraining.json",

@@ -259,11 +259,15 @@ def compute(model, name: str) -> dict[str, np.ndarray]:
     with torch.no_grad():
         alone = {name: tensor[:1, : LENGTHS[0]] for name, tensor in inputs.items()}
         unpadded = model(**alone).last_hidden_state
+    gradient = model.get_input_embeddings().weight.grad.numpy()
+    with torch.no_grad():
+        exact = model.double()(**inputs).last_hidden_state
     return {
         **read,
         "hidden": hidden.detach().numpy(),
         "unpadded": unpadded.numpy(),
-        "gradient": model.get_input_embeddings().weight.grad.numpy(),
+        "gradient": gradient,
+        "exact": exact.numpy(),
     }
 
 

@@ -92,6 +92,16 @@ def test_what_is_read_is_not_written_over(tmp_path):
     assert not (tmp_path / "absent").exists()
 
 
+def test_files_of_a_run_are_not_written_over(tmp_path):
+    folder = tmp_path / "run"
+    (folder / "predictions").mkdir(parents=True)
+    for name in ("manifest.json", "scores.json", "predictions/dev.jsonl"):
+        (folder / name).write_text("{}\n", encoding="utf-8")
+        with pytest.raises(InputError, match="belongs to a run and is there already: name another"):
+            check_destination(folder / name, tmp_path / "in.jsonl")
+    check_destination(folder / "submission.jsonl", tmp_path / "in.jsonl")
+
+
 @pytest.mark.parametrize("content", ["[]", "3", '"text"', "null", "{}"])
 def test_only_an_object_is_read(tmp_path, content):
     (tmp_path / "scores.json").write_text(content, encoding="utf-8")

@@ -15,6 +15,8 @@ from core.train.devices import find_precision
 from core.train.project import begin_training
 from core.train.training import TrainingModel
 from extras.encoders import processors
+from extras.encoders.modernbert import gated_by, turned_by
+from extras.encoders.postnorm import by_distance, by_distance_back, rotate_neighbours
 
 WITH_AMX = "processor\t: 0\nflags\t\t: fpu avx512_bf16 amx_bf16 amx_tile\n"
 WITHOUT = "processor\t: 1\nflags\t\t: fpu avx512_bf16 amx_bf16_not\n"
@@ -154,6 +156,46 @@ def test_an_activation_in_one_pass_is_float32_rounded(gelu):
             assert one.dtype == tf.bfloat16
             one = tf.cast(one, "float32").numpy()
             np.testing.assert_allclose(one, other, rtol=2**-8, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "function, shape",
+    [
+        (rotate_neighbours, (2, 3, 9, 8)),
+        (turned_by(160000.0), (2, 3, 9, 8)),
+        (by_distance, (2, 3, 9, 17)),
+        (by_distance_back, (2, 3, 9, 17)),
+        (gated_by(exact_gelu_function), (2, 9, 8)),
+        (gated_by(keras.activations.silu), (2, 9, 8)),
+    ],
+)
+def test_one_pass_computes_what_the_operations_do(function, shape):
+    """And its gradient, eagerly and as a part of a graph."""
+    random = np.random.default_rng(3)
+    inputs = tf.constant(random.normal(size=shape), "float32")
+    outputs = function.__wrapped__(inputs)
+    upstream = tf.constant(random.normal(size=outputs.shape), "float32")
+
+    def compute(function, inputs, upstream):
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            outputs = function(inputs)
+        return outputs, tape.gradient(outputs, inputs, upstream)
+
+    wanted = compute(function.__wrapped__, inputs, upstream)
+    for way in (compute, tf.function(compute, autograph=False)):
+        for found, exact in zip(way(function, inputs, upstream), wanted, strict=True):
+            np.testing.assert_allclose(found, exact, rtol=1e-5, atol=1e-6)
+
+
+def test_gelu_by_tanh_is_that_of_keras():
+    inputs = tf.constant(np.random.default_rng(4).normal(size=(7, 33)) * 3, "float32")
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(inputs)
+        found, wanted = tanh_gelu_function(inputs), keras.activations.gelu(inputs, approximate=True)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+    gradients = (tape.gradient(outputs, inputs) for outputs in (found, wanted))
+    np.testing.assert_allclose(*gradients, rtol=1e-5, atol=1e-5)
 
 
 def gradient_of(precision: str, accumulation: int = 1) -> np.ndarray:

@@ -41,7 +41,7 @@ HOOKS = {
     "make_strategy": "core/train/devices.py: a tf.distribute.Strategy",
     "find_config": "core/model/encoder.py: the file that describes the encoder of a folder",
     "find_precision": "core/train/devices.py: the precision that is fastest here, and why",
-    "compute_in_one_pass": "core/model/transformer.py: an activation of bfloat16",
+    "compute_in_one_pass": "core/model/transformer.py: an activation and its gradient",
     "load_backbone": "core/model/encoder.py: the encoder of a folder",
     "load_tokenizer": "core/model/encoder.py: the tokenizer of a folder, a run or a preset",
     "choose_loop": "core/train/loop.py: what trains in the place of fit",

@@ -24,6 +24,7 @@ from extras.encoders.postnorm import (
     assign_layer,
     assign_pair,
     by_distance,
+    by_distance_back,
     initializer,
     static_length,
 )
@@ -119,8 +120,7 @@ class DisentangledAttention(PositionedAttention):
         if POSITION_TO_CONTENT in projections:
             queries = self.project_distances(used[::-1], *projections[POSITION_TO_CONTENT])
             key *= self._inverse_sqrt_key_dim / math.sqrt(1 + len(projections))
-            products = by_distance(tf.matmul(key, queries, transpose_b=True))
-            scores += tf.linalg.matrix_transpose(products)
+            scores += by_distance_back(tf.matmul(key, queries, transpose_b=True))
         if attention_mask is not None:
             scores += (MASKED * (1.0 - tf.cast(attention_mask, scores.dtype)))[:, None]
         weights = self._dropout_layer(tf.nn.softmax(scores), training=training)

@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 
 from core.base.settings import CoreSettings
 from core.train.training import Models
-from extras.encoders import google, loading, memory, processors, vocabularies
+from extras.encoders import google, loading, memory, one_pass, processors, vocabularies
 
 
 def find_config(folder: Path) -> Path | None:
@@ -46,5 +46,5 @@ def find_precision(settings: CoreSettings) -> tuple[str, str]:
 
 
 def compute_in_one_pass(parts: Callable, inputs: tf.Tensor) -> tuple[tf.Tensor, Callable] | None:
-    """Return an activation of bfloat16 and its gradient, on processors."""
-    return processors.compute_in_one_pass(parts, inputs)
+    """Return an activation and its gradient, where it pays to compile them."""
+    return one_pass.activate(parts, inputs)

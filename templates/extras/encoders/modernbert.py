@@ -3,7 +3,9 @@
 Source: Warner et al. 2024, https://arxiv.org/abs/2412.13663.
 """
 
+import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -14,6 +16,7 @@ from core.base.errors import InputError
 from core.base.settings import CoreSettings
 from core.model.transformer import MASKED, LayerNormalization, TransformerLayer
 from extras.encoders.fields import GELU, Fields
+from extras.encoders.one_pass import in_one_pass
 from extras.encoders.postnorm import (
     activation_function,
     distances,
@@ -24,6 +27,32 @@ from extras.encoders.postnorm import (
 from extras.encoders.weights import Weights
 
 LOCAL, GLOBAL = "sliding_attention", "full_attention"
+
+
+@functools.cache
+def gated_by(activation: Callable) -> Callable[..., tf.Tensor]:
+    """Return what a gate lets through: of values and gates, halves of the last axis."""
+
+    def open_gate(halves: tf.Tensor) -> tf.Tensor:
+        value, gate = tf.split(halves, 2, axis=-1)
+        return activation(value) * gate
+
+    return in_one_pass(open_gate)
+
+
+@functools.cache
+def turned_by(theta: float) -> Callable[..., tf.Tensor]:
+    """Return what turns vectors by their positions; theta as in `rotation`."""
+
+    def turn(vectors: tf.Tensor) -> tf.Tensor:
+        """Turn vectors `[..., length, size]` by their positions: halves of each make pairs."""
+        cosine, sine = rotation(static_length(vectors), vectors.shape[-1], theta)
+        cosine, sine = tf.cast(cosine, vectors.dtype), tf.cast(sine, vectors.dtype)
+        first, second = tf.split(vectors, 2, axis=-1)
+        turned = [first * cosine - second * sine, second * cosine + first * sine]
+        return tf.concat(turned, axis=-1)
+
+    return in_one_pass(turn)
 
 
 @keras.saving.register_keras_serializable("encoders")
@@ -101,19 +130,9 @@ class ModernBertLayer(TransformerLayer):
             training: whether dropout is on.
         """
         hidden = self.attend(inputs, padding_mask, training)
-        opened = self.open_gate(self.feedforward_norm(hidden))
+        opened = gated_by(self.activation)(self.gated(self.feedforward_norm(hidden)))
         opened = self.gated_dropout(opened, training=training)
         return hidden + self.feedforward_output(opened)
-
-    def open_gate(self, normal) -> tf.Tensor:
-        """Return what the gate lets through, `[batch, length, intermediate_dim]`.
-
-        The kernel is cut in two, which is small beside what one product would put out.
-        """
-        value_kernel, gate_kernel = tf.split(tf.convert_to_tensor(self.gated.kernel), 2, axis=-1)
-        flat = tf.reshape(normal, (-1, normal.shape[-1]))
-        opened = self.activation(flat @ value_kernel) * (flat @ gate_kernel)
-        return tf.reshape(opened, (*tf.unstack(tf.shape(normal)[:2]), self.intermediate_dim))
 
     def attend(self, inputs, padding_mask, training) -> tf.Tensor:
         """Return the inputs, and what each token gathers from those that it sees."""
@@ -122,7 +141,8 @@ class ModernBertLayer(TransformerLayer):
         size = inputs.shape[-1] // self.num_heads
         projected = tf.reshape(self.projection(normal), (batch, length, 3, self.num_heads, size))
         query, key, value = tf.unstack(tf.transpose(projected, (2, 0, 3, 1, 4)))
-        query, key = self.turn(query * (1 / math.sqrt(size))), self.turn(key)
+        turn = turned_by(self.theta)
+        query, key = turn(query * (1 / math.sqrt(size))), turn(key)
         scores = tf.matmul(query, key, transpose_b=True) + self.mask(inputs, padding_mask)
         weights = self.weights_dropout(tf.nn.softmax(scores), training=training)
         gathered = tf.reshape(tf.transpose(weights @ value, (0, 2, 1, 3)), (batch, length, width))
@@ -138,14 +158,6 @@ class ModernBertLayer(TransformerLayer):
             far = tf.abs(distances(static_length(inputs))) > self.reach
             hidden = tf.maximum(hidden, tf.cast(far, self.compute_dtype))
         return (MASKED * hidden)[:, None]
-
-    def turn(self, vectors) -> tf.Tensor:
-        """Turn vectors `[..., length, size]` by their positions: halves of each make pairs."""
-        cosine, sine = rotation(static_length(vectors), vectors.shape[-1], self.theta)
-        cosine, sine = tf.cast(cosine, vectors.dtype), tf.cast(sine, vectors.dtype)
-        first, second = tf.split(vectors, 2, axis=-1)
-        turned = [first * cosine - second * sine, second * cosine + first * sine]
-        return tf.concat(turned, axis=-1)
 
     def get_config(self) -> dict:
         own = {"attention_dropout": self.attention_dropout, "reach": self.reach}

@@ -21,6 +21,7 @@ from core.model.transformer import (
     tanh_gelu_function,
 )
 from extras.encoders.fields import GELU, TANH_GELU
+from extras.encoders.one_pass import in_one_pass
 from extras.encoders.weights import Weights
 
 SEGMENTS = "embeddings.token_type_embeddings.weight"
@@ -319,6 +320,7 @@ def distances(length) -> tf.Tensor:
     return places[None, :] - places[:, None]
 
 
+@in_one_pass
 def by_distance(products: tf.Tensor) -> tf.Tensor:
     """Return products of tokens with distances as products of tokens with tokens.
 
@@ -329,12 +331,23 @@ def by_distance(products: tf.Tensor) -> tf.Tensor:
         `[..., length, length]`: for tokens i and j that of i with the distance j - i. Nothing is
         looked up: the rows, each with one number more, stand behind each other as they should.
     """
+    return shift_rows(products)
+
+
+def shift_rows(products: tf.Tensor) -> tf.Tensor:
+    """Do what `by_distance` says, operation by operation."""
     shape, length = tf.shape(products), static_length(products)
     padded = tf.pad(products, [[0, 0]] * (len(products.shape) - 1) + [[0, 1]])
     flat = tf.reshape(padded, tf.concat([shape[:-2], [2 * length * length]], 0))
     flat = flat[..., length - 1 : 2 * length * length - 1]
     rows = tf.reshape(flat, tf.concat([shape[:-2], [length, 2 * length - 1]], 0))
     return rows[..., :length]
+
+
+@in_one_pass
+def by_distance_back(products: tf.Tensor) -> tf.Tensor:
+    """Return what `by_distance` does with tokens i and j exchanged: that of j with i - j."""
+    return tf.linalg.matrix_transpose(shift_rows(products))
 
 
 def rotation(length, size: int, theta: float) -> tuple[tf.Tensor, tf.Tensor]:
@@ -359,6 +372,7 @@ class RotaryAttention(PositionedAttention):
         return [rotate_neighbours(query), rotate_neighbours(key), turned]
 
 
+@in_one_pass
 def rotate_neighbours(vectors: tf.Tensor) -> tf.Tensor:
     """Turn pairs of neighbours in vectors `[..., length, size]` by the position of each."""
     cosine, sine = rotation(static_length(vectors), vectors.shape[-1], 10000.0)

@@ -1,8 +1,6 @@
-"""bfloat16: which devices multiply it faster than float32, and what lies between the products."""
+"""bfloat16: which devices multiply it faster than float32."""
 
-import functools
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import tensorflow as tf
@@ -48,36 +46,3 @@ def has_feature() -> bool:
         return False
     flags = [line.partition(":")[2].split() for line in lines if line.startswith("flags")]
     return bool(flags) and all(FEATURE in names for names in flags)
-
-
-def compute_in_one_pass(parts: Callable, inputs: tf.Tensor) -> tuple[tf.Tensor, Callable] | None:
-    """Return an activation of bfloat16 and its gradient; None: graphics cards need no help.
-
-    Operation by operation a processor computes bfloat16 slower than float32: GELU and its gradient
-    took longer than the products before and after. Compiled, each is one pass over memory.
-
-    Args:
-        parts: from inputs in float32 to the value and the slope.
-        inputs: of the activation.
-    """
-    if tf.config.get_visible_devices("GPU"):
-        return None
-    value, gradient = compiled(parts)
-    return value(inputs), lambda upstream: gradient(inputs, upstream)
-
-
-@functools.cache
-def compiled(parts: Callable) -> tuple[Callable, Callable]:
-    """Return value and gradient of an activation, which are compiled once for each shape."""
-    options = {"jit_compile": True, "autograph": False, "reduce_retracing": True}
-
-    @tf.function(**options)
-    def value(inputs) -> tf.Tensor:
-        return tf.cast(parts(tf.cast(inputs, "float32"))[0], inputs.dtype)
-
-    @tf.function(**options)
-    def gradient(inputs, upstream) -> tf.Tensor:
-        slope = parts(tf.cast(inputs, "float32"))[1]
-        return tf.cast(slope * tf.cast(upstream, "float32"), inputs.dtype)
-
-    return value, gradient

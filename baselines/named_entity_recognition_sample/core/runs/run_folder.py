@@ -18,6 +18,7 @@ import tensorflow as tf
 from core.base.errors import InputError
 from core.base.extras import ask, declared, how_to_get
 from core.base.files import (
+    MANIFEST,
     PROJECT,
     TEMPORARY,
     delete,
@@ -41,7 +42,6 @@ FREE_SETTINGS = {
     *("preparation.processes", *declared("FREE")),
 }
 
-MANIFEST = "manifest.json"
 CHECKPOINTS = ("checkpoint.npz", "older_checkpoint.npz")
 # What only an unfinished training needs, extras' folders among it.
 UNFINISHED = (*CHECKPOINTS, "checkpoints", "soup")

@@ -16,6 +16,7 @@ from core.base.errors import InputError, gist
 
 PROJECT = Path(__file__).resolve().parents[2]
 TEMPORARY = ".writing-"  # how the names of unfinished files begin
+MANIFEST = "manifest.json"  # in the folder of a run: the hashes of its files
 
 
 def project_path(path: str) -> Path:
@@ -133,10 +134,12 @@ def check_destination(path: Path, source: Path) -> None:
     """Find out whether a file can be written before the work that fills it.
 
     Raises:
-        InputError: it is the source or a folder, or lies nowhere, or where nobody may write.
+        InputError: it is the source, a folder or a file of a run, or can't be written.
     """
     if path.is_dir():
         raise InputError(f"{path} is a folder: name a file in it.")
+    if path.exists() and any((above / MANIFEST).is_file() for above in path.resolve().parents[:2]):
+        raise InputError(f"{path} belongs to a run and is there already: name another file.")
     if path.exists() and source.exists() and path.samefile(source):
         raise InputError(f"{path} is the file that is read: name another one to write.")
     folder, replaced = path.resolve().parent, path.is_file() or not path.exists()
