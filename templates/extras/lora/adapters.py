@@ -5,8 +5,8 @@ Source: Hu et al. 2021, https://arxiv.org/abs/2106.09685.
 
 import functools
 import hashlib
+import math
 import re
-import string
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -30,55 +30,39 @@ LARGEST_CODE = 127
 
 @dataclass(frozen=True)
 class Product:
-    """How a dense layer multiplies, in the letters of einsum, and how its update does.
+    """How a dense layer multiplies: the last axes of its inputs become those of its outputs.
 
     Attributes:
-        inputs: axes of what is multiplied; `kernel` and `outputs` are those of the others.
-        summed: axes of the kernel that are summed over; `made`: those that the outputs get.
-        rank: the axis between A and B.
+        summed: the axes of the kernel that are summed over, in the order of the inputs.
+        made: its other axes, in the order of the outputs.
+        shape: of the kernel.
     """
 
-    inputs: str
-    kernel: str
-    outputs: str
-    summed: str
-    made: str
-    rank: str
+    summed: tuple[int, ...]
+    made: tuple[int, ...]
+    shape: tuple[int, ...]
 
     @property
-    def forward(self) -> str:
-        """From inputs and kernel to outputs."""
-        return f"{self.inputs},{self.kernel}->{self.outputs}"
+    def inputs(self) -> tuple[int, ...]:
+        """The last sizes of the inputs."""
+        return tuple(self.shape[axis] for axis in self.summed)
 
     @property
-    def backward(self) -> str:
-        """From the gradient of the outputs, and the kernel, to that of the inputs."""
-        return f"{self.outputs},{self.kernel}->{self.inputs}"
+    def outputs(self) -> tuple[int, ...]:
+        """The last sizes of the outputs."""
+        return tuple(self.shape[axis] for axis in self.made)
 
-    @property
-    def down(self) -> str:
-        """From inputs and A to what is between A and B."""
-        return f"{self.inputs},{self.summed}{self.rank}->{self.between}"
+    def as_matrix(self, kernel: tf.Tensor) -> tf.Tensor:
+        """Return a kernel as a matrix `[inputs, outputs]`."""
+        order = (*self.summed, *self.made)
+        turned = kernel if order == tuple(sorted(order)) else tf.transpose(kernel, order)
+        return tf.reshape(turned, (math.prod(self.inputs), math.prod(self.outputs)))
 
-    @property
-    def up(self) -> str:
-        """From what is between A and B, and B, to outputs."""
-        return f"{self.between},{self.rank}{self.made}->{self.outputs}"
-
-    @property
-    def merged(self) -> str:
-        """From A and B to an update of the kernel."""
-        return f"{self.summed}{self.rank},{self.rank}{self.made}->{self.kernel}"
-
-    @property
-    def between(self) -> str:
-        """The axes of what A makes of inputs."""
-        return "".join(axis for axis in self.inputs if axis not in self.summed) + self.rank
-
-    def sizes(self, kernel: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the lengths of the axes of a kernel that are summed over, and of the others."""
-        length = dict(zip(self.kernel, kernel, strict=True))
-        return tuple(length[a] for a in self.summed), tuple(length[a] for a in self.made)
+    def as_kernel(self, matrix: tf.Tensor) -> tf.Tensor:
+        """Return a matrix `[inputs, outputs]` as a kernel."""
+        order = (*self.summed, *self.made)
+        turned = tf.reshape(matrix, (*self.inputs, *self.outputs))
+        return turned if order == tuple(sorted(order)) else tf.transpose(turned, np.argsort(order))
 
 
 @dataclass(frozen=True)
@@ -98,15 +82,16 @@ class Base:
 
 
 def product_of(layer: keras.layers.Layer) -> Product | None:
-    """Return how a dense layer multiplies; None: it has one kernel for each of some axis."""
+    """Return how a dense layer multiplies; None: in another way than as one matrix."""
     equation = getattr(layer, "equation", "...a,ab->...b").replace(" ", "")
     inputs, kernel, outputs = re.split(",|->", equation)
-    summed = "".join(axis for axis in kernel if axis not in outputs)
-    made = "".join(axis for axis in kernel if axis not in inputs)
-    if len(summed) + len(made) != len(kernel):
+    summed = "".join(axis for axis in inputs if axis in kernel and axis not in outputs)
+    made = "".join(axis for axis in outputs if axis in kernel and axis not in inputs)
+    rest = inputs.removesuffix(summed)
+    if sorted(summed + made) != sorted(kernel) or (inputs, outputs) != (rest + summed, rest + made):
         return None
-    rank = next(letter for letter in string.ascii_letters if letter not in equation)
-    return Product(inputs, kernel, outputs, summed, made, rank)
+    places = [tuple(kernel.index(axis) for axis in axes) for axes in (summed, made)]
+    return Product(*places, tuple(layer._kernel.shape))
 
 
 class Adapted(keras.layers.Layer):
@@ -115,7 +100,7 @@ class Adapted(keras.layers.Layer):
     Attributes:
         product: how it multiplies.
         scale: of the update, alpha / rank.
-        lora_a: `[*summed axes, rank]`; `lora_b`: `[rank, *made axes]`, 0 as the training begins.
+        lora_a: `[inputs, rank]`; `lora_b`: `[rank, outputs]`, 0 as the training begins.
         codes: of an int8 base: whole numbers from -127 to 127, of the kernel's shape; `channels`:
             what one of them is worth, for each output.
     """
@@ -136,19 +121,17 @@ class Adapted(keras.layers.Layer):
             int8: keep the kernel as int8.
         """
         self.product, self.scale = product, alpha / rank
-        summed, made = product.sizes(tuple(self._kernel.shape))
+        inputs, outputs = math.prod(product.inputs), math.prod(product.outputs)
         self._tracker.unlock()
         self.codes = self.channels = None
         self._kernel._autocast = False  # it is added to, which bfloat16 is too coarse for
         if int8:
             self.shrink_kernel()
         # Uniform up to 1 / sqrt(inputs), whatever the kernel was drawn from.
-        first = keras.initializers.RandomUniform(
-            -(np.prod(summed) ** -0.5), np.prod(summed) ** -0.5, seed=seed
-        )
+        first = keras.initializers.RandomUniform(-(inputs**-0.5), inputs**-0.5, seed=seed)
         options = {"dtype": "float32", "autocast": False}
-        self.lora_a = self.add_weight((*summed, rank), first, name="lora_a", **options)
-        self.lora_b = self.add_weight((rank, *made), "zeros", name="lora_b", **options)
+        self.lora_a = self.add_weight((inputs, rank), first, name="lora_a", **options)
+        self.lora_b = self.add_weight((rank, outputs), "zeros", name="lora_b", **options)
         self._tracker.lock()
 
     def shrink_kernel(self) -> None:
@@ -172,39 +155,44 @@ class Adapted(keras.layers.Layer):
             return tf.convert_to_tensor(self._kernel)
         return tf.cast(tf.convert_to_tensor(self.codes), "float32") * self.channels
 
+    def base_matrix(self, dtype: tf.DType) -> tf.Tensor:
+        """Return the frozen kernel as a matrix `[inputs, outputs]`."""
+        return self.product.as_matrix(tf.cast(self.base_kernel(), dtype))
+
     @property
     def kernel(self) -> tf.Tensor:
         """The kernel with its update, for layers that multiply several kernels at once."""
-        update = tf.einsum(self.product.merged, self.lora_a, self.lora_b)
+        update = self.product.as_kernel(tf.matmul(self.lora_a, self.lora_b))
         return tf.cast(self.base_kernel() + self.scale * update, self.compute_dtype)
 
     def call(self, inputs, training=None) -> tf.Tensor:
         """Return what the dense layer would with the sum of both kernels, which is never made."""
         inputs = tf.cast(inputs, self.compute_dtype)
-        first, second = (tf.cast(part, inputs.dtype) for part in (self.lora_a, self.lora_b))
-        between = tf.einsum(self.product.down, inputs, first)
-        update = tf.einsum(self.product.up, self.scale * between, second)
-        outputs = self.multiply(inputs) + update
-        outputs = outputs if self.bias is None else outputs + tf.cast(self.bias, outputs.dtype)
-        return outputs if self.activation is None else self.activation(outputs)
+        around = tf.unstack(tf.shape(inputs))[: -len(self.product.inputs)]
+        flat = tf.reshape(inputs, (-1, math.prod(self.product.inputs)))
+        first, second = (tf.cast(part, flat.dtype) for part in (self.lora_a, self.lora_b))
+        outputs = self.multiply(flat) + (flat @ (self.scale * first)) @ second
+        if self.bias is not None:
+            bias = tf.broadcast_to(tf.cast(self.bias, flat.dtype), self.product.outputs)
+            outputs = tf.nn.bias_add(outputs, tf.reshape(bias, (-1,)))
+        outputs = outputs if self.activation is None else self.activation(outputs)
+        return tf.reshape(outputs, (*around, *self.product.outputs))
 
-    def multiply(self, inputs) -> tf.Tensor:
-        """Return the product of inputs with the frozen kernel."""
+    def multiply(self, flat) -> tf.Tensor:
+        """Return the product of inputs `[n, inputs]` with the frozen kernel, `[n, outputs]`."""
         if self.codes is None:
-            return tf.einsum(self.product.forward, inputs, tf.cast(self._kernel, inputs.dtype))
+            return flat @ self.base_matrix(flat.dtype)
 
         # The floats are made a second time for the gradient: those of all layers would fill more
         # memory than int8 saves.
         @tf.custom_gradient
         def forward(values) -> tuple:
             def backward(upstream) -> tf.Tensor:
-                kernel = tf.cast(self.base_kernel(), upstream.dtype)
-                return tf.einsum(self.product.backward, upstream, kernel)
+                return tf.matmul(upstream, self.base_matrix(upstream.dtype), transpose_b=True)
 
-            kernel = tf.cast(self.base_kernel(), values.dtype)
-            return tf.einsum(self.product.forward, values, kernel), backward
+            return values @ self.base_matrix(values.dtype), backward
 
-        return forward(inputs)
+        return forward(flat)
 
     def save_own_variables(self, store: Any) -> None:
         """Write the update alone."""
@@ -226,9 +214,9 @@ class ApartAttention(SelfAttention):
 
 
 def to_int8(kernel: np.ndarray, product: Product) -> tuple[np.ndarray, np.ndarray]:
-    """Return a kernel as int8, and the scale of each output `[1 for summed axes, made axes]`."""
-    summed = tuple(product.kernel.index(axis) for axis in product.summed)
-    channels = np.max(np.abs(kernel), axis=summed, keepdims=True) / np.float32(LARGEST_CODE)
+    """Return a kernel as int8, and the scale of each output, with axes as the kernel has."""
+    largest = np.max(np.abs(kernel), axis=product.summed, keepdims=True)
+    channels = largest / np.float32(LARGEST_CODE)
     channels = np.where(channels > 0, channels, 1).astype(np.float32)
     return np.rint(kernel / channels).astype(np.int8), channels
 
@@ -252,8 +240,9 @@ def adapt_layers(settings: Settings, encoder: keras.Model) -> None:
     )
     for weight in frozen:
         freeze(weight)
+    del frozen, weight  # or no kernel that becomes int8 would leave the memory
     for number, (path, layer, product) in enumerate(chosen):
-        smallest = min(np.prod(size) for size in product.sizes(tuple(layer._kernel.shape)))
+        smallest = min(math.prod(product.inputs), math.prod(product.outputs))
         if table.rank > smallest:
             raise InputError(
                 f"lora.rank = {table.rank}, but {path} has a kernel of rank {smallest}: set "
@@ -317,9 +306,6 @@ def base_weights(encoder: keras.Model) -> list[keras.Variable]:
 def freeze(weight: keras.Variable) -> None:
     """Take a weight out of training and checkpoints."""
     weight.trainable, weight.frozen = False, True
-    # TensorFlow's own variables, or their gradients would be computed where layers are recomputed.
-    for part in tf.distribute.get_strategy().experimental_local_results(weight.value):
-        part._trainable = False
 
 
 def leave_base_out(encoder: keras.Model) -> None:
@@ -332,7 +318,9 @@ def frozen_layers(encoder: keras.Model) -> Iterator[keras.layers.Layer]:
     """Yield the layers whose own weights are all frozen, adapted ones apart."""
     frozen = {id(weight) for weight in base_weights(encoder)}
     for _, layer in named_layers(encoder):
-        own = {id(weight) for weight in (*layer._trainable_variables, *layer._non_trainable_variables)}
+        own = {
+            id(weight) for weight in (*layer._trainable_variables, *layer._non_trainable_variables)
+        }
         if own and own <= frozen and not isinstance(layer, Adapted):
             yield layer
 
@@ -373,6 +361,6 @@ def merge_when_loaded(settings: Settings, encoder: keras.Model, kernels: list[st
 
 def add_update(layer: keras.layers.Layer, product: Product, scale: float, store: Any) -> None:
     """Add the update that a file has of a dense layer to its kernel, once."""
-    update = np.einsum(product.merged, np.asarray(store["lora_a"]), np.asarray(store["lora_b"]))
-    layer._kernel.assign(np.asarray(layer._kernel) + scale * update)
+    update = scale * (np.asarray(store["lora_a"]) @ np.asarray(store["lora_b"]))
+    layer._kernel.assign(np.asarray(layer._kernel) + product.as_kernel(update).numpy())
     layer.load_own_variables = pass_over

@@ -1,5 +1,6 @@
 """The frozen weights of a run: known by their hash, and read again from where they came from."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import keras
@@ -41,6 +42,7 @@ def check_base(settings: Settings, run: Run, encoder: keras.Model) -> None:
         if base.arrays is not None:
             arrays = base.arrays
             write_whole(run.folder / KEPT, lambda temporary: np.savez(temporary, *arrays))
+            encoder.lora_base = replace(base, arrays=None)
         run.note_files(NOTE, KEPT)
     print(describe(settings, encoder))
 
@@ -92,9 +94,7 @@ def read_base_again(
     merge_when_loaded(settings, encoder, read_json(folder / NOTE)["kernels"])
 
 
-def read_arrays(
-    settings: Settings, encoder: keras.Model, tokenizer: Tokenizer
-) -> list[np.ndarray]:
+def read_arrays(settings: Settings, encoder: keras.Model, tokenizer: Tokenizer) -> list[np.ndarray]:
     """Return the weights of the encoder that the settings name, in the order of `base_weights`.
 
     Of its tokens those of the run's tokenizer are taken, which may be fewer.
