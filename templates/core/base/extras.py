@@ -27,6 +27,7 @@ EXTRAS = {
     "folds": "cross-validation: each record is scored by a model that never saw it",
     "averaging": "moving averages of weights, and soups",
     "used_rows": "train the embeddings of training tokens alone: less time and memory",
+    "lora": "train updates of low rank, and keep the encoder as it is, as int8 too",
     "recompute": "layers computed twice instead of kept, to save memory; check.py --memory",
     "export": "a run as SavedModel, ONNX, and in the format of Hugging Face",
     "competition": "CSV in and out, numbers to predict, and the scores of competitions",
@@ -49,6 +50,8 @@ HOOKS = {
     "make_optimizer": "core/train/optimizer.py: an optimizer in the place of AdamW",
     "keep_used_rows": "core/train/project.py: nothing; it lets fewer rows of embeddings be trained",
     "change_layers": "core/train/project.py: nothing; it changes layers, or looks at them",
+    "note_base": "core/train/project.py: nothing; it keeps what the frozen weights of a run are",
+    "restore_base": "core/train/project.py: nothing; it reads the frozen weights of a run again",
     "make_gradients": "core/train/project.py: a gradient in the place of the plain one",
     "extend_batches": "core/train/project.py: the training batches with something beside them",
     "make_averages": "core/train/project.py: the weights that are scored and kept",
@@ -115,10 +118,7 @@ def settings_modules() -> dict[str, ModuleType]:
 
 
 def declared(name: str) -> list:
-    """Return what the extras declare under a name, a key of `DECLARATIONS`.
-
-    Tuples are joined; each function is one entry.
-    """
+    """Return what the extras declare under a key of `DECLARATIONS`; tuples are joined."""
     values = [getattr(module, name, ()) for module in settings_modules().values()]
     return [one for value in values for one in (value if isinstance(value, tuple) else (value,))]
 

@@ -82,11 +82,7 @@ def read_id(record: dict) -> Id:
 
 
 def read_span(item: dict, name: str, text: str) -> Span:
-    """Return a span `[start, end)` of characters that lies in the text.
-
-    Raises:
-        InputError: the field is not a span, or lies outside.
-    """
+    """Return a field that is a span `[start, end)` of the text; raises as `check_span` does."""
     return check_span(read_field(item, name, object), name, text)
 
 
