@@ -62,12 +62,9 @@ def find_record_faults(
     texts_of: Callable[[AnyExample], Sequence[str]],
     count_labels: Callable[[Sequence[AnyExample]], Counter] | None = None,
 ) -> list[Finding]:
-    """Return repeats, leaks, and labels that the training file never shows; none without doctor.
+    """Return repeats, leaks, and labels that the first file never shows; none without doctor.
 
-    Args:
-        files: name -> examples, each with its `line`; the training file first.
-        texts_of: the text of an example, or both of a pair, whose first is looked for alone too.
-        count_labels: how often each label stands; None: the task has no labels.
+    `texts_of` gives the text of an example, or both of a pair, whose first is looked for alone too.
     """
     return ask("find_record_faults", files, texts_of, count_labels) or []
 

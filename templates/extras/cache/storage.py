@@ -1,0 +1,306 @@
+"""Files of rows: each is written whole or not at all, and each row is checked when it is read.
+
+A row is any value of Python that `pack` can write, arrays among it. A file holds some thousand:
+
+    rows        each as its checksum, 4 bytes, and itself
+    places      where each row begins, and where the last one ends: `[rows + 1]`, 8 bytes each
+    numbers     whole numbers of each row, which are all read at once: `[rows, k]`, 8 bytes each
+    facts       about the rows together, as JSON
+    footer      the sizes of these parts, and the checksum of all but the rows
+
+Rows are read one by one, and not mapped into memory: a training asks for them in random order, what
+is mapped counts as memory of the process, and a file that is cut off kills a process that maps it.
+"""
+
+import contextlib
+import errno
+import json
+import marshal
+import os
+import struct
+import tempfile
+import threading
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from filelock import FileLock, Timeout
+
+from core.base.files import TEMPORARY
+
+MAGIC = b"rows-1\r\n"
+FOOTER = struct.Struct("<8sQQQI")  # magic, rows, numbers a row, bytes of facts, checksum
+CHECKSUM = struct.Struct("<I")
+MARSHAL = 2  # writes the same bytes for the same value: later versions look at who else has it
+ROWS_KEPT = 512  # in memory, for a batch asks for each of its rows several times
+ARRAY, CLASS, TUPLE, LIST, DICT = range(5)
+PLAIN = (str, int, float, bool, bytes, type(None))
+
+
+class Damaged(Exception):
+    """A file, or a row of it, is not as it was written."""
+
+
+# ------------------------------------------------------------------------------ a row
+
+
+def pack(value: Any) -> bytes:
+    """Return the bytes of a value: numbers, strings, arrays, and what is made of them.
+
+    Raises:
+        TypeError: something else is in it.
+    """
+    return marshal.dumps(simplify(value), MARSHAL)
+
+
+def simplify(value: Any) -> Any:
+    """Return a value made of Python's own types; what is not plain is a tuple with its kind."""
+    if type(value) in PLAIN:
+        return value
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        small = value.astype(np.int16) if value.dtype == np.int32 else value
+        stored = small if np.array_equal(small, value) else value  # half the bytes, mostly
+        return ARRAY, value.dtype.str, stored.dtype.str, value.shape, stored.tobytes()
+    if is_dataclass(value) and not isinstance(value, type):
+        own = [simplify(getattr(value, field.name)) for field in fields(value)]
+        return CLASS, type(value).__name__, own
+    if isinstance(value, tuple):
+        return TUPLE, [simplify(part) for part in value]
+    if isinstance(value, list):
+        return LIST, [simplify(part) for part in value]
+    if isinstance(value, dict):
+        return DICT, [(simplify(key), simplify(part)) for key, part in value.items()]
+    raise TypeError(f"{type(value).__name__} can't be kept in a file of rows")
+
+
+def unpack(data: bytes, classes: dict[str, type]) -> Any:
+    """Return the value of some bytes; `classes` are the dataclasses in it, by their names."""
+    return restore(marshal.loads(data), classes)
+
+
+def restore(value: Any, classes: dict[str, type]) -> Any:
+    """Undo `simplify`."""
+    if not isinstance(value, tuple):
+        return value
+    if value[0] == ARRAY:
+        _, kind, stored, shape, data = value
+        return np.frombuffer(data, stored).astype(kind).reshape(shape)
+    if value[0] == CLASS:
+        return classes[value[1]](*(restore(part, classes) for part in value[2]))
+    if value[0] == DICT:
+        return {restore(key, classes): restore(part, classes) for key, part in value[1]}
+    parts = [restore(part, classes) for part in value[1]]
+    return tuple(parts) if value[0] == TUPLE else parts
+
+
+def classes_of(value: Any) -> dict[str, type]:
+    """Return the dataclasses in a value, by their names."""
+    found: dict[str, type] = {}
+    if is_dataclass(value) and not isinstance(value, type):
+        found[type(value).__name__] = type(value)
+        value = [getattr(value, field.name) for field in fields(value)]
+    for part in value.values() if isinstance(value, dict) else value or ():
+        if not isinstance(part, (*PLAIN, np.ndarray)):
+            found |= classes_of(part)
+    return found
+
+
+# ----------------------------------------------------------------------------- a file
+
+
+class Handle:
+    """An open file, which is closed when nobody needs it any more."""
+
+    def __init__(self, path: Path) -> None:
+        self.number = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+
+    def __del__(self) -> None:
+        if hasattr(self, "number"):
+            os.close(self.number)
+
+    def read(self, size: int, place: int) -> bytes:
+        """Return bytes of the file; several threads may do so at once."""
+        if hasattr(os, "pread"):
+            return os.pread(self.number, size, place)
+        with _seeking:  # on Windows
+            os.lseek(self.number, place, os.SEEK_SET)
+            return os.read(self.number, size)
+
+
+_seeking = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Part:
+    """A file of rows that is open.
+
+    Attributes:
+        places: of its rows, and the end of the last one `[rows + 1]`.
+        numbers: of each row `[rows, k]`.
+        facts: about the rows together.
+    """
+
+    handle: Handle
+    places: np.ndarray
+    numbers: np.ndarray
+    facts: dict
+
+    def __len__(self) -> int:
+        return len(self.places) - 1
+
+    def without_numbers(self) -> "Part":
+        """Return the same file, without what is needed once."""
+        return replace(self, numbers=self.numbers[:0])
+
+
+def write_part(
+    path: Path,
+    width: int,
+    rows: Iterable[tuple[bytes, Sequence[int]]],
+    facts: Callable[[], dict] = dict,
+) -> None:
+    """Write a file of rows, whole or not at all.
+
+    Args:
+        path: the file; its folder is there.
+        width: how many numbers a row has.
+        rows: each with its numbers.
+        facts: asked for when the last row is written.
+    """
+    places, numbers = [0], []
+    handle, temporary = tempfile.mkstemp(prefix=TEMPORARY, dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            for data, own in rows:
+                write(file, CHECKSUM.pack(zlib.crc32(data)) + data)
+                places.append(places[-1] + CHECKSUM.size + len(data))
+                numbers.append(own)
+            table = np.array(numbers, "<i8").reshape(len(numbers), width)
+            known = json.dumps(facts()).encode()
+            end = np.array(places, "<u8").tobytes() + table.tobytes() + known
+            sizes = (len(table), width, len(known))
+            write(file, end + FOOTER.pack(MAGIC, *sizes, zlib.crc32(end)))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        if error.filename in (None, temporary):  # which says nothing
+            error.filename, error.filename2 = str(path), None
+        raise
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+
+
+def write(file: Any, data: bytes) -> None:
+    """Write bytes to an open file."""
+    file.write(data)
+
+
+def open_part(path: Path) -> Part:
+    """Open a file of rows.
+
+    Raises:
+        Damaged: it is absent, cut off, or not as it was written; the rows are not looked at.
+    """
+    try:
+        handle = Handle(path)
+    except FileNotFoundError as error:
+        raise Damaged(f"{path} is absent") from error
+    size = os.fstat(handle.number).st_size
+    footer = handle.read(FOOTER.size, max(0, size - FOOTER.size))
+    magic, rows, width, known, checksum = FOOTER.unpack(footer.ljust(FOOTER.size))
+    length = 8 * (rows + 1 + rows * width) + known
+    if magic != MAGIC or length + FOOTER.size > size:
+        raise Damaged(f"{path} is not whole")
+    end = handle.read(length, size - FOOTER.size - length)
+    if zlib.crc32(end) != checksum:
+        raise Damaged(f"{path} is damaged")
+    places = np.frombuffer(end, "<u8", rows + 1)
+    numbers = np.frombuffer(end, "<i8", rows * width, 8 * (rows + 1)).reshape(rows, width)
+    facts = json.loads(end[8 * (rows + 1 + rows * width) :])
+    return Part(handle, places.copy(), numbers.copy(), facts)
+
+
+# ------------------------------------------------------------------------- many files
+
+
+class Rows(Sequence):
+    """The rows of several files as one sequence, each read when it is asked for.
+
+    Args:
+        parts: the files, open.
+        chosen: the positions of the rows in it; None: all.
+    """
+
+    def __init__(self, parts: Sequence[Part], chosen: np.ndarray | None = None) -> None:
+        self.parts, self.chosen = [part.without_numbers() for part in parts], chosen
+        self.firsts = np.cumsum([0, *map(len, parts)])
+        self.kept: dict[int, Any] = {}
+
+    def restored(self, data: bytes) -> Any:
+        """Return what stands in the sequence for the bytes of a row."""
+        raise NotImplementedError
+
+    def mend(self, position: int) -> bytes:
+        """Return the bytes of the row at a position among all, made anew: it is damaged."""
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        return int(self.firsts[-1]) if self.chosen is None else len(self.chosen)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[position] for position in range(*index.indices(len(self)))]
+        position = range(len(self))[index]  # from the end too, and IndexError beyond it
+        position = position if self.chosen is None else int(self.chosen[position])
+        if (row := self.kept.get(position)) is None:
+            if len(self.kept) >= ROWS_KEPT:
+                self.kept.clear()
+            row = self.kept[position] = self.read_anew(position)
+        return row
+
+    def __iter__(self) -> Iterator[Any]:
+        for position in range(len(self)):
+            yield self.read_anew(position if self.chosen is None else int(self.chosen[position]))
+
+    def read_anew(self, position: int) -> Any:
+        """Return the row at a position among all."""
+        return self.restored(self.bytes_of(position))
+
+    def part_of(self, position: int) -> int:
+        """Return the number of the file that has the row at a position among all."""
+        return int(np.searchsorted(self.firsts, position, side="right")) - 1
+
+    def bytes_of(self, position: int) -> bytes:
+        """Return the bytes of the row at a position among all; mended where they are damaged."""
+        number = self.part_of(position)
+        part = self.parts[number]
+        place, end = part.places[position - self.firsts[number] :][:2].tolist()
+        row = part.handle.read(end - place, place)
+        checksum, data = row[: CHECKSUM.size], row[CHECKSUM.size :]
+        if len(row) == end - place and CHECKSUM.pack(zlib.crc32(data)) == checksum:
+            return data
+        return self.mend(position)
+
+
+@contextlib.contextmanager
+def locked(path: Path, what: str) -> Iterator[None]:
+    """Hold a lock for a while; whoever has to wait is told for what."""
+    lock = FileLock(path, timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        print(f"cache: another process is busy with {what}: waiting for it", flush=True)
+        lock.acquire(timeout=-1)
+    except (OSError, NotImplementedError) as error:
+        if getattr(error, "errno", None) in (errno.EACCES, errno.EROFS, errno.ENOSPC):
+            raise
+        print(f"warning: {path} can't be locked ({error}): two processes may encode the same.")
+    try:
+        yield
+    finally:
+        lock.release()
