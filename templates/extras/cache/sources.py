@@ -19,7 +19,7 @@ import numpy as np
 from tqdm import tqdm
 
 from core.base.errors import InputError
-from core.base.files import PROJECT, TEMPORARY, parse_object
+from core.base.files import PROJECT, TEMPORARY
 from core.data.records import SHOWN_KEYS
 from extras.cache.keys import key_of
 from extras.cache.processes import count_cores, share
@@ -162,7 +162,7 @@ def open_examples(
         )
         try:
             parts, made = source.make_parts(source.records, check, f"check {path.name}")
-        except (InputError, Unfit):
+        except Unfit:
             shutil.rmtree(source.records, ignore_errors=True)
             return None
         after = path.stat()
@@ -180,7 +180,7 @@ def open_examples(
 
 
 class Unfit(Exception):
-    """A file whose lines core cuts in another way."""
+    """A record that is no object, or a line that core cuts in another way."""
 
 
 def survey(path: Path) -> tuple[str, list[Block]]:
@@ -233,21 +233,22 @@ def check_block(
     read_one: Callable[[dict, int], Any],
     folder: Path,
 ) -> None:
-    """Read the records of a block as core does, and write them as rows: line and record.
+    """Read the records of a block, and write them as rows: line and record.
 
     Raises:
-        InputError: a record is wrong.
-        Unfit: a line ends as no other one does.
+        Unfit: something is wrong with a record; core says what.
     """
     strange: dict[str, int] = {}
-    line = block.line
+    line, known = block.line, set(fields)
 
-    def make_object(_: str, pairs: list[tuple[str, Any]]) -> dict:
-        keys = [key for key, _ in pairs]
-        for key in keys:
-            if key not in fields or keys.count(key) > 1:
-                strange.setdefault(key, line)
-        return dict(pairs)
+    def make_object(pairs: list[tuple[str, Any]]) -> dict:
+        made = dict(pairs)
+        if len(made) < len(pairs) or not made.keys() <= known:
+            keys = [key for key, _ in pairs]
+            for key in keys:
+                if key not in known or keys.count(key) > 1:
+                    strange.setdefault(key, line)
+        return made
 
     def rows() -> Any:
         nonlocal line
@@ -259,13 +260,20 @@ def check_block(
                 place, line = file.tell(), line + 1
                 if b"\r" in data[:-2]:
                     raise Unfit
-                text = data.decode("utf-8", "surrogateescape")
+                text = data.decode()
                 if text.strip():
-                    record = parse_object(text, f"{path}, line {line}", make_object)
+                    record = json.loads(text, object_pairs_hook=make_object)
+                    if not isinstance(record, dict):
+                        raise Unfit
+                    if "\\u" in text:  # as half a character may be written
+                        json.dumps(record, ensure_ascii=False).encode()
                     identity = str(read_one(record, line).id)
                     yield marshal.dumps((line, record), MARSHAL), (short_hash(identity),)
 
-    write_part(folder / block.name, 1, rows(), lambda: {"strange": list(strange.items())})
+    try:
+        write_part(folder / block.name, 1, rows(), lambda: {"strange": list(strange.items())})
+    except (InputError, ValueError, RecursionError) as error:
+        raise Unfit from error
 
 
 def short_hash(text: str) -> int:

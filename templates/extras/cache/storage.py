@@ -14,6 +14,7 @@ is mapped counts as memory of the process, and a file that is cut off kills a pr
 
 import contextlib
 import errno
+import functools
 import json
 import marshal
 import os
@@ -37,7 +38,7 @@ CHECKSUM = struct.Struct("<I")
 MARSHAL = 2  # writes the same bytes for the same value: later versions look at who else has it
 ROWS_KEPT = 512  # in memory, for a batch asks for each of its rows several times
 ARRAY, CLASS, TUPLE, LIST, DICT = range(5)
-PLAIN = (str, int, float, bool, bytes, type(None))
+PLAIN = frozenset((str, int, float, bool, bytes, type(None)))
 
 
 class Damaged(Exception):
@@ -58,22 +59,28 @@ def pack(value: Any) -> bytes:
 
 def simplify(value: Any) -> Any:
     """Return a value made of Python's own types; what is not plain is a tuple with its kind."""
-    if type(value) in PLAIN:
+    kind = type(value)
+    if kind in PLAIN:
         return value
-    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
-        small = value.astype(np.int16) if value.dtype == np.int32 else value
-        stored = small if np.array_equal(small, value) else value  # half the bytes, mostly
+    if kind is np.ndarray and not value.dtype.hasobject:
+        stored = value
+        if value.dtype == np.int32:
+            small = value.astype(np.int16)
+            stored = small if (small == value).all() else value  # half the bytes, mostly
         return ARRAY, value.dtype.str, stored.dtype.str, value.shape, stored.tobytes()
-    if is_dataclass(value) and not isinstance(value, type):
-        own = [simplify(getattr(value, field.name)) for field in fields(value)]
-        return CLASS, type(value).__name__, own
-    if isinstance(value, tuple):
-        return TUPLE, [simplify(part) for part in value]
-    if isinstance(value, list):
-        return LIST, [simplify(part) for part in value]
+    if kind is tuple or kind is list:
+        return TUPLE if kind is tuple else LIST, [simplify(part) for part in value]
     if isinstance(value, dict):
         return DICT, [(simplify(key), simplify(part)) for key, part in value.items()]
-    raise TypeError(f"{type(value).__name__} can't be kept in a file of rows")
+    if is_dataclass(kind):
+        return CLASS, kind.__name__, [simplify(getattr(value, name)) for name in names_of(kind)]
+    raise TypeError(f"{kind.__name__} can't be kept in a file of rows")
+
+
+@functools.cache
+def names_of(kind: type) -> list[str]:
+    """Return the names of the fields of a dataclass."""
+    return [field.name for field in fields(kind)]
 
 
 def unpack(data: bytes, classes: dict[str, type]) -> Any:
@@ -103,7 +110,7 @@ def classes_of(value: Any) -> dict[str, type]:
         found[type(value).__name__] = type(value)
         value = [getattr(value, field.name) for field in fields(value)]
     for part in value.values() if isinstance(value, dict) else value or ():
-        if not isinstance(part, (*PLAIN, np.ndarray)):
+        if type(part) not in PLAIN and not isinstance(part, np.ndarray):
             found |= classes_of(part)
     return found
 
