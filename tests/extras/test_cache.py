@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import ROOT, use_template
+from conftest import ROOT, is_of_template, use_template
 from projects import bake_project, flags, run, shorten
 
 use_template("relation_extraction")
@@ -21,10 +21,10 @@ from core.base.errors import InputError, explain_file_error  # noqa: E402
 from core.data.tokens import train_tokenizer  # noqa: E402
 from extras.cache import items, settings, sources, storage  # noqa: E402
 from extras.cache.hooks import recall_fact  # noqa: E402
-from extras.cache.keys import code_hash, describe, key_of  # noqa: E402
 from extras.cache.processes import share  # noqa: E402
 from extras.cache.settings import Table  # noqa: E402
 from extras.cache.sources import Examples  # noqa: E402
+from extras.cache.storage import code_hash, describe, key_of  # noqa: E402
 from extras.folds.folds import choose  # noqa: E402
 from task.data import Example, TripleGenerator, collect_predicates, read_examples  # noqa: E402
 from task.settings import Settings  # noqa: E402
@@ -177,6 +177,11 @@ def test_a_fact_is_asked_for_once(file, table):
         assert recall_fact(count, read_examples(file)) == [RECORDS]
     assert asked == [RECORDS]
     assert recall_fact(count, read_plainly(file)) is None
+    for place in (8, -30):
+        for path in Path(table.folder).glob("*/*.fact"):
+            flip(path, place)
+        assert recall_fact(count, read_examples(file)) == [RECORDS]
+    assert asked == [RECORDS] * 3
     assert recall_fact(collect_predicates, read_examples(file)) == ["p0", "p1", "p2", "p3"]
 
 
@@ -409,7 +414,7 @@ SCRIPT = """
 import hashlib, sys, time
 root, project, tests, folder, path, slow = sys.argv[1:]
 sys.path[:0] = [root + "/templates", project, tests, root]
-from extras.cache.worker import load_later
+from extras.cache.processes import load_later
 load_later()
 import core.base.extras
 core.base.extras.EXTRAS = {"cache": "alone"}
@@ -483,6 +488,75 @@ def test_two_processes_at_once_encode_once(file, table, tmp_path):
     assert all("loaded False" in text for text in said)
     made = [line for text in said for line in text.splitlines() if line.startswith("made ")]
     assert len(made) == len({*made}) == len(parts_of(table, "items"))
+
+
+# -------------------------------------------------------------------------- other tasks
+
+
+@pytest.fixture
+def other_task(request) -> str:
+    """`import task` is another template's for the time of a test."""
+    kept = {name: module for name, module in sys.modules.items() if is_of_template(module)}
+    path = list(sys.path)
+    use_template(request.param)
+    yield request.param
+    for name in [name for name, module in sys.modules.items() if is_of_template(module)]:
+        del sys.modules[name]
+    sys.modules.update(kept)
+    sys.path[:] = path
+
+
+@pytest.mark.parametrize("other_task", ["event_extraction"], indirect=True)
+@pytest.mark.parametrize("model", ["gplinker", "crf"])
+def test_batches_of_events(other_task, table, tmp_path, model):
+    from task.data import EventGenerator, collect_schema, read_examples
+    from task.settings import Settings
+
+    def read() -> list:
+        return read_examples(sample_of(other_task, tmp_path))
+
+    made = Settings.model_construct(max_length=32, window_overlap=8, buckets=3, model=model)
+    check_task(EventGenerator, read, collect_schema, lambda schema: schema, made)
+
+
+@pytest.mark.parametrize("other_task", ["named_entity_recognition"], indirect=True)
+@pytest.mark.parametrize("tagger", ["pointer", "crf"])
+def test_batches_of_entities(other_task, table, tmp_path, tagger):
+    from task.data import EntityGenerator, collect_schema, read_examples
+    from task.settings import Settings
+
+    path = sample_of(other_task, tmp_path)
+    made = Settings.model_construct(max_length=32, window_overlap=8, buckets=3, tagger=tagger)
+    collect = functools.partial(collect_schema, path=path, settings=made)
+    check_task(
+        EntityGenerator,
+        lambda: read_examples(path, made),
+        collect,
+        lambda schema: schema.types,
+        made,
+    )
+
+
+def sample_of(template: str, folder: Path) -> Path:
+    """Return a file with the first records of a sample."""
+    lines = (ROOT / f"baselines/{template}_sample/sample/train.jsonl").read_text(encoding="utf-8")
+    path = folder / "train.jsonl"
+    path.write_text("".join(lines.splitlines(keepends=True)[:RECORDS]), encoding="utf-8")
+    return path
+
+
+def check_task(kind, read, collect, labels_of, made) -> None:
+    """The batches of a task are the same, with labels and without, encoded now and before."""
+    own, settings._used[:] = list(settings._used), []
+    examples = read()
+    settings._used[:] = own
+    schema = collect(examples)
+    for _ in range(2):
+        kept = read()
+        assert isinstance(kept, Examples) and recall_fact(collect, kept) == schema
+        for labels in (True, False):
+            arguments = (TOKENIZER, labels_of(schema), INPUTS, made, 8, labels)
+            assert_same(kind.of(kept, *arguments), kind.of(examples, *arguments))
 
 
 # ------------------------------------------------------------------------------ a project

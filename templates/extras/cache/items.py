@@ -1,5 +1,6 @@
 """Batches whose items were encoded before: each is read when a batch asks for it."""
 
+import copy
 import functools
 import inspect
 import shutil
@@ -11,19 +12,25 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel
 
 from core.base.errors import InputError
-from core.base.settings import CoreSettings, RecordSettings
+from core.base.settings import CoreSettings
 from core.data.data_generator import DataGenerator
-from extras.cache.keys import key_of
 from extras.cache.sources import Block, Examples, Source, size_of
-from extras.cache.storage import Part, Rows, classes_of, locked, open_part, pack, unpack, write_part
+from extras.cache.storage import (
+    Part,
+    Rows,
+    classes_of,
+    key_of,
+    locked,
+    open_part,
+    own_settings,
+    pack,
+    unpack,
+    write_part,
+)
 
 EXAMPLES_AT_ONCE = 1024
-# Of the settings of core the encoding may read this one alone, and those of a task. What it reads
-# beside them ends it: none can change the items without changing their key.
-READ = {"max_length"}
 # Of the order of the items, which is decided when a training begins.
 ORDER = {"buckets": 1, "seed": 0}
 
@@ -78,14 +85,7 @@ def whole_of(examples: Examples) -> Examples:
 
 def settings_read(settings: CoreSettings) -> "SettingsRead":
     """Return the settings that an encoding may read, and no others."""
-    values = {name: getattr(settings, name) for name in type(settings).model_fields}
-    others = RecordSettings.model_fields.keys() - READ
-    own = {
-        name: value
-        for name, value in values.items()
-        if name not in others and not isinstance(value, BaseModel)
-    }
-    return SettingsRead(**own, **ORDER)
+    return SettingsRead(**own_settings(settings), **ORDER)
 
 
 class SettingsRead(SimpleNamespace):
@@ -121,13 +121,25 @@ def encode(
     measured = {} if measured is None else measured
     for first in range(0, len(examples), EXAMPLES_AT_ONCE):
         generator = kind(examples=examples[first : first + EXAMPLES_AT_ONCE], **arguments)
-        before = dict(vars(generator))
-        generator.measure()
-        for name, value in vars(generator).items():
-            if name not in before or before[name] is not value:
-                measured[name] = merged(value, measured.get(name, value))
+        for name, value in what_measure_sets(generator).items():
+            measured[name] = merged(value, measured.get(name, value))
         for row, example, length in items_of(generator):
             yield pack(row), (first + example, length)
+
+
+def what_measure_sets(generator: DataGenerator) -> dict[str, Any]:
+    """Return the attributes that `measure` sets, by name."""
+    found: dict[str, Any] = {}
+
+    class Watched(type(generator)):  # type: ignore[misc]
+        def __setattr__(self, name: str, value: Any) -> None:
+            found[name] = value
+            super().__setattr__(name, value)
+
+    watched = copy.copy(generator)
+    watched.__class__ = Watched
+    watched.measure()
+    return found
 
 
 def items_of(generator: DataGenerator) -> Iterator[tuple[list, int, int]]:

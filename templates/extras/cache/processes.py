@@ -1,5 +1,12 @@
-"""Calls of a function that several processes share."""
+"""Calls of a function that several processes share.
 
+Each of them is started with this file as its script. It reads pickles from its input until that
+ends, as it does when the process that started it is killed, and writes pickles to its output.
+TensorFlow is not loaded unless something needs it: no encoding does, and that takes longer than to
+encode a small file.
+"""
+
+import importlib.util
 import os
 import pickle
 import queue
@@ -7,12 +14,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, BinaryIO
 
 from core.base.errors import InputError
 
-WORKER = Path(__file__).with_name("worker.py")
+LATER = ("tensorflow", "keras")
 # Each process has one core. Bars of progress would be one for each.
 ENVIRONMENT = {"TOKENIZERS_PARALLELISM": "false", "TQDM_DISABLE": "1", "OMP_NUM_THREADS": "1"}
 
@@ -62,10 +69,10 @@ def share(
 def start(function: Callable) -> subprocess.Popen:
     """Start a process that waits for arguments of a function."""
     worker = subprocess.Popen(
-        [sys.executable, str(WORKER)],
+        [sys.executable, __file__],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env={**os.environ, **ENVIRONMENT},
+        env={**os.environ, **ENVIRONMENT, "PYTHONPATH": os.pathsep.join(sys.path)},
         start_new_session=True,  # an interruption from the keyboard is for this process alone
     )
     tell(worker, sys.path)
@@ -104,3 +111,54 @@ def end(workers: Sequence[subprocess.Popen]) -> None:
         worker.kill()
     for worker in workers:
         worker.communicate()
+
+
+# ------------------------------------------------------------------- in such a process
+
+
+def work() -> None:
+    """Read the path of modules and the function, then one argument after the other."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever prints is no answer
+    requests = sys.stdin.buffer
+    sys.path[:] = pickle.load(requests)
+    load_later()
+    serve(pickle.load(requests), requests, answers)
+
+
+class Later(ModuleType):
+    """A module that is loaded when something of it is asked for, and not by its import."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # which an import asks for
+            raise AttributeError(name)
+        del sys.modules[self.__name__]
+        spec = importlib.util.find_spec(self.__name__)
+        assert spec and spec.loader
+        sys.modules[self.__name__] = module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return getattr(module, name)
+
+
+def load_later() -> None:
+    """Let the modules of `LATER` be loaded when something needs them."""
+    sys.modules.update({name: Later(name) for name in LATER})
+
+
+def serve(function: Any, requests: BinaryIO, answers: BinaryIO) -> None:
+    """Answer each argument with the result, or with the exception."""
+    while True:
+        try:
+            argument = pickle.load(requests)
+        except EOFError:
+            return
+        try:
+            answer = (function(argument), None)
+        except Exception as error:
+            answer = (None, error)
+        pickle.dump(answer, answers)
+        answers.flush()
+
+
+if __name__ == "__main__":
+    work()

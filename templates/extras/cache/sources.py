@@ -21,10 +21,18 @@ from tqdm import tqdm
 from core.base.errors import InputError
 from core.base.files import PROJECT, TEMPORARY
 from core.data.records import SHOWN_KEYS
-from extras.cache.keys import key_of
 from extras.cache.processes import count_cores, share
 from extras.cache.settings import Table
-from extras.cache.storage import MARSHAL, Damaged, Part, Rows, locked, open_part, write_part
+from extras.cache.storage import (
+    MARSHAL,
+    Damaged,
+    Part,
+    Rows,
+    key_of,
+    locked,
+    open_part,
+    write_part,
+)
 
 BLOCK = 1 << 22  # bytes of a file that are encoded at once; what an interruption loses at the most
 MOST_BLOCKS = 64  # of a file: each is a file that is open while it is in use
@@ -213,7 +221,7 @@ def forget_other_content(folder: Path, path: Path, content: str) -> None:
         if old.is_dir():
             print(f"cache: {old} is deleted, for {path.name} has changed")
             shutil.rmtree(old, ignore_errors=True)
-    for fact in folder.glob("*.json"):
+    for fact in folder.glob("*.fact"):
         fact.unlink(missing_ok=True)
     write_note(note, now)
 
@@ -307,12 +315,25 @@ def recall(function: Callable[[Any], Any], examples: Examples) -> Any:
     """Return what a function says of all examples of a file, or said before; None: ask it."""
     if examples.chosen is not None:
         return None
-    path = examples.source.folder / f"{function.__name__}-{key_of(function, examples.source.key)}"
-    path = path.with_suffix(".json")
-    with contextlib.suppress(OSError, ValueError):
-        return json.loads(path.read_text(encoding="utf-8"))
+    path = examples.source.folder / f"{key_of(function, examples.source.key)}.fact"
+    with contextlib.suppress(Damaged):
+        return pickle.loads(Fact([open_part(path)])[0])
     value = function(examples)
-    with contextlib.suppress(TypeError):
-        if json.loads(json.dumps(value)) == value:
-            write_note(path, value)
+    write_part(path, 0, [(pickle.dumps(value), ())])
     return value
+
+
+class Fact(Rows):
+    """The bytes of what a function has said."""
+
+    def restored(self, data: bytes) -> bytes:
+        """Return them as they are."""
+        return data
+
+    def mend(self, position: int) -> bytes:
+        """Let the function say it again.
+
+        Raises:
+            Damaged: always.
+        """
+        raise Damaged("a fact is damaged")
