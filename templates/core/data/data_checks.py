@@ -2,7 +2,7 @@
 
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -12,6 +12,7 @@ from core.base.files import PROJECT, project_path
 from core.base.settings import RecordSettings
 
 AnyExample = TypeVar("AnyExample")
+AnyExamples = TypeVar("AnyExamples", bound=Sequence)
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,8 @@ def join_places(*parts: str) -> str:
 
 
 def read_files(
-    settings: RecordSettings, read_examples: Callable[[Path, bool], list[AnyExample]]
-) -> dict[str, list[AnyExample]]:
+    settings: RecordSettings, read_examples: Callable[[Path, bool], AnyExamples]
+) -> dict[str, AnyExamples]:
     """Return file -> examples, the training file first; a test file may lack, or lack labels.
 
     `read_examples` gets a path, and whether labels are required.
@@ -58,7 +59,7 @@ def read_files(
 
 
 def find_record_faults(
-    files: dict[str, list[AnyExample]],
+    files: Mapping[str, Sequence[AnyExample]],
     texts_of: Callable[[AnyExample], Sequence[str]],
     count_labels: Callable[[Sequence[AnyExample]], Counter] | None = None,
 ) -> list[Finding]:

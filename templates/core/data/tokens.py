@@ -146,7 +146,7 @@ def split_into_windows(
                     int(max(starts[end], ends[end - 1])) if end < len(starts) else len(text),
                 )
                 framed = np.concatenate([before, rows[:, part], after], axis=1)
-                windows[-1].append(Window(*framed, reach))
+                windows[-1].append(Window(framed[0], framed[1], framed[2], reach))
     return windows
 
 

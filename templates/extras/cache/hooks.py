@@ -29,5 +29,6 @@ def open_batches(
     kind: type[DataGenerator], examples: Sequence, arguments: tuple
 ) -> DataGenerator | None:
     """Return the batches of examples that come from a file, encoded now or before."""
-    kept = isinstance(examples, Examples) and kind.of_items
-    return open_items(kind, examples, arguments) if kept else None
+    if not isinstance(examples, Examples) or not kind.of_items:
+        return None
+    return open_items(kind, examples, arguments)

@@ -55,7 +55,7 @@ def open_items(
     whole = whole_of(examples)
     generator = kind(whole[:1], *arguments)
     rows = [row for row, _, _ in items_of(generator)]
-    classes = functools.reduce(lambda found, row: found | classes_of(row), rows, {})
+    classes = classes_of(rows)
     known |= {"settings": settings_read(settings), "batch_size": 1}
     source, key = examples.source, key_of(kind, examples.source.key, known)
     folder = source.folder / f"items-{key}"
@@ -120,7 +120,7 @@ def encode(
     """
     measured = {} if measured is None else measured
     for first in range(0, len(examples), EXAMPLES_AT_ONCE):
-        generator = kind(examples=examples[first : first + EXAMPLES_AT_ONCE], **arguments)
+        generator = kind(examples=examples[first : first + EXAMPLES_AT_ONCE], **arguments)  # type: ignore[call-arg]
         for name, value in what_measure_sets(generator).items():
             measured[name] = merged(value, measured.get(name, value))
         for row, example, length in items_of(generator):
@@ -237,7 +237,7 @@ def fill(
         positions, example_of = items.of(examples.chosen)
         lengths = lengths[positions]
     size, seed = generator.batch_size, settings.seed
-    DataGenerator.__init__(generator, lengths, size, settings.buckets, seed)
+    DataGenerator.__init__(generator, lengths, size, settings.buckets, seed)  # type: ignore[arg-type]
     for entry, name in enumerate(generator.of_items):
         if items[0][entry] is not None:
             setattr(generator, name, Entries(items, entry, positions))

@@ -152,6 +152,7 @@ def serve(function: Any, requests: BinaryIO, answers: BinaryIO) -> None:
             argument = pickle.load(requests)
         except EOFError:
             return
+        answer: tuple[Any, Exception | None]
         try:
             answer = (function(argument), None)
         except Exception as error:

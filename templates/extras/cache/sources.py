@@ -194,7 +194,8 @@ class Unfit(Exception):
 def survey(path: Path) -> tuple[str, list[Block]]:
     """Return the hash of a file, and the blocks of whole lines that it is cut into."""
     size = max(BLOCK, -(-path.stat().st_size // MOST_BLOCKS))
-    digest, blocks = hashlib.sha256(), []
+    digest = hashlib.sha256()
+    blocks: list[Block] = []
     place = start = lines = before = 0
     with open(path, "rb") as file:
         while data := file.read(READ_AT_ONCE):

@@ -1,9 +1,9 @@
 """Read and check examples; lay out their triples as labels of the pointers."""
 
-import functools
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -51,8 +51,7 @@ def read_examples(path: str | Path, require_triples: bool = True) -> Sequence[Ex
     Raises:
         InputError: names file, line and what is wrong with the record.
     """
-    read_one = functools.partial(read_example, require_triples=require_triples)
-    return read_records(path, FIELDS, read_one)
+    return read_records(path, FIELDS, partial(read_example, require_triples=require_triples))
 
 
 def read_example(record: dict, line: int, require_triples: bool) -> Example:
