@@ -28,6 +28,7 @@ EXTRAS = {
     "averaging": "moving averages of weights, and soups",
     "used_rows": "train the embeddings of training tokens alone: less time and memory",
     "lora": "train updates of low rank, and keep the encoder as it is, as int8 too",
+    "cache": "records are encoded once, by all cores, and read from files: little memory",
     "recompute": "layers computed twice instead of kept, to save memory; check.py --memory",
     "export": "a run as SavedModel, ONNX, and in the format of Hugging Face",
     "competition": "CSV in and out, numbers to predict, and the scores of competitions",
@@ -39,6 +40,9 @@ EXTRAS = {
 
 # Name of a hook -> who asks it, and what it may answer.
 HOOKS = {
+    "open_records": "core/data/records.py: the examples of a file, each read when it is asked for",
+    "recall_fact": "task/training.py: what a function says of all examples of a file",
+    "open_batches": "core/data/data_generator.py: batches of what was encoded before",
     "make_strategy": "core/train/devices.py: a tf.distribute.Strategy",
     "find_config": "core/model/encoder.py: the file that describes the encoder of a folder",
     "find_precision": "core/train/devices.py: the precision that is fastest here, and why",

@@ -86,10 +86,11 @@ def measure_tokens(
     examples: Sequence[Example], tokenizer: Tokenizer, max_length: int
 ) -> tuple[list[int], list[Example]]:
     """Return the tokens that are read of each example, and the examples that are cut."""
-    encodings = encode_examples(tokenizer, examples, max_length)
-    pairs = zip(examples, encodings, strict=True)
-    cut = [example for example, encoding in pairs if encoding.overflowing]
-    return [len(encoding.ids) for encoding in encodings], cut
+    found = encode_examples(
+        tokenizer, examples, max_length, lambda own: (len(own.ids), bool(own.overflowing))
+    )
+    cut = [example for example, (_, longer) in zip(examples, found, strict=True) if longer]
+    return [length for length, _ in found], cut
 
 
 def find_cut_texts(
