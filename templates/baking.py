@@ -39,7 +39,11 @@ SAMPLE = ("sample", "reference")
 NOTE = ".brought.json"
 CACHES = {"__pycache__", ".pytest_cache", ".ruff_cache", ".mypy_cache"}
 # Extras that serve the projects of one template alone.
-OF_ONE_TEMPLATE = {"competition": "text_classification", "retrieval": "text_classification"}
+OF_ONE_TEMPLATE = {
+    "competition": "text_classification",
+    "retrieval": "text_classification",
+    "writers": "seq2seq",
+}
 STRATEGIES = ("auto", "single", "mirrored", "multi_worker", "tpu")
 # A file of any other kind is rendered if it names an answer.
 NEVER_RENDERED = (".py", ".jsonl", ".html")
