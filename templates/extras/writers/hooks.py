@@ -11,6 +11,8 @@ from core.base.errors import InputError
 from core.base.files import read_json
 from core.base.settings import CoreSettings
 from core.model.encoder import load_encoder
+from extras.writers import files
+from extras.writers.families import FAMILIES
 from extras.writers.settings import SOURCE, Settings
 
 CHOSEN = "pretrained"  # the `model` that this extra makes
@@ -22,9 +24,6 @@ def load_backbone(settings: CoreSettings, folder: Path) -> keras.Model | None:
     Raises:
         InputError: the folder has another family, or a model of another kind is asked for.
     """
-    from extras.writers.families import FAMILIES
-    from extras.writers.files import Fields, open_weights, read_ends
-
     model, family = getattr(settings, "model", None), read_family(folder)
     if model != CHOSEN:
         if model is not None and family in FAMILIES:
@@ -38,9 +37,9 @@ def load_backbone(settings: CoreSettings, folder: Path) -> keras.Model | None:
             f'model = "{CHOSEN}" needs a writer, and {settings.encoder} is a {family or "preset"}: '
             f'choose one of the families {", ".join(FAMILIES)}, or model = "unilm".'
         )
-    fields = Fields(folder / "config.json")
-    weights = open_weights(folder)
-    writer = FAMILIES[family].make(fields, weights, settings, read_ends(folder, fields))
+    fields = files.Fields(folder / "config.json")
+    weights, ends = files.open_weights(folder), files.read_ends(folder, fields)
+    writer = FAMILIES[family].make(fields, weights, settings, ends)
     weights.finish()
     fields.finish()
     check_room(settings, writer, FAMILIES[family].is_decoder)
@@ -79,11 +78,9 @@ def check_room(settings: CoreSettings, writer: keras.Model, is_decoder: bool) ->
 
 def load_tokenizer(name: str, folder: Path | None) -> Tokenizer | None:
     """Return the tokenizer of a writer's folder; None: it is not one, or core reads it."""
-    from extras.writers.families import FAMILIES
-    from extras.writers.files import load_tokenizer
-
-    family = read_family(folder) if folder else ""
-    return load_tokenizer(folder, FAMILIES[family].is_decoder) if family in FAMILIES else None
+    if folder is None or (family := read_family(folder)) not in FAMILIES:
+        return None
+    return files.load_tokenizer(folder, FAMILIES[family].is_decoder)
 
 
 def read_family(folder: Path) -> str:
@@ -110,9 +107,7 @@ def encode_prompts(
     """
     if getattr(settings, "model", None) != CHOSEN:
         return None
-    from extras.writers.files import ends_texts
-
-    prompt = settings.writers.prompt or (SOURCE if ends_texts(tokenizer) else f"{SOURCE}\n")
+    prompt = settings.writers.prompt or (SOURCE if files.ends_texts(tokenizer) else f"{SOURCE}\n")
     before, after = prompt.split(SOURCE)
     tokenizer.no_truncation()
     tokenizer.no_padding()

@@ -348,6 +348,8 @@ class Block(keras.layers.Layer):
         dropout: of what is added.
     """
 
+    is_transformer_layer = True  # for the extra `recompute`
+
     def __init__(
         self,
         width: int,
