@@ -84,7 +84,7 @@ class Decoder(keras_hub.models.Backbone):
             Block(hidden_dim, **options, dtype=dtype, name=f"transformer_layer_{number}")
             for number, options in enumerate(blocks)
         ]
-        self.final_norm = normalization(norm, hidden_dim, "final_norm", dtype)
+        self.final_norm = normalization(norm, "final_norm", dtype)
         inputs = {
             name: keras.Input((None,), dtype="int32", name=name)
             for name in ("token_ids", "padding_mask")

@@ -96,33 +96,40 @@ class EncoderDecoder(keras.Model):
             Block(hidden_dim, **options, cross=True, dtype=dtype, name=f"decoder_layer_{number}")
             for number, options in enumerate(decoder_blocks)
         ]
-        self.sides = {}
+        self.norm_place = norm_place
+        # What stands around the layers of a side: name -> layer.
+        self.norms, self.positions, self.distances = ({}, {}, {})
         for side in ("encoder", "decoder"):
-            parts = self.sides[side] = {
-                "norm": normalization(norm, hidden_dim, f"{side}_norm", dtype)
-            }
+            self.norms[side] = normalization(norm, f"{side}_norm", dtype)
             if max_sequence_length:
-                parts["positions"] = embedding(
+                self.positions[side] = embedding(
                     max_sequence_length, hidden_dim, f"{side}_positions", dtype
                 )
             if relative:
                 both_ways = side == "encoder"
-                parts["relative"] = RelativeBias(
-                    **relative, both_ways=both_ways, dtype=dtype, name=f"{side}_relative"
+                self.distances[side] = RelativeBias(
+                    **relative, both_ways=both_ways, dtype=dtype, name=f"{side}_distances"
                 )
-        self.norm_place = norm_place
-        self.score_bias = None
-        if score_bias:
-            self.score_bias = self.add_weight(
-                (vocabulary_size,), initializer="zeros", trainable=False, name="score_bias"
-            )
+        self.has_score_bias, self.score_bias = score_bias, None
         self.sources = [
             keras.Input((None,), dtype="int32", name=name) for name in ("token_ids", "padding_mask")
         ]
-        self.token_embedding.build((None, None))
-        for parts in self.sides.values():
-            if "positions" in parts:
-                parts["positions"].build((None, None))
+        self.build()
+
+    def build(self, input_shape: Any = None) -> None:
+        if self.built:
+            return
+        hidden_shape = (None, None, self.hidden_dim)
+        for table in (self.token_embedding, *self.positions.values()):
+            table.build((None, None))
+        for layer in (*self.transformer_layers, *self.norms.values()):
+            layer.build(hidden_shape)
+        for layer in self.distances.values():
+            layer.build((None,))
+        if self.has_score_bias:
+            self.score_bias = self.add_weight(
+                (self.vocabulary_size,), initializer="zeros", trainable=False, name="score_bias"
+            )
         self.built = True
 
     @property
@@ -182,19 +189,18 @@ class EncoderDecoder(keras.Model):
         if self.embedding_scale != 1.0:
             hidden *= ops.cast(self.embedding_scale, hidden.dtype)
         if self.max_sequence_length:
-            hidden += self.sides[side]["positions"](positions)
+            hidden += self.positions[side](positions)
         if self.norm_place == "embeddings":
-            hidden = self.sides[side]["norm"](hidden)
+            hidden = self.norms[side](hidden)
         return self.dropout_layer(hidden, training=training)
 
     def distance_bias(self, side: str, queries, keys) -> tf.Tensor | None:
         """Return what the distances of places add to the scores; None: nothing."""
-        relative = self.sides[side].get("relative")
-        return None if relative is None else relative(queries, keys)
+        return self.distances[side](queries, keys) if self.distances else None
 
     def finish(self, side: str, hidden) -> tf.Tensor:
         """Return what a side makes of the output of its last layer."""
-        return self.sides[side]["norm"](hidden) if self.norm_place == "end" else hidden
+        return self.norms[side](hidden) if self.norm_place == "end" else hidden
 
     def score(self, hidden) -> tf.Tensor:
         """Return the logits of hidden states `[..., width]`."""

@@ -401,12 +401,9 @@ def make_bart(
     weights.put(writer.score_bias, "final_logits_bias")
     for side, layers in (("encoder", writer.readers), ("decoder", writer.writers)):
         # The first two rows are of no position.
-        weights.put(
-            writer.sides[side]["positions"].embeddings,
-            f"{side}.embed_positions.weight",
-            first_row=2,
-        )
-        weights.assign(writer.sides[side]["norm"], f"{side}.layernorm_embedding")
+        name = f"{side}.embed_positions.weight"
+        weights.put(writer.positions[side].embeddings, name, first_row=2)
+        weights.assign(writer.norms[side], f"{side}.layernorm_embedding")
         for number, layer in enumerate(layers):
             assign_block(weights, layer, f"{side}.layers.{number}", BART)
     return writer
@@ -468,8 +465,8 @@ def make_t5(
     assign_embedding(weights, writer, weights.find_shared())
     for side, layers in (("encoder", writer.readers), ("decoder", writer.writers)):
         relative = f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
-        weights.put(writer.sides[side]["relative"].table, relative)
-        weights.assign(writer.sides[side]["norm"], f"{side}.final_layer_norm")
+        weights.put(writer.distances[side].table, relative)
+        weights.assign(writer.norms[side], f"{side}.final_layer_norm")
         names = name_t5(1 if side == "encoder" else 2, gated)
         for number, layer in enumerate(layers):
             assign_block(weights, layer, f"{side}.block.{number}", names)

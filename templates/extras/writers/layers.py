@@ -48,17 +48,15 @@ def see_before(positions: Any, mask: Any, reach: int = 0) -> Any:
     return ops.logical_and(visible, distance < reach) if reach else visible
 
 
-def dense(width: int, outputs: int, bias: bool, name: str, dtype: Any) -> keras.layers.Dense:
-    """Return a built product of matrices."""
-    layer = keras.layers.Dense(
+def dense(outputs: int, bias: bool, name: str, dtype: Any) -> keras.layers.Dense:
+    """Return a product of matrices."""
+    return keras.layers.Dense(
         outputs,
         use_bias=bias,
         kernel_initializer=keras.initializers.RandomNormal(stddev=INITIAL_DEVIATION),
         dtype=dtype,
         name=name,
     )
-    layer.build((None, None, width))
-    return layer
 
 
 @keras.saving.register_keras_serializable("writers")
@@ -86,18 +84,10 @@ class RootMeanSquare(keras.layers.Layer):
         return {**super().get_config(), "epsilon": self.epsilon}
 
 
-def normalization(options: dict, width: int, name: str, dtype: Any) -> keras.layers.Layer:
-    """Return a built normalisation.
-
-    Args:
-        options: `kind`, layer or rms, and `epsilon`.
-        width: of the hidden states.
-        name: of the layer, with its `dtype`.
-    """
+def normalization(options: dict, name: str, dtype: Any) -> keras.layers.Layer:
+    """Return a normalisation: `kind`, layer or rms, and `epsilon` are its options."""
     kind = LayerNormalization if options["kind"] == "layer" else RootMeanSquare
-    layer = kind(epsilon=options["epsilon"], dtype=dtype, name=name)
-    layer.build((None, None, width))
-    return layer
+    return kind(epsilon=options["epsilon"], dtype=dtype, name=name)
 
 
 def frequencies(size: int, theta: float, scaling: dict | None = None) -> np.ndarray:
@@ -190,17 +180,24 @@ class Attention(keras.layers.Layer):
         self.scale = scale or head_size**-0.5
         self.waves = frequencies(head_size, theta, scaling) if theta else None
         dtype = self.dtype_policy
-        self.query = dense(width, heads * head_size, bias, "query", dtype)
-        self.key = dense(width, groups * head_size, bias, "key", dtype)
-        self.value = dense(width, groups * head_size, bias, "value", dtype)
-        self.output_dense = dense(heads * head_size, width, output_bias, "output", dtype)
+        self.query = dense(heads * head_size, bias, "query", dtype)
+        self.key = dense(groups * head_size, bias, "key", dtype)
+        self.value = dense(groups * head_size, bias, "value", dtype)
+        self.output_dense = dense(width, output_bias, "output", dtype)
         self.query_norm = self.key_norm = None
         if norm_epsilon:
             norm = {"kind": "rms", "epsilon": norm_epsilon}
-            self.query_norm = normalization(norm, head_size, "query_norm", dtype)
-            self.key_norm = normalization(norm, head_size, "key_norm", dtype)
+            self.query_norm = normalization(norm, "query_norm", dtype)
+            self.key_norm = normalization(norm, "key_norm", dtype)
         self.dropout_layer = keras.layers.Dropout(dropout, dtype=dtype, name="dropout")
-        self.built = True
+
+    def build(self, hidden_shape: tuple) -> None:
+        for layer in (self.query, self.key, self.value):
+            layer.build(hidden_shape)
+        self.output_dense.build((*hidden_shape[:-1], self.heads * self.head_size))
+        for norm in (self.query_norm, self.key_norm):
+            if norm is not None:
+                norm.build((*hidden_shape[:-1], self.heads, self.head_size))
 
     def queries(self, hidden: tf.Tensor, positions: tf.Tensor | None) -> tf.Tensor:
         """Return what asks, `[batch, length, groups, heads / groups, size]`."""
@@ -386,15 +383,20 @@ class Block(keras.layers.Layer):
         dtype = self.dtype_policy
         self.attention = Attention(width, **attention, dtype=dtype, name="attention")
         self.cross = Attention(width, **attention, dtype=dtype, name="cross") if cross else None
-        self.up = dense(width, inner, bias, "up", dtype)
-        self.gate = dense(width, inner, bias, "gate", dtype) if gated else None
-        self.down = dense(inner, width, bias, "down", dtype)
+        self.up = dense(inner, bias, "up", dtype)
+        self.gate = dense(inner, bias, "gate", dtype) if gated else None
+        self.down = dense(width, bias, "down", dtype)
         names = ["attention_norm", "feedforward_norm"]
         names += ["cross_norm"] if cross else []
         names += ["attention_after", "feedforward_after"] if after_norms else []
-        self.norms = {name: normalization(norm, width, name, dtype) for name in names}
+        self.norms = {name: normalization(norm, name, dtype) for name in names}
         self.dropout_layer = keras.layers.Dropout(dropout, dtype=dtype, name="dropout")
-        self.built = True
+
+    def build(self, hidden_shape: tuple) -> None:
+        parts = [self.attention, self.cross, self.up, self.gate, *self.norms.values()]
+        for layer in filter(None, parts):
+            layer.build(hidden_shape)
+        self.down.build((*hidden_shape[:-1], self.up.units))
 
     def call(
         self,
@@ -539,9 +541,11 @@ class RelativeBias(keras.layers.Layer):
         super().__init__(**kwargs)
         self.heads, self.buckets, self.farthest = heads, buckets, farthest
         self.both_ways = both_ways
+
+    def build(self, queries_shape: tuple) -> None:
         initializer = keras.initializers.RandomNormal(stddev=INITIAL_DEVIATION)
-        self.table = self.add_weight((buckets, heads), initializer=initializer, name="table")
-        self.built = True
+        shape = (self.buckets, self.heads)
+        self.table = self.add_weight(shape, initializer=initializer, name="table")
 
     def call(self, queries, keys) -> tf.Tensor:
         """Return `[heads, queries, keys]`, in float32, of places `[queries]` and `[keys]`."""
