@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 from safetensors import SafetensorError, safe_open
-from tokenizers import ByteLevelBPETokenizer, Tokenizer, processors
+from tokenizers import Tokenizer, processors
 
 from core.base.errors import InputError, gist
 from core.base.extras import ask, how_to_get
@@ -323,18 +323,22 @@ def load_tokenizer(folder: Path, is_decoder: bool) -> Tokenizer | None:
     """Return the tokenizer of a folder; None: core reads what is there.
 
     A source of a decoder gets no end, which the target would have to begin after.
+
+    Raises:
+        InputError: a source of an encoder would get none.
     """
-    fast, words = folder / "tokenizer.json", folder / "vocab.json"
-    if fast.is_file():
-        tokenizer = load_tokenizer_file(fast)
-    elif words.is_file() and (folder / "merges.txt").is_file():
-        merges = str(folder / "merges.txt")
-        made = load_tokenizer_file(words, lambda path: ByteLevelBPETokenizer(path, merges))
-        tokenizer = made._tokenizer
-    else:
+    path = folder / "tokenizer.json"
+    if not path.is_file():
         return None
+    tokenizer = load_tokenizer_file(path)
+    if not is_decoder and not ends_texts(tokenizer):
+        raise InputError(
+            f"{path} puts no end behind a text, and the encoder of this writer was trained with "
+            "one: save the tokenizer of the model there."
+        )
     if is_decoder and ends_texts(tokenizer):
-        begin = tokenizer.encode("").tokens[:1] if len(tokenizer.encode("").ids) > 1 else []
+        around = tokenizer.encode("").tokens
+        begin = around[:1] if len(around) > 1 else []
         numbers = [(token, tokenizer.token_to_id(token)) for token in begin]
         tokenizer.post_processor = processors.TemplateProcessing(
             single=[*begin, "$A"], special_tokens=numbers

@@ -9,12 +9,14 @@ from pathlib import Path
 from unittest import mock
 
 import keras
+import keras_hub
 import numpy as np
 import pytest
 import tensorflow as tf
 import writer_peer
 from conftest import ROOT, use_template
 from peer import needs_peer, run_peer
+from projects import bake_project, flags, run, shorten
 from safetensors.numpy import load_file, save_file
 from tokenizers import ByteLevelBPETokenizer, Tokenizer, processors
 from writer_peer import BEAMS, LENGTHS, TARGET
@@ -23,10 +25,12 @@ PROJECT = use_template("seq2seq")
 
 from core.base.errors import InputError  # noqa: E402
 from core.base.settings import with_tables  # noqa: E402
+from core.train.project import compile_models  # noqa: E402
+from extras.recompute.recompute import recompute_layers  # noqa: E402
 from extras.writers import hooks  # noqa: E402
 from generation.search import Writer  # noqa: E402
 from generation.settings import GenerationTable, TargetTokens  # noqa: E402
-from task.model import build_models, writing_layers  # noqa: E402
+from task.model import build_models, load_backbone, writing_layers  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
 NUMBERS = json.loads(
@@ -259,6 +263,12 @@ def test_the_tokenizer_of_a_decoder_ends_no_source(tokenizer, tmp_path):
     folder = write_folder(tmp_path / "gpt2", "gpt2")
     (folder / "tokenizer.json").write_text(frame(tokenizer, "<b> $A <e>").to_str(), "utf-8")
     assert hooks.load_tokenizer("", folder).encode("Ada").tokens == ["<b>", "Ada"]
+    folder = write_folder(tmp_path / "t5", "t5")
+    (folder / "tokenizer.json").write_text(frame(tokenizer, "$A <e>").to_str(), "utf-8")
+    assert hooks.load_tokenizer("", folder).encode("Ada").tokens == ["Ada", "<e>"]
+    (folder / "tokenizer.json").write_text(tokenizer.to_str(), "utf-8")
+    with pytest.raises(InputError, match="puts no end behind a text, and the encoder of this"):
+        hooks.load_tokenizer("", folder)
     assert hooks.load_tokenizer("", tmp_path) is None
     assert hooks.load_tokenizer("", None) is None
 
@@ -326,3 +336,71 @@ def test_a_pretrained_writer_is_named(tmp_path):
         make_settings(Path("tiny"), encoder="tiny")
     with pytest.raises(ValueError, match="keep_tokens is for WordPiece"):
         make_settings(tmp_path, keep_tokens="used")
+
+
+def test_a_writer_of_keras_hub_is_no_encoder(tokenizer):
+    """It has other inputs, and other outputs, than encoders have."""
+    kind = keras_hub.models.BartBackbone
+    sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 4, "intermediate_dim": 8}
+    backbone = kind(vocabulary_size=500, **sizes)
+    settings = make_settings(Path("bart_base_en"), model="encoder_decoder", encoder="bart_base_en")
+    with mock.patch("core.model.encoder.from_preset", lambda *_: backbone):
+        with pytest.raises(InputError, match="is a BartBackbone, which reads targets too"):
+            load_backbone(settings, tokenizer)
+        pretrained = make_settings(Path("bart_base_en"), encoder="bart_base_en")
+        with pytest.raises(InputError, match="'bart_base_en' is a preset: name such a folder"):
+            load_backbone(pretrained, tokenizer)
+        with mock.patch("core.base.extras.present", lambda: []):
+            with pytest.raises(InputError, match="this needs extras/writers, which is absent"):
+                load_backbone(pretrained, tokenizer)
+
+
+# ------------------------------------------------------------------------- training
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize("kind", ["gpt2", "t5"])
+def test_a_gradient_is_the_same_in_pieces_and_recomputed(kind, tmp_path):
+    """With dropout, whose masks are those of the rows."""
+    folder, random = write_folder(tmp_path / kind, kind), np.random.default_rng(0)
+    settings = make_settings(folder, dropout=0.2, attention_dropout=0.2, seed=3)
+    batch = {name: tf.tile(array[:2], (2, 1)) for name, array in read_batch(kind).items()}
+    batch["target_labels"] = tf.constant(random.integers(0, 60, (4, TARGET)), tf.int32)
+    batch |= {"loss_weight": tf.fill([4], 0.25), "row": tf.range(4)}
+    found = []
+    for pieces, again in ((1, False), (2, False), (1, True)):
+        own = settings.model_copy(update={"accumulation": pieces})
+        models = build_models(load(folder, dropout=0.2, attention_dropout=0.2), own)
+        if again:
+            recompute_layers(models.training)
+        compile_models(own, models, steps=10)
+        gradients, losses = models.training.batch_gradients(batch)
+        found.append([losses["loss"], *gradients])
+    for other in found[1:]:
+        for one, two in zip(found[0], other, strict=True):
+            np.testing.assert_allclose(one, two, rtol=0, atol=2e-5)
+    # The rows of one text differ by their masks.
+    assert float(found[0][0][0]) != float(found[0][0][2])
+    assert all(np.abs(gradient).max() > 0 for gradient in found[0][1:] if len(gradient.shape) > 1)
+
+
+@pytest.mark.trains
+def test_a_project_trains_a_writer_and_writes(tokenizer, tmp_path):
+    project = bake_project("seq2seq", tmp_path, "writers")
+    shorten(project, {"train": 32, "dev": 4, "test": 4})
+    folder = write_folder(tmp_path / "gpt2", "gpt2", vocab_size=tokenizer.get_vocab_size())
+    state = load_file(folder / "model.safetensors")
+    rows = np.random.default_rng(0).normal(size=(tokenizer.get_vocab_size(), 32))
+    state["transformer.wte.weight"] = rows.astype(np.float32)
+    save_file(state, folder / "model.safetensors")
+    (folder / "tokenizer.json").write_text(tokenizer.to_str(), "utf-8")
+    names = {"model": "pretrained", "encoder": str(folder), "steps": 2}
+    changes = {"max_length": 20, "target_length": 12, "learning_rate": 1e-3, **names}
+    run("train.py", *flags(project, **changes), cwd=project)
+    out = tmp_path / "out.jsonl"
+    more = ("--beams", "3", "--n_best", "2", "--stop", "x")
+    run("predict.py", "default", "sample/test.jsonl", out, *more, cwd=project)
+    for line in out.read_text("utf-8").splitlines():
+        record = json.loads(line)
+        assert "x" not in record["prediction"]
+        assert [other["score"] <= record["score"] for other in record["others"]] == [True]

@@ -12,12 +12,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 from keras import ops
-from tokenizers import Tokenizer
 
+from generation.constraints import IMPOSSIBLE, Constraints, State
 from generation.settings import GenerationTable, TargetTokens
 from generation.steps import RecomputedSteps, Steps, WritingLayers, set_position
 
-IMPOSSIBLE = -1e9  # the log-probability of what must not be written
 POSSIBLE = -1e8  # all sums of real log-probabilities are above
 
 # `(states, written, index) -> (log-probabilities [batch, beams, vocabulary], states)`
@@ -31,7 +30,7 @@ class Beams(NamedTuple):
         index: how many tokens are written.
         written: the hypotheses `[batch, beams, length]`.
         totals: their log-probabilities `[batch, beams]`, the highest first.
-        matched: how much of a stop string each ends with `[batch, beams]`, see `find_stops`.
+        constraints: where each is in the automata of `Constraints`.
         best: the best finished hypotheses of each record `[batch, n_best, length]`.
         best_score: their scores `[batch, n_best]`, the highest first.
         states: of the steps.
@@ -40,7 +39,7 @@ class Beams(NamedTuple):
     index: tf.Tensor
     written: tf.Tensor
     totals: tf.Tensor
-    matched: tf.Tensor
+    constraints: State
     best: tf.Tensor
     best_score: tf.Tensor
     states: list
@@ -57,7 +56,7 @@ class Writer:
         tokens: those that frame a target.
         table: what and how to search.
         length: tokens of a target at the most.
-        stops: from `find_stops`; None: tokens alone end a text.
+        constraints: what else ends a text, and which may be written.
     """
 
     def __init__(
@@ -67,7 +66,7 @@ class Writer:
         tokens: TargetTokens,
         table: GenerationTable,
         length: int,
-        stops: np.ndarray | None = None,
+        constraints: Constraints | None = None,
     ) -> None:
         self.steps: list[Steps] = [
             writing_layers(model).steps(length) if table.cache else RecomputedSteps(model, length)
@@ -76,7 +75,7 @@ class Writer:
         self.tokens = tokens
         self.table = table
         self.length = length
-        self.stops = stops
+        self.constraints = constraints or Constraints()
         inputs = {tensor.name: tensor for model in models for tensor in model.inputs}
         inputs["draws"] = keras.Input((length,), name="draws")
         self.inputs = [tensor for name, tensor in inputs.items() if name != "target_ids"]
@@ -130,16 +129,10 @@ class Writer:
             logs = block_ngrams(logs, written, index, self.table.block_ngrams)
         return logs
 
-    def match(self, matched: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
-        """Return how much of a stop string texts end with after one more token."""
-        if self.stops is None:
-            return matched
-        return tf.gather_nd(self.stops, tf.stack([matched, tokens], axis=-1))
-
-    def is_end(self, matched: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
-        """Tell whether texts end with tokens, or by what they match after them."""
+    def is_end(self, state: State, tokens: tf.Tensor) -> tf.Tensor:
+        """Tell whether texts end with tokens, or by what they hold after them."""
         ended = tf.reduce_any(tokens[..., None] == self.tokens.ends, axis=-1)
-        return ended if self.stops is None else ended | (matched == len(self.stops) - 1)
+        return ended | self.constraints.is_stopped(state)
 
     def write_one(self, sources: dict, draws: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
         """Take the likeliest token, or draw one, until all records have ended.
@@ -151,12 +144,12 @@ class Writer:
         next_token, states = self.begin(sources, 1)
         rows = ops.shape(sources["token_ids"])[0]
 
-        def go_on(index, written, total, lengths, matched, ended, states) -> tf.Tensor:
+        def go_on(index, written, total, lengths, held, ended, states) -> tf.Tensor:
             return tf.logical_and(index < self.length, tf.reduce_any(~ended))
 
-        def write(index, written, total, lengths, matched, ended, states) -> tuple:
+        def write(index, written, total, lengths, held, ended, states) -> tuple:
             logs, states = next_token(states, written, index)
-            logs = logs[:, 0]
+            logs = self.constraints.forbid(logs[:, 0], held)
             if draws is None:
                 token = ops.argmax(logs, axis=-1)
             else:
@@ -167,16 +160,16 @@ class Writer:
             written = set_position(written, index, token[:, None])
             total += ops.where(ended, 0.0, log)
             lengths += ops.cast(~ended, "int32")
-            matched = self.match(matched, token)
-            ended |= self.is_end(matched, token)
-            return index + 1, written, total, lengths, matched, ended, states
+            held = self.constraints.advance(held, token)
+            ended |= self.is_end(held, token)
+            return index + 1, written, total, lengths, held, ended, states
 
         start = (
             tf.constant(0),
             ops.zeros((rows, 1, self.length), "int32"),
             ops.zeros((rows,)),
             ops.zeros((rows,), "int32"),
-            ops.zeros((rows,), "int32"),
+            self.constraints.begin(rows),
             ops.zeros((rows,), "bool"),
             states,
         )
@@ -198,7 +191,7 @@ class Writer:
             totals=ops.broadcast_to(
                 ops.where(ops.arange(beams) == 0, 0.0, IMPOSSIBLE), (rows, beams)
             ),
-            matched=ops.zeros((rows, beams), "int32"),
+            constraints=self.constraints.begin(rows, beams),
             best=ops.zeros((rows, kept, self.length), "int32"),
             best_score=ops.full((rows, kept), -float("inf")),
             states=states,
@@ -230,16 +223,18 @@ class Writer:
         """Write one more token of each hypothesis, and keep the best."""
         index, beams = search.index, self.table.beams
         logs, states = next_token(search.states, search.written, index)
+        logs = self.constraints.forbid(logs, search.constraints)
         rows, vocabulary = ops.shape(logs)[0], logs.shape[-1]
         candidates = ops.reshape(search.totals[:, :, None] + logs, (rows, beams * vocabulary))
         # One of each end for each beam at the most: of so many more, enough go on. Of the tokens
         # that complete a stop string there may be more: then fewer go on.
-        more = len(self.tokens.ends) + (0 if self.stops is None else 2)
+        more = len(self.tokens.ends) + (0 if self.constraints.stops is None else 2)
         sums, choices = tf.math.top_k(candidates, k=min((1 + more) * beams, beams * vocabulary))
         parents, tokens = choices // vocabulary, choices % vocabulary
         longer = set_position(tf.gather(search.written, parents, batch_dims=1), index, tokens)
-        matched = self.match(tf.gather(search.matched, parents, batch_dims=1), tokens)
-        ends = self.is_end(matched, tokens)
+        held = [tf.gather(part, parents, batch_dims=1) for part in search.constraints]
+        held = self.constraints.advance(State(*held), tokens)
+        ends = self.is_end(held, tokens)
 
         # A record that is done stays as it is, whatever the others of its batch still need.
         counted = ends & (sums > POSSIBLE) & self.is_beatable(search)[:, None]
@@ -252,7 +247,7 @@ class Writer:
             index=index + 1,
             written=tf.gather(longer, order, batch_dims=1),
             totals=totals,
-            matched=tf.gather(matched, order, batch_dims=1),
+            constraints=State(*(tf.gather(part, order, batch_dims=1) for part in held)),
             best=best,
             best_score=best_score,
             states=tf.nest.map_structure(
@@ -281,41 +276,6 @@ def keep_best(
     """
     kept, places = tf.math.top_k(tf.concat([best_score, scores], axis=1), k=best.shape[1])
     return tf.gather(tf.concat([best, others], axis=1), places, batch_dims=1), kept
-
-
-def find_stops(tokenizer: Tokenizer, strings: Sequence[str], vocabulary: int) -> np.ndarray | None:
-    """Return how matching goes on `[states, vocabulary]`, whatever tokens a stop string is cut in.
-
-    A state is how much of a stop string a text ends with: state 0 is nothing, the last one is that
-    a stop string is in the text. None: there are no stop strings.
-
-    Args:
-        tokenizer: of the targets.
-        strings: that end a text.
-        vocabulary: tokens of the model.
-    """
-    if not strings:
-        return None
-    heads = sorted({text[:end] for text in strings for end in range(len(text))})
-    number_of = {head: number for number, head in enumerate(heads)}  # "" is the first
-    table = np.zeros((len(heads) + 1, vocabulary), np.int32)
-    table[-1] = len(heads)
-    characters = set("".join(strings))
-    # After another token: the first one of a text may lose its space.
-    anchor = tokenizer.encode("a", add_special_tokens=False).ids
-    start = len(tokenizer.decode(anchor))
-    tokens = range(min(vocabulary, tokenizer.get_vocab_size()))
-    texts = tokenizer.decode_batch([[*anchor, token] for token in tokens])
-    for token, text in enumerate(texts):
-        if characters.isdisjoint(text[start:]):
-            continue
-        for number, head in enumerate(heads):
-            longer = head + text[start:]
-            tails = (longer[at:] for at in range(len(longer) + 1))
-            stopped = any(string in longer for string in strings)
-            after = next(number_of[tail] for tail in tails if tail in number_of)
-            table[number, token] = len(heads) if stopped else after
-    return table
 
 
 def draw(logs: tf.Tensor, numbers: tf.Tensor, table: GenerationTable) -> tf.Tensor:

@@ -3,6 +3,7 @@
 import argparse
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, ValidationError, field_validator
@@ -42,6 +43,7 @@ class GenerationTable(SettingsTable):
     length_power: float = Field(1.0, ge=0, description="higher: longer texts; 0: no penalty")
     n_best: int = Field(1, ge=1, description="texts of a record, the best ones of the beams")
     stop: list[str] = Field([], description="strings that end a text and are not part of it")
+    allowed: str = Field("", description="file of the texts that may be written; empty: any")
     block_ngrams: int = Field(0, ge=0, description="no sequence of so many tokens twice; 0: any")
     temperature: float = Field(1.0, gt=0, description="of sampling; lower: surer tokens")
     top_k: int = Field(0, ge=0, description="sample from so many tokens; 0: from all")
@@ -93,7 +95,7 @@ def read_generation_flags(arguments: argparse.Namespace) -> dict[str, Any]:
     values = {name: getattr(arguments, name) for name in FLAGS}
     given = {name: value for name, value in values.items() if value is not None}
     try:
-        return GenerationFlags.model_validate(given).model_dump(exclude_unset=True)
+        found = GenerationFlags.model_validate(given).model_dump(exclude_unset=True)
     except ValidationError as error:
         first = error.errors()[0]
         name, message = str(first["loc"][0]), first["msg"]
@@ -101,3 +103,6 @@ def read_generation_flags(arguments: argparse.Namespace) -> dict[str, Any]:
         raise InputError(
             f"--{name} = {first['input']!r} ({meaning}): {message[:1].lower()}{message[1:]}."
         ) from error
+    if found.get("allowed"):  # from the current folder, as all paths on these command lines
+        found["allowed"] = str(Path(found["allowed"]).resolve())
+    return found

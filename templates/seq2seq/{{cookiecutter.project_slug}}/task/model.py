@@ -45,7 +45,13 @@ def load_backbone(settings: Settings, tokenizer: Tokenizer) -> keras.Model:
     if settings.model == "pretrained":
         return need("writers", "hooks").load_writer(settings, tokenizer)
     if settings.model != "unilm":
-        return load_encoder(settings, tokenizer)
+        encoder = load_encoder(settings, tokenizer)
+        if "token_ids" not in {tensor.name for tensor in encoder.inputs}:
+            raise InputError(
+                f"{settings.encoder} is a {type(encoder).__name__}, which reads targets too and "
+                'writes by itself: set model = "pretrained", or choose an encoder.'
+            )
+        return encoder
     both = settings.max_length + settings.target_length
     if settings.encoder == "tiny":
         encoder = load_encoder(settings.model_copy(update={"max_length": both}), tokenizer)

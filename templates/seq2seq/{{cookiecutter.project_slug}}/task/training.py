@@ -15,7 +15,8 @@ from core.train.devices import Strategy
 from core.train.prediction import Predictor
 from core.train.project import TrainedRuns, begin_training, load_trained, train_models
 from core.train.scoring import Evaluation
-from generation.search import Writer, find_stops
+from generation.constraints import make_constraints
+from generation.search import Writer
 from generation.settings import TargetTokens
 from generation.written import Written
 from task.data import Example, PairGenerator, SourceGenerator
@@ -123,8 +124,9 @@ def make_writer(
 ) -> Writer:
     """Return what writes the targets of sources: by one model, or by several together."""
     table, length = settings.generation, settings.target_length
-    stops = find_stops(tokenizer, table.stop, models[0].output["logits"].shape[-1])
-    return Writer(models, writing_layers, tokens, table, length, stops)
+    vocabulary = models[0].output["logits"].shape[-1]
+    constraints = make_constraints(tokenizer, tokens, table, vocabulary, length)
+    return Writer(models, writing_layers, tokens, table, length, constraints)
 
 
 def predict(runs: TrainedRuns, examples: Sequence[Example]) -> dict[Id, Written]:
