@@ -19,6 +19,7 @@ from core.base.files import PROJECT
 # What each extra is for. Those whose layers or strategies others build on stand first.
 EXTRAS = {
     "cluster": "several machines train together",
+    "writers": "text generation by GPT-2, Llama, Qwen, Mistral, Gemma 3, SmolLM3, BART, T5",
     "encoders": "ALBERT, ELECTRA, ERNIE, NEZHA, RoFormer, DeBERTa, ModernBERT; all usual files",
     "parameter_server": "asynchronous training, experimental",
     "orbit": "Orbit's loop, for long trainings",
@@ -48,6 +49,7 @@ HOOKS = {
     "find_precision": "core/train/devices.py: the precision that is fastest here, and why",
     "compute_in_one_pass": "core/model/transformer.py: an activation and its gradient",
     "load_backbone": "core/model/encoder.py: the encoder of a folder",
+    "read_torch_file": "extras/writers: the tensors of a pytorch_model.bin by name",
     "load_tokenizer": "core/model/encoder.py: the tokenizer of a folder, a run or a preset",
     "choose_loop": "core/train/loop.py: what trains in the place of fit",
     "optimizer_options": "core/train/optimizer.py: further arguments of any optimizer",
@@ -65,6 +67,7 @@ HOOKS = {
     "find_folds": "core/runs/run_folder.py: the folders that a cross-validation stands for",
     "name_negatives": "task/data.py: the label that no training pair has, with its count",
     "encode_texts": "task/data.py: the inputs of a model that reads both texts of a pair apart",
+    "encode_prompts": "task/data.py: the tokens of prompts with their sources",
     "build_models": "task/model.py: other models than a classifier",
     "find_record_faults": "core/data/data_checks.py: findings about texts and labels",
     "draw_histogram": "core/data/data_checks.py: lengths, or labels, as bars of text",
@@ -91,11 +94,8 @@ def present() -> list[str]:
 
 def ask(hook: str, *arguments: Any) -> Any:
     """Return the first answer of an extra to one of `HOOKS`; None: core's own way holds."""
-    for function in functions(hook):
-        answer = function(*arguments)
-        if answer is not None:
-            return answer
-    return None
+    answers = (function(*arguments) for function in functions(hook))
+    return next((answer for answer in answers if answer is not None), None)
 
 
 def need(extra: str, module: str = "") -> Any:
