@@ -55,7 +55,7 @@ def switch_on(project: Path, extra: str) -> None:
 def test_a_project_trains_with(template, extras, tmp_path):
     offered = BAKING.known_extras(template)
     if extras not in ("none", "all", *offered):
-        pytest.skip(f"{extras} is an extra of {BAKING.OF_SOME_TEMPLATES[extras]} alone")
+        pytest.skip(f"{BAKING.owners(extras)} {extras} alone")
     if extras == "cache":
         pytest.skip("test_cache.py trains with it alone, and this test with all extras")
     if extras == "orbit" and not HAS_ORBIT:

@@ -12,7 +12,6 @@ from core.base.files import PROJECT, project_path
 from core.base.settings import RecordSettings
 
 AnyExample = TypeVar("AnyExample")
-AnyExamples = TypeVar("AnyExamples", bound=Sequence)
 
 
 @dataclass(frozen=True)
@@ -43,8 +42,8 @@ def join_places(*parts: str) -> str:
 
 
 def read_files(
-    settings: RecordSettings, read_examples: Callable[[Path, bool], AnyExamples]
-) -> dict[str, AnyExamples]:
+    settings: RecordSettings, read_examples: Callable[[Path, bool], Sequence[AnyExample]]
+) -> dict[str, Sequence[AnyExample]]:
     """Return file -> examples, the training file first; a test file may lack, or lack labels.
 
     `read_examples` gets a path, and whether labels are required.

@@ -1,7 +1,5 @@
 """Batches: dicts keyed by the model's input names, in length buckets of static shape."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import itertools
