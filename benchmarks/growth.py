@@ -46,7 +46,9 @@ def main() -> None:
     """Measure all sizes and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="records of the files")
-    parser.add_argument("--most_in_lists", type=int, default=SIZES[1], help="records held in lists")
+    parser.add_argument(
+        "--most", type=int, default=SIZES[1], help="records in lists, or encoded by one process"
+    )
     parser.add_argument("--output", type=Path, help="JSON file of the results")
     parser.add_argument("--trial", nargs=2, metavar=("WAY", "FOLDER"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -55,7 +57,7 @@ def main() -> None:
         tried = time_tokenizer(Path(folder)) if way == "tokenizer" else try_way(way, Path(folder))
         print(json.dumps(tried))
         return
-    sizes = {str(size): measure(size, arguments.most_in_lists) for size in arguments.sizes}
+    sizes = {str(size): measure(size, arguments.most) for size in arguments.sizes}
     results = {
         "question": "memory and seconds from a file of records to its batches, as the file grows",
         "records": f"{WORDS} words, {TRIPLES} triples, {PREDICATES} predicates, synthetic",
@@ -65,7 +67,7 @@ def main() -> None:
     write_results(results, arguments.output)
 
 
-def measure(size: int, most_in_lists: int) -> dict:
+def measure(size: int, most: int) -> dict:
     """Return what is measured of one size, each trial in a process of its own."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -74,7 +76,7 @@ def measure(size: int, most_in_lists: int) -> dict:
         for way in WAYS:
             if way == "cache_two_processes":
                 remove(folder / "cache")
-            if way != "lists" or size <= most_in_lists:
+            if size <= most or way not in ("lists", "cache_one_process"):
                 found[way] = run_trial(way, folder)
         found["file_mebibytes"] = mebibytes((folder / "records.jsonl").stat().st_size)
         files = (path for path in (folder / "cache").rglob("*") if path.is_file())
@@ -85,8 +87,11 @@ def measure(size: int, most_in_lists: int) -> dict:
     for way in ("lists", "cache_one_process"):
         if way in found:
             found[f"{way}_to_tokenizer"] = round(found[way]["cpu_seconds"] / alone, 2)
-    one, two = (found[f"cache_{count}"]["seconds"] for count in ("one_process", "two_processes"))
-    found["two_processes_to_one"] = round(one / two, 2)
+    two = found["cache_two_processes"]
+    found["cache_two_processes_to_tokenizer"] = round(two["cpu_seconds"] / alone, 2)
+    if "cache_one_process" in found:
+        ratio = found["cache_one_process"]["seconds"] / two["seconds"]
+        found["times_as_fast_by_two"] = round(ratio, 2)
     return found
 
 

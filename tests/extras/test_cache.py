@@ -29,6 +29,8 @@ from extras.folds.folds import choose  # noqa: E402
 from task.data import Example, TripleGenerator, collect_predicates, read_examples  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
+OWN = {name: module for name, module in sys.modules.items() if is_of_template(module)}
+PATH = list(sys.path)
 WORDS = "Ada Zoë Müller 北京 Zenco works founded né(e) e\u0301te\u0301 1998, of the in and".split()
 RECORDS = 60
 
@@ -53,6 +55,16 @@ def write_file(path: Path, records: int = RECORDS, first: int = 0) -> Path:
     lines = [json.dumps(make_record(first + n), ensure_ascii=False) for n in range(records)]
     path.write_text("\n\n".join(lines) + "\n", encoding="utf-8")  # with empty lines
     return path
+
+
+@pytest.fixture(autouse=True)
+def own_task(monkeypatch) -> None:
+    """`import task` is that of relations, whatever other modules of tests have asked for."""
+    for name in [name for name, module in sys.modules.items() if is_of_template(module)]:
+        monkeypatch.delitem(sys.modules, name)
+    for name, module in OWN.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setattr(sys, "path", list(PATH))
 
 
 @pytest.fixture

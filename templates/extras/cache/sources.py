@@ -155,7 +155,8 @@ def open_examples(
     try:
         pickle.dumps(read_one)
     except (AttributeError, TypeError, pickle.PicklingError):
-        return None  # a function within another one is known to this process alone
+        print(f"cache: {path} is not kept: another process can't import what reads its records.")
+        return None
     place = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
     folder = PROJECT / table.folder / f"{path.stem}-{place}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -171,6 +172,7 @@ def open_examples(
         try:
             parts, made = source.make_parts(source.records, check, f"check {path.name}")
         except Unfit:
+            print(f"cache: {path} is not kept: a record is wrong, or a line ends in another way.")
             shutil.rmtree(source.records, ignore_errors=True)
             return None
         after = path.stat()

@@ -1,5 +1,6 @@
 """Read and check examples; lay out sources and targets in blocks of static shape."""
 
+import functools
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -40,9 +41,8 @@ def read_examples(path: str | Path, require_targets: bool = True) -> list[Exampl
     Raises:
         InputError: names file, line and what is wrong with the record.
     """
-    return read_records(
-        path, FIELDS, lambda record, line: read_example(record, line, require_targets)
-    )
+    read_one = functools.partial(read_example, require_targets=require_targets)
+    return list(read_records(path, FIELDS, read_one))
 
 
 def read_example(record: dict, line: int, require_targets: bool) -> Example:

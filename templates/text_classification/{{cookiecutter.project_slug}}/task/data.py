@@ -112,7 +112,7 @@ def read_examples(
     else:
         table = getattr(settings, "competition", None)
         names = table.target_names if table and settings.output == "number" else ()
-        examples = read_records(path, (*FIELDS, *names), read_one)
+        examples = list(read_records(path, (*FIELDS, *names), read_one))
     first = examples[0]
     for example in examples:
         place = f"{path}, line {example.line}: the record"
@@ -287,7 +287,7 @@ def encode_examples(
         )
     tokenizer.no_padding()
     tokenizer.enable_truncation(max_length, strategy="longest_first")
-    kept = []
+    kept: list[Any] = []
     for start in tqdm(range(0, len(examples), TEXTS_AT_ONCE), "encode", leave=False, disable=None):
         texts = [example.texts for example in examples[start : start + TEXTS_AT_ONCE]]
         kept += map(keep, tokenizer.encode_batch([t if len(t) == 2 else t[0] for t in texts]))
