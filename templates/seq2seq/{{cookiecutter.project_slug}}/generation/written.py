@@ -10,7 +10,6 @@ from tokenizers import Tokenizer
 
 from generation.settings import GenerationTable, TargetTokens
 
-
 # Characters of scripts without spaces.
 SPACELESS = re.compile(r"[\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
 
