@@ -6,9 +6,9 @@
 
 python benchmarks/generation_speed.py --output benchmarks/results/generation_speed.json
 
-With `--peer PYTHON`, which has torch and transformers, a decoder-only writer of the extra `writers` is
-measured instead: tokens a second of greedy generation and of beam search, cached, uncached, and by
-`generate` of transformers, in turns, the same model and the same sources.
+With `--peer PYTHON`, which has torch and transformers, a decoder-only writer of the extra `writers`
+is measured instead: tokens a second of greedy generation and of beam search, cached, uncached, and
+by `generate` of transformers, in turns, the same model and the same sources.
 
 python benchmarks/generation_speed.py --peer PYTHON --output benchmarks/results/writer_speed.json
 
@@ -48,7 +48,8 @@ torch.manual_seed(1)
 model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes)).eval()
 model.save_pretrained(folder)
 ids = torch.tensor(json.load(open(folder + "/sources.json")))
-print(json.dumps([transformers.__version__, torch.__version__, torch.get_num_threads()]), flush=True)
+versions = [transformers.__version__, torch.__version__, torch.get_num_threads()]
+print(json.dumps(versions), flush=True)
 for line in sys.stdin:
     options = dict(num_beams=int(line), max_new_tokens=target, do_sample=False)
     options |= dict(attention_mask=torch.ones_like(ids), eos_token_id=None, pad_token_id=0)

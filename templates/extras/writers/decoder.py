@@ -72,7 +72,7 @@ class Decoder(keras_hub.models.Backbone):
         self.token_embedding = embedding(
             vocabulary_size, hidden_dim, "token_embedding", dtype, tied
         )
-        self.position_embedding = None
+        self.position_embedding: Any = None
         if has_positions:
             self.position_embedding = embedding(
                 max_sequence_length, hidden_dim, "position_embedding", dtype

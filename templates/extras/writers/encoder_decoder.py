@@ -117,7 +117,7 @@ class EncoderDecoder(keras.Model):
         self.build()
 
     def build(self, input_shape: Any = None) -> None:
-        if self.built:
+        if self.norms["encoder"].built:
             return
         hidden_shape = (None, None, self.hidden_dim)
         for table in (self.token_embedding, *self.positions.values()):

@@ -308,7 +308,7 @@ def read_ends(folder: Path, fields: Fields) -> list[int]:
     """
     stored = folder / "generation_config.json"
     others = read_json(stored).get("eos_token_id") if stored.is_file() else None
-    ends: list[int] = []
+    ends: list[Any] = []
     for named in (fields.values.get("eos_token_id"), others):
         ends += named if isinstance(named, list) else [named]
     found = list(dict.fromkeys(token for token in ends if isinstance(token, int)))

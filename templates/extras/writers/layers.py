@@ -382,7 +382,9 @@ class Block(keras.layers.Layer):
         self.activation = ACTIVATIONS[activation]
         dtype = self.dtype_policy
         self.attention = Attention(width, **attention, dtype=dtype, name="attention")
-        self.cross = Attention(width, **attention, dtype=dtype, name="cross") if cross else None
+        self.cross: Any = None
+        if cross:
+            self.cross = Attention(width, **attention, dtype=dtype, name="cross")
         self.up = dense(inner, bias, "up", dtype)
         self.gate = dense(inner, bias, "gate", dtype) if gated else None
         self.down = dense(width, bias, "down", dtype)

@@ -33,9 +33,7 @@ from generation.settings import GenerationTable, TargetTokens  # noqa: E402
 from task.model import build_models, load_backbone, writing_layers  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
-NUMBERS = json.loads(
-    (ROOT / "tests/tasks/seq2seq/writer_numbers.json").read_text(encoding="utf-8")
-)
+NUMBERS = json.loads((ROOT / "tests/tasks/seq2seq/writer_numbers.json").read_text(encoding="utf-8"))
 
 
 def make_settings(folder: Path, **changes) -> Settings:
@@ -246,11 +244,12 @@ def test_long_sources_lose_their_end_and_prompts_stay(tokenizer, tmp_path):
     framed, prompt = frame(tokenizer, "<b> $A"), "Title of: {source} is:"
     for length in (20, 40, 60):
         changes = {"max_length": length, "writers": {"prompt": prompt}}
-        for ids, text in zip(encode(framed, [t * 9 for t in ODD], tmp_path, **changes), ODD):
+        found = encode(framed, [text * 9 for text in ODD], tmp_path, **changes)
+        for ids, text in zip(found, ODD, strict=True):
             assert length - 4 <= len(ids) <= length
-            found = framed.decode(ids.tolist(), skip_special_tokens=False)
-            assert found.startswith("<b>Title of: ") and found.endswith(" is:")
-            assert (text * 9).startswith(found[len("<b>Title of: ") : -len(" is:")])
+            read = framed.decode(ids.tolist(), skip_special_tokens=False)
+            assert read.startswith("<b>Title of: ") and read.endswith(" is:")
+            assert (text * 9).startswith(read[len("<b>Title of: ") : -len(" is:")])
     with pytest.raises(InputError, match="writers.prompt leaves no room for a source"):
         encode(framed, ODD, tmp_path, max_length=8, writers={"prompt": prompt})
 

@@ -232,8 +232,8 @@ class Writer:
         sums, choices = tf.math.top_k(candidates, k=min((1 + more) * beams, beams * vocabulary))
         parents, tokens = choices // vocabulary, choices % vocabulary
         longer = set_position(tf.gather(search.written, parents, batch_dims=1), index, tokens)
-        held = [tf.gather(part, parents, batch_dims=1) for part in search.constraints]
-        held = self.constraints.advance(State(*held), tokens)
+        held = State(*(tf.gather(part, parents, batch_dims=1) for part in search.constraints))
+        held = self.constraints.advance(held, tokens)
         ends = self.is_end(held, tokens)
 
         # A record that is done stays as it is, whatever the others of its batch still need.

@@ -41,8 +41,6 @@ def predict_texts(
     }
 
 
-def prediction_records(
-    examples: Sequence[Example], predictions: dict[Id, Written]
-) -> list[dict]:
+def prediction_records(examples: Sequence[Example], predictions: dict[Id, Written]) -> list[dict]:
     """Return the records of the predictions file, in the order of the examples."""
     return [{"id": one.id, **describe_written(predictions[one.id])} for one in examples]
