@@ -4,12 +4,14 @@ import contextlib
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Self
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from core.base.errors import InputError
+from core.base.extras import ask
 
 Batch = dict[str, np.ndarray]
 
@@ -29,6 +31,15 @@ class DataGenerator:
     """
 
     failure: Exception | None = None  # of a batch that TensorFlow asked for
+    of_items: tuple[str, ...] = ()  # names of sequences with an entry for each length
+
+    @classmethod
+    def of(cls, examples: Sequence, *arguments: Any) -> Self:
+        """Return the batches of examples; with extras/cache these are encoded once for all."""
+        return ask("open_batches", cls, examples, arguments) or cls(examples, *arguments)
+
+    def measure(self) -> None:
+        """Set what follows from all items together, as the width of their labels."""
 
     def __init__(
         self, lengths: Sequence[int], batch_size: int, buckets: int = 8, seed: int = 0
@@ -148,8 +159,7 @@ class DataGenerator:
     def signature(self, rows: int) -> dict[str, tf.TensorSpec]:
         """Return the shapes and types of a batch of so many rows, by name."""
         first, length = self.first_batch(None)
-        example = self.make_batch(np.resize(first, rows), length)
-        longer = self.make_batch(np.resize(first, rows), length + 1)
+        example, longer = (self.make_batch(np.resize(first, rows), length + n) for n in (0, 1))
         static = len(self.boundaries) == 1
         specs = {"loss_weight": tf.TensorSpec([rows], np.float32)}
         for name, array in example.items():
