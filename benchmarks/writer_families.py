@@ -3,7 +3,7 @@
 For each family a small model with random weights, made and saved by transformers, is loaded here.
 Compared are the logits of targets, after sources padded on the right and on the left; greedy texts,
 token for token, and the scores of the texts of a beam search, with a cache and without. The table
-of docs/writers.md is written anew.
+of the README of the extra is written anew.
 
 python benchmarks/writer_families.py PYTHON ...: each PYTHON has torch and transformers.
 """
@@ -22,7 +22,7 @@ import numpy as np  # noqa: E402
 import test_writers as ours  # noqa: E402
 from writer_peer import KINDS  # noqa: E402
 
-PAGE = ROOT / "docs/writers.md"
+PAGE = ROOT / "templates/extras/writers/README.md"
 BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
 VERSION = "import importlib.metadata as m; print(m.version('transformers'))"
 HEAD = """\

@@ -7,8 +7,14 @@ import keras_hub
 import tensorflow as tf
 from keras import ops
 
-from core.model.language_model import INITIAL_DEVIATION
-from extras.writers.layers import Block, empty_cache, find_positions, normalization, see_before
+from extras.writers.layers import (
+    INITIAL_DEVIATION,
+    Block,
+    empty_cache,
+    find_positions,
+    normalization,
+    see_before,
+)
 
 
 def embedding(rows: int, width: int, name: str, dtype: Any, tied: bool = True) -> Any:

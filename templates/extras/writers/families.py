@@ -1,17 +1,22 @@
 """The families of writers: from config.json to the options of their layers, and weights by name."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import keras
+from tokenizers import Tokenizer
 
 from core.base.errors import InputError
 from core.base.settings import CoreSettings
+from core.model.encoder import load_encoder
+from extras.writers import files
 from extras.writers.decoder import Decoder
 from extras.writers.encoder_decoder import EncoderDecoder
 from extras.writers.files import Fields, Weights
 from extras.writers.layers import Block
 
+CHOSEN = "pretrained"  # the `model` that this extra makes
 SLIDING = "sliding_attention"
 GELUS = ("gelu_new", "gelu_fast", "gelu_pytorch_tanh")
 ACTIVATIONS = {name: "gelu_tanh" for name in GELUS} | {
@@ -487,3 +492,61 @@ FAMILIES = {
     "t5": Kind(make_t5, False),
     "mt5": Kind(make_t5, False),
 }
+
+
+def make_writer(settings: CoreSettings, folder: Path) -> keras.Model | None:
+    """Return the writer of a folder; None: an encoder is asked for.
+
+    Raises:
+        InputError: the folder has another family, or a model of another kind is asked for.
+    """
+    model, family = getattr(settings, "model", None), files.read_family(folder)
+    if model != CHOSEN:
+        if model is not None and family in FAMILIES:
+            raise InputError(
+                f"{settings.encoder} is a {family}, which writes by itself: set model = "
+                f'"{CHOSEN}", or choose an encoder.'
+            )
+        return None
+    if family not in FAMILIES:
+        raise InputError(
+            f'model = "{CHOSEN}" needs a writer, and {settings.encoder} is a {family or "preset"}: '
+            f'choose one of the families {", ".join(FAMILIES)}, or model = "unilm".'
+        )
+    fields = files.Fields(folder / "config.json")
+    weights, ends = files.open_weights(folder), files.read_ends(folder, fields)
+    writer = FAMILIES[family].make(fields, weights, settings, ends)
+    weights.finish()
+    fields.finish()
+    check_room(settings, writer, FAMILIES[family].is_decoder)
+    return writer
+
+
+def load_writer(settings: CoreSettings, tokenizer: Tokenizer) -> keras.Model:
+    """Return the writer that `encoder` names.
+
+    Raises:
+        InputError: it is a preset of KerasHub, which is not in Hugging Face's format.
+    """
+    writer = load_encoder(settings, tokenizer)
+    if not hasattr(writer, "write"):
+        raise InputError(
+            f'model = "{CHOSEN}" needs a folder in the format of Hugging Face, or '
+            f"hf://owner/model, and encoder = {settings.encoder!r} is a preset: name such a folder."
+        )
+    return writer
+
+
+def check_room(settings: CoreSettings, writer: keras.Model, is_decoder: bool) -> None:
+    """Refuse targets that a writer has no positions for.
+
+    Raises:
+        InputError: they are too long.
+    """
+    room, target = writer.max_sequence_length, getattr(settings, "target_length", 0)
+    needed = settings.max_length + target if is_decoder else target + 1
+    if room and needed > room:
+        what = "max_length + target_length" if is_decoder else "target_length + 1"
+        raise InputError(
+            f"{what} = {needed}, but {settings.encoder} has {room} positions: lower one."
+        )

@@ -1,6 +1,6 @@
 """The files of a writer's folder: config.json, weights and tokenizer, in Hugging Face's format."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -349,3 +349,45 @@ def load_tokenizer(folder: Path, is_decoder: bool) -> Tokenizer | None:
 def ends_texts(tokenizer: Tokenizer) -> bool:
     """Tell whether a tokenizer puts an end behind a text, as those of encoders do."""
     return tokenizer.encode("a").ids[-1] in tokenizer.encode("").ids
+
+
+def read_family(folder: Path) -> str:
+    """Return the model_type of a folder's config.json; empty: it has none, as a run."""
+    path = folder / "config.json"
+    return str(read_json(path).get("model_type", "")) if path.is_file() else ""
+
+
+def encode_prompts(
+    tokenizer: Tokenizer, sources: Sequence[str], prompt: str, most: int
+) -> list[np.ndarray]:
+    """Return the tokens of each prompt with its source; long sources lose their end.
+
+    Args:
+        tokenizer: of the writer.
+        sources: texts.
+        prompt: with `{source}`; empty: the source, for decoders with a line break after it.
+        most: tokens of a prompt.
+
+    Raises:
+        InputError: the prompt leaves no room for a source.
+    """
+    prompt = prompt or ("{source}" if ends_texts(tokenizer) else "{source}\n")
+    before, after = prompt.split("{source}")
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    encoded = tokenizer.encode_batch([before + source + after for source in sources])
+    found = []
+    for source, encoding in zip(sources, encoded, strict=True):
+        while (excess := len(encoding.ids) - most) > 0:
+            ends = [end - len(before) for start, end in encoding.offsets if end > start]
+            ends = [end for end in ends if 0 < end <= len(source)]
+            if len(ends) <= excess:
+                raise InputError(
+                    f"writers.prompt leaves no room for a source in max_length = {most}: "
+                    "shorten it, or raise max_length."
+                )
+            # Tokens may be others where a text is cut: it is encoded anew until it fits.
+            source = source[: min(ends[-excess - 1], len(source) - 1)]
+            encoding = tokenizer.encode(before + source + after)
+        found.append(np.array(encoding.ids, np.int32))
+    return found

@@ -13,7 +13,6 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from core.model.language_model import INITIAL_DEVIATION
 from core.model.transformer import (
     MASKED,
     LayerNormalization,
@@ -21,6 +20,7 @@ from core.model.transformer import (
     tanh_gelu_function,
 )
 
+INITIAL_DEVIATION = 0.02  # of what no file fills
 ACTIVATIONS: dict[str, Callable] = {
     "gelu": exact_gelu_function,
     "gelu_tanh": tanh_gelu_function,

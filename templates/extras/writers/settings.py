@@ -6,8 +6,6 @@ from pydantic import Field, field_validator
 
 from core.base.settings import RecordSettings, SettingsTable
 
-SOURCE = "{source}"
-
 
 class Table(SettingsTable):
     """What a pretrained writer is asked."""
@@ -18,7 +16,7 @@ class Table(SettingsTable):
     @classmethod
     def check_prompt(cls, prompt: str) -> str:
         """Refuse a prompt that does not say where the source stands."""
-        if prompt and prompt.count(SOURCE) != 1:
+        if prompt and prompt.count("{source}") != 1:
             raise ValueError("{source} must stand in it once: 'Title of: {source}\\n'")
         return prompt
 

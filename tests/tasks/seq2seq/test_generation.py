@@ -17,16 +17,17 @@ use_template("seq2seq")
 
 from core.base.errors import InputError  # noqa: E402
 from core.model.encoder import BertEncoder  # noqa: E402
-from generation.constraints import (  # noqa: E402
-    Constraints,
-    find_stops,
-    grow_tree,
-    make_constraints,
-)
 from generation.search import Writer, block_ngrams, draw  # noqa: E402
 from generation.settings import GenerationTable, TargetTokens  # noqa: E402
 from generation.steps import CachedSteps  # noqa: E402
-from generation.written import describe_written, read_texts  # noqa: E402
+from generation.texts import (  # noqa: E402  # noqa: E402
+    Constraints,
+    describe_written,
+    find_stops,
+    grow_tree,
+    make_constraints,
+    read_texts,
+)
 from task.model import build_models, writing_layers  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
