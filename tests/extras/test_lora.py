@@ -34,6 +34,8 @@ from core.train.training import Models, TrainingModel
 from extras.averaging.averaging import Soup
 from extras.lora import base as base_module
 from extras.lora.adapters import (
+    ALL,
+    PARTS,
     Adapted,
     adapt_layers,
     base_weights,
@@ -42,7 +44,7 @@ from extras.lora.adapters import (
     product_of,
     to_int8,
 )
-from extras.lora.settings import ALL
+from extras.lora.settings import Table
 
 RANK, ALPHA = 3, 6.0
 WORKER = ROOT / "tests" / "replica_worker.py"
@@ -177,6 +179,7 @@ def test_families_learn_and_are_merged(kind, tmp_path):
 
 
 def test_parts_by_name():
+    assert tuple(PARTS) == Table.parts
     encoder = bert_encoder()
     paths = {
         layers: [path.rpartition("/")[2] for path, _, _ in choose_layers(encoder, layers)]
@@ -386,7 +389,7 @@ REPLICAS = {
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory) -> Path:
-    project = bake_project("relation_extraction", tmp_path_factory.mktemp("p"), "lora, recompute")
+    project = bake_project("text_classification", tmp_path_factory.mktemp("p"), "lora, recompute")
     write_encoder(project / "encoder", project / "sample")
     shorten(project, {"train": RECORDS, "dev": 8, "test": 8})
     asked = flags(project, run_name="whole", **SETTINGS)
@@ -424,9 +427,13 @@ def test_two_replicas_micro_batches_and_recomputed_layers(project):
 def test_a_run_predicts_what_it_scored_and_names_another_encoder(project):
     """Merged kernels give what was scored on dev; those of another encoder are refused."""
     run("evaluate.py", "whole", "sample/dev.jsonl", cwd=project)
-    scores = json.loads((project / "runs/whole/scores.json").read_text(encoding="utf-8"))
-    [again] = scores["files"].values()
-    assert again["f1"] == pytest.approx(scores["dev"]["f1"], abs=1e-6)
+    scored, merged = (
+        [[*json.loads(line)["probabilities"].values()] for line in file.open(encoding="utf-8")]
+        for file in sorted((project / "runs/whole/predictions").glob("*.jsonl"))
+    )
+    # A base without its updates, or with them twice, is much further away.
+    np.testing.assert_allclose(merged, scored, atol=2e-4)
+    assert np.ptp(np.array(scored)[:, 0]) > 0.01
     weights = project / "encoder" / "model.safetensors"
     kept = weights.read_bytes()
     save_file({name: 2 * array for name, array in load_file(weights).items()}, weights)

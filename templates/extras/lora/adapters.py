@@ -18,8 +18,18 @@ import tensorflow as tf
 from core.base.errors import InputError
 from core.model.encoder import named_layers
 from core.model.transformer import SelfAttention
-from extras.lora.settings import ALL, PARTS, Settings, split_names
+from extras.lora.settings import Settings, split_names
 
+# How the paths of dense layers end, by the part of a Transformer layer that they are.
+PARTS = {
+    "query": r"/query(_projector)?$|/projection$",
+    "key": r"/key(_projector)?$|/projection$",
+    "value": r"/value(_projector)?$|/projection$",
+    "output": r"/attention_output$|attention/output_projector$",
+    "feedforward": r"/(feedforward|ffw)\w*$|/(intermediate|gated|(input|gate)_projector)$"
+    r"|(?<!attention)/output_projector$",
+}
+ALL = "all"
 OFF = "set lora.rank = 0"
 # Dense layers that belong to no Transformer layer. A pooler is trained, as heads are: many files
 # have none, and it starts from nothing then.
@@ -90,8 +100,8 @@ def product_of(layer: keras.layers.Layer) -> Product | None:
     rest = inputs.removesuffix(summed)
     if sorted(summed + made) != sorted(kernel) or (inputs, outputs) != (rest + summed, rest + made):
         return None
-    places = [tuple(kernel.index(axis) for axis in axes) for axes in (summed, made)]
-    return Product(*places, tuple(layer._kernel.shape))
+    first, second = (tuple(kernel.index(axis) for axis in axes) for axes in (summed, made))
+    return Product(first, second, tuple(layer._kernel.shape))
 
 
 class Adapted(keras.layers.Layer):
@@ -263,7 +273,7 @@ def choose_layers(
     Raises:
         InputError: there is none of these names.
     """
-    found = {}
+    found: dict[int, tuple[str, keras.layers.Layer, Product]] = {}
     for path, layer in named_layers(encoder):
         dense = isinstance(layer, keras.layers.Dense | keras.layers.EinsumDense)
         product = product_of(layer) if dense and not re.search(NO_PART, f"/{path}") else None
@@ -346,13 +356,11 @@ def merge_when_loaded(settings: Settings, encoder: keras.Model, kernels: list[st
         encoder: with the weights that the training began with.
         kernels: paths of the layers that have an update.
     """
-    layers = dict(named_layers(encoder))
-    adapted = [layers[path] for path in kernels]
+    chosen = [found for found in choose_layers(encoder, ALL) if found[0] in set(kernels)]
     scale = settings.lora.alpha / settings.lora.rank
     for layer in frozen_layers(encoder):
         layer.load_own_variables = pass_over
-    for layer in adapted:
-        product = product_of(layer)
+    for _, layer, product in chosen:
         if settings.lora.base == "int8":
             codes, channels = to_int8(np.asarray(layer._kernel), product)
             layer._kernel.assign(codes * channels)

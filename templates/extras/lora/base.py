@@ -99,7 +99,7 @@ def read_arrays(settings: Settings, encoder: keras.Model, tokenizer: Tokenizer) 
 
     Of its tokens those of the run's tokenizer are taken, which may be fewer.
     """
-    whole = load_tokenizer(settings, [])
+    whole = load_tokenizer(settings, [])  # type: ignore[arg-type]
     loaded = load_encoder(settings, whole)
     arrays = [np.asarray(weight) for weight in base_weights(loaded)]
     tokens = encoder.token_embedding.input_dim

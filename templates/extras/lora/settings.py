@@ -1,37 +1,28 @@
 """The table [lora] of config.toml."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator
 
 from core.base.settings import CoreSettings, SettingsTable
 
-# Parts of a Transformer layer, and how the paths of their dense layers end.
-PARTS = {
-    "query": r"/query(_projector)?$|/projection$",
-    "key": r"/key(_projector)?$|/projection$",
-    "value": r"/value(_projector)?$|/projection$",
-    "output": r"/attention_output$|attention/output_projector$",
-    "feedforward": r"/(feedforward|ffw)\w*$|/(intermediate|gated|(input|gate)_projector)$"
-    r"|(?<!attention)/output_projector$",
-}
-ALL = "all"
-
 
 class Table(SettingsTable):
     """Updates of low rank in the place of the encoder's weights."""
 
+    parts: ClassVar = ("query", "key", "value", "output", "feedforward")
+
     rank: int = Field(0, ge=0, description="rank of the updates; 0: train all weights")
     alpha: float = Field(16.0, gt=0, description="an update is multiplied by alpha / rank")
-    layers: str = Field(ALL, description="which kernels get an update")
+    layers: str = Field("all", description="which kernels get an update")
     base: Literal["float", "int8"] = Field("float", description="how these kernels are kept")
 
     @field_validator("layers")
     @classmethod
     def check_layers(cls, layers: str) -> str:
         """Refuse parts that no Transformer layer has."""
-        if layers != ALL and not set(split_names(layers)) <= PARTS.keys():
-            raise ValueError(f"write {ALL}, or some of {', '.join(PARTS)} with commas between")
+        if layers != "all" and not set(split_names(layers)) <= set(cls.parts):
+            raise ValueError(f"write all, or some of {', '.join(cls.parts)} with commas between")
         return layers
 
 

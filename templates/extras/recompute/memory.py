@@ -95,7 +95,7 @@ def estimate(
     whole, frozen = FLOAT * shape.weights, FLOAT * (shape.weights + updates)
     # The floats of a kernel are there while it is multiplied.
     largest = FLOAT * max(inputs * outputs for inputs, outputs in chosen)
-    codes = frozen - (FLOAT - 1) * kernels + FLOAT * scales + largest
+    codes: float = frozen - (FLOAT - 1) * kernels + FLOAT * scales + largest
     trained, beside = (activations(shape, settings, kept) for kept in (KEPT, KEPT_BY_LORA))
     moments = OPTIMIZER * updates
     # The encoder is read as floats, before there are moments and activations.
@@ -118,10 +118,9 @@ def activations(shape: Shape, settings: Settings, kept: tuple[int, int]) -> floa
     tokens = settings.batch_size / settings.accumulation * settings.max_length
     of_layer = tokens * (kept[0] * shape.width + kept[1] * shape.inner)
     of_layer += KEPT_SCORES * shape.heads * tokens * settings.max_length
-    numbers = shape.layers * of_layer
-    if settings.recompute.enabled:
-        # Of one layer all, with its gradients; of the others what they read, likewise.
-        numbers = 2 * (of_layer + shape.layers * tokens * shape.width)
+    # Recomputed: of one layer all, with its gradients; of the others what they read, likewise.
+    recomputed = 2 * (of_layer + shape.layers * tokens * shape.width)
+    numbers = recomputed if settings.recompute.enabled else shape.layers * of_layer
     return numbers * (2 if settings.devices.precision == "mixed_bfloat16" else FLOAT)
 
 
