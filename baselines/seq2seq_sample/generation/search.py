@@ -13,9 +13,9 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from generation.constraints import IMPOSSIBLE, Constraints, State
 from generation.settings import GenerationTable, TargetTokens
 from generation.steps import RecomputedSteps, Steps, WritingLayers, set_position
+from generation.texts import IMPOSSIBLE, Constraints, State
 
 POSSIBLE = -1e8  # all sums of real log-probabilities are above
 

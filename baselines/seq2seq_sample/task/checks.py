@@ -7,7 +7,7 @@ from tokenizers import Tokenizer
 
 from core.data.data_checks import Finding, draw_histogram
 from core.train.training import Models
-from generation.written import decode_texts
+from generation.texts import decode_texts
 from task.data import Example, encode
 from task.metrics import normal_form, score, score_records
 from task.model import build_models

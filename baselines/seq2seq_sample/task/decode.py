@@ -8,7 +8,7 @@ from tokenizers import Tokenizer
 from core.data.records import Id
 from core.train.prediction import Predictor
 from generation.settings import TargetTokens
-from generation.written import Written, describe_written, read_texts
+from generation.texts import Written, describe_written, read_texts
 from task.data import Example, SourceGenerator
 from task.settings import Settings
 

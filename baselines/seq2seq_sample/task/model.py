@@ -43,7 +43,7 @@ def load_backbone(settings: Settings, tokenizer: Tokenizer) -> keras.Model:
         InputError: the encoder can't write, or reads too few tokens.
     """
     if settings.model == "pretrained":
-        return need("writers", "hooks").load_writer(settings, tokenizer)
+        return need("writers", "families").load_writer(settings, tokenizer)
     if settings.model != "unilm":
         encoder = load_encoder(settings, tokenizer)
         if "token_ids" not in {tensor.name for tensor in encoder.inputs}:

@@ -15,10 +15,9 @@ from core.train.devices import Strategy
 from core.train.prediction import Predictor
 from core.train.project import TrainedRuns, begin_training, load_trained, train_models
 from core.train.scoring import Evaluation
-from generation.constraints import make_constraints
 from generation.search import Writer
 from generation.settings import TargetTokens
-from generation.written import Written
+from generation.texts import Written, make_constraints
 from task.data import Example, PairGenerator, SourceGenerator
 from task.decode import predict_texts
 from task.evaluation import evaluate
