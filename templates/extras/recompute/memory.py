@@ -22,8 +22,9 @@ from extras.recompute.settings import Settings
 MEBIBYTE = 1 << 20
 FLOAT, OPTIMIZER = 4, 12  # bytes of a weight, and of its gradient with two moments
 # Numbers that a layer keeps for each token: so many times the width, and so many times that of the
-# feed-forward part; so many for each head and other token. All as measured on a CPU.
-KEPT, KEPT_BY_LORA, KEPT_SCORES = (15, 4), (13, 3), 3
+# feed-forward part; so many for each head and other token, and one more where attention is dropped.
+# All as measured on a CPU.
+KEPT, KEPT_BY_LORA, KEPT_SCORES = (15, 4), (13, 3), 2
 RUNTIME = 120 * MEBIBYTE  # what TensorFlow takes besides, likewise
 USUAL_RANK = 8  # where no table `lora` asks for another
 # Families whose feed-forward part has a gate, and whose positions are no table.
@@ -117,7 +118,8 @@ def activations(shape: Shape, settings: Settings, kept: tuple[int, int]) -> floa
     """
     tokens = settings.batch_size / settings.accumulation * settings.max_length
     of_layer = tokens * (kept[0] * shape.width + kept[1] * shape.inner)
-    of_layer += KEPT_SCORES * shape.heads * tokens * settings.max_length
+    scores = KEPT_SCORES + bool(settings.attention_dropout)
+    of_layer += scores * shape.heads * tokens * settings.max_length
     # Recomputed: of one layer all, with its gradients; of the others what they read, likewise.
     recomputed = 2 * (of_layer + shape.layers * tokens * shape.width)
     numbers = recomputed if settings.recompute.enabled else shape.layers * of_layer
