@@ -6,9 +6,19 @@
 
 python benchmarks/generation_speed.py --output benchmarks/results/generation_speed.json
 
+With `--peer PYTHON`, which has torch and transformers, a decoder-only writer of the extra `writers`
+is measured instead: tokens a second of greedy generation and of beam search, cached, uncached, and
+by `generate` of transformers, in turns, the same model and the same sources.
+
+python benchmarks/generation_speed.py --peer PYTHON --output benchmarks/results/writer_speed.json
+
 The weights are random and nothing ends a target: each has 64 tokens, whatever the machine.
 """
 
+import json
+import subprocess
+import sys
+import tempfile
 import time
 from argparse import ArgumentParser
 from collections.abc import Callable
@@ -16,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from project_parts import ROOT, open_project, write_results
+from project_parts import ROOT, bake_sample, open_project, write_results
 
 if TYPE_CHECKING:
     import keras
@@ -29,6 +39,25 @@ VOCABULARY = 6000
 BATCH, BEAMS = 32, 4
 ALONE = 2  # records of the slow way
 REPEATS = 3
+WRITER_BATCH = 8
+# Run by the peer: makes the model, then times what each line of its input asks for, "BEAMS".
+PEER = """
+import json, sys, time, torch, transformers
+folder, sizes, batch, source, target = sys.argv[1], *map(json.loads, sys.argv[2:])
+torch.manual_seed(1)
+model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes)).eval()
+model.save_pretrained(folder)
+ids = torch.tensor(json.load(open(folder + "/sources.json")))
+versions = [transformers.__version__, torch.__version__, torch.get_num_threads()]
+print(json.dumps(versions), flush=True)
+for line in sys.stdin:
+    options = dict(num_beams=int(line), max_new_tokens=target, do_sample=False)
+    options |= dict(attention_mask=torch.ones_like(ids), eos_token_id=None, pad_token_id=0)
+    began = time.perf_counter()
+    with torch.inference_mode():
+        found = model.generate(ids, **options)
+    print(json.dumps([time.perf_counter() - began, found[:, source:].tolist()]), flush=True)
+"""
 
 
 def main() -> None:
@@ -37,8 +66,12 @@ def main() -> None:
     parser.add_argument("--project", type=Path, default=PROJECT, help="a generated project")
     parser.add_argument("--layers", type=int, default=2, help="of the encoder")
     parser.add_argument("--width", type=int, default=192, help="of the encoder")
+    parser.add_argument("--peer", help="a Python with torch and transformers: measure a writer")
     parser.add_argument("--output", type=Path, help="JSON file of the results")
     arguments = parser.parse_args()
+    if arguments.peer:
+        measure_writer(arguments.peer, arguments.layers, arguments.width, arguments.output)
+        return
     open_project(arguments.project)
     model = make_model(arguments.layers, arguments.width)
     batch = make_batch()
@@ -175,6 +208,128 @@ def records_per_second_alone(model: "keras.Model", batch: dict) -> float:
                 written = written.astype(np.int32)
 
     return ALONE / seconds(write_all)
+
+
+def measure_writer(python: str, layers: int, width: int, output: Path | None) -> None:
+    """Time a decoder-only writer beside transformers, and write the results.
+
+    Args:
+        python: with torch and transformers.
+        layers: of the writer; `width` of its hidden states.
+        output: as in `write_results`.
+    """
+    sizes = {
+        "vocab_size": VOCABULARY,
+        "hidden_size": width,
+        "intermediate_size": 3 * width,
+        "num_hidden_layers": layers,
+        "num_attention_heads": max(2, width // 64),
+        "num_key_value_heads": 2,
+        "max_position_embeddings": SOURCE + TARGET,
+        "eos_token_id": VOCABULARY - 1,
+    }
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place) / "writer"
+        folder.mkdir()
+        random = np.random.default_rng(1)
+        sources = random.integers(5, VOCABULARY, (WRITER_BATCH, SOURCE)).astype(np.int32)
+        (folder / "sources.json").write_text(json.dumps(sources.tolist()))
+        words = [json.dumps(value) for value in (sizes, WRITER_BATCH, SOURCE, TARGET)]
+        peer = subprocess.Popen(
+            [python, "-c", PEER, str(folder), *words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert peer.stdin and peer.stdout
+        versions = json.loads(peer.stdout.readline())
+        open_project(bake_sample("seq2seq", "writers", Path(place)))
+        times, same = time_in_turns(peer, load_writers(folder), sources)
+        peer.stdin.close()
+        peer.wait()
+    tokens = WRITER_BATCH * TARGET
+    rates = {name: round(tokens / found, 1) for name, found in times.items()}
+    results = {
+        "question": "how fast does a decoder-only writer generate?",
+        "layers": layers,
+        "width": width,
+        "vocabulary": VOCABULARY,
+        "source_tokens": SOURCE,
+        "target_tokens": TARGET,
+        "batch": WRITER_BATCH,
+        "beams": BEAMS,
+        "tokens_per_second": rates,
+        "cached_to_uncached_beams": round(times["uncached_beams"] / times["cached_beams"], 2),
+        "ours_to_transformers_greedy": round(times["peer_greedy"] / times["cached_greedy"], 2),
+        "ours_to_transformers_beams": round(times["peer_beams"] / times["cached_beams"], 2),
+        "same_tokens": same,
+        "peer": {"transformers": versions[0], "torch": versions[1], "threads": versions[2]},
+    }
+    write_results(results, output)
+
+
+def load_writers(folder: Path) -> dict[str, Callable[[dict], dict]]:
+    """Return the compiled searches of the writer in a folder, by name."""
+    import tensorflow as tf
+
+    from core.base.settings import with_tables
+    from extras.writers.hooks import load_backbone
+    from generation.search import Writer
+    from generation.settings import TargetTokens
+    from task.model import build_models, writing_layers
+    from task.settings import Settings
+
+    settings = with_tables(Settings)(
+        model="pretrained", encoder=str(folder), max_length=SOURCE, target_length=TARGET
+    )
+    model = build_models(load_backbone(settings, folder), settings).inference
+    tokens = TargetTokens(begin=0, end=VOCABULARY, never=())
+    found = {}
+    for name, table in {
+        "cached_greedy": {"beams": 1},
+        "cached_beams": {"beams": BEAMS},
+        "uncached_beams": {"beams": BEAMS, "cache": False},
+    }.items():
+        options = settings.generating(**table).generation
+        writer = Writer([model], writing_layers, tokens, options, TARGET)
+        found[name] = tf.function(lambda batch, writer=writer: writer(batch))
+    return found
+
+
+def time_in_turns(
+    peer: subprocess.Popen, writers: dict[str, Callable[[dict], dict]], sources: np.ndarray
+) -> tuple[dict[str, float], dict[str, bool]]:
+    """Return the fewest seconds of each, after one call that compiles; and whether texts agree.
+
+    Args:
+        peer: the process that generates by transformers.
+        writers: from `load_writers`.
+        sources: tokens `[batch, source]`.
+    """
+    import tensorflow as tf
+
+    assert peer.stdin and peer.stdout
+    draws = tf.zeros((len(sources), TARGET))
+    batch = {"token_ids": tf.constant(sources), "draws": draws}
+    batch["padding_mask"] = tf.ones_like(batch["token_ids"])
+    times: dict[str, list[float]] = {}
+    texts: dict[str, np.ndarray] = {}
+    for _ in range(REPEATS + 1):
+        for name, write in writers.items():
+            began = time.perf_counter()
+            texts[name] = write(batch)["tokens"].numpy()
+            times.setdefault(name, []).append(time.perf_counter() - began)
+        for name, beams in (("peer_greedy", 1), ("peer_beams", BEAMS)):
+            print(beams, file=peer.stdin, flush=True)
+            spent, tokens = json.loads(peer.stdout.readline())
+            times.setdefault(name, []).append(spent)
+            texts[name] = np.array(tokens)
+    same = {
+        kind: bool(np.array_equal(texts[f"cached_{kind}"], texts[f"peer_{kind}"]))
+        for kind in ("greedy", "beams")
+    }
+    print(f"the same tokens as transformers: {same}", file=sys.stderr)
+    return {name: min(found[1:]) for name, found in times.items()}, same
 
 
 if __name__ == "__main__":

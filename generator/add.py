@@ -30,7 +30,7 @@ def add_extra(root: Path, name: str, project: Path) -> str:
     answers, template = origin["cookiecutter"], origin.get("template", "")
     known = baking.known_extras(template)
     if name in baking.known_extras() and name not in known:
-        only = baking.OF_ONE_TEMPLATE[name]
+        only = " and ".join(baking.OF_SOME_TEMPLATES[name])
         raise InputError(f"{name} serves projects of {only} alone, and this is {template}.")
     if name not in known:
         raise InputError(f"there is no extra {name!r}: the names are {', '.join(known)}.")

@@ -83,6 +83,19 @@ FIGURES = (
             ("memory_ratio", "its peak memory"),
         )
     ),
+    *(
+        ("growth.json", ("sizes", str(size), way, key), f"{size:,} records, {what}, {how}")
+        for size in (10_000, 100_000, 1_000_000)
+        for key, what in (
+            ("cpu_seconds", "seconds of processors until the first batch"),
+            ("peak_mebibytes", "MiB beyond imports"),
+        )
+        for way, how in (
+            ("lists", "in lists"),
+            ("cache_two_processes", "`cache`, first start"),
+            ("cache_second_start", "`cache`, later starts"),
+        )
+    ),
     (
         "dropout_speed.json",
         ("times_as_long",),

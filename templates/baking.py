@@ -38,8 +38,13 @@ SAMPLE = ("sample", "reference")
 # The files of shared/ that the last bake brought: they lie among those of the task.
 NOTE = ".brought.json"
 CACHES = {"__pycache__", ".pytest_cache", ".ruff_cache", ".mypy_cache"}
-# Extras that serve the projects of one template alone.
-OF_ONE_TEMPLATE = {"competition": "text_classification", "retrieval": "text_classification"}
+# Extras that serve the projects of some templates alone.
+OF_SOME_TEMPLATES = {
+    "cache": ("event_extraction", "named_entity_recognition", "relation_extraction"),
+    "competition": ("text_classification",),
+    "retrieval": ("text_classification",),
+    "writers": ("seq2seq",),
+}
 STRATEGIES = ("auto", "single", "mirrored", "multi_worker", "tpu")
 # A file of any other kind is rendered if it names an answer.
 NEVER_RENDERED = (".py", ".jsonl", ".html")
@@ -190,7 +195,7 @@ def complain_about_extras(value: str, template: str) -> str | None:
         if name not in known_extras():
             return f"holds the unknown name {name}: choose from {choices}"
         if name not in known_extras(template):
-            return f"holds {name}, which {OF_ONE_TEMPLATE[name]} alone has: choose from {choices}"
+            return f"holds {name}, which {owners(name)} alone: choose from {choices}"
     return None
 
 
@@ -205,11 +210,17 @@ CHECKS = {
 # -------------------------------------------------------------------------------- extras
 
 
+def owners(name: str) -> str:
+    """Return which templates an extra serves alone, and `has` or `have`."""
+    *others, last = OF_SOME_TEMPLATES[name]
+    return f"{', '.join(others)} and {last} have" if others else f"{last} has"
+
+
 def known_extras(template: str = "") -> list[str]:
     """Return the names of the extras that serve the projects of a template, or of any, sorted."""
     folders = (path for path in (TEMPLATES / "extras").iterdir() if path.is_dir())
     names = sorted(path.name for path in folders if not path.name.startswith(("_", ".")))
-    return [n for n in names if not template or OF_ONE_TEMPLATE.get(n, template) == template]
+    return [n for n in names if not template or template in OF_SOME_TEMPLATES.get(n, (template,))]
 
 
 def split_names(answer: str) -> list[str]:

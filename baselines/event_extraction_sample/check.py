@@ -35,7 +35,7 @@ def main() -> None:
     build_anew = functools.partial(build, tokenizer, schema, settings)
     models = build_anew()
     encoding = (tokenizer, schema, models.encoder_inputs, settings)
-    train_batches = EventGenerator(train_examples, *encoding, settings.batch_size)
+    train_batches = EventGenerator.of(train_examples, *encoding, settings.batch_size)
     checking.finish_checks(options, settings, findings, models, train_batches, build_anew)
 
 

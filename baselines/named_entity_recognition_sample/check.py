@@ -36,7 +36,7 @@ def main() -> None:
     build_anew = functools.partial(build, tokenizer, schema, settings)
     models = build_anew()
     encoding = (tokenizer, schema.types, models.encoder_inputs, settings)
-    train_batches = EntityGenerator(train_examples, *encoding, settings.batch_size)
+    train_batches = EntityGenerator.of(train_examples, *encoding, settings.batch_size)
     checking.finish_checks(options, settings, findings, models, train_batches, build_anew)
 
 

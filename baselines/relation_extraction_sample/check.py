@@ -34,7 +34,7 @@ def main() -> None:
 
     build_anew = functools.partial(build, tokenizer, len(predicates), settings)
     models = build_anew()
-    train_batches = TripleGenerator(
+    train_batches = TripleGenerator.of(
         train_examples, tokenizer, predicates, models.encoder_inputs, settings, settings.batch_size
     )
     checking.finish_checks(options, settings, findings, models, train_batches, build_anew)

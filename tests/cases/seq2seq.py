@@ -31,7 +31,7 @@ BROKEN_FILES = {
     "id of a wrong type": (record(id=[1]), 'line 1: "id" must be a string or a number, not [1]'),
 }
 BAD_COMMANDS = {
-    "unknown model": ("train.py --model lstm", "--model = 'lstm'", "'unilm' or 'encoder_decoder'"),
+    "unknown model": ("train.py --model lstm", "--model = 'lstm'", "'unilm', 'encoder_decoder' or"),
     "no beams": ("train.py --generation.beams 0", "--generation.beams = '0'", "greater than"),
     "unknown metric": ("train.py --metric f1", "--metric = 'f1'", "'exact_match'"),
     "target of one token": ("train.py --target_length 1", "--target_length = '1'", "greater than"),

@@ -10,6 +10,7 @@ from tokenizers import ByteLevelBPETokenizer, Tokenizer, processors
 from core.data.tokens import (
     SPECIAL_TOKENS,
     break_words,
+    exact_offsets,
     split_into_windows,
     train_tokenizer,
     window_starts,
@@ -231,3 +232,31 @@ def test_trained_vocabulary():
     assert [tokenizer.token_to_id(token) for token in SPECIAL_TOKENS] == [0, 1, 2, 3, 4]
     tokens = tokenizer.encode("1903", add_special_tokens=False).tokens
     assert [token.removeprefix("##") for token in tokens] == list("1903")
+
+
+def offsets_one_by_one(text: str, offsets: list[tuple[int, int]]) -> tuple[list, list]:
+    """What `exact_offsets` computes, by a loop over tokens and characters."""
+    starts, ends = [], []
+    nexts = [start for start, _ in offsets[1:]] + [len(text)]
+    for (start, end), following in zip(offsets, nexts, strict=False):
+        while start < end and text[start].isspace():
+            start += 1
+        starts.append(start)
+        while end < following and unicodedata.category(text[end]).startswith("M"):
+            end += 1
+        ends.append(end)
+    return starts, ends
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_offsets_are_those_of_a_loop_over_tokens(name):
+    text = TEXTS[name]
+    for tokenizer in TOKENIZERS.values():
+        for shown in (text, f" \u3000{text} \u0301 ", ""):
+            offsets = tokenizer.encode(shown, add_special_tokens=False).offsets
+            starts, ends = exact_offsets(shown, offsets)
+            assert (starts.tolist(), ends.tolist()) == offsets_one_by_one(shown, offsets)
+            assert starts.dtype == ends.dtype == np.int32
+    words = [(0, 1), (0, 2), (1, 1), (len(text), len(text)), (2, len(text))]  # in any order
+    starts, ends = exact_offsets(f" {text}", words)
+    assert (starts.tolist(), ends.tolist()) == offsets_one_by_one(f" {text}", words)

@@ -192,6 +192,65 @@ def test_what_would_exhaust_the_machine_is_not_tried(monkeypatch, capsys):
     assert rows[2][2:4] == ["not", "tried:"]
 
 
+BERT_BASE = {
+    "vocab_size": 30522,
+    "hidden_size": 768,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 12,
+    "intermediate_size": 3072,
+    "max_position_embeddings": 512,
+}
+QWEN2 = {
+    "model_type": "qwen2",
+    "vocab_size": 151936,
+    "hidden_size": 896,
+    "num_hidden_layers": 24,
+    "num_attention_heads": 14,
+    "num_key_value_heads": 2,
+    "intermediate_size": 4864,
+    "max_position_embeddings": 32768,
+}
+
+
+def test_the_weights_of_an_encoder_are_known_by_its_sizes():
+    encoder, width = make_encoder(), WIDTH
+    fields = {
+        "vocab_size": 20,
+        "dim": width,
+        "n_layers": LAYERS,
+        "n_heads": 2,
+        "hidden_dim": 2 * width,
+        "max_position_embeddings": LENGTH,
+    }
+    # But for segments, the first normalisation, and the pooler.
+    others = 4 * width + width * (width + 1)
+    assert memory.shape_of(fields).weights == encoder.count_params() - others
+    assert memory.shape_of(BERT_BASE).weights / 109.5e6 == pytest.approx(1, abs=0.01)
+    assert memory.shape_of(QWEN2).weights / 494e6 == pytest.approx(1, abs=0.01)
+    with pytest.raises(KeyError):
+        memory.shape_of({"hidden_size": 8})
+
+
+def test_an_estimate_comes_before_anything_is_loaded(tmp_path, monkeypatch, capsys):
+    (tmp_path / "config.json").write_text(json.dumps(BERT_BASE), encoding="utf-8")
+    monkeypatch.setattr(memory, "free_memory", lambda: 3 << 30)
+    sizes = {"batch_size": 16, "max_length": 128}
+    settings = with_tables(CoreSettings)(encoder=str(tmp_path), lora={"rank": 4}, **sizes)
+    memory.print_estimate(settings)
+    rows = {line[:20].strip(): line[20:].split() for line in capsys.readouterr().out.splitlines()}
+    whole, lora, int8 = (rows[n] for n in ("all weights", "lora, rank 4", "lora, rank 4, int8"))
+    # 16 bytes for each of 109 million weights; beside a frozen base 12 for each of an update.
+    assert whole[:2] == ["415", "1246"] and whole[4:] == ["does", "not", "fit"]
+    updates = 12 * 4 * (4 * 2 * 768 + 2 * (768 + 3072))
+    assert int(lora[1]) == round(12 * updates / 2**20)
+    assert int(lora[0]) == round((4 * updates + 4 * memory.shape_of(BERT_BASE).weights) / 2**20)
+    assert int(int8[0]) < 0.5 * int(lora[0]) and int8[4:] == ["fits"]
+    kept = json.dumps({**BERT_BASE, "hidden_size": None})
+    (tmp_path / "config.json").write_text(kept, encoding="utf-8")
+    memory.print_estimate(settings)
+    assert capsys.readouterr().out.startswith("no estimate: no config.json has the sizes of")
+
+
 def test_another_failure_is_one_sentence(tmp_path, monkeypatch):
     script = tmp_path / "check.py"
     monkeypatch.setattr("sys.argv", [str(script)])

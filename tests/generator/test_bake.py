@@ -437,7 +437,7 @@ BAD_ANSWERS = [
     ("extras", "doctor,obit", "holds the unknown name obit: choose from averaging"),
     ("extras", "all,doctor", "holds the unknown name all: .* or write all or none alone"),
     ("extras", "../core", "holds the unknown name"),
-    ("extras", "doctor,retrieval", "holds retrieval, which text_classification alone has: choose"),
+    ("extras", "doctor,retrieval", "holds retrieval, which text_classification has alone: choose"),
     ("strategy", "multi_worker", "needs the extra cluster: write extras=comparison,doctor,cluster"),
     ("strategy", "many", "is unknown: choose one of auto, single, mirrored, multi_worker, tpu"),
 ]

@@ -192,7 +192,7 @@ def test_what_can_not_be_added_is_refused(tmp_path: Path) -> None:
     project = bake(ROOT / TEMPLATE, tmp_path)
     before = contents(project)
     for arguments, sentence in (
-        (["obit", project], "there is no extra 'obit': the names are averaging, cluster"),
+        (["obit", project], "there is no extra 'obit': the names are averaging, cache"),
         (["doctor", project], "extras/doctor exists: delete that folder to get it anew"),
         (["retrieval", project], "serves projects of text_classification alone, and this is rel"),
         (["orbit", tmp_path], "has no .cookiecutter.json: name a project's folder"),

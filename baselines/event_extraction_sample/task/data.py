@@ -65,7 +65,7 @@ class Schema:
         return frozenset(kind for kind, row in self.types.items() if row["always_triggered"])
 
 
-def read_examples(path: str | Path, require_events: bool = True) -> list[Example]:
+def read_examples(path: str | Path, require_events: bool = True) -> Sequence[Example]:
     """Read a JSON Lines file and check every field.
 
     Args:
@@ -75,9 +75,8 @@ def read_examples(path: str | Path, require_events: bool = True) -> list[Example
     Raises:
         InputError: names file, line and what is wrong with the record.
     """
-    return read_records(
-        path, FIELDS, lambda record, line: read_example(record, line, require_events)
-    )
+    read_one = functools.partial(read_example, require_events=require_events)
+    return read_records(path, FIELDS, read_one)
 
 
 def read_example(record: dict, line: int, require_events: bool) -> Example:
@@ -149,6 +148,8 @@ class EventGenerator(DataGenerator):
         labels: False for prediction.
     """
 
+    of_items = ("windows", "labels")
+
     def __init__(
         self,
         examples: Sequence[Example],
@@ -166,18 +167,20 @@ class EventGenerator(DataGenerator):
         windows = split_into_windows(tokenizer, texts, length, overlap, "encode")
         self.windows = [window for group in windows for window in group]
         self.example_of = np.repeat(np.arange(len(windows)), [len(group) for group in windows])
-        lengths = [len(window) for window in self.windows]
-        super().__init__(lengths, batch_size, settings.buckets, settings.seed)
+        super().__init__([*map(len, self.windows)], batch_size, settings.buckets, settings.seed)
         lay_out = tag_labels if self.model == "crf" else pointer_labels
         self.labels: list = [
             lay_out(self.examples[example].events, window, schema)
             for example, window in zip(self.example_of, self.windows, strict=True)
             if labels
         ]
-        # One width for all batches: a static shape. 1 at least, so that no axis is empty.
+        self.measure()
+
+    def measure(self) -> None:
+        """Give the labels of all batches one width: a static shape, of which no axis is empty."""
         self.pairs = {
             name: max([1, *(len(cells) for label in self.labels for cells in label[name].values())])
-            for name in (self.labels[0] if labels and self.model == "gplinker" else {})
+            for name in (self.labels[0] if self.labels and self.model == "gplinker" else {})
         }
 
     def make_batch(self, examples: np.ndarray, length: int) -> Batch:

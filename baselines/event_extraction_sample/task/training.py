@@ -6,6 +6,7 @@ from pathlib import Path
 
 import keras
 
+from core.base.extras import ask
 from core.base.files import project_path
 from core.data.records import Id
 from core.model.encoder import load_encoder, load_tokenizer
@@ -47,14 +48,14 @@ def train(
         dev_path: the file that these were read from.
     """
     batch_size = begin_training(settings, strategy)
-    schema = collect_schema(known)
-    tokenizer = load_tokenizer(settings, [example.text for example in known])
+    schema = ask("recall_fact", collect_schema, known) or collect_schema(known)
+    tokenizer = load_tokenizer(settings, (example.text for example in known))
     with strategy.scope():
         models = build_models(load_encoder(settings, tokenizer), schema, settings)
     encoding = (tokenizer, schema, models.encoder_inputs, settings)
 
-    train_batches = EventGenerator(train_examples, *encoding, batch_size)
-    dev_batches = EventGenerator(dev_examples, *encoding, settings.prediction_batch_size, False)
+    batches = EventGenerator.of(train_examples, *encoding, batch_size)
+    dev_batches = EventGenerator.of(dev_examples, *encoding, settings.prediction_batch_size, False)
     predictor = Predictor([models.inference], strategy, make_selector(schema, settings.model))
 
     def score_dev() -> Evaluation:
@@ -63,7 +64,7 @@ def train(
 
     def read_unlabelled(path: str) -> EventGenerator:
         examples = read_examples(project_path(path), require_events=False)
-        return EventGenerator(examples, *encoding, batch_size, labels=False)
+        return EventGenerator.of(examples, *encoding, batch_size, False)
 
     train_models(
         settings,
@@ -72,7 +73,7 @@ def train(
         models,
         tokenizer,
         {"types": schema.types},
-        train_batches,
+        batches,
         score_dev,
         f"{settings.metric}_f1",
         read_unlabelled,
@@ -94,5 +95,5 @@ def predict(runs: TrainedRuns, examples: Sequence[Example]) -> dict[Id, Graph]:
     """Return the graph of every example, as `predict_events` does."""
     settings, schema = runs.settings, Schema(runs.labels["types"])
     encoding = (runs.tokenizer, schema, runs.encoder_inputs, settings)
-    batches = EventGenerator(examples, *encoding, settings.prediction_batch_size, labels=False)
+    batches = EventGenerator.of(examples, *encoding, settings.prediction_batch_size, False)
     return predict_events(runs.predictor, batches, "predict")

@@ -1,5 +1,6 @@
 """The submission, in the format that the input has: columns, doccano's records, or ours."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from core.base.files import read_json_lines, write_json_lines
@@ -24,7 +25,7 @@ def write_submission(
     source: Path,
     settings: Settings,
     scheme: str,
-    examples: list[Example],
+    examples: Sequence[Example],
     predictions: Candidates,
 ) -> None:
     """Write what was found in a file as that file would have it.

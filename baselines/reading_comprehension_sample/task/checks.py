@@ -45,7 +45,7 @@ class Reach:
     oracle: dict
 
 
-def find_data_faults(files: dict[str, list[Example]]) -> list[Finding]:
+def find_data_faults(files: dict[str, Sequence[Example]]) -> list[Finding]:
     """Find repeats and leaks of questions, shared passages, and what dev does not measure."""
     return [
         *find_record_faults(files, lambda example: [f"{example.question}\n{example.context}"]),
@@ -55,7 +55,7 @@ def find_data_faults(files: dict[str, list[Example]]) -> list[Finding]:
     ]
 
 
-def find_shared_passages(files: dict[str, list[Example]]) -> list[Finding]:
+def find_shared_passages(files: dict[str, Sequence[Example]]) -> list[Finding]:
     """Find passages of the training file that other files ask about too."""
     lines: dict[str, dict[str, list[int]]] = {name: {} for name in files}
     for name, examples in files.items():
@@ -77,7 +77,7 @@ def find_shared_passages(files: dict[str, list[Example]]) -> list[Finding]:
     return findings
 
 
-def find_untaught(files: dict[str, list[Example]]) -> list[Finding]:
+def find_untaught(files: dict[str, Sequence[Example]]) -> list[Finding]:
     """Find questions whose answers are no spans of the passage."""
     findings = []
     for position, (name, examples) in enumerate(files.items()):
@@ -90,7 +90,7 @@ def find_untaught(files: dict[str, list[Example]]) -> list[Finding]:
     return findings
 
 
-def find_untuned(files: dict[str, list[Example]]) -> list[Finding]:
+def find_untuned(files: dict[str, Sequence[Example]]) -> list[Finding]:
     """Find a dev file that can't choose the threshold of unanswerable questions."""
     (train, first), (dev, second), *_ = 2 * list(files.items())
     share = share_unanswerable(first)

@@ -1,7 +1,7 @@
 """What check.py asks of the data: can the labels be taught, and found again?"""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -42,7 +42,7 @@ class Reach:
     oracle: dict
 
 
-def find_data_faults(files: dict[str, list[Example]], settings: Settings) -> list[Finding]:
+def find_data_faults(files: Mapping[str, Sequence[Example]], settings: Settings) -> list[Finding]:
     """Find repeats, leaks, predicates never shown in training, and heads that learn wrong."""
     findings = find_record_faults(files, lambda example: [example.text], count_predicates)
     train = files[settings.train_file]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import keras
 
+from core.base.extras import ask
 from core.base.files import project_path
 from core.model.encoder import load_encoder, load_tokenizer
 from core.runs.run_folder import Run
@@ -42,14 +43,14 @@ def train(
         dev_examples: choose the best epoch; they were read from `dev_path`.
     """
     batch_size = begin_training(settings, strategy)
-    predicates = collect_predicates(known)
-    tokenizer = load_tokenizer(settings, [example.text for example in known])
+    predicates = ask("recall_fact", collect_predicates, known) or collect_predicates(known)
+    tokenizer = load_tokenizer(settings, (example.text for example in known))
     with strategy.scope():
         models = build_models(load_encoder(settings, tokenizer), len(predicates), settings)
     encoding = (tokenizer, predicates, models.encoder_inputs, settings)
 
-    train_batches = TripleGenerator(train_examples, *encoding, batch_size)
-    dev_batches = TripleGenerator(dev_examples, *encoding, settings.prediction_batch_size, False)
+    batches = TripleGenerator.of(train_examples, *encoding, batch_size)
+    dev_batches = TripleGenerator.of(dev_examples, *encoding, settings.prediction_batch_size, False)
     predictor = Predictor([models.inference], strategy, select_triples)
 
     def score_dev() -> Evaluation:
@@ -58,20 +59,11 @@ def train(
 
     def read_unlabelled(path: str) -> TripleGenerator:
         examples = read_examples(project_path(path), require_triples=False)
-        return TripleGenerator(examples, *encoding, batch_size, labels=False)
+        return TripleGenerator.of(examples, *encoding, batch_size, False)
 
-    labels = {"predicates": predicates}
+    names = {"predicates": predicates}
     train_models(
-        settings,
-        strategy,
-        run,
-        models,
-        tokenizer,
-        labels,
-        train_batches,
-        score_dev,
-        "f1",
-        read_unlabelled,
+        settings, strategy, run, models, tokenizer, names, batches, score_dev, "f1", read_unlabelled
     )
 
 
@@ -89,5 +81,5 @@ def predict(runs: TrainedRuns, examples: Sequence[Example]) -> Candidates:
     """Return the candidates of every example, as `predict_triples` does."""
     settings, predicates = runs.settings, runs.labels["predicates"]
     encoding = (runs.tokenizer, predicates, runs.encoder_inputs, settings)
-    batches = TripleGenerator(examples, *encoding, settings.prediction_batch_size, labels=False)
+    batches = TripleGenerator.of(examples, *encoding, settings.prediction_batch_size, False)
     return predict_triples(runs.predictor, batches, "predict")

@@ -7,11 +7,11 @@ from tokenizers import Tokenizer
 
 from core.data.data_checks import Finding, draw_histogram
 from core.train.training import Models
+from generation.texts import decode_texts
 from task.data import Example, encode
 from task.metrics import normal_form, score, score_records
 from task.model import build_models
 from task.settings import Settings
-from task.tokens import decode_texts
 from task.training import load_tokenizer_and_encoder
 
 # Texts that no model could write as they are: above this share the tokenizer is at fault.

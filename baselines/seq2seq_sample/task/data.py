@@ -1,5 +1,6 @@
 """Read and check examples; lay out sources and targets in blocks of static shape."""
 
+import functools
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from tokenizers import Tokenizer
 from tqdm import tqdm
 
 from core.base.errors import InputError
+from core.base.extras import ask
 from core.data.data_generator import Batch, DataGenerator, pad
 from core.data.records import Id, read_field, read_id, read_records
 from generation.settings import TargetTokens
@@ -39,9 +41,8 @@ def read_examples(path: str | Path, require_targets: bool = True) -> list[Exampl
     Raises:
         InputError: names file, line and what is wrong with the record.
     """
-    return read_records(
-        path, FIELDS, lambda record, line: read_example(record, line, require_targets)
-    )
+    read_one = functools.partial(read_example, require_targets=require_targets)
+    return list(read_records(path, FIELDS, read_one))
 
 
 def read_example(record: dict, line: int, require_targets: bool) -> Example:
@@ -72,11 +73,15 @@ def encode(tokenizer: Tokenizer, texts: Sequence[str], progress: str = "") -> It
             yield encoding.ids
 
 
-def encode_sources(tokenizer: Tokenizer, texts: Sequence[str], max_length: int) -> list[np.ndarray]:
+def encode_sources(
+    tokenizer: Tokenizer, texts: Sequence[str], settings: Settings
+) -> list[np.ndarray]:
     """Return the tokens of each source with those around it; long ones lose their end."""
+    if (prompts := ask("encode_prompts", tokenizer, texts, settings)) is not None:
+        return prompts
     frame = tokenizer.encode("").ids
     before, after = frame[: len(frame) // 2], frame[len(frame) // 2 :]
-    room = max_length - len(frame)
+    room = settings.max_length - len(frame)
     return [
         np.array([*before, *ids[:room], *after], np.int32)
         for ids in encode(tokenizer, texts, "encode sources")
@@ -116,7 +121,7 @@ class SourceGenerator(DataGenerator):
         self.encoder_inputs = list(encoder_inputs)
         self.target_length = settings.target_length
         sources = [example.source for example in self.examples]
-        self.sources = encode_sources(tokenizer, sources, settings.max_length)
+        self.sources = encode_sources(tokenizer, sources, settings)
         lengths = [len(ids) for ids in self.sources]
         super().__init__(lengths, batch_size, settings.buckets, settings.seed)
 
@@ -156,7 +161,7 @@ class PairGenerator(DataGenerator):
         self.begin = tokens.begin
         sources = [example.source for example in examples]
         targets = [target for example in examples for target in example.targets]
-        self.sources = encode_sources(tokenizer, sources, settings.max_length)
+        self.sources = encode_sources(tokenizer, sources, settings)
         self.targets = encode_targets(tokenizer, targets, tokens.end, settings.target_length)
         self.source_of = np.repeat(
             np.arange(len(self.sources)), [len(example.targets) for example in examples]

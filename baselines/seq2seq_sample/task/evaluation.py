@@ -8,6 +8,7 @@ from pathlib import Path
 from core.data.records import Id, name_file
 from core.report.report import ErrorExample, ErrorItem
 from core.train.scoring import Evaluation
+from generation.texts import Written
 from task.data import Example
 from task.decode import prediction_records
 from task.metrics import score, score_records
@@ -16,7 +17,7 @@ from task.settings import Settings
 
 def evaluate(
     examples: Sequence[Example],
-    predictions: dict[Id, tuple[str, float]],
+    predictions: dict[Id, Written],
     path: Path,
     settings: Settings,
     shown: int = 0,
@@ -30,7 +31,7 @@ def evaluate(
         settings: `bleu_tokenizer`, `lowercase_scores`.
         shown: examples to put into words.
     """
-    texts = {name: text for name, (text, _) in predictions.items()}
+    texts = {name: text for name, (text, *_) in predictions.items()}
     records = score_records(examples, texts, settings)
     rows = zip(prediction_records(examples, predictions), records, strict=True)
     return Evaluation(

@@ -1,4 +1,4 @@
-"""Two models that write: a prefix language model, and an encoder with a decoder.
+"""Models that write: a prefix language model, an encoder with a decoder, a pretrained writer.
 
 `unilm`: source and target are one sequence, which the layers of a BERT read under a mask: source
 tokens see each other, a target token sees the source and the target up to itself. All weights,
@@ -7,6 +7,8 @@ https://arxiv.org/abs/1905.03197.
 
 `encoder_decoder`: any encoder, and a Transformer decoder that starts from nothing. Source: Vaswani
 et al. 2017, https://arxiv.org/abs/1706.03762.
+
+`pretrained`: what `encoder` names writes as it is, by the extra `writers`.
 """
 
 from typing import Any
@@ -19,6 +21,7 @@ from keras import ops
 from tokenizers import Tokenizer
 
 from core.base.errors import InputError
+from core.base.extras import need
 from core.model.encoder import BertEncoder, encoder_inputs, hidden_states, load_encoder
 from core.model.language_model import INITIAL_DEVIATION, TokenLoss, head_layers, prefix_mask
 from core.model.transformer import exact_gelu_function
@@ -39,8 +42,16 @@ def load_backbone(settings: Settings, tokenizer: Tokenizer) -> keras.Model:
     Raises:
         InputError: the encoder can't write, or reads too few tokens.
     """
+    if settings.model == "pretrained":
+        return need("writers", "families").load_writer(settings, tokenizer)
     if settings.model != "unilm":
-        return load_encoder(settings, tokenizer)
+        encoder = load_encoder(settings, tokenizer)
+        if "token_ids" not in {tensor.name for tensor in encoder.inputs}:
+            raise InputError(
+                f"{settings.encoder} is a {type(encoder).__name__}, which reads targets too and "
+                'writes by itself: set model = "pretrained", or choose an encoder.'
+            )
+        return encoder
     both = settings.max_length + settings.target_length
     if settings.encoder == "tiny":
         encoder = load_encoder(settings.model_copy(update={"max_length": both}), tokenizer)
@@ -184,6 +195,8 @@ def build_models(encoder: keras.Model, settings: Settings) -> Models:
     inputs["target_ids"] = keras.Input((None,), dtype="int32", name="target_ids")
     if settings.model == "unilm":
         logits = PrefixLanguageModel(encoder, name="unilm")(**inputs)
+    elif settings.model == "pretrained":
+        logits = encoder.write(inputs)
     else:
         logits = decoder_logits(encoder, inputs, settings)
     inference = keras.Model(inputs, {"logits": logits}, name="inference")
@@ -246,6 +259,9 @@ def writing_layers(model: keras.Model) -> WritingLayers:
 
     Whoever changes how the layers compute changes this too, or sets `cache = false`.
     """
+    for layer in model.layers:
+        if hasattr(layer, "steps"):  # of a pretrained writer
+            return layer
     if any(layer.name == "unilm" for layer in model.layers):
         unilm = model.get_layer("unilm")
         layers = unilm.encoder.transformer_layers

@@ -14,8 +14,8 @@ class Settings(RecordSettings):
     task: ClassVar[str] = "Seq2seq"
 
     # model
-    model: Literal["unilm", "encoder_decoder"] = Field(
-        "unilm", description="unilm: the encoder writes too; encoder_decoder: a decoder beside it"
+    model: Literal["unilm", "encoder_decoder", "pretrained"] = Field(
+        "unilm", description="the encoder writes; a decoder beside it writes; a pretrained writer"
     )
     decoder_layers: int = Field(2, ge=1, description="layers of the decoder of encoder_decoder")
     target_length: int = Field(64, ge=2, description="tokens of a target, its end included")

@@ -17,6 +17,7 @@ from core.train.project import TrainedRuns, begin_training, load_trained, train_
 from core.train.scoring import Evaluation
 from generation.search import Writer
 from generation.settings import TargetTokens
+from generation.texts import Written, make_constraints
 from task.data import Example, PairGenerator, SourceGenerator
 from task.decode import predict_texts
 from task.evaluation import evaluate
@@ -73,17 +74,18 @@ def train(
     with strategy.scope():
         tokenizer, encoder = load_tokenizer_and_encoder(settings, known)
         models = build_models(encoder, settings)
-    tokens = find_target_tokens(tokenizer, encoder.token_embedding.input_dim)
+    tokens = find_target_tokens(tokenizer, encoder)
     encoding = (tokenizer, models.encoder_inputs, settings)
 
     train_batches = PairGenerator(train_examples, tokens, *encoding, batch_size)
     dev_batches = SourceGenerator(dev_examples, *encoding, settings.prediction_batch_size)
     # The search of the submission takes several times as long as this one.
     quick = settings.generating(decoding="beam", beams=settings.generation.evaluate_beams)
-    predictor = Predictor([make_writer([models.inference], tokens, quick)], strategy)
+    writer = make_writer([models.inference], tokenizer, tokens, quick)
+    predictor = Predictor([writer], strategy)
 
     def score_dev() -> Evaluation:
-        predictions = predict_texts(predictor, dev_batches, tokenizer, tokens)
+        predictions = predict_texts(predictor, dev_batches, tokenizer, tokens, quick)
         return evaluate(dev_examples, predictions, dev_path, settings, settings.shown_examples)
 
     labels, monitor = asdict(tokens), settings.metric
@@ -112,20 +114,24 @@ def load_runs(
         strategy,
     )
     settings = runs.settings.generating(**changes or {})
-    writer = make_writer(runs.models, TargetTokens(**runs.labels), settings)
+    writer = make_writer(runs.models, runs.tokenizer, TargetTokens(**runs.labels), settings)
     return replace(runs, every=[settings, *runs.every[1:]], models=[writer])
 
 
-def make_writer(models: Sequence[keras.Model], tokens: TargetTokens, settings: Settings) -> Writer:
+def make_writer(
+    models: Sequence[keras.Model], tokenizer: Tokenizer, tokens: TargetTokens, settings: Settings
+) -> Writer:
     """Return what writes the targets of sources: by one model, or by several together."""
     table, length = settings.generation, settings.target_length
-    return Writer(models, writing_layers, tokens, table, length)
+    vocabulary = models[0].output["logits"].shape[-1]
+    constraints = make_constraints(tokenizer, tokens, table, vocabulary, length)
+    return Writer(models, writing_layers, tokens, table, length, constraints)
 
 
-def predict(runs: TrainedRuns, examples: Sequence[Example]) -> dict[Id, tuple[str, float]]:
-    """Return record id -> the text that is written for it, and its score."""
+def predict(runs: TrainedRuns, examples: Sequence[Example]) -> dict[Id, Written]:
+    """Return record id -> what is written for it."""
     settings, tokens = runs.settings, TargetTokens(**runs.labels)
     batches = SourceGenerator(
         examples, runs.tokenizer, runs.encoder_inputs, settings, settings.prediction_batch_size
     )
-    return predict_texts(runs.predictor, batches, runs.tokenizer, tokens, "predict")
+    return predict_texts(runs.predictor, batches, runs.tokenizer, tokens, settings, "predict")

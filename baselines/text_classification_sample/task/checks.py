@@ -20,7 +20,7 @@ IMBALANCE = 20
 FEW_CUT = 0.01
 
 
-def find_data_faults(files: dict[str, list[Example]]) -> list[Finding]:
+def find_data_faults(files: dict[str, Sequence[Example]]) -> list[Finding]:
     """Find repeats, leaks, contradictions and labels that the training file never shows."""
     return [
         *find_record_faults(files, lambda example: example.texts, count_labels),
@@ -28,7 +28,7 @@ def find_data_faults(files: dict[str, list[Example]]) -> list[Finding]:
     ]
 
 
-def find_contradictions(files: dict[str, list[Example]]) -> list[Finding]:
+def find_contradictions(files: dict[str, Sequence[Example]]) -> list[Finding]:
     """Find texts, or pairs, that have one label here and another one there."""
     first_with: dict[str, tuple[str, Example]] = {}
     against: dict[str, str] = {}
@@ -50,7 +50,7 @@ def find_contradictions(files: dict[str, list[Example]]) -> list[Finding]:
 
 
 def find_label_faults(
-    files: dict[str, list[Example]], labels: Labels, settings: Settings
+    files: dict[str, Sequence[Example]], labels: Labels, settings: Settings
 ) -> list[Finding]:
     """Find labels that are so rare that the loss forgets them, and texts that are missing."""
     findings = []
@@ -86,10 +86,11 @@ def measure_tokens(
     examples: Sequence[Example], tokenizer: Tokenizer, max_length: int
 ) -> tuple[list[int], list[Example]]:
     """Return the tokens that are read of each example, and the examples that are cut."""
-    encodings = encode_examples(tokenizer, examples, max_length)
-    pairs = zip(examples, encodings, strict=True)
-    cut = [example for example, encoding in pairs if encoding.overflowing]
-    return [len(encoding.ids) for encoding in encodings], cut
+    found = encode_examples(
+        tokenizer, examples, max_length, lambda own: (len(own.ids), bool(own.overflowing))
+    )
+    cut = [example for example, (_, longer) in zip(examples, found, strict=True) if longer]
+    return [length for length, _ in found], cut
 
 
 def find_cut_texts(

@@ -83,12 +83,13 @@ class Soup:
     def average(self, model: keras.Model) -> list[int]:
         """Give a model the average of the weights that are kept; return their steps."""
         names = broadcast(list(self.scores) if is_chief() else [])
-        sums = [np.zeros(weight.shape) for weight in model.weights]
+        weights = [weight for weight in model.weights if not hasattr(weight, "frozen")]
+        sums = [np.zeros(weight.shape) for weight in weights]
         for name in names:
             if is_chief():
                 model.load_weights(self.folder / name)
-            for total, weight in zip(sums, model.weights, strict=True):
+            for total, weight in zip(sums, weights, strict=True):
                 total += np.asarray(weight) / len(names)
-        for weight, total in zip(model.weights, sums, strict=True):
+        for weight, total in zip(weights, sums, strict=True):
             weight.assign(broadcast(total))
         return sorted(int(name.partition(".")[0]) for name in names)

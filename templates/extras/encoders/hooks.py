@@ -4,12 +4,21 @@ from collections.abc import Callable
 from pathlib import Path
 
 import keras
+import numpy as np
 import tensorflow as tf
 from tokenizers import Tokenizer
 
 from core.base.settings import CoreSettings
 from core.train.training import Models
-from extras.encoders import google, loading, memory, one_pass, processors, vocabularies
+from extras.encoders import (
+    google,
+    loading,
+    memory,
+    one_pass,
+    processors,
+    torch_files,
+    vocabularies,
+)
 
 
 def find_config(folder: Path) -> Path | None:
@@ -20,6 +29,11 @@ def find_config(folder: Path) -> Path | None:
 def load_backbone(settings: CoreSettings, folder: Path) -> keras.Model | None:
     """Return the encoder of a folder; None: its family is not known here."""
     return loading.load_backbone(settings, folder)
+
+
+def read_torch_file(path: Path) -> dict[str, np.ndarray]:
+    """Return the tensors of a `pytorch_model.bin`, or of a part of one, by name."""
+    return torch_files.read_torch_file(path)
 
 
 def load_tokenizer(name: str, folder: Path | None) -> Tokenizer | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-OPTIONS = {"jit_compile": True, "autograph": False, "reduce_retracing": True}
+OPTIONS = {"jit_compile": True, "autograph": False}
 
 
 def in_one_pass(function: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
@@ -21,17 +21,21 @@ def in_one_pass(function: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
     Args:
         function: of tensors to one tensor, differentiable by each of them.
     """
-    value = tf.function(function, **OPTIONS)
 
-    @tf.function(**OPTIONS)
-    def gradient(inputs, upstream) -> Any:
-        with tf.GradientTape() as tape:
-            tape.watch(inputs)
-            outputs = function(*inputs)
-        return tape.gradient(outputs, inputs, upstream)
+    @functools.cache
+    def compile_for(kinds: tuple) -> tuple[Callable, Callable]:
+        @tf.function(**OPTIONS)
+        def gradient(inputs, upstream) -> Any:
+            with tf.GradientTape() as tape:
+                tape.watch(inputs)
+                outputs = function(*inputs)
+            return tape.gradient(outputs, inputs, upstream)
+
+        return tf.function(function, **OPTIONS), gradient
 
     @tf.custom_gradient
     def compiled(*inputs) -> tuple:
+        value, gradient = compile_for(kinds_of(*inputs))
         return value(*inputs), lambda upstream: gradient(inputs, upstream)
 
     @functools.wraps(function)
@@ -55,13 +59,13 @@ def activate(parts: Callable, inputs: tf.Tensor) -> tuple[tf.Tensor, Callable] |
     is_exact = parts.__name__ == "exact_gelu_function"
     if has_graphics_card() or (inputs.dtype == tf.float32 and is_exact):
         return None
-    value, gradient = compiled_activation(parts)
+    value, gradient = compiled_activation(parts, kinds_of(inputs))
     return value(inputs), lambda upstream: gradient(inputs, upstream)
 
 
 @functools.cache
-def compiled_activation(parts: Callable) -> tuple[Callable, Callable]:
-    """Return value and gradient of an activation, which are compiled once for each shape."""
+def compiled_activation(parts: Callable, kinds: tuple) -> tuple[Callable, Callable]:
+    """Return value and gradient of an activation for inputs of a kind."""
 
     @tf.function(**OPTIONS)
     def value(inputs) -> tf.Tensor:
@@ -73,6 +77,11 @@ def compiled_activation(parts: Callable) -> tuple[Callable, Callable]:
         return tf.cast(slope * tf.cast(upstream, "float32"), inputs.dtype)
 
     return value, gradient
+
+
+def kinds_of(*inputs: tf.Tensor) -> tuple:
+    """Return shapes and types: for each a graph of its own, in which all shapes are known."""
+    return tuple((tuple(tensor.shape), tensor.dtype) for tensor in inputs)
 
 
 def has_graphics_card() -> bool:

@@ -277,17 +277,6 @@ def assign_all(encoder: keras.Model, weights: Weights) -> None:
 class PositionedAttention(SelfAttention):
     """`SelfAttention` whose parts can be changed: the rest is the same."""
 
-    def project(self, hidden) -> list[tf.Tensor]:
-        """Return query, key and value, each `[batch, heads, length, size]`, as one product."""
-        projections = (self._query_dense, self._key_dense, self._value_dense)
-        width, heads, size = self._query_dense.kernel.shape
-        kernel = tf.concat([tf.reshape(part.kernel, (width, -1)) for part in projections], axis=1)
-        bias = tf.concat([tf.reshape(part.bias, (-1,)) for part in projections], axis=0)
-        batch, length, _ = tf.unstack(tf.shape(hidden))
-        projected = tf.nn.bias_add(tf.reshape(hidden, (-1, width)) @ kernel, bias)
-        projected = tf.reshape(projected, (batch, length, 3, heads, size))
-        return tf.unstack(tf.transpose(projected, (2, 0, 3, 1, 4)))
-
     def score(self, query, key) -> tf.Tensor:
         """Return how much each token looks at each other, `[batch, heads, length, length]`."""
         return tf.matmul(query, key, transpose_b=True)

@@ -2,7 +2,7 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,7 +47,7 @@ def train_folds(
     strategy: Strategy,
     run: Run,
     examples: Sequence[Any],
-    keys: Sequence[Key],
+    keys: Iterable[Key],
     train: Callable[..., None],
     load_runs: Callable[..., Any],
     predict: Callable[[Any, Sequence[Any]], dict[str, Any]],
@@ -57,13 +57,14 @@ def train_folds(
 
     Arguments as in the hook `cross_validate`.
     """
+    keys = list(keys)
     fold_of = assign_folds(keys, settings.folds.count, settings.seed)
     describe_folds(fold_of, link_texts(keys))
     found: dict[str, Any] = {}
     folds = [open_fold(run, number + 1) for number in range(settings.folds.count)]
     for number, fold in enumerate(folds):
-        kept = [example for example, own in zip(examples, fold_of, strict=True) if own != number]
-        held = [example for example, own in zip(examples, fold_of, strict=True) if own == number]
+        kept = choose(examples, np.flatnonzero(fold_of != number))
+        held = choose(examples, np.flatnonzero(fold_of == number))
         if fold.new_config is not None or "finished" not in read_scores(fold.folder):
             print(f"{fold.name}: {len(kept)} examples to learn from, {len(held)} held out")
             train(settings, strategy, fold, examples, kept, held, project_path(settings.dev_file))
@@ -71,6 +72,13 @@ def train_folds(
             finish_run(fold)
         found |= predict(load_runs([fold.folder], strategy), held)
     keep_scores_of_folds(run, [read_scores(fold.folder) for fold in folds], score(found), settings)
+
+
+def choose(examples: Sequence[Any], positions: np.ndarray) -> Sequence[Any]:
+    """Return the examples at some positions; those of extras/cache stay in their file."""
+    if hasattr(examples, "choose"):
+        return examples.choose(positions)
+    return [examples[position] for position in positions]
 
 
 def keep_scores_of_folds(

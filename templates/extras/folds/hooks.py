@@ -1,6 +1,6 @@
 """Cross-validation, where the table asks for it."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ def cross_validate(
     strategy: Strategy,
     run: Run,
     examples: Sequence[Any],
-    keys: Sequence[tuple[tuple[str, ...], Hashable]],
+    keys: Iterable[tuple[tuple[str, ...], Hashable]],
     train: Callable[..., None],
     load_runs: Callable[..., Any],
     predict: Callable[[Any, Sequence[Any]], dict[str, Any]],

@@ -17,6 +17,7 @@ def change_layers(settings: Settings, models: Models) -> None:
 
 def try_batch_sizes(settings: Settings, flags: list[str]) -> bool:
     """Print memory and speed of the training step for one batch size after the other."""
+    memory.print_estimate(settings)
     memory.try_batch_sizes(settings, flags)
     return True
 

@@ -5,12 +5,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import keras
 import tensorflow as tf
 
 from core.base.errors import InputError
+from core.base.files import project_path, read_json
 from core.data.data_generator import DataGenerator
 from core.train.devices import find_precision, keep_freed_memory
 from core.train.project import compile_models
@@ -18,8 +20,170 @@ from core.train.training import Models
 from extras.recompute.settings import Settings
 
 MEBIBYTE = 1 << 20
+FLOAT, OPTIMIZER = 4, 12  # bytes of a weight, and of its gradient with two moments
+# Numbers that a layer keeps for each token: so many times the width, and so many times that of the
+# feed-forward part; so many for each head and other token, and one more where attention is dropped.
+# All as measured on a CPU.
+KEPT, KEPT_BY_LORA, KEPT_SCORES = (15, 4), (13, 3), 2
+RUNTIME = 120 * MEBIBYTE  # what TensorFlow takes besides, likewise
+USUAL_RANK = 8  # where no table `lora` asks for another
+# Families whose feed-forward part has a gate, and whose positions are no table.
+GATED = ("modernbert", "llama", "mistral", "qwen", "gemma", "smollm")
 DOUBLINGS = 5
 TIMED_STEPS = 3
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The sizes of an encoder, or of another Transformer.
+
+    Attributes:
+        weights: all of them.
+        layers: that hidden states pass; `own_layers`: with weights of their own.
+        width: of hidden states; `inner`: of the feed-forward part.
+        heads: of attention.
+        kernels: part of a layer -> inputs and outputs of its kernels.
+    """
+
+    weights: int
+    layers: int
+    own_layers: int
+    width: int
+    inner: int
+    heads: int
+    kernels: dict[str, list[tuple[int, int]]]
+
+
+def print_estimate(settings: Settings) -> None:
+    """Print what a step needs for training all weights, LoRA, and LoRA on int8: nothing is loaded.
+
+    Args:
+        settings: `encoder`, `batch_size`, `max_length`; `rank` and `layers` of the table `lora`,
+            where there is one that asks for it.
+    """
+    shape = read_shape(settings)
+    if shape is None:
+        print(f"no estimate: no config.json has the sizes of {settings.encoder}\n")
+        return
+    table, free = getattr(settings, "lora", None), free_memory()
+    rank, layers = (table.rank or USUAL_RANK, table.layers) if table else (USUAL_RANK, "all")
+    print(f"estimated by the sizes of the encoder, {shape.weights / 1e6:.1f} million weights:\n")
+    columns = ("weights", "optimizer", "activations", "together")
+    print(f"{'MiB':<20}" + "".join(f"{column:>13}" for column in columns))
+    for name, parts in estimate(shape, settings, rank, layers).items():
+        together = sum(parts) + RUNTIME
+        numbers = "".join(f"{part / MEBIBYTE:>13.0f}" for part in (*parts, together))
+        verdict = "" if free == float("inf") else "fits" if together < free else "does not fit"
+        print(f"{name:<20}{numbers}   {verdict}".rstrip())
+    print()
+
+
+def estimate(
+    shape: Shape, settings: Settings, rank: int, layers: str
+) -> dict[str, tuple[float, ...]]:
+    """Return the bytes of weights, of gradients with moments, and of activations, by the way.
+
+    Args:
+        shape: of the encoder.
+        settings: `batch_size`, `accumulation`, `max_length`, and `recompute`.
+        rank: of LoRA; `layers`: the kernels that it is for.
+    """
+    parts = [*shape.kernels] if layers == "all" else [name.strip() for name in layers.split(",")]
+    chosen = [size for part in parts for size in shape.kernels[part]]
+    kernels = shape.own_layers * sum(inputs * outputs for inputs, outputs in chosen)
+    scales = shape.own_layers * sum(outputs for _, outputs in chosen)
+    updates = shape.own_layers * sum(rank * (inputs + outputs) for inputs, outputs in chosen)
+    whole, frozen = FLOAT * shape.weights, FLOAT * (shape.weights + updates)
+    # The floats of a kernel are there while it is multiplied.
+    largest = FLOAT * max(inputs * outputs for inputs, outputs in chosen)
+    codes: float = frozen - (FLOAT - 1) * kernels + FLOAT * scales + largest
+    trained, beside = (activations(shape, settings, kept) for kept in (KEPT, KEPT_BY_LORA))
+    moments = OPTIMIZER * updates
+    # The encoder is read as floats, before there are moments and activations.
+    codes += max(0, whole - codes - moments - beside)
+    return {
+        "all weights": (whole, OPTIMIZER * shape.weights, trained),
+        f"lora, rank {rank}": (frozen, moments, beside),
+        f"lora, rank {rank}, int8": (codes, moments, beside),
+    }
+
+
+def activations(shape: Shape, settings: Settings, kept: tuple[int, int]) -> float:
+    """Return the bytes that the layers keep from the forward pass to the gradient.
+
+    Args:
+        shape: of the encoder.
+        settings: as in `estimate`.
+        kept: for a token, in multiples of the width and of the inner width.
+    """
+    tokens = settings.batch_size / settings.accumulation * settings.max_length
+    of_layer = tokens * (kept[0] * shape.width + kept[1] * shape.inner)
+    scores = KEPT_SCORES + bool(settings.attention_dropout)
+    of_layer += scores * shape.heads * tokens * settings.max_length
+    # Recomputed: of one layer all, with its gradients; of the others what they read, likewise.
+    recomputed = 2 * (of_layer + shape.layers * tokens * shape.width)
+    numbers = recomputed if settings.recompute.enabled else shape.layers * of_layer
+    return numbers * (2 if settings.devices.precision == "mixed_bfloat16" else FLOAT)
+
+
+def read_shape(settings: Settings) -> Shape | None:
+    """Return the sizes of an encoder by its config.json; None: there is none, or it lacks them."""
+    if settings.encoder == "tiny":
+        fields = {
+            "vocab_size": getattr(settings, "tiny_vocabulary", 0),
+            "hidden_size": settings.tiny_width,
+            "num_hidden_layers": settings.tiny_layers,
+            "num_attention_heads": max(1, settings.tiny_width // 64),
+            "max_position_embeddings": settings.max_length,
+        }
+        return shape_of(fields)
+    path = project_path(settings.encoder) / "config.json"
+    try:
+        if settings.encoder.startswith("hf://"):
+            from huggingface_hub import hf_hub_download
+
+            path = Path(hf_hub_download(settings.encoder.removeprefix("hf://"), "config.json"))
+        return shape_of(read_json(path))
+    except Exception:  # what is wrong with the encoder is said when it is loaded
+        return None
+
+
+def shape_of(fields: dict) -> Shape:
+    """Return the sizes that the fields of a config.json say, by whatever name.
+
+    Raises:
+        KeyError: one is absent.
+    """
+
+    def size(*names: str, default: int | None = None) -> int:
+        found = next((fields[name] for name in names if fields.get(name)), default)
+        if found is None:
+            raise KeyError(names[0])
+        return int(found)
+
+    width = size("hidden_size", "dim", "d_model", "n_embd")
+    layers = size("num_hidden_layers", "n_layers", "num_layers", "n_layer")
+    inner = size("intermediate_size", "d_ff", "hidden_dim", "n_inner", default=4 * width)
+    heads = size("num_attention_heads", "n_heads", "num_heads", "n_head")
+    head = size("head_dim", default=width // heads)
+    shared = head * size("num_key_value_heads", default=heads)
+    gated = str(fields.get("model_type", "")).startswith(GATED)
+    kernels = {
+        "query": [(width, heads * head)],
+        "key": [(width, shared)],
+        "value": [(width, shared)],
+        "output": [(heads * head, width)],
+        "feedforward": [*[(width, inner)] * (2 if gated else 1), (inner, width)],
+    }
+    own_layers = size("num_hidden_groups", default=layers)
+    sizes = [pair for pairs in kernels.values() for pair in pairs]
+    # With biases and normalisations, of which some families have fewer.
+    of_layer = sum(inputs * outputs + outputs for inputs, outputs in sizes) + 4 * width
+    rows = size("vocab_size")
+    rows += 0 if gated else size("max_position_embeddings", "n_positions", default=0)
+    embedding = size("embedding_size", default=width)
+    weights = own_layers * of_layer + embedding * (rows + (width if embedding != width else 0))
+    return Shape(weights, layers, own_layers, width, inner, heads, kernels)
 
 
 def try_batch_sizes(settings: Settings, flags: list[str]) -> None:

@@ -24,7 +24,7 @@ def recompute_layers(model: keras.Model) -> None:
     Raises:
         InputError: the model has no layer of a kind that is known here.
     """
-    layers = [layer for _, layer in named_layers(model) if isinstance(layer, KINDS)]
+    layers = [layer for _, layer in named_layers(model) if is_transformer_layer(layer)]
     if not layers:
         raise InputError(
             "recompute needs an encoder of KerasHub's TransformerEncoder layers: add its kind of "
@@ -33,6 +33,11 @@ def recompute_layers(model: keras.Model) -> None:
     for layer in layers:
         if "call" not in vars(layer):
             layer.call = recomputed(layer)
+
+
+def is_transformer_layer(layer: keras.layers.Layer) -> bool:
+    """Tell whether a layer is a whole one of a Transformer; those of other extras say so."""
+    return isinstance(layer, KINDS) or getattr(layer, "is_transformer_layer", False)
 
 
 def recomputed(layer: keras.layers.Layer) -> Callable:

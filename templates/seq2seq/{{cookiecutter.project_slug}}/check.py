@@ -37,7 +37,7 @@ def main() -> None:
     models = build_models(encoder, settings)
     train_batches = PairGenerator(
         train_examples,
-        find_target_tokens(tokenizer, encoder.token_embedding.input_dim),
+        find_target_tokens(tokenizer, encoder),
         tokenizer,
         models.encoder_inputs,
         settings,

@@ -1,5 +1,6 @@
 """Generation: cached as uncached, batched as alone, beams as by hand, the best of all sequences."""
 
+import dataclasses
 import functools
 import itertools
 from collections.abc import Callable
@@ -10,13 +11,23 @@ import pytest
 import tensorflow as tf
 from conftest import use_template
 from scipy import special
+from tokenizers import ByteLevelBPETokenizer
 
 use_template("seq2seq")
 
+from core.base.errors import InputError  # noqa: E402
 from core.model.encoder import BertEncoder  # noqa: E402
 from generation.search import Writer, block_ngrams, draw  # noqa: E402
 from generation.settings import GenerationTable, TargetTokens  # noqa: E402
 from generation.steps import CachedSteps  # noqa: E402
+from generation.texts import (  # noqa: E402  # noqa: E402
+    Constraints,
+    describe_written,
+    find_stops,
+    grow_tree,
+    make_constraints,
+    read_texts,
+)
 from task.model import build_models, writing_layers  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
@@ -80,14 +91,14 @@ def make_batch(records: int = 6, length: int = 11, seed: int = 0) -> dict[str, t
 
 def make_writer(models, **table):
     """Return a function from a batch to its outputs, compiled once for all lengths and tests."""
-    settings = GenerationTable(**table).model_dump()
-    compiled = compile_writer(tuple(models), tuple(settings.items()))
+    compiled = compile_writer(tuple(models), GenerationTable(**table).model_dump_json())
     return lambda batch: {name: tensor.numpy() for name, tensor in compiled(batch).items()}
 
 
 @functools.cache
-def compile_writer(models: tuple, settings: tuple) -> Callable:
-    writer = Writer(models, writing_layers, TOKENS, GenerationTable(**dict(settings)), LENGTH)
+def compile_writer(models: tuple, settings: str) -> Callable:
+    table = GenerationTable.model_validate_json(settings)
+    writer = Writer(models, writing_layers, TOKENS, table, LENGTH)
     return tf.function(lambda batch: writer(batch), reduce_retracing=True)
 
 
@@ -138,8 +149,8 @@ def repeats(prefix: tuple[int, ...], token: int, size: int) -> bool:
     return bool(size) and len(grams) > 0 and grams[-1] in grams[:-1]
 
 
-def beam_search_by_hand(log_probabilities, beams, form="mean", power=1.0, blocked=0):
-    """Return the best finished hypothesis of one record, with lists and no early stop."""
+def beam_search_by_hand(log_probabilities, beams, form="mean", power=1.0, blocked=0, n_best=1):
+    """Return the best finished hypothesis of one record, or all, with lists and no early stop."""
     alive, finished = [((), 0.0)], []
     for _ in range(LENGTH):
         candidates = [
@@ -152,8 +163,8 @@ def beam_search_by_hand(log_probabilities, beams, form="mean", power=1.0, blocke
         candidates = candidates[: 2 * beams]
         finished += [c for c in candidates if c[0][-1] == TOKENS.end]
         alive = [c for c in candidates if c[0][-1] != TOKENS.end][:beams]
-    best = max(finished + alive, key=lambda c: c[1] / penalty(len(c[0]), form, power))
-    return best[0], best[1] / penalty(len(best[0]), form, power)
+    found = [(text, total / penalty(len(text), form, power)) for text, total in finished + alive]
+    return max(found, key=lambda c: c[1]) if n_best == 1 else sorted(found, key=lambda c: -c[1])
 
 
 def as_prefix(row: np.ndarray) -> tuple[int, ...]:
@@ -224,6 +235,139 @@ def test_beam_search_is_that_of_plain_python(model, beams, form, power, blocked)
         tokens, score = beam_search_by_hand(logs, beams, form, power, blocked)
         assert as_prefix(outputs["tokens"][row]) == tokens
         assert outputs["scores"][row] == pytest.approx(score, abs=1e-5)
+
+
+@pytest.mark.trains
+def test_the_best_texts_of_a_search_in_their_order(model):
+    batch = make_batch()
+    outputs = write([model], batch, beams=4, n_best=3)
+    assert outputs["tokens"].shape == (6, 3, LENGTH) and outputs["scores"].shape == (6, 3)
+    scores_of = step_by_step([model])
+    for row in range(6):
+        found = beam_search_by_hand(scores_of(one_source(batch, row)), 4, n_best=3)
+        for place, (tokens, score) in enumerate(found[:3]):
+            assert as_prefix(outputs["tokens"][row, place]) == tokens
+            assert outputs["scores"][row, place] == pytest.approx(score, abs=1e-5)
+    alone = write([model], batch, beams=4)
+    assert np.array_equal(alone["tokens"], outputs["tokens"][:, 0])
+
+
+def test_stop_strings_are_found_in_whatever_tokens(word_tokenizer):
+    strings = ["\n\n", "the end", "d?"]
+    table = find_stops(word_tokenizer, strings, word_tokenizer.get_vocab_size() + 3)
+    assert find_stops(word_tokenizer, [], 9) is None
+    texts = ["at the end", "then\n\nend", "a\n", "ended?", "the  end", "t the ende\n x\n\n y", "\n"]
+    for text in texts:
+        ids = word_tokenizer.encode(text).ids
+        state = 0
+        for place, token in enumerate(ids):
+            state = table[state, token]
+            so_far = word_tokenizer.decode(ids[: place + 1])
+            assert (state == len(table) - 1) == any(string in so_far for string in strings)
+
+
+@pytest.fixture(scope="module")
+def word_tokenizer():
+    made = ByteLevelBPETokenizer()
+    texts = ["the end of the end\n\n at the ended? then"] * 3
+    made.train_from_iterator(texts, vocab_size=290, min_frequency=1)
+    return made._tokenizer
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize("name", ["greedy", "beams"])
+def test_a_text_ends_with_what_completes_a_stop_string(model, name):
+    """Here each of two tokens is a stop string; they stay, and nothing is written after them."""
+    batch = make_batch()
+    plain = write([model], batch, **SEARCHES[name])["tokens"]
+    common = np.bincount(plain[:, 1:].ravel(), minlength=VOCABULARY)
+    common[[0, TOKENS.end]] = 0
+    ends = np.argsort(-common)[:2].tolist()
+    stops = np.zeros((2, VOCABULARY), np.int32)
+    stops[0, ends] = stops[1] = 1
+    table = GenerationTable(**SEARCHES[name])
+    constraints = Constraints(stops)
+    by_string = Writer([model], writing_layers, TOKENS, table, LENGTH, constraints)(batch)
+    tokens = dataclasses.replace(TOKENS, other_ends=tuple(ends))
+    by_token = Writer([model], writing_layers, tokens, table, LENGTH)(batch)
+    np.testing.assert_array_equal(by_string["tokens"], by_token["tokens"])
+    np.testing.assert_allclose(by_string["scores"], by_token["scores"], atol=1e-6)
+    assert not np.array_equal(by_token["tokens"], plain)
+    for row in by_token["tokens"].numpy():
+        found = np.flatnonzero(np.isin(row, [*ends, TOKENS.end]))
+        assert not len(found) or not row[found[0] + 1 :].any()
+
+
+@pytest.mark.trains
+def test_of_allowed_texts_the_best_are_written(model):
+    """As many beams as texts rank them all; greedy and sampled ones are of them."""
+    batch = make_batch()
+    random = np.random.default_rng(5)
+    texts = {tuple(random.integers(5, 9, length).tolist()) for length in (1, 2, 2, 3, 4, 4, 4)}
+    whole = [(*text, TOKENS.end) for text in sorted(texts)]
+    constraints = Constraints(tree=grow_tree(whole))
+
+    def write_these(**table):
+        table = GenerationTable(**table)
+        return Writer([model], writing_layers, TOKENS, table, LENGTH, constraints)(batch)
+
+    outputs = write_these(beams=8, n_best=8)
+    scores_of = step_by_step([model])
+    for row in range(6):
+        logs = scores_of(one_source(batch, row))
+        wanted = sorted(
+            (
+                (sum(logs(text[:at])[token] for at, token in enumerate(text)) / len(text), text)
+                for text in whole
+            ),
+            reverse=True,
+        )
+        found = [as_prefix(tokens) for tokens in outputs["tokens"][row].numpy()]
+        assert found[: len(wanted)] == [text for _, text in wanted]
+        scores = outputs["scores"][row].numpy()
+        np.testing.assert_allclose(scores[: len(wanted)], [s for s, _ in wanted], atol=1e-5)
+        assert np.isneginf(scores[len(wanted) :]).all()
+    for table in ({"beams": 1}, {"decoding": "sample"}):
+        for row in write_these(**table)["tokens"].numpy():
+            assert as_prefix(row) in whole
+
+
+def test_allowed_texts_come_from_a_file(word_tokenizer, tmp_path):
+    path = tmp_path / "allowed.txt"
+    path.write_text("the end\n\nthen\nthe end\n", encoding="utf-8")
+    table = GenerationTable(allowed=str(path))
+    end = TargetTokens(1, 1, ())
+    tree = make_constraints(word_tokenizer, end, table, 290, 9).tree
+    ids = [[*word_tokenizer.encode(text).ids, 1] for text in ("the end", "then")]
+    assert len(tree.tokens) == len({tuple(i[:n]) for i in ids for n in range(1, len(i) + 1)})
+    with pytest.raises(InputError, match="tokens with its end, and target_length = 2: shorten"):
+        make_constraints(word_tokenizer, end, table, 290, 2)
+    for content, message in ((b"\xff", "can't be read as UTF-8"), (b"\n", "is empty: write the")):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match=message):
+            make_constraints(word_tokenizer, end, table, 290, 9)
+
+
+def test_texts_without_what_follows_a_stop_string(word_tokenizer):
+    rows = [word_tokenizer.encode(text).ids for text in ("the end of", "at\n\nthen")]
+    tokens = np.zeros((2, 2, 20), np.int32)
+    for number, row in enumerate(rows):
+        tokens[0, number, : len(row)] = row
+        tokens[1, 0, : len(row)] = row
+    end = TargetTokens(0, 0, ())
+    outputs = {"tokens": tokens, "scores": np.array([[-1.0, -2.0], [-3.0, -np.inf]])}
+    one, other = read_texts(outputs, end, GenerationTable(stop=["\n\n", "nd"]), word_tokenizer)
+    assert one == ("the e", -1.0, (("at", -2.0),)) and other[1:] == (-3.0, ())
+    record = describe_written(one)
+    assert record["others"] == [{"prediction": "at", "score": -2.0}]
+    assert "others" not in describe_written(other)
+
+
+@pytest.mark.parametrize(
+    ("value", "strings"), [("\n", ["\n"]), ('["a", "[b]"]', ["a", "[b]"]), (["a"], ["a"])]
+)
+def test_stop_strings_of_a_flag(value, strings):
+    assert GenerationTable(stop=value).stop == strings
 
 
 @pytest.mark.trains

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -19,12 +20,11 @@ PROJECT = use_template("seq2seq")
 
 from core.model.encoder import BertEncoder  # noqa: E402
 from core.model.language_model import TokenLoss, prefix_mask  # noqa: E402
+from generation.texts import close_gaps, decode_texts  # noqa: E402
 from task.data import NO_TOKEN, Example, PairGenerator, SourceGenerator, encode  # noqa: E402
 from task.model import build_models, find_positions, keep_rows  # noqa: E402
 from task.settings import Settings  # noqa: E402
 from task.tokens import (  # noqa: E402
-    close_gaps,
-    decode_texts,
     find_target_tokens,
     keep_used_tokens,
     train_text_tokenizer,
@@ -114,9 +114,14 @@ def test_training_a_tokenizer_again_gives_the_same_bytes(tokenizer, seed):
     assert done.stdout.strip() == hashlib.sha256(tokenizer.to_str().encode()).hexdigest()
 
 
+def encoder_of(rows: int) -> SimpleNamespace:
+    """Return what stands for an encoder with so many rows of its table of tokens."""
+    return SimpleNamespace(token_embedding=SimpleNamespace(input_dim=rows))
+
+
 def test_tokens_that_frame_a_target(tokenizer):
     size = tokenizer.get_vocab_size()
-    tokens = find_target_tokens(tokenizer, size + 3)
+    tokens = find_target_tokens(tokenizer, encoder_of(size + 3))
     names = [tokenizer.id_to_token(token) for token in (tokens.begin, tokens.end)]
     assert names == ["[CLS]", "[SEP]"]
     assert {tokenizer.token_to_id(t) for t in ("[PAD]", "[UNK]", "[CLS]", "[MASK]")} | {
@@ -188,7 +193,7 @@ def make_examples(count: int = 37, seed: int = 0) -> list[Example]:
 @pytest.fixture(scope="module", params=[1, 4])
 def generator(request, tokenizer):
     settings = make_settings(max_length=24, target_length=12, buckets=request.param, seed=1)
-    tokens = find_target_tokens(tokenizer, tokenizer.get_vocab_size())
+    tokens = find_target_tokens(tokenizer, encoder_of(tokenizer.get_vocab_size()))
     return PairGenerator(make_examples(), tokens, tokenizer, INPUTS, settings, batch_size=8)
 
 

@@ -12,7 +12,7 @@ from conftest import use_template
 PROJECT = use_template("text_classification")
 
 from sklearn.utils.class_weight import compute_class_weight  # noqa: E402
-from tokenizers import Tokenizer, models, pre_tokenizers  # noqa: E402
+from tokenizers import Encoding, Tokenizer, models, pre_tokenizers  # noqa: E402
 
 from core.base.errors import InputError  # noqa: E402
 from core.base.settings import with_tables  # noqa: E402
@@ -25,7 +25,7 @@ from extras.regularization.settings import Table  # noqa: E402
 from extras.tpu.compile_checks import find_lowering_faults  # noqa: E402
 from floor import predict_floor  # noqa: E402
 from submission import write_submission  # noqa: E402
-from task import checks, model  # noqa: E402
+from task import checks, data, model  # noqa: E402
 from task.data import (  # noqa: E402
     Example,
     ExampleGenerator,
@@ -101,6 +101,33 @@ def test_text_numbers_say_which_text_a_token_is_of(tokenizer):
     batch = generator.make_batch(np.array([0, 1]), 7)
     assert batch["text_numbers"].tolist() == [[0, 1, 1, 0, 2, 0, 0], [0, 1, 0, 2, 2, 0, 0]]
     assert batch["targets"].tolist() == [[1, 0], [0, 1]]
+
+
+def test_encodings_are_not_held_until_the_last_is_made(tokenizer, monkeypatch):
+    """An `Encoding` takes 15 KB: what is kept of it is taken batch by batch."""
+    monkeypatch.setattr(data, "TEXTS_AT_ONCE", 2)
+    order = []
+
+    class Watched:
+        def __getattr__(self, name):
+            return getattr(tokenizer, name)
+
+        def encode_batch(self, texts):
+            order.append("encode")
+            return tokenizer.encode_batch(texts)
+
+    examples = [pair(n, "one two") for n in range(4)]
+    kept = encode_examples(Watched(), examples, 12, lambda own: order.append("keep") or own.ids)
+    assert order == ["encode", "keep", "keep"] * 2 and len({*map(tuple, kept)}) == 1
+    generator = ExampleGenerator(
+        examples,
+        tokenizer,
+        Labels(("x",), False, None, (4,), 4, False),
+        ["token_ids"],
+        Settings.model_construct(**SMALL),
+        2,
+    )
+    assert not any(isinstance(own, Encoding) for own in generator.arrays["token_ids"])
 
 
 def test_texts_that_are_read_apart_are_padded_each_by_its_own_lengths(tokenizer):

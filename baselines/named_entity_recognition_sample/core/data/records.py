@@ -1,11 +1,12 @@
 """Read and check records; every complaint names the file and the line."""
 
 import textwrap
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from core.base.errors import InputError
+from core.base.extras import ask
 from core.base.files import PROJECT, file_hash, read_json_lines
 
 Id = str | int
@@ -16,7 +17,7 @@ SHOWN_KEYS = 3
 
 def read_records(
     path: str | Path, fields: Collection[str], read_one: Callable[[dict, int], AnyExample]
-) -> list[AnyExample]:
+) -> Sequence[AnyExample]:
     """Read a JSON Lines file of examples; warn of keys that nothing reads.
 
     Args:
@@ -27,6 +28,8 @@ def read_records(
     Raises:
         InputError: names file, line and what is wrong with the record.
     """
+    if kept := ask("open_records", path, fields, read_one):
+        return kept
     examples: list[AnyExample] = []
     lines: dict[str, int] = {}
     strange: dict[str, str] = {}
@@ -82,11 +85,7 @@ def read_id(record: dict) -> Id:
 
 
 def read_span(item: dict, name: str, text: str) -> Span:
-    """Return a span `[start, end)` of characters that lies in the text.
-
-    Raises:
-        InputError: the field is not a span, or lies outside.
-    """
+    """Return a field that is a span `[start, end)` of the text; raises as `check_span` does."""
     return check_span(read_field(item, name, object), name, text)
 
 

@@ -177,9 +177,10 @@ class Run:
 
 
 def checkpoint_variables(model: keras.Model) -> list[keras.Variable]:
-    """Return everything that changes during a training, in a fixed order."""
+    """Return everything that changes during a training, in a fixed order: nothing `frozen`."""
     metrics = [variable for metric in model.metrics for variable in metric.variables]
-    return [*model.variables, *model.optimizer.variables, *metrics]
+    weights = [variable for variable in model.variables if not hasattr(variable, "frozen")]
+    return [*weights, *model.optimizer.variables, *metrics]
 
 
 def open_run(settings: CoreSettings, hashes: dict[str, str] | None = None) -> Run:

@@ -69,6 +69,7 @@ def train_models(
     if labels is not None:
         write_json(run.folder / "labels.json", labels)
     run.note_files("config.json", "encoder.json", "tokenizer.json", "labels.json")
+    ask("note_base", settings, run, models)
     run.restore(models.training)
 
     averages = ask("make_averages", settings, run, settings.steps or steps) or OwnWeights()
@@ -82,10 +83,7 @@ def train_models(
 def compile_models(
     settings: CoreSettings, models: Models, steps: int, rate_factor: float = 1.0
 ) -> None:
-    """Give the training model its optimizer, and what the settings change about its step.
-
-    Args as in `make_optimizer`.
-    """
+    """Give the training model its optimizer and its step; arguments as in `make_optimizer`."""
     place_dropout(models.training, settings.seed)
     ask("change_layers", settings, models)
     optimizer = make_optimizer(settings, models, steps, rate_factor)
@@ -157,6 +155,8 @@ def load_trained(
             keras.config.set_dtype_policy(find_precision(settings))  # as it was trained
             encoder, tokenizer = restore_encoder(folder)
             built = build(encoder, labels, settings)
+            # Where an extra keeps weights out of runs; those of a file come on top.
+            ask("restore_base", settings, folder, built, tokenizer)
             load_best(built.inference, folder)
             models.append(built.inference)
             inputs |= {*built.encoder_inputs}

@@ -2,7 +2,7 @@
 
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -42,8 +42,8 @@ def join_places(*parts: str) -> str:
 
 
 def read_files(
-    settings: RecordSettings, read_examples: Callable[[Path, bool], list[AnyExample]]
-) -> dict[str, list[AnyExample]]:
+    settings: RecordSettings, read_examples: Callable[[Path, bool], Sequence[AnyExample]]
+) -> dict[str, Sequence[AnyExample]]:
     """Return file -> examples, the training file first; a test file may lack, or lack labels.
 
     `read_examples` gets a path, and whether labels are required.
@@ -58,16 +58,13 @@ def read_files(
 
 
 def find_record_faults(
-    files: dict[str, list[AnyExample]],
+    files: Mapping[str, Sequence[AnyExample]],
     texts_of: Callable[[AnyExample], Sequence[str]],
     count_labels: Callable[[Sequence[AnyExample]], Counter] | None = None,
 ) -> list[Finding]:
-    """Return repeats, leaks, and labels that the training file never shows; none without doctor.
+    """Return repeats, leaks, and labels that the first file never shows; none without doctor.
 
-    Args:
-        files: name -> examples, each with its `line`; the training file first.
-        texts_of: the text of an example, or both of a pair, whose first is looked for alone too.
-        count_labels: how often each label stands; None: the task has no labels.
+    `texts_of` gives the text of an example, or both of a pair, whose first is looked for alone too.
     """
     return ask("find_record_faults", files, texts_of, count_labels) or []
 

@@ -4,12 +4,14 @@ import contextlib
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Self
 
 import keras
 import numpy as np
-import tensorflow as tf
+import tensorflow as tf  # types in quotes: a process that encodes does not load it
 
 from core.base.errors import InputError
+from core.base.extras import ask
 
 Batch = dict[str, np.ndarray]
 
@@ -29,6 +31,15 @@ class DataGenerator:
     """
 
     failure: Exception | None = None  # of a batch that TensorFlow asked for
+    of_items: tuple[str, ...] = ()  # names of sequences with an entry for each length
+
+    @classmethod
+    def of(cls, examples: Sequence, *arguments: Any) -> Self:
+        """Return the batches of examples; with extras/cache these are encoded once for all."""
+        return ask("open_batches", cls, examples, arguments) or cls(examples, *arguments)
+
+    def measure(self) -> None:
+        """Set what follows from all items together, as the width of their labels."""
 
     def __init__(
         self, lengths: Sequence[int], batch_size: int, buckets: int = 8, seed: int = 0
@@ -89,8 +100,8 @@ class DataGenerator:
             epoch, skip = epoch + 1, 0
 
     def to_dataset(
-        self, epoch: int = 0, skip: int = 0, strategy: tf.distribute.Strategy | None = None
-    ) -> tf.data.Dataset:
+        self, epoch: int = 0, skip: int = 0, strategy: "tf.distribute.Strategy | None" = None
+    ) -> "tf.data.Dataset":
         """Return the batches from one position on, epoch after epoch without end.
 
         Args:
@@ -118,13 +129,13 @@ class DataGenerator:
         except tf.errors.OpError as error:
             raise self.failure or error from None
 
-    def to_prediction_dataset(self, first: int = 0, every: int = 1) -> tf.data.Dataset:
+    def to_prediction_dataset(self, first: int = 0, every: int = 1) -> "tf.data.Dataset":
         """Return batches of prediction, shortest first: every so many from the first on."""
         return self.dataset_of(lambda: itertools.islice(self.batches(None), first, None, every))
 
     def dataset_of(
         self, stream: Callable[[], Iterator[Batch]], parts: int = 1, own: Sequence[int] = (0,)
-    ) -> tf.data.Dataset:
+    ) -> "tf.data.Dataset":
         """Wrap a generator function; TensorFlow gets copies, in whose memory it may compute.
 
         Args:
@@ -145,11 +156,10 @@ class DataGenerator:
         signature = self.signature(rows)
         return tf.data.Dataset.from_generator(copies, output_signature=signature).prefetch(4)
 
-    def signature(self, rows: int) -> dict[str, tf.TensorSpec]:
+    def signature(self, rows: int) -> "dict[str, tf.TensorSpec]":
         """Return the shapes and types of a batch of so many rows, by name."""
         first, length = self.first_batch(None)
-        example = self.make_batch(np.resize(first, rows), length)
-        longer = self.make_batch(np.resize(first, rows), length + 1)
+        example, longer = (self.make_batch(np.resize(first, rows), length + n) for n in (0, 1))
         static = len(self.boundaries) == 1
         specs = {"loss_weight": tf.TensorSpec([rows], np.float32)}
         for name, array in example.items():
@@ -158,7 +168,7 @@ class DataGenerator:
             specs[name] = tf.TensorSpec(shape, array.dtype)
         return specs
 
-    def check_keys(self, model: keras.Model) -> None:
+    def check_keys(self, model: "keras.Model") -> None:
         """Compare the keys of a batch with the inputs of the model, before the first step.
 
         Raises:

@@ -125,7 +125,8 @@ def split_into_windows(
     tokenizer.no_truncation()
     tokenizer.no_padding()
     special = tokenizer.encode("").ids  # the tokens around a single text, whatever the model
-    before, after = special[: len(special) // 2], special[len(special) // 2 :]
+    frame = np.array([special, *2 * [[-1] * len(special)]], np.int32)
+    before, after = np.split(frame, [len(special) // 2], axis=1)
     room = max_length - len(special)
     windows: list[list[Window]] = []
     chunks = range(0, len(texts), 1024)
@@ -134,24 +135,18 @@ def split_into_windows(
         for text, encoding in zip(
             batch, tokenizer.encode_batch(batch, add_special_tokens=False), strict=True
         ):
-            ids = np.array(encoding.ids, np.int32)
             starts, ends = exact_offsets(text, encoding.offsets)
+            rows = np.stack([np.array(encoding.ids, np.int32), starts, ends])
             windows.append([])
-            for first in window_starts(len(ids), room, overlap):
+            for first in window_starts(len(starts), room, overlap):
                 part, end = slice(first, first + room), first + room
                 # A character of several byte-level tokens may lie on both sides of a border.
                 reach = (
                     int(min(ends[first - 1], starts[first])) if first else 0,
-                    int(max(starts[end], ends[end - 1])) if end < len(ids) else len(text),
+                    int(max(starts[end], ends[end - 1])) if end < len(starts) else len(text),
                 )
-                windows[-1].append(
-                    Window(
-                        np.concatenate([before, ids[part], after]).astype(np.int32),
-                        np.pad(starts[part], (len(before), len(after)), constant_values=-1),
-                        np.pad(ends[part], (len(before), len(after)), constant_values=-1),
-                        reach,
-                    )
-                )
+                framed = np.concatenate([before, rows[:, part], after], axis=1)
+                windows[-1].append(Window(framed[0], framed[1], framed[2], reach))
     return windows
 
 
@@ -170,17 +165,21 @@ def exact_offsets(text: str, offsets: list[tuple[int, int]]) -> tuple[np.ndarray
     normalizer drops: a span that ends there would lose them.
     """
     starts, ends = np.array(offsets, np.int32).reshape(-1, 2).T.copy()
-    for index, (start, end) in enumerate(offsets):
-        while start < end and text[start].isspace():
-            start += 1
-        starts[index] = start
+    nexts = np.append(starts[1:], np.int32(len(text)))
+    firsts = np.minimum(skip(text, str.isspace)[starts], ends)
     if not text.isascii():
-        nexts = [start for start, _ in offsets[1:]] + [len(text)]
-        for index, ((_, end), next_start) in enumerate(zip(offsets, nexts, strict=False)):
-            while end < next_start and unicodedata.category(text[end]).startswith("M"):
-                end += 1
-            ends[index] = end
-    return starts, ends
+        lasts = np.minimum(skip(text, lambda c: unicodedata.category(c)[0] == "M")[ends], nexts)
+        ends = np.where(ends < nexts, lasts, ends)
+    return np.maximum(starts, firsts), ends
+
+
+def skip(text: str, unwanted: Callable[[str], bool]) -> np.ndarray:
+    """Return the first place from each one of a text on, or its end, that is not unwanted."""
+    codes = np.frombuffer(text.encode("utf-32-le"), np.uint32)
+    places = np.arange(len(text) + 1, dtype=np.int32)
+    for character in filter(unwanted, set(text)):
+        places[:-1][codes == ord(character)] = len(text)
+    return np.minimum.accumulate(places[::-1])[::-1]
 
 
 def load_tokenizer_file(path: Path, read: Callable = Tokenizer.from_file) -> Any:

@@ -1,7 +1,7 @@
 """What check.py does with records: it looks for repeats, leaks and labels, and draws lengths."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from core.data.data_checks import Finding
@@ -16,7 +16,7 @@ from extras.doctor.record_checks import (
 
 
 def find_record_faults(
-    files: dict[str, list[Any]],
+    files: Mapping[str, Sequence[Any]],
     texts_of: Callable[[Any], Sequence[str]],
     count_labels: Callable[[Sequence[Any]], Counter] | None,
 ) -> list[Finding]:

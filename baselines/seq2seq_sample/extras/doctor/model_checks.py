@@ -266,17 +266,18 @@ def update_on_replicas(
     return [update_weights(build, settings, weights, batch, strategy) for strategy in strategies]
 
 
-def build_as_trained(build: Callable[[], Models], settings: CoreSettings) -> TrainingModel:
-    """Return the training model as a training compiles it, for a first step of full size.
-
-    Its gradient is not compiled by XLA.
-    """
+def build_as_trained(
+    build: Callable[[], Models], settings: CoreSettings, weights: list[np.ndarray] | None = None
+) -> TrainingModel:
+    """Return the training model as a training compiles it, without XLA, for a first full step."""
     policy = keras.config.dtype_policy()
     keras.config.set_dtype_policy(find_precision(settings))
     try:
         models = build()
     finally:
         keras.config.set_dtype_policy(policy)
+    if weights is not None:
+        models.training.set_weights(weights)
     devices = settings.devices.model_copy(update={"xla": False})
     changed = settings.model_copy(update={"warm_up": 0.0, "devices": devices})
     compile_models(changed, models, MANY_STEPS)
@@ -294,8 +295,7 @@ def update_weights(
     keras.backend.clear_session()
     keras.utils.set_random_seed(0)
     with strategy.scope():
-        model = build_as_trained(build, settings)
-        model.set_weights(weights)
+        model = build_as_trained(build, settings, weights)
     dataset = tf.data.Dataset.from_tensors(batch)
     model.fit(dataset, steps_per_epoch=1, shuffle=False, verbose=0)
     return {

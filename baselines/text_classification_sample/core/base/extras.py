@@ -19,6 +19,7 @@ from core.base.files import PROJECT
 # What each extra is for. Those whose layers or strategies others build on stand first.
 EXTRAS = {
     "cluster": "several machines train together",
+    "writers": "text generation by GPT-2, Llama, Qwen, Mistral, Gemma 3, SmolLM3, BART, T5",
     "encoders": "ALBERT, ELECTRA, ERNIE, NEZHA, RoFormer, DeBERTa, ModernBERT; all usual files",
     "parameter_server": "asynchronous training, experimental",
     "orbit": "Orbit's loop, for long trainings",
@@ -27,6 +28,8 @@ EXTRAS = {
     "folds": "cross-validation: each record is scored by a model that never saw it",
     "averaging": "moving averages of weights, and soups",
     "used_rows": "train the embeddings of training tokens alone: less time and memory",
+    "lora": "train updates of low rank, and keep the encoder as it is, as int8 too",
+    "cache": "records are encoded once, by all cores, and read from files: little memory",
     "recompute": "layers computed twice instead of kept, to save memory; check.py --memory",
     "export": "a run as SavedModel, ONNX, and in the format of Hugging Face",
     "competition": "CSV in and out, numbers to predict, and the scores of competitions",
@@ -38,17 +41,23 @@ EXTRAS = {
 
 # Name of a hook -> who asks it, and what it may answer.
 HOOKS = {
+    "open_records": "core/data/records.py: the examples of a file, each read when it is asked for",
+    "recall_fact": "task/training.py: what a function says of all examples of a file",
+    "open_batches": "core/data/data_generator.py: batches of what was encoded before",
     "make_strategy": "core/train/devices.py: a tf.distribute.Strategy",
     "find_config": "core/model/encoder.py: the file that describes the encoder of a folder",
     "find_precision": "core/train/devices.py: the precision that is fastest here, and why",
     "compute_in_one_pass": "core/model/transformer.py: an activation and its gradient",
     "load_backbone": "core/model/encoder.py: the encoder of a folder",
+    "read_torch_file": "extras/writers: the tensors of a pytorch_model.bin by name",
     "load_tokenizer": "core/model/encoder.py: the tokenizer of a folder, a run or a preset",
     "choose_loop": "core/train/loop.py: what trains in the place of fit",
     "optimizer_options": "core/train/optimizer.py: further arguments of any optimizer",
     "make_optimizer": "core/train/optimizer.py: an optimizer in the place of AdamW",
     "keep_used_rows": "core/train/project.py: nothing; it lets fewer rows of embeddings be trained",
     "change_layers": "core/train/project.py: nothing; it changes layers, or looks at them",
+    "note_base": "core/train/project.py: nothing; it keeps what the frozen weights of a run are",
+    "restore_base": "core/train/project.py: nothing; it reads the frozen weights of a run again",
     "make_gradients": "core/train/project.py: a gradient in the place of the plain one",
     "extend_batches": "core/train/project.py: the training batches with something beside them",
     "make_averages": "core/train/project.py: the weights that are scored and kept",
@@ -58,6 +67,7 @@ HOOKS = {
     "find_folds": "core/runs/run_folder.py: the folders that a cross-validation stands for",
     "name_negatives": "task/data.py: the label that no training pair has, with its count",
     "encode_texts": "task/data.py: the inputs of a model that reads both texts of a pair apart",
+    "encode_prompts": "task/data.py: the tokens of prompts with their sources",
     "build_models": "task/model.py: other models than a classifier",
     "find_record_faults": "core/data/data_checks.py: findings about texts and labels",
     "draw_histogram": "core/data/data_checks.py: lengths, or labels, as bars of text",
@@ -84,11 +94,8 @@ def present() -> list[str]:
 
 def ask(hook: str, *arguments: Any) -> Any:
     """Return the first answer of an extra to one of `HOOKS`; None: core's own way holds."""
-    for function in functions(hook):
-        answer = function(*arguments)
-        if answer is not None:
-            return answer
-    return None
+    answers = (function(*arguments) for function in functions(hook))
+    return next((answer for answer in answers if answer is not None), None)
 
 
 def need(extra: str, module: str = "") -> Any:
@@ -115,10 +122,7 @@ def settings_modules() -> dict[str, ModuleType]:
 
 
 def declared(name: str) -> list:
-    """Return what the extras declare under a name, a key of `DECLARATIONS`.
-
-    Tuples are joined; each function is one entry.
-    """
+    """Return what the extras declare under a key of `DECLARATIONS`; tuples are joined."""
     values = [getattr(module, name, ()) for module in settings_modules().values()]
     return [one for value in values for one in (value if isinstance(value, tuple) else (value,))]
 

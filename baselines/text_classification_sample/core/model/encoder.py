@@ -2,7 +2,7 @@
 
 import functools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +66,7 @@ class BertEncoder(keras_hub.models.BertBackbone):
         }
 
 
-def load_tokenizer(settings: RecordSettings, texts: list[str]) -> Tokenizer:
+def load_tokenizer(settings: RecordSettings, texts: Iterable[str]) -> Tokenizer:
     """Return the tokenizer that belongs to the encoder; `tiny` learns its vocabulary from texts.
 
     Raises:

@@ -54,20 +54,23 @@ class SelfAttention(keras.layers.MultiHeadAttention):
             attention_mask: `[batch, length or 1, length]`, true where a token may look.
             training: whether attention weights are dropped.
         """
+        query, key, value = self.project(query)
+        scores = tf.matmul(query * self._inverse_sqrt_key_dim, key, transpose_b=True)
+        if attention_mask is not None:
+            scores += (MASKED * (1.0 - tf.cast(attention_mask, scores.dtype)))[:, None]
+        weights = self._dropout_layer(tf.nn.softmax(scores), training=training)
+        return self._output_dense(tf.transpose(weights @ value, (0, 2, 1, 3)))
+
+    def project(self, hidden) -> list[tf.Tensor]:
+        """Return query, key and value, each `[batch, heads, length, size]`, as one product."""
         projections = (self._query_dense, self._key_dense, self._value_dense)
         width, heads, size = self._query_dense.kernel.shape
         kernel = tf.concat([tf.reshape(part.kernel, (width, -1)) for part in projections], axis=1)
         bias = tf.concat([tf.reshape(part.bias, (-1,)) for part in projections], axis=0)
-        batch, length, _ = tf.unstack(tf.shape(query))
-        projected = tf.nn.bias_add(tf.reshape(query, (-1, width)) @ kernel, bias)
+        batch, length, _ = tf.unstack(tf.shape(hidden))
+        projected = tf.nn.bias_add(tf.reshape(hidden, (-1, width)) @ kernel, bias)
         projected = tf.reshape(projected, (batch, length, 3, heads, size))
-        query, key, value = tf.unstack(tf.transpose(projected, (2, 0, 3, 1, 4)))
-        scores = tf.matmul(query * self._inverse_sqrt_key_dim, key, transpose_b=True)
-        if attention_mask is not None:
-            hidden = 1.0 - tf.cast(attention_mask, scores.dtype)
-            scores += (MASKED * hidden)[:, None]
-        weights = self._dropout_layer(tf.nn.softmax(scores), training=training)
-        return self._output_dense(tf.transpose(weights @ value, (0, 2, 1, 3)))
+        return tf.unstack(tf.transpose(projected, (2, 0, 3, 1, 4)))
 
 
 @keras.saving.register_keras_serializable("common")

@@ -64,7 +64,7 @@ class Schema:
 
 def read_examples(
     path: str | Path, settings: Settings, require_entities: bool = True
-) -> list[Example]:
+) -> Sequence[Example]:
     """Read a file and check every field.
 
     Args:
@@ -167,6 +167,8 @@ class EntityGenerator(DataGenerator):
         labels: False for prediction.
     """
 
+    of_items = ("windows", "labels")
+
     def __init__(
         self,
         examples: Sequence[Example],
@@ -184,15 +186,17 @@ class EntityGenerator(DataGenerator):
         windows = split_into_windows(tokenizer, texts, length, overlap, "encode")
         self.windows = [window for group in windows for window in group]
         self.example_of = np.repeat(np.arange(len(windows)), [len(group) for group in windows])
-        lengths = [len(window) for window in self.windows]
-        super().__init__(lengths, batch_size, settings.buckets, settings.seed)
+        super().__init__([*map(len, self.windows)], batch_size, settings.buckets, settings.seed)
         lay_out = tag_labels if self.tagger == "crf" else span_labels
         self.labels: list = [
             lay_out(self.examples[example].entities, window, self.types)
             for example, window in zip(self.example_of, self.windows, strict=True)
             if labels
         ]
-        # One width for all batches: a static shape. 1 at least, so that no axis is empty.
+        self.measure()
+
+    def measure(self) -> None:
+        """Give the labels of all batches one width: a static shape, of which no axis is empty."""
         cells = self.labels if self.tagger == "pointer" else []
         self.pairs = max([1, *(len(spans) for label in cells for spans in label.values())])
 

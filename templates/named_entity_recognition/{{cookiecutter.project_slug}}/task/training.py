@@ -1,11 +1,13 @@
 """One training, from examples to the best weights of a run; and trained runs that predict."""
 
+import functools
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import keras
 
+from core.base.extras import ask
 from core.base.files import project_path
 from core.model.encoder import load_encoder, load_tokenizer
 from core.runs.run_folder import Run
@@ -45,14 +47,16 @@ def train(
         dev_path: the file that these were read from.
     """
     batch_size = begin_training(settings, strategy)
-    schema = collect_schema(known, project_path(settings.train_file), settings)
-    tokenizer = load_tokenizer(settings, [example.text for example in known])
+    path = project_path(settings.train_file)
+    collect = functools.partial(collect_schema, path=path, settings=settings)
+    schema = ask("recall_fact", collect, known) or collect(known)
+    tokenizer = load_tokenizer(settings, (example.text for example in known))
     with strategy.scope():
         models = build_models(load_encoder(settings, tokenizer), len(schema.types), settings)
     encoding = (tokenizer, schema.types, models.encoder_inputs, settings)
 
-    train_batches = EntityGenerator(train_examples, *encoding, batch_size)
-    dev_batches = EntityGenerator(dev_examples, *encoding, settings.prediction_batch_size, False)
+    batches = EntityGenerator.of(train_examples, *encoding, batch_size)
+    dev_batches = EntityGenerator.of(dev_examples, *encoding, settings.prediction_batch_size, False)
     predictor = Predictor([models.inference], strategy, make_selector(settings.tagger))
 
     def score_dev() -> Evaluation:
@@ -61,7 +65,7 @@ def train(
 
     def read_unlabelled(path: str) -> EntityGenerator:
         examples = read_examples(project_path(path), settings, require_entities=False)
-        return EntityGenerator(examples, *encoding, batch_size, labels=False)
+        return EntityGenerator.of(examples, *encoding, batch_size, False)
 
     train_models(
         settings,
@@ -70,7 +74,7 @@ def train(
         models,
         tokenizer,
         asdict(schema),
-        train_batches,
+        batches,
         score_dev,
         monitor_of(settings),
         read_unlabelled,
@@ -91,5 +95,5 @@ def predict(runs: TrainedRuns, examples: Sequence[Example]) -> Candidates:
     """Return the candidates of every example, as `predict_entities` does."""
     settings, schema = runs.settings, Schema(**runs.labels)
     encoding = (runs.tokenizer, schema.types, runs.encoder_inputs, settings)
-    batches = EntityGenerator(examples, *encoding, settings.prediction_batch_size, labels=False)
+    batches = EntityGenerator.of(examples, *encoding, settings.prediction_batch_size, False)
     return predict_entities(runs.predictor, batches, schema.flat, "predict")

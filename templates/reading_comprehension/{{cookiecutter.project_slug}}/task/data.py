@@ -1,5 +1,6 @@
 """Read and check questions; cut their passages into windows that each hold the question."""
 
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,9 +61,8 @@ def read_examples(path: str | Path, require_answers: bool = True) -> list[Exampl
     Raises:
         InputError: names file, line and what is wrong with the record.
     """
-    return read_records(
-        path, FIELDS, lambda record, line: read_example(record, line, require_answers)
-    )
+    read_one = functools.partial(read_example, require_answers=require_answers)
+    return list(read_records(path, FIELDS, read_one))
 
 
 def read_example(record: dict, line: int, require_answers: bool) -> Example:

@@ -1,7 +1,9 @@
 """Read and check examples; lay out their triples as labels of the pointers."""
 
-from collections.abc import Collection, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +41,7 @@ class Example:
     line: int
 
 
-def read_examples(path: str | Path, require_triples: bool = True) -> list[Example]:
+def read_examples(path: str | Path, require_triples: bool = True) -> Sequence[Example]:
     """Read a JSON Lines file and check every field.
 
     Args:
@@ -49,9 +51,7 @@ def read_examples(path: str | Path, require_triples: bool = True) -> list[Exampl
     Raises:
         InputError: names file, line and what is wrong with the record.
     """
-    return read_records(
-        path, FIELDS, lambda record, line: read_example(record, line, require_triples)
-    )
+    return read_records(path, FIELDS, partial(read_example, require_triples=require_triples))
 
 
 def read_example(record: dict, line: int, require_triples: bool) -> Example:
@@ -110,6 +110,8 @@ class TripleGenerator(DataGenerator):
         labels: False for prediction.
     """
 
+    of_items = ("windows", "labels")
+
     def __init__(
         self,
         examples: Sequence[Example],
@@ -127,17 +129,19 @@ class TripleGenerator(DataGenerator):
         windows = split_into_windows(tokenizer, texts, length, overlap, "encode")
         self.windows = [window for group in windows for window in group]
         self.example_of = np.repeat(np.arange(len(windows)), [len(group) for group in windows])
-        lengths = [len(window) for window in self.windows]
-        super().__init__(lengths, batch_size, settings.buckets, settings.seed)
+        super().__init__([*map(len, self.windows)], batch_size, settings.buckets, settings.seed)
         self.labels = [
             pointer_labels(self.examples[example], window, self.predicates, self.entity_heads)
             for example, window in zip(self.example_of, self.windows, strict=True)
             if labels
         ]
-        # One width for all batches: a static shape. 1 at least, so that no axis is empty.
+        self.measure()
+
+    def measure(self) -> None:
+        """Give the labels of all batches one width: a static shape, of which no axis is empty."""
         self.pairs = {
             name: max(1, *(label[name].shape[1] for label in self.labels))
-            for name in (self.labels[0] if labels else {})
+            for name in (self.labels[0] if self.labels else {})
             if name.endswith("_labels")
         }
 
@@ -167,26 +171,21 @@ def pointer_labels(
         `annotated` `[predicates]`: 1 where the record speaks of the predicate.
     """
     number = {predicate: index for index, predicate in enumerate(predicates)}
-    entity: dict[int, dict] = {}
-    head: dict[int, dict] = {}
-    tail: dict[int, dict] = {}
+    entity, head, tail = (defaultdict[int, dict](dict) for _ in range(3))
     for triple in example.triples:
         subject, object_ = window.token_span(triple.subject), window.token_span(triple.object)
         predicate = number.get(triple.predicate)
         if subject is None or object_ is None or predicate is None:
             continue
         first = 0 if entity_heads == "shared" else 2 * predicate
-        entity.setdefault(first, {})[subject] = None
-        entity.setdefault(first + 1, {})[object_] = None
-        head.setdefault(predicate, {})[subject[0], object_[0]] = None
-        tail.setdefault(predicate, {})[subject[1], object_[1]] = None
+        entity[first][subject] = entity[first + 1][object_] = None
+        head[predicate][subject[0], object_[0]] = tail[predicate][subject[1], object_[1]] = None
     own = example.annotated_predicates
-    annotated: Collection[str] = predicates if own is None else own
     return {
         "entity_labels": fill(entity, entity_head_count(len(predicates), entity_heads)),
         "head_labels": fill(head, len(predicates)),
         "tail_labels": fill(tail, len(predicates)),
-        "annotated": np.array([predicate in annotated for predicate in predicates], np.float32),
+        "annotated": np.array([own is None or name in own for name in predicates], np.float32),
     }
 
 

@@ -9,19 +9,14 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
 import keras
+import numpy as np
 import tensorflow as tf
 from keras import ops
 
 from generation.settings import GenerationTable, TargetTokens
-from generation.steps import (
-    CachedSteps,
-    RecomputedSteps,
-    Steps,
-    WritingLayers,
-    set_position,
-)
+from generation.steps import RecomputedSteps, Steps, WritingLayers, set_position
+from generation.texts import IMPOSSIBLE, Constraints, State
 
-IMPOSSIBLE = -1e9  # the log-probability of what must not be written
 POSSIBLE = -1e8  # all sums of real log-probabilities are above
 
 # `(states, written, index) -> (log-probabilities [batch, beams, vocabulary], states)`
@@ -35,14 +30,16 @@ class Beams(NamedTuple):
         index: how many tokens are written.
         written: the hypotheses `[batch, beams, length]`.
         totals: their log-probabilities `[batch, beams]`, the highest first.
-        best: the best finished hypothesis of each record `[batch, length]`.
-        best_score: its score `[batch]`.
+        constraints: where each is in the automata of `Constraints`.
+        best: the best finished hypotheses of each record `[batch, n_best, length]`.
+        best_score: their scores `[batch, n_best]`, the highest first.
         states: of the steps.
     """
 
     index: tf.Tensor
     written: tf.Tensor
     totals: tf.Tensor
+    constraints: State
     best: tf.Tensor
     best_score: tf.Tensor
     states: list
@@ -59,6 +56,7 @@ class Writer:
         tokens: those that frame a target.
         table: what and how to search.
         length: tokens of a target at the most.
+        constraints: what else ends a text, and which may be written.
     """
 
     def __init__(
@@ -68,22 +66,25 @@ class Writer:
         tokens: TargetTokens,
         table: GenerationTable,
         length: int,
+        constraints: Constraints | None = None,
     ) -> None:
         self.steps: list[Steps] = [
-            CachedSteps(writing_layers(model), length)
-            if table.cache
-            else RecomputedSteps(model, length)
+            writing_layers(model).steps(length) if table.cache else RecomputedSteps(model, length)
             for model in models
         ]
         self.tokens = tokens
         self.table = table
         self.length = length
+        self.constraints = constraints or Constraints()
         inputs = {tensor.name: tensor for model in models for tensor in model.inputs}
         inputs["draws"] = keras.Input((length,), name="draws")
         self.inputs = [tensor for name, tensor in inputs.items() if name != "target_ids"]
 
     def __call__(self, batch: dict, training: bool = False) -> dict[str, tf.Tensor]:
         """Return `tokens` `[batch, length]`, 0 after the end, and `scores` `[batch]`.
+
+        With `n_best` above 1, both have an axis of so many after the first; a score of -inf is of
+        no text.
 
         Args:
             batch: sources and `draws`, the random numbers `[batch, length]` of sampling.
@@ -121,15 +122,17 @@ class Writer:
 
     def forbid(self, logs: tf.Tensor, written: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
         """Return the log-probabilities `[batch, beams, vocabulary]` without what must not come."""
-        never = tf.scatter_nd(
-            [[token] for token in self.tokens.never],
-            [IMPOSSIBLE] * len(self.tokens.never),
-            [logs.shape[-1]],
-        )
+        never = np.zeros(logs.shape[-1], np.float32)
+        never[list(self.tokens.never)] = IMPOSSIBLE
         logs = logs + never
         if self.table.block_ngrams:
             logs = block_ngrams(logs, written, index, self.table.block_ngrams)
         return logs
+
+    def is_end(self, state: State, tokens: tf.Tensor) -> tf.Tensor:
+        """Tell whether texts end with tokens, or by what they hold after them."""
+        ended = tf.reduce_any(tokens[..., None] == self.tokens.ends, axis=-1)
+        return ended | self.constraints.is_stopped(state)
 
     def write_one(self, sources: dict, draws: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
         """Take the likeliest token, or draw one, until all records have ended.
@@ -141,12 +144,12 @@ class Writer:
         next_token, states = self.begin(sources, 1)
         rows = ops.shape(sources["token_ids"])[0]
 
-        def go_on(index, written, total, lengths, ended, states) -> tf.Tensor:
+        def go_on(index, written, total, lengths, held, ended, states) -> tf.Tensor:
             return tf.logical_and(index < self.length, tf.reduce_any(~ended))
 
-        def write(index, written, total, lengths, ended, states) -> tuple:
+        def write(index, written, total, lengths, held, ended, states) -> tuple:
             logs, states = next_token(states, written, index)
-            logs = logs[:, 0]
+            logs = self.constraints.forbid(logs[:, 0], held)
             if draws is None:
                 token = ops.argmax(logs, axis=-1)
             else:
@@ -157,17 +160,20 @@ class Writer:
             written = set_position(written, index, token[:, None])
             total += ops.where(ended, 0.0, log)
             lengths += ops.cast(~ended, "int32")
-            return index + 1, written, total, lengths, ended | (token == self.tokens.end), states
+            held = self.constraints.advance(held, token)
+            ended |= self.is_end(held, token)
+            return index + 1, written, total, lengths, held, ended, states
 
         start = (
             tf.constant(0),
             ops.zeros((rows, 1, self.length), "int32"),
             ops.zeros((rows,)),
             ops.zeros((rows,), "int32"),
+            self.constraints.begin(rows),
             ops.zeros((rows,), "bool"),
             states,
         )
-        _, written, total, lengths, _, _ = tf.while_loop(go_on, write, start)
+        _, written, total, lengths, *_ = tf.while_loop(go_on, write, start)
         return written[:, 0], total / self.penalty(lengths)
 
     def search(self, sources: dict) -> tuple[tf.Tensor, tf.Tensor]:
@@ -176,7 +182,7 @@ class Writer:
         A hypothesis is finished by its end token, or by its length; its score is its
         log-probability over the length penalty.
         """
-        beams = self.table.beams
+        beams, kept = self.table.beams, min(self.table.n_best, self.table.beams)
         next_token, states = self.begin(sources, beams)
         rows = ops.shape(sources["token_ids"])[0]
         start = Beams(
@@ -185,8 +191,9 @@ class Writer:
             totals=ops.broadcast_to(
                 ops.where(ops.arange(beams) == 0, 0.0, IMPOSSIBLE), (rows, beams)
             ),
-            best=ops.zeros((rows, self.length), "int32"),
-            best_score=ops.full((rows,), -float("inf")),
+            constraints=self.constraints.begin(rows, beams),
+            best=ops.zeros((rows, kept, self.length), "int32"),
+            best_score=ops.full((rows, kept), -float("inf")),
             states=states,
         )
 
@@ -198,41 +205,41 @@ class Writer:
         grow = functools.partial(self.grow, next_token)
         (end,) = tf.while_loop(go_on, lambda search: [grow(search)], [start])
         # What is as long as a target may be is finished without an end.
-        cut_score = end.totals[:, 0] / self.penalty(tf.constant(self.length))
-        better = cut_score > end.best_score
-        return (
-            ops.where(better[:, None], end.written[:, 0], end.best),
-            ops.where(better, cut_score, end.best_score),
-        )
+        cut = end.totals / self.penalty(tf.constant(self.length))
+        cut = ops.where(end.totals > POSSIBLE, cut, -float("inf"))
+        best, score = keep_best(end.best, end.best_score, end.written, cut)
+        return (best[:, 0], score[:, 0]) if self.table.n_best == 1 else (best, score)
 
     def is_beatable(self, search: Beams) -> tf.Tensor:
-        """Tell whether a hypothesis may yet score higher than the best finished one, `[batch]`.
+        """Tell whether a hypothesis may yet be among the best finished ones, `[batch]`.
 
         One that goes on loses log-probability with each token, so log-probability /
         penalty(length of all) is the most that it can reach.
         """
         highest = self.penalty(tf.constant(self.length))
-        return search.best_score < ops.max(search.totals, axis=1) / highest
+        return search.best_score[:, -1] < ops.max(search.totals, axis=1) / highest
 
     def grow(self, next_token: NextToken, search: Beams) -> Beams:
         """Write one more token of each hypothesis, and keep the best."""
         index, beams = search.index, self.table.beams
         logs, states = next_token(search.states, search.written, index)
+        logs = self.constraints.forbid(logs, search.constraints)
         rows, vocabulary = ops.shape(logs)[0], logs.shape[-1]
         candidates = ops.reshape(search.totals[:, :, None] + logs, (rows, beams * vocabulary))
-        # One end for each beam at the most: of twice as many, enough go on.
-        sums, choices = tf.math.top_k(candidates, k=min(2 * beams, beams * vocabulary))
+        # One of each end for each beam at the most: of so many more, enough go on. Of the tokens
+        # that complete a stop string there may be more: then fewer go on.
+        more = len(self.tokens.ends) + (0 if self.constraints.stops is None else 2)
+        sums, choices = tf.math.top_k(candidates, k=min((1 + more) * beams, beams * vocabulary))
         parents, tokens = choices // vocabulary, choices % vocabulary
         longer = set_position(tf.gather(search.written, parents, batch_dims=1), index, tokens)
-        ends = tokens == self.tokens.end
+        held = State(*(tf.gather(part, parents, batch_dims=1) for part in search.constraints))
+        held = self.constraints.advance(held, tokens)
+        ends = self.is_end(held, tokens)
 
-        finished = ops.where(
-            ends & (sums > POSSIBLE), sums / self.penalty(index + 1), -float("inf")
-        )
-        first, score = ops.argmax(finished, axis=1), ops.max(finished, axis=1)
         # A record that is done stays as it is, whatever the others of its batch still need.
-        better = self.is_beatable(search) & (score > search.best_score)
-        best = ops.where(better[:, None], tf.gather(longer, first, batch_dims=1), search.best)
+        counted = ends & (sums > POSSIBLE) & self.is_beatable(search)[:, None]
+        finished = ops.where(counted, sums / self.penalty(index + 1), -float("inf"))
+        best, best_score = keep_best(search.best, search.best_score, longer, finished)
 
         totals, order = tf.math.top_k(ops.where(ends, IMPOSSIBLE, sums), k=beams)
         parents = tf.gather(parents, order, batch_dims=1)
@@ -240,8 +247,9 @@ class Writer:
             index=index + 1,
             written=tf.gather(longer, order, batch_dims=1),
             totals=totals,
+            constraints=State(*(tf.gather(part, order, batch_dims=1) for part in held)),
             best=best,
-            best_score=ops.where(better, score, search.best_score),
+            best_score=best_score,
             states=tf.nest.map_structure(
                 lambda state: tf.gather(state, parents, batch_dims=1), states
             ),
@@ -253,6 +261,21 @@ class Writer:
         if self.table.length_penalty == "gnmt":
             lengths = (5.0 + lengths) / 6.0
         return lengths**self.table.length_power
+
+
+def keep_best(
+    best: tf.Tensor, best_score: tf.Tensor, others: tf.Tensor, scores: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return the best hypotheses of each record and their scores, as many as there were.
+
+    Args:
+        best: `[batch, n, length]`; of equal scores these stay.
+        best_score: `[batch, n]`.
+        others: `[batch, m, length]`.
+        scores: `[batch, m]`.
+    """
+    kept, places = tf.math.top_k(tf.concat([best_score, scores], axis=1), k=best.shape[1])
+    return tf.gather(tf.concat([best, others], axis=1), places, batch_dims=1), kept
 
 
 def draw(logs: tf.Tensor, numbers: tf.Tensor, table: GenerationTable) -> tf.Tensor:
@@ -274,7 +297,8 @@ def draw(logs: tf.Tensor, numbers: tf.Tensor, table: GenerationTable) -> tf.Tens
     shares = ops.where((before < table.top_p) & (kept > POSSIBLE), shares, 0.0)
     sums = ops.cumsum(shares, axis=-1)
     place = ops.sum(ops.cast(sums <= numbers[:, None] * sums[:, -1:], "int32"), axis=-1)
-    last = ops.sum(ops.cast(shares > 0, "int32"), axis=-1) - 1
+    # A text that has ended may have nothing left to draw from.
+    last = ops.maximum(ops.sum(ops.cast(shares > 0, "int32"), axis=-1) - 1, 0)
     return tf.gather(tokens, ops.minimum(place, last), batch_dims=1)
 
 

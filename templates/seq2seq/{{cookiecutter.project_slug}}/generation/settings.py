@@ -1,10 +1,12 @@
 """What generation is told: the table [generation] of config.toml, flags, and framing tokens."""
 
 import argparse
+import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 
 from core.base.errors import InputError
 from core.base.settings import SettingsTable
@@ -15,12 +17,18 @@ class TargetTokens:
     """The tokens that frame a target.
 
     `begin` is what the first token is predicted from, `end` the last one to be written, `never`
-    are those that no text holds.
+    are those that no text holds, `other_ends` those that end a text too: nobody teaches them.
     """
 
     begin: int
     end: int
     never: tuple[int, ...]
+    other_ends: tuple[int, ...] = ()
+
+    @property
+    def ends(self) -> list[int]:
+        """All tokens that end a text."""
+        return [self.end, *self.other_ends]
 
 
 class GenerationTable(SettingsTable):
@@ -33,11 +41,30 @@ class GenerationTable(SettingsTable):
         "mean", description="log-probability / length^power, or / ((5 + length) / 6)^power"
     )
     length_power: float = Field(1.0, ge=0, description="higher: longer texts; 0: no penalty")
+    n_best: int = Field(1, ge=1, description="texts of a record, the best ones of the beams")
+    stop: list[str] = Field([], description="strings that end a text and are not part of it")
+    allowed: str = Field("", description="file of the texts that may be written; empty: any")
     block_ngrams: int = Field(0, ge=0, description="no sequence of so many tokens twice; 0: any")
     temperature: float = Field(1.0, gt=0, description="of sampling; lower: surer tokens")
     top_k: int = Field(0, ge=0, description="sample from so many tokens; 0: from all")
     top_p: float = Field(1.0, gt=0, le=1, description="sample from the surest tokens of this sum")
     cache: bool = Field(True, description="keep keys and values of the tokens written so far")
+
+    @field_validator("stop", mode="before")
+    @classmethod
+    def read_stop(cls, value: Any) -> Any:
+        """Return the strings of a flag: a list in JSON, or one as it is."""
+        if not isinstance(value, str):
+            return value
+        return json.loads(value) if value.startswith("[") and value.endswith("]") else [value]
+
+    @field_validator("stop")
+    @classmethod
+    def check_stop(cls, strings: list[str]) -> list[str]:
+        """Refuse a string that every text begins with."""
+        if "" in strings:
+            raise ValueError("an empty string ends every text: leave it out")
+        return strings
 
 
 class GenerationFlags(GenerationTable):
@@ -68,7 +95,7 @@ def read_generation_flags(arguments: argparse.Namespace) -> dict[str, Any]:
     values = {name: getattr(arguments, name) for name in FLAGS}
     given = {name: value for name, value in values.items() if value is not None}
     try:
-        return GenerationFlags.model_validate(given).model_dump(exclude_unset=True)
+        found = GenerationFlags.model_validate(given).model_dump(exclude_unset=True)
     except ValidationError as error:
         first = error.errors()[0]
         name, message = str(first["loc"][0]), first["msg"]
@@ -76,3 +103,6 @@ def read_generation_flags(arguments: argparse.Namespace) -> dict[str, Any]:
         raise InputError(
             f"--{name} = {first['input']!r} ({meaning}): {message[:1].lower()}{message[1:]}."
         ) from error
+    if found.get("allowed"):  # from the current folder, as all paths on these command lines
+        found["allowed"] = str(Path(found["allowed"]).resolve())
+    return found

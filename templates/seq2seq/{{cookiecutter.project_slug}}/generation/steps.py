@@ -63,6 +63,10 @@ class WritingLayers:
     embed: Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]
     score: Callable[[tf.Tensor], tf.Tensor]
 
+    def steps(self, length: int) -> Steps:
+        """Return the steps of a search for targets of so many tokens."""
+        return CachedSteps(self, length)
+
 
 class RecomputedSteps:
     """Steps of any model: slow and plain, what caches are measured by.

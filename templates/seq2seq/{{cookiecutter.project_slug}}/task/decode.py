@@ -8,8 +8,9 @@ from tokenizers import Tokenizer
 from core.data.records import Id
 from core.train.prediction import Predictor
 from generation.settings import TargetTokens
+from generation.texts import Written, describe_written, read_texts
 from task.data import Example, SourceGenerator
-from task.tokens import decode_texts
+from task.settings import Settings
 
 
 def predict_texts(
@@ -17,23 +18,22 @@ def predict_texts(
     generator: SourceGenerator,
     tokenizer: Tokenizer,
     tokens: TargetTokens,
+    settings: Settings,
     progress: str = "",
-) -> dict[Id, tuple[str, float]]:
-    """Return record id -> the text that was written, and its score.
+) -> dict[Id, Written]:
+    """Return record id -> what was written for it.
 
     Args:
         predictor: of a `Writer`.
         generator: of the examples.
         tokenizer: of the encoder.
-        tokens: the one that ends a target.
+        tokens: those that end a target.
+        settings: `generation`.
         progress: title of the progress bar; empty: none.
     """
 
-    def decode(_: np.ndarray, outputs: dict[str, np.ndarray]) -> list[tuple[str, float]]:
-        ends = np.cumsum(outputs["tokens"] == tokens.end, axis=1)
-        rows = [row[ended == 0] for row, ended in zip(outputs["tokens"], ends, strict=True)]
-        texts = decode_texts(tokenizer, rows)
-        return list(zip(texts, outputs["scores"].tolist(), strict=True))
+    def decode(_: np.ndarray, outputs: dict[str, np.ndarray]) -> list[Written]:
+        return read_texts(outputs, tokens, settings.generation, tokenizer)
 
     return {
         generator.examples[position].id: found
@@ -41,12 +41,6 @@ def predict_texts(
     }
 
 
-def prediction_records(
-    examples: Sequence[Example], predictions: dict[Id, tuple[str, float]]
-) -> list[dict]:
+def prediction_records(examples: Sequence[Example], predictions: dict[Id, Written]) -> list[dict]:
     """Return the records of the predictions file, in the order of the examples."""
-    found = [(example.id, *predictions[example.id]) for example in examples]
-    return [
-        {"id": identity, "prediction": text, "score": round(value, 4)}
-        for identity, text, value in found
-    ]
+    return [{"id": one.id, **describe_written(predictions[one.id])} for one in examples]

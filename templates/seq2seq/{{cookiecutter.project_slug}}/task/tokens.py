@@ -1,10 +1,10 @@
 """Tokenizers for texts that are written, not only read: what is decoded is what was encoded."""
 
 import json
-import re
 from collections import Counter
 from collections.abc import Sequence
 
+import keras
 import numpy as np
 from tokenizers import (
     Regex,
@@ -29,7 +29,6 @@ FEWEST = 5
 BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 # Scripts without spaces: each character is a token, as in BERT.
 IDEOGRAPH = r"[\p{Han}\p{Hiragana}\p{Katakana}]"
-SPACELESS = re.compile(r"[\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
 
 
 def train_text_tokenizer(texts: Sequence[str], vocabulary_size: int) -> Tokenizer:
@@ -100,14 +99,14 @@ def text_tokenizer(model: models.Model) -> Tokenizer:
     return tokenizer
 
 
-def find_target_tokens(tokenizer: Tokenizer, vocabulary_size: int) -> TargetTokens:
-    """Return the tokens that begin and end a text of this tokenizer, whatever the model.
+def find_target_tokens(tokenizer: Tokenizer, encoder: keras.Model) -> TargetTokens:
+    """Return the tokens that begin and end a text, whatever the model.
 
     Args:
         tokenizer: of the encoder.
-        vocabulary_size: rows of the embedding; those beyond the tokenizer are no tokens.
+        encoder: a pretrained writer names its own; rows beyond the tokenizer are no tokens.
     """
-    frame = tokenizer.encode("").ids
+    frame = getattr(encoder, "frame", None) or tokenizer.encode("").ids
     if len(frame) < 2:
         raise InputError(
             "the tokenizer of this encoder puts no tokens around a text, so nothing tells where a "
@@ -118,8 +117,10 @@ def find_target_tokens(tokenizer: Tokenizer, vocabulary_size: int) -> TargetToke
     }
     names = map(tokenizer.token_to_id, SPECIAL_TOKENS)
     special |= {number for number in names if number is not None}
-    special |= set(range(tokenizer.get_vocab_size(), vocabulary_size))
-    return TargetTokens(frame[0], frame[-1], tuple(sorted(special - {frame[-1]})))
+    special |= set(range(tokenizer.get_vocab_size(), encoder.token_embedding.input_dim))
+    begin, *_, end = frame
+    others = tuple(getattr(encoder, "other_ends", ()))
+    return TargetTokens(begin, end, tuple(sorted(special - {end, *others})), others)
 
 
 def keep_used_tokens(tokenizer: Tokenizer, texts: Sequence[str]) -> tuple[Tokenizer, np.ndarray]:
@@ -169,30 +170,3 @@ def renumber_frame(processor: dict | None, number_of: dict[int, int]) -> None:
             processor[name][1] = number_of[processor[name][1]]
     for token in processor.get("special_tokens", {}).values():
         token["ids"] = [number_of[number] for number in token["ids"]]
-
-
-def decode_texts(tokenizer: Tokenizer, ids: Sequence[Sequence[int]]) -> list[str]:
-    """Return the texts that tokens stand for.
-
-    WordPiece has lost spaces (and case, where it is lower-cased): they are put where written
-    English and Chinese have them.
-
-    Args:
-        tokenizer: of the encoder.
-        ids: tokens of each text, without begin and end.
-    """
-    texts = tokenizer.decode_batch([list(map(int, row)) for row in ids], skip_special_tokens=True)
-    if type(tokenizer.model).__name__ == "WordPiece":
-        return [close_gaps(text) for text in texts]
-    return texts
-
-
-def close_gaps(text: str) -> str:
-    """Take away the spaces that separate tokens where writing has none."""
-    text = re.sub(r"\s+([,.;:!?%)\]}\u2019])", r"\1", text)
-    text = re.sub(r"([(\[{£$€#])\s+", r"\1", text)
-    # a - b, it ' s and 1 . 5 are single words far more often than not.
-    text = re.sub(r"(?<=\w)\s*([-'/])\s*(?=\w)", r"\1", text)
-    text = re.sub(r"(?<=\d)([.,:])\s+(?=\d)", r"\1", text)
-    wide = SPACELESS.pattern
-    return re.sub(rf"(?<={wide})\s+|\s+(?={wide})", "", text).strip()

@@ -2,9 +2,10 @@
 
 import functools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from tokenizers import Encoding, Tokenizer
@@ -111,7 +112,7 @@ def read_examples(
     else:
         table = getattr(settings, "competition", None)
         names = table.target_names if table and settings.output == "number" else ()
-        examples = read_records(path, (*FIELDS, *names), read_one)
+        examples = list(read_records(path, (*FIELDS, *names), read_one))
     first = examples[0]
     for example in examples:
         place = f"{path}, line {example.line}: the record"
@@ -259,9 +260,12 @@ def fold_keys(examples: Sequence[Example]) -> list[tuple]:
 
 
 def encode_examples(
-    tokenizer: Tokenizer, examples: Sequence[Example], max_length: int
-) -> list[Encoding]:
-    """Return each text, or pair, in the tokenizer's own frame of special tokens.
+    tokenizer: Tokenizer,
+    examples: Sequence[Example],
+    max_length: int,
+    keep: Callable[[Encoding], Any] = lambda encoding: encoding,
+) -> list[Any]:
+    """Return what is kept of each text, or pair, in the tokenizer's own frame of special tokens.
 
     What is longer than `max_length` is cut at the end, of a pair always the text that is longer
     at that moment. `overflowing` of an encoding then holds what was cut off.
@@ -270,6 +274,7 @@ def encode_examples(
         tokenizer: of the encoder.
         examples: from `read_examples`.
         max_length: tokens, special ones included.
+        keep: from an encoding, which takes 15 KB, to what is kept of it.
 
     Raises:
         InputError: pairs, but a tokenizer without a frame for them.
@@ -282,12 +287,12 @@ def encode_examples(
         )
     tokenizer.no_padding()
     tokenizer.enable_truncation(max_length, strategy="longest_first")
-    encodings = []
+    kept: list[Any] = []
     for start in tqdm(range(0, len(examples), TEXTS_AT_ONCE), "encode", leave=False, disable=None):
         texts = [example.texts for example in examples[start : start + TEXTS_AT_ONCE]]
-        encodings += tokenizer.encode_batch([t if len(t) == 2 else t[0] for t in texts])
+        kept += map(keep, tokenizer.encode_batch([t if len(t) == 2 else t[0] for t in texts]))
     tokenizer.no_truncation()  # it is saved with the run as it came
-    return encodings
+    return kept
 
 
 class ExampleGenerator(DataGenerator):
@@ -318,8 +323,9 @@ class ExampleGenerator(DataGenerator):
         texts = [example.texts for example in self.examples]
         self.arrays = ask("encode_texts", tokenizer, texts, inputs, settings) or {}
         if others := [name for name in inputs if name not in self.arrays]:
-            encodings = encode_examples(tokenizer, self.examples, settings.max_length)
-            self.arrays |= {name: [token_array(e, name) for e in encodings] for name in others}
+            keep = functools.partial(token_arrays, names=others)
+            rows = encode_examples(tokenizer, self.examples, settings.max_length, keep)
+            self.arrays |= dict(zip(others, zip(*rows, strict=True), strict=True))
         lengths = {name: np.array([*map(len, own)]) for name, own in self.arrays.items()}
         longest = np.max([*lengths.values()], axis=0)
         super().__init__(longest, batch_size, settings.buckets, settings.seed)
@@ -340,8 +346,8 @@ class ExampleGenerator(DataGenerator):
         return batch
 
 
-def token_array(encoding: Encoding, name: str) -> np.ndarray:
-    """Return one input of the model for one example, `[length]`.
+def token_arrays(encoding: Encoding, names: Sequence[str]) -> list[np.ndarray]:
+    """Return inputs of the model for one example, by their names, each `[length]`.
 
     `text_numbers` are 1 and 2 for the tokens of the first and the second text, 0 for special ones.
     """
@@ -350,8 +356,8 @@ def token_array(encoding: Encoding, name: str) -> np.ndarray:
         "segment_ids": lambda: encoding.type_ids,
         "padding_mask": lambda: [1] * len(encoding.ids),
         "text_numbers": lambda: [0 if n is None else n + 1 for n in encoding.sequence_ids],
-    }[name]()
-    return np.array(values, np.int32)
+    }
+    return [np.array(values[name](), np.int32) for name in names]
 
 
 def label_targets(examples: Sequence[Example], labels: Labels) -> np.ndarray:

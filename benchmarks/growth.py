@@ -1,0 +1,253 @@
+"""From ten thousand records to a million: memory, and seconds until the first batch.
+
+Synthetic records of relation extraction: 60 words, 3 triples, 49 predicates. Once as core keeps
+them, in lists; once with the extra `cache`, at its first start, by one process on one core and by
+two, and at its second start. Each start is a process of its own: it reads, checks and encodes the
+file, and makes batches. Seconds and memory are those beyond its imports; the memory is that of the
+process that trains, and beside it all that its largest worker has. Seconds of processors hold those
+of the workers. The Rust tokenizer's `encode_batch` alone, on the same texts, is measured beside.
+
+python benchmarks/growth.py --output benchmarks/results/growth.json
+"""
+
+import argparse
+import contextlib
+import hashlib
+import json
+import os
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+from project_parts import ROOT, write_results
+
+PROJECT = ROOT / "templates/relation_extraction/{{cookiecutter.project_slug}}"
+SIZES = (10_000, 100_000, 1_000_000)
+WORDS, TRIPLES, PREDICATES, LEXICON = 60, 3, 49, 20_000
+BATCHES = 2000  # made after the first one
+BATCH_SIZE = 16
+# What is measured: name -> whether the cache is on, and the processes that encode.
+WAYS = {
+    "lists": (False, 1),
+    "cache_one_process": (True, 1),
+    "cache_two_processes": (True, 2),
+    "cache_second_start": (True, 2),
+}
+
+
+def main() -> None:
+    """Measure all sizes and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="records of the files")
+    parser.add_argument(
+        "--most", type=int, default=SIZES[1], help="records in lists, or encoded by one process"
+    )
+    parser.add_argument("--output", type=Path, help="JSON file of the results")
+    parser.add_argument("--trial", nargs=2, metavar=("WAY", "FOLDER"), help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.trial:
+        way, folder = arguments.trial
+        tried = time_tokenizer(Path(folder)) if way == "tokenizer" else try_way(way, Path(folder))
+        print(json.dumps(tried))
+        return
+    sizes = {str(size): measure(size, arguments.most) for size in arguments.sizes}
+    results = {
+        "question": "memory and seconds from a file of records to its batches, as the file grows",
+        "records": f"{WORDS} words, {TRIPLES} triples, {PREDICATES} predicates, synthetic",
+        "batches": BATCHES,
+        "sizes": sizes,
+    }
+    write_results(results, arguments.output)
+
+
+def measure(size: int, most: int) -> dict:
+    """Return what is measured of one size, each trial in a process of its own."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_records(folder, size)
+        found: dict = {"tokenizer": run_trial("tokenizer", folder)}
+        for way in WAYS:
+            if way == "cache_two_processes":
+                remove(folder / "cache")
+            if size <= most or way not in ("lists", "cache_one_process"):
+                found[way] = run_trial(way, folder)
+        found["file_mebibytes"] = mebibytes((folder / "records.jsonl").stat().st_size)
+        files = (path for path in (folder / "cache").rglob("*") if path.is_file())
+        found["cache_mebibytes"] = mebibytes(sum(path.stat().st_size for path in files))
+    hashes = {own.pop("batches") for way, own in found.items() if way in WAYS}
+    found["same_batches"] = len(hashes) == 1
+    alone = found["tokenizer"]["cpu_seconds"]
+    for way in ("lists", "cache_one_process"):
+        if way in found:
+            found[f"{way}_to_tokenizer"] = round(found[way]["cpu_seconds"] / alone, 2)
+    two = found["cache_two_processes"]
+    found["cache_two_processes_to_tokenizer"] = round(two["cpu_seconds"] / alone, 2)
+    if "cache_one_process" in found:
+        ratio = found["cache_one_process"]["seconds"] / two["seconds"]
+        found["times_as_fast_by_two"] = round(ratio, 2)
+    return found
+
+
+def remove(folder: Path) -> None:
+    """Delete a folder with the files in it."""
+    for path in sorted(folder.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+
+
+def mebibytes(size: float) -> float:
+    """Return bytes as mebibytes."""
+    return round(size / 2**20, 1)
+
+
+def run_trial(way: str, folder: Path) -> dict:
+    """Return what a trial prints."""
+    command = [sys.executable, __file__, "--trial", way, str(folder)]
+    alone = {"TOKENIZERS_PARALLELISM": "false"} if way == "cache_one_process" else {}
+    environment = {**os.environ, **alone}
+    done = subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, encoding="utf-8", env=environment
+    )
+    print(f"{folder.name}, {way}: {done.stdout.splitlines()[-1]}", file=sys.stderr, flush=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def write_records(folder: Path, size: int) -> None:
+    """Write synthetic records, and a tokenizer that was trained on the first of them."""
+    draw = random.Random(size)
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    lexicon = ["".join(draw.choices(letters, k=draw.randint(2, 10))) for _ in range(LEXICON)]
+    weights = [1 / (rank + 10) for rank in range(LEXICON)]  # as words of a language are
+    with open(folder / "records.jsonl", "w", encoding="utf-8") as file:
+        for number in range(size):
+            words = draw.choices(lexicon, weights, k=WORDS)
+            starts = [0]
+            for word in words:
+                starts.append(starts[-1] + len(word) + 1)
+            spans = [[at, at + len(word)] for at, word in zip(starts, words, strict=False)]
+            triples = []
+            for _ in range(TRIPLES):
+                one, two = draw.sample(spans, 2)
+                name = f"predicate_{draw.randrange(PREDICATES)}"
+                triples.append({"subject": one, "predicate": name, "object": two})
+            record = {"id": str(number), "text": " ".join(words), "triples": triples}
+            file.write(json.dumps(record) + "\n")
+
+
+def texts_of(folder: Path, most: int | None = None) -> Iterator[str]:
+    """Yield the texts of the records."""
+    with open(folder / "records.jsonl", encoding="utf-8") as file:
+        for number, line in enumerate(file):
+            if number == most:
+                return
+            yield json.loads(line)["text"]
+
+
+def open_template() -> None:
+    """Let the modules of relation extraction be imported, `core` before all others."""
+    sys.path[:0] = [str(ROOT / "templates"), str(PROJECT)]
+    import core.data.tokens  # noqa: F401
+
+
+def make_tokenizer(folder: Path):
+    """Return the tokenizer, which is trained once."""
+    from tokenizers import Tokenizer
+
+    from core.data.tokens import train_tokenizer
+
+    path = folder / "tokenizer.json"
+    if not path.is_file():
+        train_tokenizer(texts_of(folder, 5000), 8000).save(str(path))
+    return Tokenizer.from_file(str(path))
+
+
+def time_tokenizer(folder: Path) -> dict:
+    """Time `encode_batch` alone, on one processor."""
+    open_template()
+    tokenizer = make_tokenizer(folder)
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    seconds, tokens, texts = 0.0, 0, texts_of(folder)
+    while batch := [text for text, _ in zip(texts, range(1024), strict=False)]:
+        began = time.process_time()
+        encodings = tokenizer.encode_batch(batch, add_special_tokens=False)
+        seconds += time.process_time() - began
+        tokens += sum(map(len, encodings))
+    return {"cpu_seconds": round(seconds, 2), "tokens": tokens}
+
+
+def try_way(way: str, folder: Path) -> dict:
+    """Start as a training does, up to the first batch, and make more batches."""
+    open_template()
+    from core.base.extras import ask
+    from extras.cache import settings as tables
+    from task.data import TripleGenerator, collect_predicates, read_examples
+    from task.settings import Settings
+
+    tokenizer = make_tokenizer(folder)
+    on, processes = WAYS[way]
+    table = {"enabled": on, "folder": str(folder / "cache"), "processes": processes}
+    tables.complete(SimpleNamespace(cache=tables.Table(**table)))  # type: ignore[arg-type]
+    settings = Settings.model_construct()
+    inputs = ["token_ids", "segment_ids", "padding_mask"]
+    ask("recall_fact", len, [])  # opens all extras
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak begins anew
+    largest = [0]
+    threading.Thread(target=watch_workers, args=(largest,), daemon=True).start()
+    before, began, cpu = status("VmRSS"), time.perf_counter(), cpu_seconds()
+
+    examples = read_examples(folder / "records.jsonl")
+    predicates = ask("recall_fact", collect_predicates, examples) or collect_predicates(examples)
+    batches = TripleGenerator.of(examples, tokenizer, predicates, inputs, settings, BATCH_SIZE)
+    stream = batches.stream(0, 0)
+    next(stream)
+    found = {
+        "seconds": round(time.perf_counter() - began, 2),
+        "cpu_seconds": round(cpu_seconds() - cpu, 2),
+    }
+    known, began = hashlib.sha256(), time.perf_counter()
+    made = [next(stream) for _ in range(BATCHES // 10)]
+    for batch in made:
+        for name in sorted(batch):
+            known.update(batch[name].tobytes())
+    began = time.perf_counter()
+    for _ in range(BATCHES):
+        next(stream)
+    return {
+        **found,
+        "batches_a_second": round(BATCHES / (time.perf_counter() - began), 1),
+        "peak_mebibytes": mebibytes(status("VmHWM") - before),
+        "worker_mebibytes": mebibytes(largest[0]),
+        "batches": known.hexdigest(),
+    }
+
+
+def cpu_seconds() -> float:
+    """Return the seconds of processors of this process and of those that it has ended."""
+    own = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(used.ru_utime + used.ru_stime for used in own)
+
+
+def watch_workers(largest: list[int]) -> None:
+    """Note the peak of the largest process that this one has started, as long as it runs."""
+    while True:
+        for path in Path("/proc/self/task").glob("*/children"):
+            for number in path.read_text(encoding="ascii").split():
+                with contextlib.suppress(OSError, IndexError):
+                    largest[0] = max(largest[0], status("VmHWM", number))
+        time.sleep(0.2)
+
+
+def status(name: str, process: str = "self") -> int:
+    """Return a size of a process in bytes, as the system has it."""
+    text = Path(f"/proc/{process}/status").read_text(encoding="ascii")
+    return 1024 * int(text.partition(f"{name}:")[2].split()[0])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""Do the writers of the extra `writers` compute and write what those of transformers do?
+
+For each family a small model with random weights, made and saved by transformers, is loaded here.
+Compared are the logits of targets, after sources padded on the right and on the left; greedy texts,
+token for token, and the scores of the texts of a beam search, with a cache and without. The table
+of the README of the extra is written anew.
+
+python benchmarks/writer_families.py PYTHON ...: each PYTHON has torch and transformers.
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PLACES = ("templates", "tests", "tests/tasks/seq2seq")
+sys.path[:0] = [str(ROOT / place) for place in PLACES]
+
+import numpy as np  # noqa: E402
+import test_writers as ours  # noqa: E402
+from writer_peer import KINDS  # noqa: E402
+
+PAGE = ROOT / "templates/extras/writers/README.md"
+BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
+VERSION = "import importlib.metadata as m; print(m.version('transformers'))"
+HEAD = """\
+| model | made by | logits, padded right | left | greedy texts | scores of a search |
+|---|---|---|---|---|---|
+"""
+
+
+def main() -> None:
+    """Compare, and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("python", nargs="+", help="with torch and transformers")
+    arguments = parser.parse_args()
+    rows: dict[str, str] = {}
+    with tempfile.TemporaryDirectory() as place:
+        for number, python in enumerate(arguments.python):
+            folder = Path(place) / str(number)
+            folder.mkdir()
+            done = subprocess.run([python, "-c", VERSION], capture_output=True, text=True)
+            subprocess.run([python, ROOT / "tests/writer_peer.py", folder], check=True)
+            for kind in KINDS:
+                if kind not in rows and (folder / kind).is_dir():
+                    rows[kind] = compare(folder / kind, kind, done.stdout.split()[-1])
+    table = HEAD + "".join(rows[kind] for kind in KINDS if kind in rows)
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    after = rest.partition(END)[2]
+    PAGE.write_text(f"{before}{BEGIN}\n{table}{END}{after}", encoding="utf-8")
+    print(table)
+
+
+def compare(folder: Path, kind: str, version: str) -> str:
+    """Return the row of a kind."""
+    peer = dict(np.load(folder / "peer.npz"))
+    logits, texts, scores = ours.differences(folder, kind, peer)
+    if max(*logits, scores) >= 1e-4 or not texts:
+        sys.exit(f"{kind} differs: logits {logits}, texts {texts}, scores {scores}")
+    numbers = " | ".join(f"{value:.1e}" for value in logits)
+    model = f"{kind}: {KINDS[kind]['model']}"
+    return f"| {model} | transformers {version} | {numbers} | the same | {scores:.1e} |\n"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+"""Examples, and what they are encoded to, come from files, where the table says so."""
+
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+from core.data.data_generator import DataGenerator
+from extras.cache.items import open_items
+from extras.cache.settings import table_in_use
+from extras.cache.sources import Examples, open_examples, recall
+
+
+def open_records(
+    path: str | Path, fields: Collection[str], read_one: Callable[[dict, int], Any]
+) -> Examples | None:
+    """Return the examples of a file; None: core is to read it, or to say what is wrong with it."""
+    table, path = table_in_use(), Path(path)
+    if not table.enabled or not path.is_file():
+        return None
+    return open_examples(path, fields, read_one, table)
+
+
+def recall_fact(function: Callable[[Any], Any], examples: Sequence) -> Any:
+    """Return what a function says of all examples of a file, or said of them before."""
+    return recall(function, examples) if isinstance(examples, Examples) else None
+
+
+def open_batches(
+    kind: type[DataGenerator], examples: Sequence, arguments: tuple
+) -> DataGenerator | None:
+    """Return the batches of examples that come from a file, encoded now or before."""
+    if not isinstance(examples, Examples) or not kind.of_items:
+        return None
+    return open_items(kind, examples, arguments)

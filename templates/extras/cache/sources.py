@@ -1,0 +1,342 @@
+"""The examples of a file: its records are checked once, and each is read when it is asked for."""
+
+import codecs
+import contextlib
+import functools
+import hashlib
+import json
+import marshal
+import os
+import pickle
+import shutil
+import tempfile
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from core.base.errors import InputError
+from core.base.files import PROJECT, TEMPORARY
+from core.data.records import SHOWN_KEYS
+from extras.cache.processes import count_cores, share
+from extras.cache.settings import Table
+from extras.cache.storage import (
+    MARSHAL,
+    Damaged,
+    Part,
+    Rows,
+    key_of,
+    locked,
+    open_part,
+    write_part,
+)
+
+BLOCK = 1 << 22  # bytes of a file that are encoded at once; what an interruption loses at the most
+MOST_BLOCKS = 64  # of a file: each is a file that is open while it is in use
+SHARED = 2 * BLOCK  # bytes of a file that several processes encode together
+READ_AT_ONCE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Block:
+    """Whole lines of a file: its bytes from `start` to `end`, which `line` lines stand before."""
+
+    number: int
+    start: int
+    end: int
+    line: int
+
+    @property
+    def name(self) -> str:
+        """Of the file of rows that is made of it."""
+        return f"{self.number:05}.rows"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file of records, and what was kept of it.
+
+    Attributes:
+        path: of the file; `blocks` are all of it.
+        folder: of all that is kept of it; `key` tells apart how its records are read.
+        read_one: as in `read_records` of core.
+        processes: that share what is to be made.
+    """
+
+    path: Path
+    folder: Path
+    key: str
+    read_one: Callable[[dict, int], Any]
+    blocks: list[Block]
+    processes: int
+
+    @property
+    def records(self) -> Path:
+        """The folder of its records."""
+        return self.folder / f"records-{self.key}"
+
+    def make_parts(
+        self, folder: Path, make: Callable[[Block], None], title: str
+    ) -> tuple[list[Part], bool]:
+        """Return a file of rows for each block, and whether any had to be made.
+
+        Whoever calls this holds the lock.
+
+        Args:
+            folder: of these files; what is whole in it stays.
+            make: writes the file of a block; it can be pickled.
+            title: of the bar of progress.
+        """
+        folder.mkdir(exist_ok=True)
+        for left_over in folder.glob(f"{TEMPORARY}*"):
+            left_over.unlink(missing_ok=True)
+        parts, missing = {}, []
+        for block in self.blocks:
+            try:
+                parts[block] = open_part(folder / block.name)
+            except Damaged:
+                missing.append(block)
+        total, rest = (sum(b.end - b.start for b in blocks) for blocks in (self.blocks, missing))
+        bar = {"total": total, "initial": total - rest, "unit": "B", "unit_scale": True}
+        processes = self.processes if rest >= SHARED else 1
+        with tqdm(desc=title, leave=False, disable=None if missing else True, **bar) as progress:
+            for block, _ in share(make, missing, processes):
+                progress.update(block.end - block.start)
+        try:
+            return [parts.get(b) or open_part(folder / b.name) for b in self.blocks], bool(missing)
+        except Damaged as error:
+            raise InputError(f"{error}, though it was just written: is the disk sound?") from error
+
+
+class Examples(Rows):
+    """The examples of a file in the place of a list of them; each is made when it is asked for."""
+
+    def __init__(
+        self, source: Source, parts: Sequence[Part], chosen: np.ndarray | None = None
+    ) -> None:
+        super().__init__(parts, chosen)
+        self.source = source
+
+    def restored(self, data: bytes) -> Any:
+        """Return the example of the bytes of a row."""
+        line, record = marshal.loads(data)
+        return self.source.read_one(record, line)
+
+    def mend(self, position: int) -> bytes:
+        """Let the damaged part be made anew by the next process.
+
+        Raises:
+            InputError: always.
+        """
+        block = self.source.blocks[self.part_of(position)]
+        (self.source.records / block.name).unlink(missing_ok=True)
+        raise InputError(
+            f"{self.source.records / block.name} was damaged, and is deleted: run the same command "
+            "again, which makes it anew."
+        )
+
+    def choose(self, positions: Sequence[int]) -> "Examples":
+        """Return the examples at some positions, which are read as these are."""
+        chosen = np.asarray(positions)
+        whole = chosen if self.chosen is None else self.chosen[chosen]
+        return Examples(self.source, self.parts, whole)
+
+
+def open_examples(
+    path: Path, fields: Collection[str], read_one: Callable[[dict, int], Any], table: Table
+) -> Examples | None:
+    """Return the examples of a file, which are checked first where nobody has done so.
+
+    None: core is to read it, and to say what is wrong with it.
+    """
+    try:
+        pickle.dumps(read_one)
+    except (AttributeError, TypeError, pickle.PicklingError):
+        print(f"cache: {path} is not kept: another process can't import what reads its records.")
+        return None
+    place = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
+    folder = PROJECT / table.folder / f"{path.stem}-{place}"
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder / ".lock", path.name):
+        before = path.stat()
+        content, blocks = survey(path)
+        forget_other_content(folder, path, content)
+        key = key_of(read_one, sorted(fields))
+        source = Source(path, folder, key, read_one, blocks, table.processes or count_cores())
+        check = functools.partial(
+            check_block, path=path, fields=fields, read_one=read_one, folder=source.records
+        )
+        try:
+            parts, made = source.make_parts(source.records, check, f"check {path.name}")
+        except Unfit:
+            print(f"cache: {path} is not kept: a record is wrong, or a line ends in another way.")
+            shutil.rmtree(source.records, ignore_errors=True)
+            return None
+        after = path.stat()
+        if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+            shutil.rmtree(source.records, ignore_errors=True)
+            raise InputError(f"{path} has changed while it was read: run the same command again.")
+        ids = np.concatenate([part.numbers[:, 0] for part in parts]) if parts else np.zeros(0)
+        if not len(ids) or len(np.unique(ids)) < len(ids):
+            shutil.rmtree(source.records, ignore_errors=True)
+            return None
+        if made:
+            print(f"cache: {len(ids)} records of {path} checked, {size_of(source.records)}")
+    warn_of_keys(path, fields, parts)
+    return Examples(source, parts)
+
+
+class Unfit(Exception):
+    """A record that is no object, or a line that core cuts in another way."""
+
+
+def survey(path: Path) -> tuple[str, list[Block]]:
+    """Return the hash of a file, and the blocks of whole lines that it is cut into."""
+    size = max(BLOCK, -(-path.stat().st_size // MOST_BLOCKS))
+    digest = hashlib.sha256()
+    blocks: list[Block] = []
+    place = start = lines = before = 0
+    with open(path, "rb") as file:
+        while data := file.read(READ_AT_ONCE):
+            digest.update(data)
+            place += len(data)
+            lines += data.count(b"\n")
+            border = place - len(data) + data.rfind(b"\n") + 1
+            if b"\n" in data and border - start >= size:
+                blocks.append(Block(len(blocks), start, border, before))
+                start, before = border, lines
+    if place > start:
+        blocks.append(Block(len(blocks), start, place, before))
+    return digest.hexdigest(), blocks
+
+
+def forget_other_content(folder: Path, path: Path, content: str) -> None:
+    """Delete what was kept of a file when it had another content."""
+    note = folder / "source.json"
+    now = {"file": path.name, "sha256": content}
+    with contextlib.suppress(OSError, ValueError):
+        if json.loads(note.read_text(encoding="utf-8")) == now:
+            return
+    for old in folder.iterdir():
+        if old.is_dir():
+            print(f"cache: {old} is deleted, for {path.name} has changed")
+            shutil.rmtree(old, ignore_errors=True)
+    for fact in folder.glob("*.fact"):
+        fact.unlink(missing_ok=True)
+    write_note(note, now)
+
+
+def write_note(path: Path, value: Any) -> None:
+    """Write a small JSON file, whole or not at all, whatever worker this is."""
+    handle, temporary = tempfile.mkstemp(prefix=TEMPORARY, dir=path.parent)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        json.dump(value, file)
+    os.replace(temporary, path)
+
+
+def check_block(
+    block: Block,
+    path: Path,
+    fields: Collection[str],
+    read_one: Callable[[dict, int], Any],
+    folder: Path,
+) -> None:
+    """Read the records of a block, and write them as rows: line and record.
+
+    Raises:
+        Unfit: something is wrong with a record; core says what.
+    """
+    strange: dict[str, int] = {}
+    line, known = block.line, set(fields)
+
+    def make_object(pairs: list[tuple[str, Any]]) -> dict:
+        made = dict(pairs)
+        if len(made) < len(pairs) or not made.keys() <= known:
+            keys = [key for key, _ in pairs]
+            for key in keys:
+                if key not in known or keys.count(key) > 1:
+                    strange.setdefault(key, line)
+        return made
+
+    def rows() -> Any:
+        nonlocal line
+        with open(path, "rb") as file:
+            file.seek(block.start)
+            place = block.start
+            while place < block.end and (data := file.readline()):
+                data = data.removeprefix(codecs.BOM_UTF8) if not place else data
+                place, line = file.tell(), line + 1
+                if b"\r" in data[:-2]:
+                    raise Unfit
+                text = data.decode()
+                if text.strip():
+                    record = json.loads(text, object_pairs_hook=make_object)
+                    if not isinstance(record, dict):
+                        raise Unfit
+                    if "\\u" in text:  # as half a character may be written
+                        json.dumps(record, ensure_ascii=False).encode()
+                    identity = str(read_one(record, line).id)
+                    yield marshal.dumps((line, record), MARSHAL), (short_hash(identity),)
+
+    try:
+        write_part(folder / block.name, 1, rows(), lambda: {"strange": list(strange.items())})
+    except (InputError, ValueError, RecursionError) as error:
+        raise Unfit from error
+
+
+def short_hash(text: str) -> int:
+    """Return a number of 64 bits that tells a text from others."""
+    digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little", signed=True)
+
+
+def warn_of_keys(path: Path, fields: Collection[str], parts: Sequence[Part]) -> None:
+    """Print the keys that nothing reads, as `read_records` of core does."""
+    strange: dict[str, int] = {}
+    for part in parts:
+        for key, line in part.facts["strange"]:
+            strange.setdefault(key, line)
+    for key, line in list(strange.items())[:SHOWN_KEYS]:
+        what = "stands twice in one object" if key in fields else "is not read"
+        names = ", ".join(fields)
+        print(f'warning: {path}, line {line}: "{key[:40]}" {what}: the fields are {names}')
+    if len(strange) > SHOWN_KEYS:
+        print(f"warning: {path}: so it is with {len(strange) - SHOWN_KEYS} more keys")
+
+
+def size_of(folder: Path) -> str:
+    """Return what a folder takes, in words."""
+    size = sum(file.stat().st_size for file in folder.iterdir()) / 1e6
+    shown = folder.relative_to(PROJECT) if folder.is_relative_to(PROJECT) else folder
+    return f"{size:.1f} MB in {shown}"
+
+
+def recall(function: Callable[[Any], Any], examples: Examples) -> Any:
+    """Return what a function says of all examples of a file, or said before; None: ask it."""
+    if examples.chosen is not None:
+        return None
+    path = examples.source.folder / f"{key_of(function, examples.source.key)}.fact"
+    with contextlib.suppress(Damaged):
+        return pickle.loads(Fact([open_part(path)])[0])
+    value = function(examples)
+    write_part(path, 0, [(pickle.dumps(value), ())])
+    return value
+
+
+class Fact(Rows):
+    """The bytes of what a function has said."""
+
+    def restored(self, data: bytes) -> bytes:
+        """Return them as they are."""
+        return data
+
+    def mend(self, position: int) -> bytes:
+        """Let the function say it again.
+
+        Raises:
+            Damaged: always.
+        """
+        raise Damaged("a fact is damaged")

@@ -1,0 +1,414 @@
+"""Files of rows: each is written whole or not at all, and each row is checked when it is read.
+
+A row is any value of Python that `pack` can write, arrays among it. A file holds some thousand:
+
+    rows        each as its checksum, 4 bytes, and itself
+    places      where each row begins, and where the last one ends: `[rows + 1]`, 8 bytes each
+    numbers     whole numbers of each row, which are all read at once: `[rows, k]`, 8 bytes each
+    facts       about the rows together, as JSON
+    footer      the sizes of these parts, and the checksum of all but the rows
+
+Rows are read one by one, and not mapped into memory: a training asks for them in random order, what
+is mapped counts as memory of the process, and a file that is cut off kills a process that maps it.
+"""
+
+import ast
+import contextlib
+import errno
+import functools
+import hashlib
+import json
+import marshal
+import os
+import struct
+import sys
+import tempfile
+import threading
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from filelock import FileLock, Timeout
+from pydantic import BaseModel
+from tokenizers import Tokenizer
+
+from core.base.files import TEMPORARY
+from core.base.settings import CoreSettings, RecordSettings
+
+MAGIC = b"rows-1\r\n"
+FOOTER = struct.Struct("<8sQQQI")  # magic, rows, numbers a row, bytes of facts, checksum
+CHECKSUM = struct.Struct("<I")
+MARSHAL = 2  # writes the same bytes for the same value: later versions look at who else has it
+ROWS_KEPT = 512  # in memory, for a batch asks for each of its rows several times
+ARRAY, CLASS, TUPLE, LIST, DICT = range(5)
+PLAIN = frozenset((str, int, float, bool, bytes, type(None)))
+
+
+class Damaged(Exception):
+    """A file, or a row of it, is not as it was written."""
+
+
+# ------------------------------------------------------------------------------ a row
+
+
+def pack(value: Any) -> bytes:
+    """Return the bytes of a value: numbers, strings, arrays, and what is made of them.
+
+    Raises:
+        TypeError: something else is in it.
+    """
+    return marshal.dumps(simplify(value), MARSHAL)
+
+
+def simplify(value: Any) -> Any:
+    """Return a value made of Python's own types; what is not plain is a tuple with its kind."""
+    kind = type(value)
+    if kind in PLAIN:
+        return value
+    if kind is np.ndarray and not value.dtype.hasobject:
+        stored = value
+        if value.dtype == np.int32:
+            small = value.astype(np.int16)
+            stored = small if (small == value).all() else value  # half the bytes, mostly
+        return ARRAY, value.dtype.str, stored.dtype.str, value.shape, stored.tobytes()
+    if kind is tuple or kind is list:
+        return TUPLE if kind is tuple else LIST, [simplify(part) for part in value]
+    if isinstance(value, dict):
+        return DICT, [(simplify(key), simplify(part)) for key, part in value.items()]
+    if is_dataclass(kind):
+        return CLASS, kind.__name__, [simplify(getattr(value, name)) for name in names_of(kind)]
+    raise TypeError(f"{kind.__name__} can't be kept in a file of rows")
+
+
+@functools.cache
+def names_of(kind: type) -> list[str]:
+    """Return the names of the fields of a dataclass."""
+    return [field.name for field in fields(kind)]
+
+
+def unpack(data: bytes, classes: dict[str, type]) -> Any:
+    """Return the value of some bytes; `classes` are the dataclasses in it, by their names."""
+    return restore(marshal.loads(data), classes)
+
+
+def restore(value: Any, classes: dict[str, type]) -> Any:
+    """Undo `simplify`."""
+    if not isinstance(value, tuple):
+        return value
+    if value[0] == ARRAY:
+        _, kind, stored, shape, data = value
+        return np.frombuffer(data, stored).astype(kind).reshape(shape)
+    if value[0] == CLASS:
+        return classes[value[1]](*(restore(part, classes) for part in value[2]))
+    if value[0] == DICT:
+        return {restore(key, classes): restore(part, classes) for key, part in value[1]}
+    parts = [restore(part, classes) for part in value[1]]
+    return tuple(parts) if value[0] == TUPLE else parts
+
+
+def classes_of(value: Any) -> dict[str, type]:
+    """Return the dataclasses in a value, by their names."""
+    found: dict[str, type] = {}
+    if is_dataclass(value) and not isinstance(value, type):
+        found[type(value).__name__] = type(value)
+        value = [getattr(value, field.name) for field in fields(value)]
+    for part in value.values() if isinstance(value, dict) else value or ():
+        if type(part) not in PLAIN and not isinstance(part, np.ndarray):
+            found |= classes_of(part)
+    return found
+
+
+# ----------------------------------------------------------------------------- a file
+
+
+class Handle:
+    """An open file, which is closed when nobody needs it any more."""
+
+    def __init__(self, path: Path) -> None:
+        self.number = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+
+    def __del__(self) -> None:
+        if hasattr(self, "number"):
+            os.close(self.number)
+
+    def read(self, size: int, place: int) -> bytes:
+        """Return bytes of the file; several threads may do so at once."""
+        if hasattr(os, "pread"):
+            return os.pread(self.number, size, place)
+        with _seeking:  # on Windows
+            os.lseek(self.number, place, os.SEEK_SET)
+            return os.read(self.number, size)
+
+
+_seeking = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Part:
+    """A file of rows that is open.
+
+    Attributes:
+        places: of its rows, and the end of the last one `[rows + 1]`.
+        numbers: of each row `[rows, k]`.
+        facts: about the rows together.
+    """
+
+    handle: Handle
+    places: np.ndarray
+    numbers: np.ndarray
+    facts: dict
+
+    def __len__(self) -> int:
+        return len(self.places) - 1
+
+    def without_numbers(self) -> "Part":
+        """Return the same file, without what is needed once."""
+        return replace(self, numbers=self.numbers[:0])
+
+
+def write_part(
+    path: Path,
+    width: int,
+    rows: Iterable[tuple[bytes, Sequence[int]]],
+    facts: Callable[[], dict] = dict,
+) -> None:
+    """Write a file of rows, whole or not at all.
+
+    Args:
+        path: the file; its folder is there.
+        width: how many numbers a row has.
+        rows: each with its numbers.
+        facts: asked for when the last row is written.
+    """
+    places, numbers = [0], []
+    handle, temporary = tempfile.mkstemp(prefix=TEMPORARY, dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            for data, own in rows:
+                write(file, CHECKSUM.pack(zlib.crc32(data)) + data)
+                places.append(places[-1] + CHECKSUM.size + len(data))
+                numbers.append(own)
+            table = np.array(numbers, "<i8").reshape(len(numbers), width)
+            known = json.dumps(facts()).encode()
+            end = np.array(places, "<u8").tobytes() + table.tobytes() + known
+            sizes = (len(table), width, len(known))
+            write(file, end + FOOTER.pack(MAGIC, *sizes, zlib.crc32(end)))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        if error.filename in (None, temporary):  # which says nothing
+            error.filename, error.filename2 = str(path), None
+        raise
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+
+
+def write(file: Any, data: bytes) -> None:
+    """Write bytes to an open file."""
+    file.write(data)
+
+
+def open_part(path: Path) -> Part:
+    """Open a file of rows.
+
+    Raises:
+        Damaged: it is absent, cut off, or not as it was written; the rows are not looked at.
+    """
+    try:
+        handle = Handle(path)
+    except FileNotFoundError as error:
+        raise Damaged(f"{path} is absent") from error
+    size = os.fstat(handle.number).st_size
+    footer = handle.read(FOOTER.size, max(0, size - FOOTER.size))
+    magic, rows, width, known, checksum = FOOTER.unpack(footer.ljust(FOOTER.size))
+    length = 8 * (rows + 1 + rows * width) + known
+    if magic != MAGIC or length + FOOTER.size > size:
+        raise Damaged(f"{path} is not whole")
+    end = handle.read(length, size - FOOTER.size - length)
+    if zlib.crc32(end) != checksum:
+        raise Damaged(f"{path} is damaged")
+    places = np.frombuffer(end, "<u8", rows + 1)
+    numbers = np.frombuffer(end, "<i8", rows * width, 8 * (rows + 1)).reshape(rows, width)
+    facts = json.loads(end[8 * (rows + 1 + rows * width) :])
+    return Part(handle, places.copy(), numbers.copy(), facts)
+
+
+# ------------------------------------------------------------------------- many files
+
+
+class Rows(Sequence):
+    """The rows of several files as one sequence, each read when it is asked for.
+
+    Args:
+        parts: the files, open.
+        chosen: the positions of the rows in it; None: all.
+    """
+
+    def __init__(self, parts: Sequence[Part], chosen: np.ndarray | None = None) -> None:
+        self.parts, self.chosen = [part.without_numbers() for part in parts], chosen
+        self.firsts = np.cumsum([0, *map(len, parts)])
+        self.kept: dict[int, Any] = {}
+
+    def restored(self, data: bytes) -> Any:
+        """Return what stands in the sequence for the bytes of a row."""
+        raise NotImplementedError
+
+    def mend(self, position: int) -> bytes:
+        """Return the bytes of the row at a position among all, made anew: it is damaged."""
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        return int(self.firsts[-1]) if self.chosen is None else len(self.chosen)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[position] for position in range(*index.indices(len(self)))]
+        position = range(len(self))[index]  # from the end too, and IndexError beyond it
+        position = position if self.chosen is None else int(self.chosen[position])
+        if (row := self.kept.get(position)) is None:
+            if len(self.kept) >= ROWS_KEPT:
+                self.kept.clear()
+            row = self.kept[position] = self.read_anew(position)
+        return row
+
+    def __iter__(self) -> Iterator[Any]:
+        for position in range(len(self)):
+            yield self.read_anew(position if self.chosen is None else int(self.chosen[position]))
+
+    def read_anew(self, position: int) -> Any:
+        """Return the row at a position among all."""
+        return self.restored(self.bytes_of(position))
+
+    def part_of(self, position: int) -> int:
+        """Return the number of the file that has the row at a position among all."""
+        return int(np.searchsorted(self.firsts, position, side="right")) - 1
+
+    def bytes_of(self, position: int) -> bytes:
+        """Return the bytes of the row at a position among all; mended where they are damaged."""
+        number = self.part_of(position)
+        part = self.parts[number]
+        place, end = part.places[position - self.firsts[number] :][:2].tolist()
+        row = part.handle.read(end - place, place)
+        checksum, data = row[: CHECKSUM.size], row[CHECKSUM.size :]
+        if len(row) == end - place and CHECKSUM.pack(zlib.crc32(data)) == checksum:
+            return data
+        return self.mend(position)
+
+
+@contextlib.contextmanager
+def locked(path: Path, what: str) -> Iterator[None]:
+    """Hold a lock for a while; whoever has to wait is told for what."""
+    lock = FileLock(path, timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        print(f"cache: another process is busy with {what}: waiting for it", flush=True)
+        lock.acquire(timeout=-1)
+    except (OSError, NotImplementedError) as error:
+        if getattr(error, "errno", None) in (errno.EACCES, errno.EROFS, errno.ENOSPC):
+            raise
+        print(f"warning: {path} can't be locked ({error}): two processes may encode the same.")
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+# ------------------------------------------------------------ what a file depends on
+
+
+def key_of(function: Callable, *values: Any) -> str:
+    """Return what tells apart what a function, or a class, makes of values.
+
+    Raises:
+        TypeError: a value is of a kind that has no description.
+    """
+    makers = {
+        "python": list(sys.version_info[:2]),
+        **{name: version(name) for name in ("numpy", "tokenizers")},
+        "code": code_hash(inner(function).__module__),
+    }
+    text = json.dumps([makers, describe(function), describe(values)])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def inner(function: Callable) -> Callable:
+    """Return the function that a partial is of."""
+    return inner(function.func) if isinstance(function, functools.partial) else function
+
+
+def describe(value: Any) -> Any:
+    """Return a value as JSON that tells it apart.
+
+    Raises:
+        TypeError: there is no way.
+    """
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, list | tuple):
+        return [describe(part) for part in value]
+    if isinstance(value, set | frozenset):
+        return ["set", *sorted(json.dumps(describe(part)) for part in value)]
+    if isinstance(value, dict):
+        return ["dict", *([describe(key), describe(part)] for key, part in value.items())]
+    if isinstance(value, SimpleNamespace):
+        return describe(vars(value))
+    if isinstance(value, Tokenizer):
+        return value.to_str()
+    if isinstance(value, Path):
+        return str(value.resolve())
+    if isinstance(value, CoreSettings):
+        return describe(own_settings(value))
+    if is_dataclass(value) and not isinstance(value, type):
+        own = [describe(getattr(value, field.name)) for field in fields(value)]
+        return [type(value).__name__, *own]
+    if isinstance(value, functools.partial):
+        return ["partial", describe(value.func), describe(value.args), describe(value.keywords)]
+    if callable(value) and hasattr(value, "__qualname__"):
+        return f"{value.__module__}.{value.__qualname__}"
+    raise TypeError(f"{type(value).__name__} has no description")
+
+
+def own_settings(settings: CoreSettings) -> dict[str, Any]:
+    """Return the settings of a task, those that stand in tables apart, and `max_length`."""
+    others = RecordSettings.model_fields.keys() - {"max_length"}
+    values = {name: getattr(settings, name) for name in type(settings).model_fields}
+    return {
+        name: value
+        for name, value in values.items()
+        if name not in others and not isinstance(value, BaseModel)
+    }
+
+
+def code_hash(module: str) -> str:
+    """Return the hash of this extra, of a module, and of all in the project that it imports."""
+    own = {"core", "extras", module.partition(".")[0]}
+    files = {path.name: path.read_bytes() for path in Path(__file__).parent.glob("*.py")}
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        path = getattr(sys.modules.get(name), "__file__", None)
+        if name.partition(".")[0] in own and path and name not in files:
+            files[name] = Path(path).read_bytes()
+            waiting += imports_of(files[name])
+    parts = (f"{name} {hashlib.sha256(files[name]).hexdigest()}\n" for name in sorted(files))
+    return hashlib.sha256("".join(parts).encode()).hexdigest()
+
+
+@functools.cache
+def imports_of(code: bytes) -> list[str]:
+    """Return the names of the modules that code may import."""
+    names = []
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names += [node.module or "", *(f"{node.module}.{a.name}" for a in node.names)]
+    return names

@@ -1,0 +1,374 @@
+"""Updates of low rank beside kernels that stay as they are: W + alpha / rank * A B.
+
+Source: Hu et al. 2021, https://arxiv.org/abs/2106.09685.
+"""
+
+import functools
+import hashlib
+import math
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from core.base.errors import InputError
+from core.model.encoder import named_layers
+from core.model.transformer import SelfAttention
+from extras.lora.settings import Settings, split_names
+
+# How the paths of dense layers end, by the part of a Transformer layer that they are.
+PARTS = {
+    "query": r"/query(_projector)?$|/projection$",
+    "key": r"/key(_projector)?$|/projection$",
+    "value": r"/value(_projector)?$|/projection$",
+    "output": r"/attention_output$|attention/output_projector$",
+    "feedforward": r"/(feedforward|ffw)\w*$|/(intermediate|gated|(input|gate)_projector)$"
+    r"|(?<!attention)/output_projector$",
+}
+ALL = "all"
+OFF = "set lora.rank = 0"
+# Dense layers that belong to no Transformer layer. A pooler is trained, as heads are: many files
+# have none, and it starts from nothing then.
+HEADS = r"(^|/)pooled_dense$"
+NO_PART = rf"{HEADS}|embedding"
+LARGEST_CODE = 127
+
+
+@dataclass(frozen=True)
+class Product:
+    """How a dense layer multiplies: the last axes of its inputs become those of its outputs.
+
+    Attributes:
+        summed: the axes of the kernel that are summed over, in the order of the inputs.
+        made: its other axes, in the order of the outputs.
+        shape: of the kernel.
+    """
+
+    summed: tuple[int, ...]
+    made: tuple[int, ...]
+    shape: tuple[int, ...]
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        """The last sizes of the inputs."""
+        return tuple(self.shape[axis] for axis in self.summed)
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        """The last sizes of the outputs."""
+        return tuple(self.shape[axis] for axis in self.made)
+
+    def as_matrix(self, kernel: tf.Tensor) -> tf.Tensor:
+        """Return a kernel as a matrix `[inputs, outputs]`."""
+        order = (*self.summed, *self.made)
+        turned = kernel if order == tuple(sorted(order)) else tf.transpose(kernel, order)
+        return tf.reshape(turned, (math.prod(self.inputs), math.prod(self.outputs)))
+
+    def as_kernel(self, matrix: tf.Tensor) -> tf.Tensor:
+        """Return a matrix `[inputs, outputs]` as a kernel."""
+        order = (*self.summed, *self.made)
+        turned = tf.reshape(matrix, (*self.inputs, *self.outputs))
+        return turned if order == tuple(sorted(order)) else tf.transpose(turned, np.argsort(order))
+
+
+@dataclass(frozen=True)
+class Base:
+    """What the frozen weights of an encoder were before it was adapted.
+
+    Attributes:
+        hash: of their bytes; `size` in bytes.
+        kernels: paths of the dense layers that have an update.
+        arrays: the weights, of an encoder that was read from nowhere; None: of any other.
+    """
+
+    hash: str
+    size: int
+    kernels: list[str]
+    arrays: list[np.ndarray] | None
+
+
+def product_of(layer: keras.layers.Layer) -> Product | None:
+    """Return how a dense layer multiplies; None: in another way than as one matrix."""
+    equation = getattr(layer, "equation", "...a,ab->...b").replace(" ", "")
+    inputs, kernel, outputs = re.split(",|->", equation)
+    summed = "".join(axis for axis in inputs if axis in kernel and axis not in outputs)
+    made = "".join(axis for axis in outputs if axis in kernel and axis not in inputs)
+    rest = inputs.removesuffix(summed)
+    if sorted(summed + made) != sorted(kernel) or (inputs, outputs) != (rest + summed, rest + made):
+        return None
+    first, second = (tuple(kernel.index(axis) for axis in axes) for axes in (summed, made))
+    return Product(first, second, tuple(layer._kernel.shape))
+
+
+class Adapted(keras.layers.Layer):
+    """A dense layer of Keras whose kernel is frozen, with an update of low rank.
+
+    Attributes:
+        product: how it multiplies.
+        scale: of the update, alpha / rank.
+        lora_a: `[inputs, rank]`; `lora_b`: `[rank, outputs]`, 0 as the training begins.
+        codes: of an int8 base: whole numbers from -127 to 127, of the kernel's shape; `channels`:
+            what one of them is worth, for each output.
+    """
+
+    product: Product
+    scale: float
+    codes: keras.Variable | None
+    channels: keras.Variable | None
+
+    def adapt(self, product: Product, rank: int, alpha: float, seed: int, int8: bool) -> None:
+        """Freeze the kernel and begin the update, which is 0.
+
+        Args:
+            product: of this layer.
+            rank: of the update.
+            alpha: times 1 / rank, what the update is multiplied by.
+            seed: of A.
+            int8: keep the kernel as int8.
+        """
+        self.product, self.scale = product, alpha / rank
+        inputs, outputs = math.prod(product.inputs), math.prod(product.outputs)
+        self._tracker.unlock()
+        self.codes = self.channels = None
+        self._kernel._autocast = False  # it is added to, which bfloat16 is too coarse for
+        if int8:
+            self.shrink_kernel()
+        # Uniform up to 1 / sqrt(inputs), whatever the kernel was drawn from.
+        first = keras.initializers.RandomUniform(-(inputs**-0.5), inputs**-0.5, seed=seed)
+        options = {"dtype": "float32", "autocast": False}
+        self.lora_a = self.add_weight((inputs, rank), first, name="lora_a", **options)
+        self.lora_b = self.add_weight((rank, outputs), "zeros", name="lora_b", **options)
+        self._tracker.lock()
+
+    def shrink_kernel(self) -> None:
+        """Keep the kernel as int8, each output with a scale of its own."""
+        codes, channels = to_int8(np.asarray(self._kernel), self.product)
+        del self._kernel
+        options = {"trainable": False, "autocast": False}
+        self.codes = self.add_weight(
+            codes.shape, "zeros", dtype="int8", name="kernel_codes", **options
+        )
+        self.channels = self.add_weight(
+            channels.shape, "zeros", dtype="float32", name="kernel_channels", **options
+        )
+        self.codes.assign(codes)
+        self.channels.assign(channels)
+        self.codes.frozen = self.channels.frozen = True
+
+    def base_kernel(self) -> tf.Tensor:
+        """Return the frozen kernel, in float32."""
+        if self.codes is None:
+            return tf.convert_to_tensor(self._kernel)
+        return tf.cast(tf.convert_to_tensor(self.codes), "float32") * self.channels
+
+    def base_matrix(self, dtype: tf.DType) -> tf.Tensor:
+        """Return the frozen kernel as a matrix `[inputs, outputs]`."""
+        return self.product.as_matrix(tf.cast(self.base_kernel(), dtype))
+
+    @property
+    def kernel(self) -> tf.Tensor:
+        """The kernel with its update, for layers that multiply several kernels at once."""
+        update = self.product.as_kernel(tf.matmul(self.lora_a, self.lora_b))
+        return tf.cast(self.base_kernel() + self.scale * update, self.compute_dtype)
+
+    def call(self, inputs, training=None) -> tf.Tensor:
+        """Return what the dense layer would with the sum of both kernels, which is never made."""
+        inputs = tf.cast(inputs, self.compute_dtype)
+        around = tf.unstack(tf.shape(inputs))[: -len(self.product.inputs)]
+        flat = tf.reshape(inputs, (-1, math.prod(self.product.inputs)))
+        first, second = (tf.cast(part, flat.dtype) for part in (self.lora_a, self.lora_b))
+        outputs = self.multiply(flat) + (flat @ (self.scale * first)) @ second
+        if self.bias is not None:
+            bias = tf.broadcast_to(tf.cast(self.bias, flat.dtype), self.product.outputs)
+            outputs = tf.nn.bias_add(outputs, tf.reshape(bias, (-1,)))
+        outputs = outputs if self.activation is None else self.activation(outputs)
+        return tf.reshape(outputs, (*around, *self.product.outputs))
+
+    def multiply(self, flat) -> tf.Tensor:
+        """Return the product of inputs `[n, inputs]` with the frozen kernel, `[n, outputs]`."""
+        if self.codes is None:
+            return flat @ self.base_matrix(flat.dtype)
+
+        # The floats are made a second time for the gradient: those of all layers would fill more
+        # memory than int8 saves.
+        @tf.custom_gradient
+        def forward(values) -> tuple:
+            def backward(upstream) -> tf.Tensor:
+                return tf.matmul(upstream, self.base_matrix(upstream.dtype), transpose_b=True)
+
+            return values @ self.base_matrix(values.dtype), backward
+
+        return forward(flat)
+
+    def save_own_variables(self, store: Any) -> None:
+        """Write the update alone."""
+        store["lora_a"], store["lora_b"] = self.lora_a, self.lora_b
+
+    def load_own_variables(self, store: Any) -> None:
+        """Read what `save_own_variables` wrote."""
+        self.lora_a.assign(store["lora_a"])
+        self.lora_b.assign(store["lora_b"])
+
+
+class ApartAttention(SelfAttention):
+    """Attention whose query, key and value are three products: one for all would hide updates."""
+
+    def project(self, hidden) -> list[tf.Tensor]:
+        """Return query, key and value, each `[batch, heads, length, size]`."""
+        parts = (self._query_dense, self._key_dense, self._value_dense)
+        return [tf.transpose(part(hidden), (0, 2, 1, 3)) for part in parts]
+
+
+def to_int8(kernel: np.ndarray, product: Product) -> tuple[np.ndarray, np.ndarray]:
+    """Return a kernel as int8, and the scale of each output, with axes as the kernel has."""
+    largest = np.max(np.abs(kernel), axis=product.summed, keepdims=True)
+    channels = largest / np.float32(LARGEST_CODE)
+    channels = np.where(channels > 0, channels, 1).astype(np.float32)
+    return np.rint(kernel / channels).astype(np.int8), channels
+
+
+def adapt_layers(settings: Settings, encoder: keras.Model) -> None:
+    """Freeze an encoder, and give the kernels that the settings name an update.
+
+    Call this under the scope of the strategy, before the optimizer is made.
+
+    Raises:
+        InputError: the encoder has no such kernel, or the rank is as large as a kernel.
+    """
+    table, frozen = settings.lora, base_weights(encoder)
+    chosen = choose_layers(encoder, table.layers)
+    encoder.lora_base = Base(
+        hash_weights(map(np.asarray, frozen)),
+        sum(np.asarray(weight).nbytes for weight in frozen),
+        [path for path, _, _ in chosen],
+        # An encoder from nothing can't be read again: its run keeps it.
+        [*map(np.array, frozen)] if settings.encoder == "tiny" else None,
+    )
+    for weight in frozen:
+        freeze(weight)
+    del frozen, weight  # or no kernel that becomes int8 would leave the memory
+    for number, (path, layer, product) in enumerate(chosen):
+        smallest = min(math.prod(product.inputs), math.prod(product.outputs))
+        if table.rank > smallest:
+            raise InputError(
+                f"lora.rank = {table.rank}, but {path} has a kernel of rank {smallest}: set "
+                f"lora.rank lower, or {OFF}."
+            )
+        layer.__class__ = type(type(layer).__name__, (Adapted, type(layer)), {})
+        seed = int(np.random.SeedSequence((settings.seed, number)).generate_state(1)[0])
+        layer.adapt(product, table.rank, table.alpha, seed, table.base == "int8")
+    take_products_apart(encoder)
+    leave_base_out(encoder)
+
+
+def choose_layers(
+    encoder: keras.Model, layers: str
+) -> list[tuple[str, keras.layers.Layer, Product]]:
+    """Return path, layer and product of the dense layers that get an update.
+
+    Raises:
+        InputError: there is none of these names.
+    """
+    found: dict[int, tuple[str, keras.layers.Layer, Product]] = {}
+    for path, layer in named_layers(encoder):
+        dense = isinstance(layer, keras.layers.Dense | keras.layers.EinsumDense)
+        product = product_of(layer) if dense and not re.search(NO_PART, f"/{path}") else None
+        if product and layer.built and layer.trainable and is_named(f"/{path}", layers):
+            found.setdefault(id(layer), (path, layer, product))  # ALBERT has one in many places
+    if not found:
+        raise InputError(
+            f"lora.layers = {layers!r}, but {type(encoder).__name__} has no such dense layer that "
+            f'is trained: set lora.layers = "{ALL}", or {OFF}.'
+        )
+    return [*found.values()]
+
+
+def is_named(path: str, layers: str) -> bool:
+    """Tell whether the setting `layers` means the dense layer of a path."""
+    return layers == ALL or any(re.search(PARTS[name], path) for name in split_names(layers))
+
+
+def take_products_apart(encoder: keras.Model) -> None:
+    """Let attention call layers that have an update, in the place of one product of their kernels.
+
+    What other layers multiply in this way reads `Adapted.kernel`.
+    """
+    for _, layer in named_layers(encoder):
+        if isinstance(layer, SelfAttention) and not isinstance(layer, ApartAttention):
+            parts = (layer._query_dense, layer._key_dense, layer._value_dense)
+            if any(isinstance(part, Adapted) for part in parts):
+                kind = type(layer)
+                bases = (ApartAttention,) if kind is SelfAttention else (kind, ApartAttention)
+                layer.__class__ = type(kind.__name__, bases, {})
+
+
+def base_weights(encoder: keras.Model) -> list[keras.Variable]:
+    """Return the weights of an encoder that are frozen, in a fixed order."""
+    heads = [layer for path, layer in named_layers(encoder) if re.search(HEADS, path)]
+    trained = {id(weight) for layer in heads for weight in layer.weights}
+    return [weight for weight in encoder.weights if id(weight) not in trained]
+
+
+def freeze(weight: keras.Variable) -> None:
+    """Take a weight out of training and checkpoints."""
+    weight.trainable, weight.frozen = False, True
+
+
+def leave_base_out(encoder: keras.Model) -> None:
+    """Let files of weights hold nothing of layers that have only frozen weights."""
+    for layer in frozen_layers(encoder):
+        layer.save_own_variables = layer.load_own_variables = pass_over
+
+
+def frozen_layers(encoder: keras.Model) -> Iterator[keras.layers.Layer]:
+    """Yield the layers whose own weights are all frozen, adapted ones apart."""
+    frozen = {id(weight) for weight in base_weights(encoder)}
+    for _, layer in named_layers(encoder):
+        own = {
+            id(weight) for weight in (*layer._trainable_variables, *layer._non_trainable_variables)
+        }
+        if own and own <= frozen and not isinstance(layer, Adapted):
+            yield layer
+
+
+def pass_over(store: Any) -> None:
+    """Neither write nor read."""
+
+
+def hash_weights(arrays: Iterable[np.ndarray]) -> str:
+    """Return `sha256:<hex>` of the bytes of arrays, one after the other."""
+    found = hashlib.sha256()
+    for array in arrays:
+        found.update(np.ascontiguousarray(array).data)
+    return f"sha256:{found.hexdigest()}"
+
+
+def merge_when_loaded(settings: Settings, encoder: keras.Model, kernels: list[str]) -> None:
+    """Let a file with the updates of a training add them to the kernels of a plain encoder.
+
+    Args:
+        settings: `rank`, `alpha` and `base` of the training; an int8 base is then what the training
+            had of it: the floats of its codes.
+        encoder: with the weights that the training began with.
+        kernels: paths of the layers that have an update.
+    """
+    chosen = [found for found in choose_layers(encoder, ALL) if found[0] in set(kernels)]
+    scale = settings.lora.alpha / settings.lora.rank
+    for layer in frozen_layers(encoder):
+        layer.load_own_variables = pass_over
+    for _, layer, product in chosen:
+        if settings.lora.base == "int8":
+            codes, channels = to_int8(np.asarray(layer._kernel), product)
+            layer._kernel.assign(codes * channels)
+        layer.load_own_variables = functools.partial(add_update, layer, product, scale)
+
+
+def add_update(layer: keras.layers.Layer, product: Product, scale: float, store: Any) -> None:
+    """Add the update that a file has of a dense layer to its kernel, once."""
+    update = scale * (np.asarray(store["lora_a"]) @ np.asarray(store["lora_b"]))
+    layer._kernel.assign(np.asarray(layer._kernel) + product.as_kernel(update).numpy())
+    layer.load_own_variables = pass_over

@@ -1,0 +1,552 @@
+"""The families of writers: from config.json to the options of their layers, and weights by name."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import keras
+from tokenizers import Tokenizer
+
+from core.base.errors import InputError
+from core.base.settings import CoreSettings
+from core.model.encoder import load_encoder
+from extras.writers import files
+from extras.writers.decoder import Decoder
+from extras.writers.encoder_decoder import EncoderDecoder
+from extras.writers.files import Fields, Weights
+from extras.writers.layers import Block
+
+CHOSEN = "pretrained"  # the `model` that this extra makes
+SLIDING = "sliding_attention"
+GELUS = ("gelu_new", "gelu_fast", "gelu_pytorch_tanh")
+ACTIVATIONS = {name: "gelu_tanh" for name in GELUS} | {
+    "gelu": "gelu",
+    "relu": "relu",
+    "silu": "silu",
+    "swish": "silu",
+}
+# Part of a `Block` -> its name in the files of a family.
+LLAMA = {
+    "attention.query": "self_attn.q_proj",
+    "attention.key": "self_attn.k_proj",
+    "attention.value": "self_attn.v_proj",
+    "attention.output": "self_attn.o_proj",
+    "attention.query_norm": "self_attn.q_norm",
+    "attention.key_norm": "self_attn.k_norm",
+    "attention_norm": "input_layernorm",
+    "feedforward_norm": "post_attention_layernorm",
+    "up": "mlp.up_proj",
+    "gate": "mlp.gate_proj",
+    "down": "mlp.down_proj",
+}
+GEMMA = LLAMA | {
+    "attention_after": "post_attention_layernorm",
+    "feedforward_norm": "pre_feedforward_layernorm",
+    "feedforward_after": "post_feedforward_layernorm",
+}
+GPT2 = {
+    "attention.query": "attn.query",
+    "attention.key": "attn.key",
+    "attention.value": "attn.value",
+    "attention.output": "attn.c_proj",
+    "attention_norm": "ln_1",
+    "feedforward_norm": "ln_2",
+    "up": "mlp.c_fc",
+    "down": "mlp.c_proj",
+}
+BART = {
+    **{f"attention.{part}": f"self_attn.{part[0]}_proj" for part in ("query", "key", "value")},
+    **{f"cross.{part}": f"encoder_attn.{part[0]}_proj" for part in ("query", "key", "value")},
+    "attention.output": "self_attn.out_proj",
+    "cross.output": "encoder_attn.out_proj",
+    "attention_norm": "self_attn_layer_norm",
+    "cross_norm": "encoder_attn_layer_norm",
+    "feedforward_norm": "final_layer_norm",
+    "up": "fc1",
+    "down": "fc2",
+}
+
+
+def name_t5(feed: int, gated: bool) -> dict[str, str]:
+    """Return the names of T5, whose feed-forward part is the last of its layer's parts."""
+    names = {"attention_norm": "layer.0.layer_norm", "cross_norm": "layer.1.layer_norm"}
+    for part in ("query", "key", "value", "output"):
+        names[f"attention.{part}"] = f"layer.0.SelfAttention.{part[0]}"
+        names[f"cross.{part}"] = f"layer.1.EncDecAttention.{part[0]}"
+    inner = f"layer.{feed}.DenseReluDense"
+    return names | {
+        "feedforward_norm": f"layer.{feed}.layer_norm",
+        "up": f"{inner}.wi_1" if gated else f"{inner}.wi",
+        "gate": f"{inner}.wi_0",
+        "down": f"{inner}.wo",
+    }
+
+
+class Kind(NamedTuple):
+    """What a family is made by.
+
+    Attributes:
+        make: from config.json, weights, settings and the tokens that end a text to the writer.
+        is_decoder: whether source and target are one sequence.
+    """
+
+    make: Callable[[Fields, Weights, CoreSettings, list[int]], keras.Model]
+    is_decoder: bool
+
+
+def activation(fields: Fields, name: str, default: str) -> str:
+    """Return the name of an activation here."""
+    value = fields.get(name, default)
+    if value not in ACTIVATIONS:
+        raise InputError(
+            f"{fields.path}: {name} = {value!r} is not an activation that is known here: choose a "
+            f"writer with {', '.join(ACTIVATIONS)}."
+        )
+    return ACTIVATIONS[value]
+
+
+def assign_block(weights: Weights, block: Block, prefix: str, names: dict[str, str]) -> None:
+    """Give a layer its weights.
+
+    Args:
+        weights: of the file.
+        block: the layer.
+        prefix: what the names of its weights begin with.
+        names: as `LLAMA`.
+    """
+    parts: dict[str, Any] = {**block.norms, "up": block.up, "gate": block.gate, "down": block.down}
+    for side, attention in (("attention", block.attention), ("cross", block.cross)):
+        if attention is not None:
+            parts |= {
+                f"{side}.query": attention.query,
+                f"{side}.key": attention.key,
+                f"{side}.value": attention.value,
+                f"{side}.output": attention.output_dense,
+                f"{side}.query_norm": attention.query_norm,
+                f"{side}.key_norm": attention.key_norm,
+            }
+    for part, layer in parts.items():
+        if layer is not None:
+            weights.assign(layer, f"{prefix}.{names[part]}")
+
+
+def assign_embedding(weights: Weights, writer: Any, name: str) -> None:
+    """Give the table of tokens its weights, and the one that scores them where it is another."""
+    table = writer.token_embedding
+    weights.put(table.embeddings, name)
+    if not writer.options["tied"]:
+        weights.put(table.reverse_embeddings, "lm_head.weight", transposed=True)
+
+
+# ------------------------------------------------------------------------- decoders
+
+
+def make_gpt2(
+    fields: Fields, weights: Weights, settings: CoreSettings, ends: list[int]
+) -> keras.Model:
+    """Return GPT-2 with its weights.
+
+    Source: Radford et al. 2019, "Language Models are Unsupervised Multitask Learners".
+    """
+    for name, value in (("scale_attn_weights", True), ("scale_attn_by_inverse_layer_idx", False)):
+        fields.require(name, value)
+    fields.require("add_cross_attention", False)
+    fields.skip("reorder_and_upcast_attn", "n_ctx")
+    width, heads = fields.number("n_embd", 768), fields.number("n_head", 12)
+    norm = {"kind": "layer", "epsilon": fields.real("layer_norm_epsilon", 1e-5)}
+    block = {
+        "attention": {
+            "heads": heads,
+            "groups": heads,
+            "head_size": width // heads,
+            "bias": True,
+            "output_bias": True,
+            "dropout": settings.attention_dropout,
+        },
+        "inner": fields.get("n_inner", None) or 4 * width,
+        "activation": activation(fields, "activation_function", "gelu_new"),
+        "norm": norm,
+        "bias": True,
+        "dropout": settings.dropout,
+    }
+    decoder = Decoder(
+        vocabulary_size=fields.number("vocab_size"),
+        hidden_dim=width,
+        blocks=[block] * fields.number("n_layer", 12),
+        norm=norm,
+        max_sequence_length=fields.number("n_positions", 1024),
+        has_positions=True,
+        tied=bool(fields.get("tie_word_embeddings", True)),
+        dropout=settings.dropout,
+        ends=ends,
+        name="encoder",
+    )
+    weights.strip_prefix("wte.weight")
+    weights.split_gpt2()
+    assign_embedding(weights, decoder, "wte.weight")
+    weights.put(decoder.position_embedding.embeddings, "wpe.weight")
+    weights.assign(decoder.final_norm, "ln_f")
+    for number, layer in enumerate(decoder.transformer_layers):
+        assign_block(weights, layer, f"h.{number}", GPT2)
+    return decoder
+
+
+def read_rotation(fields: Fields, kind: str = "", theta: float = 10000.0) -> dict[str, Any]:
+    """Return the options of `Attention` about rotation.
+
+    Args:
+        fields: of config.json.
+        kind: of the layer, where kinds have rotations of their own.
+        theta: what the absence of all means.
+
+    Raises:
+        InputError: positions are stretched in a way that is not computed here.
+    """
+    stored = fields.get("rope_parameters", None) or {}
+    stored = stored.get(kind, stored)
+    scaling = {**(fields.get("rope_scaling", None) or {}), **stored}
+    theta = scaling.pop("rope_theta", None) or fields.get("rope_theta", theta)
+    scaling["rope_type"] = scaling.get("rope_type", scaling.pop("type", "default"))
+    partial = scaling.pop("partial_rotary_factor", None) or fields.get("partial_rotary_factor", 1.0)
+    known = {
+        "default": set(),
+        "linear": {"factor"},
+        "llama3": {
+            *("factor", "low_freq_factor", "high_freq_factor"),
+            "original_max_position_embeddings",
+        },
+    }
+    needed = known.get(scaling["rope_type"])
+    if needed is None or partial != 1.0 or not needed <= scaling.keys():
+        raise InputError(
+            f"{fields.path}: positions are turned by {scaling}, and only whole heads with the "
+            f"rope_type {', '.join(known)} are computed here: choose another writer, or take the "
+            "stretching out where texts are short."
+        )
+    kept = {name: scaling[name] for name in sorted(needed)}
+    return {
+        "theta": float(theta),
+        "scaling": {**kept, "rope_type": scaling["rope_type"]} if needed else None,
+    }
+
+
+def read_reaches(fields: Fields, count: int) -> list[int]:
+    """Return how far the tokens of each layer see, 0 for all, as the family of config.json has it.
+
+    Raises:
+        InputError: there are not as many kinds as layers.
+    """
+    family, default = fields.kind, 4096
+    window = fields.values.get("sliding_window", default if family == "mistral" else None)
+    used = bool(fields.values.get("use_sliding_window", False))
+    first = fields.values.get("max_window_layers", 28)
+    pattern = fields.values.get("sliding_window_pattern") or 6
+    fields.skip("sliding_window", "use_sliding_window", "max_window_layers", "layer_types")
+    fields.skip("sliding_window_pattern", "_sliding_window_pattern")
+    if family == "llama" or not window or family in ("qwen2", "qwen3", "smollm3") and not used:
+        return [0] * count
+    kinds = fields.values.get("layer_types")
+    if family == "mistral":
+        return [window] * count
+    if kinds is None and family.startswith("gemma3"):
+        kinds = [SLIDING if (number + 1) % pattern else "" for number in range(count)]
+    if kinds is None and family == "smollm3":
+        kinds = ["" if turned else SLIDING for turned in read_turned(fields, count)]
+    if kinds is None:
+        kinds = [SLIDING if number >= first else "" for number in range(count)]
+    if len(kinds) != count:
+        raise InputError(
+            f"{fields.path}: layer_types names {len(kinds)} of {count} layers: fetch the "
+            "config.json of the model again."
+        )
+    return [window if kind == SLIDING else 0 for kind in kinds]
+
+
+def read_turned(fields: Fields, count: int) -> list[bool]:
+    """Return which layers turn by positions: all but those that SmolLM3 leaves out."""
+    if fields.kind != "smollm3":
+        return [True] * count
+    every = fields.get("no_rope_layer_interval", 4)
+    turned = fields.get("no_rope_layers", [(number + 1) % every for number in range(count)])
+    return [bool(value) for value in turned]
+
+
+def make_llama(
+    fields: Fields, weights: Weights, settings: CoreSettings, ends: list[int]
+) -> keras.Model:
+    """Return Llama with its weights, or what is built like it: Mistral, Qwen, SmolLM3, Gemma 3.
+
+    Source: Touvron et al. 2023, https://arxiv.org/abs/2302.13971.
+    """
+    family = fields.kind
+    gemma = family.startswith("gemma3")
+    fields.require("pretraining_tp", 1)
+    for name in ("final_logit_softcapping", "attn_logit_softcapping"):
+        fields.require(name, None)
+    fields.require("use_bidirectional_attention", False)
+    width, heads = fields.number("hidden_size"), fields.number("num_attention_heads")
+    count, size = fields.number("num_hidden_layers"), fields.get("head_dim", None)
+    size = size or (256 if gemma else width // heads)
+    epsilon = fields.real("rms_norm_eps", 1e-6)
+    bias = bool(fields.get("attention_bias", False))
+    scale = fields.real("query_pre_attn_scalar", 256.0) ** -0.5 if gemma else 0.0
+    turned, reaches = read_turned(fields, count), read_reaches(fields, count)
+    wide = read_rotation(fields, "full_attention", 1e6 if gemma else 10000.0)
+    near = wide
+    if gemma:
+        near = {"theta": fields.real("rope_local_base_freq", 10000.0), "scaling": None}
+        if SLIDING in (fields.get("rope_parameters", None) or {}):
+            near = read_rotation(fields, SLIDING)
+    blocks = []
+    for number in range(count):
+        rotation = near if reaches[number] else wide
+        attention = {
+            "heads": heads,
+            "groups": fields.get("num_key_value_heads", heads),
+            "head_size": size,
+            "bias": bias or family == "qwen2",
+            "output_bias": bias,
+            "norm_epsilon": epsilon if family == "qwen3" or gemma else 0.0,
+            "scale": scale,
+            "dropout": settings.attention_dropout,
+            **(rotation if turned[number] else {}),
+        }
+        blocks.append(
+            {
+                "attention": attention,
+                "inner": fields.number("intermediate_size"),
+                "activation": activation(
+                    fields,
+                    "hidden_activation" if gemma else "hidden_act",
+                    "gelu_pytorch_tanh" if gemma else "silu",
+                ),
+                "norm": {"kind": "rms", "epsilon": epsilon},
+                "gated": True,
+                "bias": bool(fields.get("mlp_bias", False)),
+                "after_norms": gemma,
+                "reach": reaches[number],
+                "dropout": settings.dropout,
+            }
+        )
+    decoder = Decoder(
+        vocabulary_size=fields.number("vocab_size", 262208 if gemma else None),
+        hidden_dim=width,
+        blocks=blocks,
+        norm={"kind": "rms", "epsilon": epsilon},
+        max_sequence_length=fields.number("max_position_embeddings", 131072),
+        tied=bool(fields.get("tie_word_embeddings", gemma or family == "smollm3")),
+        embedding_scale=width**0.5 if gemma else 1.0,
+        dropout=settings.dropout,
+        ends=ends,
+        name="encoder",
+    )
+    weights.gamma_offset = 1.0 if gemma else 0.0
+    weights.strip_prefix("embed_tokens.weight")
+    assign_embedding(weights, decoder, "embed_tokens.weight")
+    weights.assign(decoder.final_norm, "norm")
+    for number, layer in enumerate(decoder.transformer_layers):
+        assign_block(weights, layer, f"layers.{number}", GEMMA if gemma else LLAMA)
+    return decoder
+
+
+# -------------------------------------------------------------- encoders with decoders
+
+
+def make_bart(
+    fields: Fields, weights: Weights, settings: CoreSettings, ends: list[int]
+) -> keras.Model:
+    """Return BART with its weights. Source: Lewis et al. 2019, https://arxiv.org/abs/1910.13461."""
+    for name in ("normalize_before", "add_final_layer_norm", "static_position_embeddings"):
+        fields.require(name, False)
+    fields.require("normalize_embedding", True)
+    fields.require("extra_pos_embeddings", 2)
+    width, norm = fields.number("d_model"), {"kind": "layer", "epsilon": 1e-5}
+    rows = fields.number("max_position_embeddings", 1024)
+
+    def blocks(side: str) -> list[dict]:
+        heads = fields.number(f"{side}_attention_heads")
+        attention = {
+            "heads": heads,
+            "groups": heads,
+            "head_size": width // heads,
+            "bias": True,
+            "output_bias": True,
+            "dropout": settings.attention_dropout,
+        }
+        block = {
+            "attention": attention,
+            "inner": fields.number(f"{side}_ffn_dim"),
+            "activation": activation(fields, "activation_function", "gelu"),
+            "norm": norm,
+            "bias": True,
+            "norm_first": False,
+            "dropout": settings.dropout,
+        }
+        return [block] * fields.number(f"{side}_layers")
+
+    writer = EncoderDecoder(
+        vocabulary_size=fields.number("vocab_size"),
+        hidden_dim=width,
+        encoder_blocks=blocks("encoder"),
+        decoder_blocks=blocks("decoder"),
+        norm=norm,
+        norm_place="embeddings",
+        max_sequence_length=rows,
+        embedding_scale=width**0.5 if fields.get("scale_embedding", False) else 1.0,
+        score_bias=True,
+        dropout=settings.dropout,
+        before=[fields.number("decoder_start_token_id", 2)],
+        begin=fields.number("bos_token_id", 0),
+        ends=ends,
+        name="encoder",
+    )
+    name = weights.find_shared()
+    assign_embedding(weights, writer, name)
+    weights.default("final_logits_bias", (1, writer.vocabulary_size))
+    weights.put(writer.score_bias, "final_logits_bias")
+    for side, layers in (("encoder", writer.readers), ("decoder", writer.writers)):
+        # The first two rows are of no position.
+        name = f"{side}.embed_positions.weight"
+        weights.put(writer.positions[side].embeddings, name, first_row=2)
+        weights.assign(writer.norms[side], f"{side}.layernorm_embedding")
+        for number, layer in enumerate(layers):
+            assign_block(weights, layer, f"{side}.layers.{number}", BART)
+    return writer
+
+
+def make_t5(
+    fields: Fields, weights: Weights, settings: CoreSettings, ends: list[int]
+) -> keras.Model:
+    """Return T5, T5.1.1 or mT5 with its weights.
+
+    Source: Raffel et al. 2020, https://arxiv.org/abs/1910.10683.
+    """
+    kind = fields.get("feed_forward_proj", "relu")
+    gated = kind.startswith("gated-")
+    # What was trained as gated-gelu has the approximation by tanh.
+    acts = {"gated-gelu": "gelu_new"}
+    fields.values["feed_forward_proj"] = acts.get(kind, kind.removeprefix("gated-"))
+    fields.skip("is_gated_act", "dense_act_fn", "tie_word_embeddings", "scale_decoder_outputs")
+    width, heads = fields.number("d_model"), fields.number("num_heads")
+    norm = {"kind": "rms", "epsilon": fields.real("layer_norm_epsilon", 1e-6)}
+    block = {
+        "attention": {
+            "heads": heads,
+            "groups": heads,
+            "head_size": fields.number("d_kv"),
+            "scale": 1.0,
+            "dropout": settings.attention_dropout,
+        },
+        "inner": fields.number("d_ff"),
+        "activation": activation(fields, "feed_forward_proj", "relu"),
+        "norm": norm,
+        "gated": gated,
+        "dropout": settings.dropout,
+    }
+    tied = not weights.has("lm_head.weight")
+    named = fields.values.get("tie_word_embeddings", True) is not False
+    scaled = fields.values.get("scale_decoder_outputs", named) and fields.kind == "t5"
+    count = fields.number("num_layers")
+    writer = EncoderDecoder(
+        vocabulary_size=fields.number("vocab_size"),
+        hidden_dim=width,
+        encoder_blocks=[block] * count,
+        decoder_blocks=[block] * (fields.get("num_decoder_layers", None) or count),
+        norm=norm,
+        norm_place="end",
+        relative={
+            "heads": heads,
+            "buckets": fields.number("relative_attention_num_buckets", 32),
+            "farthest": fields.number("relative_attention_max_distance", 128),
+        },
+        tied=tied,
+        score_scale=width**-0.5 if scaled else 1.0,
+        dropout=settings.dropout,
+        before=[],
+        begin=fields.number("decoder_start_token_id", 0),
+        ends=ends,
+        name="encoder",
+    )
+    assign_embedding(weights, writer, weights.find_shared())
+    for side, layers in (("encoder", writer.readers), ("decoder", writer.writers)):
+        relative = f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
+        weights.put(writer.distances[side].table, relative)
+        weights.assign(writer.norms[side], f"{side}.final_layer_norm")
+        names = name_t5(1 if side == "encoder" else 2, gated)
+        for number, layer in enumerate(layers):
+            assign_block(weights, layer, f"{side}.block.{number}", names)
+    return writer
+
+
+# model_type of config.json -> what makes the writer.
+FAMILIES = {
+    "gpt2": Kind(make_gpt2, True),
+    "llama": Kind(make_llama, True),
+    "mistral": Kind(make_llama, True),
+    "qwen2": Kind(make_llama, True),
+    "qwen3": Kind(make_llama, True),
+    "smollm3": Kind(make_llama, True),
+    "gemma3_text": Kind(make_llama, True),
+    "gemma3": Kind(make_llama, True),
+    "bart": Kind(make_bart, False),
+    "t5": Kind(make_t5, False),
+    "mt5": Kind(make_t5, False),
+}
+
+
+def make_writer(settings: CoreSettings, folder: Path) -> keras.Model | None:
+    """Return the writer of a folder; None: an encoder is asked for.
+
+    Raises:
+        InputError: the folder has another family, or a model of another kind is asked for.
+    """
+    model, family = getattr(settings, "model", None), files.read_family(folder)
+    if model != CHOSEN:
+        if model is not None and family in FAMILIES:
+            raise InputError(
+                f"{settings.encoder} is a {family}, which writes by itself: set model = "
+                f'"{CHOSEN}", or choose an encoder.'
+            )
+        return None
+    if family not in FAMILIES:
+        raise InputError(
+            f'model = "{CHOSEN}" needs a writer, and {settings.encoder} is a {family or "preset"}: '
+            f'choose one of the families {", ".join(FAMILIES)}, or model = "unilm".'
+        )
+    fields = files.Fields(folder / "config.json")
+    weights, ends = files.open_weights(folder), files.read_ends(folder, fields)
+    writer = FAMILIES[family].make(fields, weights, settings, ends)
+    weights.finish()
+    fields.finish()
+    check_room(settings, writer, FAMILIES[family].is_decoder)
+    return writer
+
+
+def load_writer(settings: CoreSettings, tokenizer: Tokenizer) -> keras.Model:
+    """Return the writer that `encoder` names.
+
+    Raises:
+        InputError: it is a preset of KerasHub, which is not in Hugging Face's format.
+    """
+    writer = load_encoder(settings, tokenizer)
+    if not hasattr(writer, "write"):
+        raise InputError(
+            f'model = "{CHOSEN}" needs a folder in the format of Hugging Face, or '
+            f"hf://owner/model, and encoder = {settings.encoder!r} is a preset: name such a folder."
+        )
+    return writer
+
+
+def check_room(settings: CoreSettings, writer: keras.Model, is_decoder: bool) -> None:
+    """Refuse targets that a writer has no positions for.
+
+    Raises:
+        InputError: they are too long.
+    """
+    room, target = writer.max_sequence_length, getattr(settings, "target_length", 0)
+    needed = settings.max_length + target if is_decoder else target + 1
+    if room and needed > room:
+        what = "max_length + target_length" if is_decoder else "target_length + 1"
+        raise InputError(
+            f"{what} = {needed}, but {settings.encoder} has {room} positions: lower one."
+        )

@@ -1,0 +1,393 @@
+"""The files of a writer's folder: config.json, weights and tokenizer, in Hugging Face's format."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from safetensors import SafetensorError, safe_open
+from tokenizers import Tokenizer, processors
+
+from core.base.errors import InputError, gist
+from core.base.extras import ask, how_to_get
+from core.base.files import read_json
+from core.data.tokens import load_tokenizer_file
+
+SAFETENSORS, TORCH = "model.safetensors", "pytorch_model.bin"
+# Fields that say nothing of logits: of training, of generation, of the file.
+HARMLESS = set(
+    """
+    _attn_implementation _attn_implementation_autoset _name_or_path activation_dropout
+    add_bias_logits add_cross_attention architectures attention_dropout attn_pdrop auto_map
+    bad_words_ids begin_suppress_tokens bos_token_id cache_implementation
+    chunk_size_feed_forward classif_dropout classifier_dropout cross_attention_hidden_size
+    decoder_layerdrop decoder_start_token_id diversity_penalty do_sample dropout dropout_rate
+    dtype early_stopping embd_pdrop encoder_layerdrop encoder_no_repeat_ngram_size eos_token_id
+    exponential_decay_length_penalty finetuning_task force_bos_token_to_be_generated
+    forced_bos_token_id forced_eos_token_id gradient_checkpointing hidden_dropout_prob id2label
+    init_std initializer_factor initializer_range is_decoder is_encoder_decoder
+    keys_to_ignore_at_inference label2id layerdrop length_penalty max_length min_length
+    model_type n_positions no_repeat_ngram_size num_beam_groups num_beams num_hidden_layers
+    num_return_sequences output_attentions output_hidden_states output_past output_scores
+    pad_token_id prefix problem_type pruned_heads remove_invalid_values repetition_penalty
+    resid_pdrop return_dict return_dict_in_generate save_step sep_token_id summary_activation
+    summary_first_dropout summary_proj_to_labels summary_type summary_use_proj suppress_tokens
+    task_specific_params temperature tf_legacy_loss tie_encoder_decoder tie_word_embeddings
+    tokenizer_class top_k top_p torch_dtype torchscript transformers_version typical_p
+    use_bfloat16 use_cache
+    """.split()
+)
+
+
+class Fields:
+    """The fields of a config.json; those that nobody asked for are told in the end.
+
+    Args:
+        path: the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        values = read_json(path)
+        self.kind: str = values.get("model_type", "")
+        self.values: dict[str, Any] = values.get("text_config") or values
+        self.asked: set[str] = set()
+
+    def get(self, name: str, default: Any) -> Any:
+        """Return a field; what it means to be absent, or null, is `default`."""
+        self.asked.add(name)
+        value = self.values.get(name)
+        return default if value is None else value
+
+    def number(self, name: str, default: int | None = None) -> int:
+        """Return a field that counts something.
+
+        Raises:
+            InputError: it is absent and has no default, or is not a whole number from 0 on.
+        """
+        value = self.get(name, default)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise InputError(
+                f"{self.path}: {name} = {value!r} is not a number of something: fetch the "
+                "config.json of the model again."
+            )
+        return value
+
+    def real(self, name: str, default: float) -> float:
+        """Return a field that measures something.
+
+        Raises:
+            InputError: it is not a number above 0.
+        """
+        value = self.get(name, default)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e30:
+            raise InputError(f"{self.path}: {name} = {value!r} is not a number above 0.")
+        return float(value)
+
+    def require(self, name: str, allowed: Any) -> None:
+        """Refuse all values of a field but the one that its absence means.
+
+        Raises:
+            InputError: it has another.
+        """
+        value = self.get(name, allowed)
+        if value != allowed:
+            raise InputError(
+                f"{self.path}: {name} = {value!r}, and {self.kind} is computed here with "
+                f"{allowed!r} alone: choose a writer that was trained so."
+            )
+
+    def skip(self, *names: str) -> None:
+        """Note fields as read."""
+        self.asked |= {*names}
+
+    def finish(self) -> None:
+        """Print the fields that nobody knows here: they may change what the model computes."""
+        unknown = sorted(
+            name
+            for name, value in self.values.items()
+            if name not in self.asked | HARMLESS and value is not None
+        )
+        if unknown:
+            print(
+                f"warning: {self.path}: {', '.join(unknown)} not known here: compare what the "
+                "writer computes if they change more than its training."
+            )
+
+
+class Weights:
+    """Named tensors, each read when it is asked for.
+
+    Args:
+        path: where they stand, for what is said about them.
+        readers: name -> what reads the tensor.
+    """
+
+    def __init__(self, path: Path, readers: dict[str, Callable[[], np.ndarray]]) -> None:
+        self.path, self.readers = path, readers
+        self.used: set[str] = set()
+        self.missing: list[str] = []
+        self.gamma_offset = 0.0
+
+    def has(self, name: str) -> bool:
+        """Tell whether there is a tensor."""
+        return name in self.readers
+
+    def default(self, name: str, shape: tuple[int, ...]) -> None:
+        """Let a tensor that is absent be zeros."""
+        self.readers.setdefault(name, lambda: np.zeros(shape, np.float32))
+
+    def strip_prefix(self, landmark: str) -> None:
+        """Let the names begin where `landmark` does; that of the head stays."""
+        found = [name for name in self.readers if name.endswith(landmark)]
+        if landmark in found or not found:
+            return
+        prefix = min(found, key=len).removesuffix(landmark)
+        self.readers = {
+            "lm_head.weight" if name.endswith("lm_head.weight") else name.removeprefix(prefix): read
+            for name, read in self.readers.items()
+        }
+
+    def find_shared(self) -> str:
+        """Return the name of the table of tokens that both sides share."""
+        self.strip_prefix("encoder.layers.0.fc1.weight")
+        names = ("shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
+        self.used |= {*names}  # the others are the same
+        return next((name for name in names if name in self.readers), names[0])
+
+    def split_gpt2(self) -> None:
+        """Name queries, keys and values of GPT-2 apart; its matrices lie the other way round."""
+
+        def turned(read: Callable[[], np.ndarray]) -> Callable[[], np.ndarray]:
+            return lambda: np.ascontiguousarray(read().T)
+
+        def part(read: Callable[[], np.ndarray], number: int) -> Callable[[], np.ndarray]:
+            return lambda: np.split(read().T, 3)[number]
+
+        readers: dict[str, Callable[[], np.ndarray]] = {}
+        for name, read in self.readers.items():
+            if ".attn.c_attn." in name:
+                for number, own in enumerate(("query", "key", "value")):
+                    readers[name.replace("c_attn", own)] = part(read, number)
+            elif name.endswith((".c_proj.weight", ".c_fc.weight")):
+                readers[name] = turned(read)
+            elif not name.endswith((".attn.bias", ".attn.masked_bias")):  # who sees whom
+                readers[name] = read
+        self.readers = readers
+
+    def assign(self, layer: keras.layers.Layer, name: str) -> None:
+        """Give a layer its weights: a name and `.weight` or `.bias`."""
+        for variable in layer.weights:
+            kind = variable.name.rpartition("/")[2]
+            if kind in ("bias", "beta"):
+                self.put(variable, f"{name}.bias")
+            else:
+                offset = self.gamma_offset if kind == "gamma" else 0.0
+                self.put(variable, f"{name}.weight", transposed=kind == "kernel", offset=offset)
+
+    def put(
+        self,
+        variable: keras.Variable,
+        name: str,
+        transposed: bool = False,
+        first_row: int = 0,
+        offset: float = 0.0,
+    ) -> None:
+        """Give a variable the value of a tensor.
+
+        Args:
+            variable: of a layer.
+            name: of the tensor.
+            transposed: whether it lies the other way round.
+            first_row: of those that are taken.
+            offset: added to it.
+
+        Raises:
+            InputError: it has another shape, or is not finite.
+        """
+        self.used.add(name)
+        if name not in self.readers:
+            self.missing.append(name)
+            return
+        value = self.readers[name]()[first_row:] + np.float32(offset)
+        value = value.T if transposed else value
+        if value.size != np.prod(variable.shape) or value.shape[-1] != variable.shape[-1]:
+            raise InputError(
+                f"{self.path}: {name} has the shape {list(value.shape)}, but config.json asks for "
+                f"{list(variable.shape)}: take both from the same model."
+            )
+        if not np.isfinite(value).all():
+            raise InputError(
+                f"{self.path}: {name} holds numbers that are not finite: fetch the file again, or "
+                "take an earlier checkpoint of its training."
+            )
+        variable.assign(value.reshape(variable.shape))
+
+    def finish(self) -> None:
+        """Print how many tensors were not used.
+
+        Raises:
+            InputError: tensors are missing.
+        """
+        if self.missing:
+            shown = ", ".join(self.missing[:3]) + ("..." if len(self.missing) > 3 else "")
+            raise InputError(
+                f"{self.path} lacks {len(self.missing)} tensors ({shown}): it is not of the model "
+                "that its config.json describes, or not whole; fetch both again."
+            )
+        unread = sorted(name for name in self.readers if name not in self.used)
+        unread = [name for name in unread if not name.endswith(("lm_head.weight", "inv_freq"))]
+        if unread:
+            shown = ", ".join(unread[:3]) + ("..." if len(unread) > 3 else "")
+            print(f"note: {self.path}: {len(unread)} tensors not used by the writer: {shown}")
+
+
+def open_weights(folder: Path) -> Weights:
+    """Return the weights of a folder: of several files that hold them, the first of these.
+
+    `model.safetensors`, `pytorch_model.bin` by the extra `encoders`, both also in several files
+    with an index.
+
+    Raises:
+        InputError: there are none, or they are damaged.
+    """
+    openers: dict[str, Callable[[Path], dict]] = {SAFETENSORS: open_safetensors, TORCH: open_torch}
+    for name, open_file in openers.items():
+        path, index = folder / name, folder / f"{name}.index.json"
+        if path.is_file():
+            return Weights(path, open_file(path))
+        if index.is_file():
+            parts = sorted(set(read_json(index).get("weight_map", {}).values()))
+            readers: dict[str, Callable] = {}
+            for part in parts:
+                if not (folder / part).is_file():
+                    raise InputError(f"{index} names {part}, which is absent: fetch it again.")
+                readers |= open_file(folder / part)
+            return Weights(index, readers)
+    raise InputError(
+        f"{folder} has neither {SAFETENSORS} nor {TORCH}: save the weights of the writer there."
+    )
+
+
+def open_safetensors(path: Path) -> dict[str, Callable[[], np.ndarray]]:
+    """Return name -> what reads the tensor; bfloat16 and float16 become float32."""
+    try:
+        file = safe_open(path, framework="tf")
+        names = list(file.keys())
+    except (SafetensorError, OSError, ValueError) as error:
+        raise InputError(f"{path} can't be read ({gist(error)}): fetch it again.") from error
+
+    def reader(name: str) -> Callable[[], np.ndarray]:
+        return lambda: tf.cast(file.get_tensor(name), tf.float32).numpy()
+
+    return {name: reader(name) for name in names}
+
+
+def open_torch(path: Path) -> dict[str, Callable[[], np.ndarray]]:
+    """Return name -> what reads the tensor of a file of torch, which the extra `encoders` reads."""
+    tensors = ask("read_torch_file", path)
+    if tensors is None:
+        raise InputError(
+            f"{path} is a file of torch: {how_to_get('encoders')}, which reads it, or save the "
+            f"weights as {SAFETENSORS}."
+        )
+
+    def reader(name: str) -> Callable[[], np.ndarray]:
+        return lambda: np.asarray(tensors[name], np.float32)
+
+    return {name: reader(name) for name in tensors}
+
+
+def read_ends(folder: Path, fields: Fields) -> list[int]:
+    """Return the tokens that end a text; the first is that of config.json.
+
+    Raises:
+        InputError: nothing names one.
+    """
+    stored = folder / "generation_config.json"
+    others = read_json(stored).get("eos_token_id") if stored.is_file() else None
+    ends: list[Any] = []
+    for named in (fields.values.get("eos_token_id"), others):
+        ends += named if isinstance(named, list) else [named]
+    found = list(dict.fromkeys(token for token in ends if isinstance(token, int)))
+    if not found:
+        raise InputError(
+            f"{fields.path} has no eos_token_id, so nothing tells where a target ends: add it."
+        )
+    return found
+
+
+def load_tokenizer(folder: Path, is_decoder: bool) -> Tokenizer | None:
+    """Return the tokenizer of a folder; None: core reads what is there.
+
+    A source of a decoder gets no end, which the target would have to begin after.
+
+    Raises:
+        InputError: a source of an encoder would get none.
+    """
+    path = folder / "tokenizer.json"
+    if not path.is_file():
+        return None
+    tokenizer = load_tokenizer_file(path)
+    if not is_decoder and not ends_texts(tokenizer):
+        raise InputError(
+            f"{path} puts no end behind a text, and the encoder of this writer was trained with "
+            "one: save the tokenizer of the model there."
+        )
+    if is_decoder and ends_texts(tokenizer):
+        around = tokenizer.encode("").tokens
+        begin = around[:1] if len(around) > 1 else []
+        numbers = [(token, tokenizer.token_to_id(token)) for token in begin]
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single=[*begin, "$A"], special_tokens=numbers
+        )
+    return tokenizer
+
+
+def ends_texts(tokenizer: Tokenizer) -> bool:
+    """Tell whether a tokenizer puts an end behind a text, as those of encoders do."""
+    return tokenizer.encode("a").ids[-1] in tokenizer.encode("").ids
+
+
+def read_family(folder: Path) -> str:
+    """Return the model_type of a folder's config.json; empty: it has none, as a run."""
+    path = folder / "config.json"
+    return str(read_json(path).get("model_type", "")) if path.is_file() else ""
+
+
+def encode_prompts(
+    tokenizer: Tokenizer, sources: Sequence[str], prompt: str, most: int
+) -> list[np.ndarray]:
+    """Return the tokens of each prompt with its source; long sources lose their end.
+
+    Args:
+        tokenizer: of the writer.
+        sources: texts.
+        prompt: with `{source}`; empty: the source, for decoders with a line break after it.
+        most: tokens of a prompt.
+
+    Raises:
+        InputError: the prompt leaves no room for a source.
+    """
+    prompt = prompt or ("{source}" if ends_texts(tokenizer) else "{source}\n")
+    before, after = prompt.split("{source}")
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    encoded = tokenizer.encode_batch([before + source + after for source in sources])
+    found = []
+    for source, encoding in zip(sources, encoded, strict=True):
+        while (excess := len(encoding.ids) - most) > 0:
+            ends = [end - len(before) for start, end in encoding.offsets if end > start]
+            ends = [end for end in ends if 0 < end <= len(source)]
+            if len(ends) <= excess:
+                raise InputError(
+                    f"writers.prompt leaves no room for a source in max_length = {most}: "
+                    "shorten it, or raise max_length."
+                )
+            # Tokens may be others where a text is cut: it is encoded anew until it fits.
+            source = source[: min(ends[-excess - 1], len(source) - 1)]
+            encoding = tokenizer.encode(before + source + after)
+        found.append(np.array(encoding.ids, np.int32))
+    return found

@@ -1,0 +1,43 @@
+"""The table [writers] of config.toml."""
+
+from typing import Any
+
+from pydantic import Field, field_validator
+
+from core.base.settings import RecordSettings, SettingsTable
+
+
+class Table(SettingsTable):
+    """What a pretrained writer is asked."""
+
+    prompt: str = Field("", description="what is read, with {source}; empty: as the family does")
+
+    @field_validator("prompt")
+    @classmethod
+    def check_prompt(cls, prompt: str) -> str:
+        """Refuse a prompt that does not say where the source stands."""
+        if prompt and prompt.count("{source}") != 1:
+            raise ValueError("{source} must stand in it once: 'Title of: {source}\\n'")
+        return prompt
+
+
+class Settings(RecordSettings):
+    """The settings of a project that has this extra."""
+
+    writers: Table = Field(default_factory=Table)
+
+
+def complain(settings: Settings) -> str | None:
+    """Refuse what a pretrained writer does not have."""
+    if getattr(settings, "model", None) != "pretrained":
+        return None
+    if settings.encoder == "tiny":
+        return (
+            "model = pretrained needs a writer, and encoder = tiny begins from nothing: set "
+            "encoder to the folder of a GPT-2, Llama, Qwen, BART or T5, or model to unilm"
+        )
+    options: dict[str, Any] = {"keep_tokens": "all"}
+    for name, value in options.items():
+        if getattr(settings, name, value) != value:
+            return f"{name} is for WordPiece, and model = pretrained keeps its tokens: set {value}"
+    return None

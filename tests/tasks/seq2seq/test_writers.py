@@ -1,0 +1,406 @@
+"""The extra `writers`: families against transformers, generation, prompts, what it refuses.
+
+What transformers computes stands in writer_numbers.json, written by tests/writer_peer.py. Where a
+Python has torch and transformers, see tests/peer.py, every number is compared.
+"""
+
+import json
+from pathlib import Path
+from unittest import mock
+
+import keras
+import keras_hub
+import numpy as np
+import pytest
+import tensorflow as tf
+import writer_peer
+from conftest import ROOT, use_template
+from peer import needs_peer, run_peer
+from projects import bake_project, flags, run, shorten
+from safetensors.numpy import load_file, save_file
+from tokenizers import ByteLevelBPETokenizer, Tokenizer, processors
+from writer_peer import BEAMS, LENGTHS, TARGET
+
+PROJECT = use_template("seq2seq")
+
+from core.base.errors import InputError  # noqa: E402
+from core.base.settings import with_tables  # noqa: E402
+from core.train.project import compile_models  # noqa: E402
+from extras.recompute.recompute import recompute_layers  # noqa: E402
+from extras.writers import hooks  # noqa: E402
+from generation.search import Writer  # noqa: E402
+from generation.settings import GenerationTable, TargetTokens  # noqa: E402
+from task.model import build_models, load_backbone, writing_layers  # noqa: E402
+from task.settings import Settings  # noqa: E402
+
+NUMBERS = json.loads((ROOT / "tests/tasks/seq2seq/writer_numbers.json").read_text(encoding="utf-8"))
+
+
+def make_settings(folder: Path, **changes) -> Settings:
+    values = {
+        "model": "pretrained",
+        "encoder": str(folder),
+        "max_length": 12,
+        "target_length": TARGET,
+        "dropout": 0.0,
+        "label_smoothing": 0.0,
+    }
+    return with_tables(Settings)(**{**values, **changes})
+
+
+def write_folder(folder: Path, kind: str, leave_out: str = "", **fields) -> Path:
+    """Make a folder with config.json and model.safetensors, as transformers did."""
+    folder.mkdir(exist_ok=True)
+    config = {**NUMBERS[kind]["config"], **fields}
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    state = {
+        name: writer_peer.seeded(name, tuple(shape))
+        for name, shape in NUMBERS[kind]["shapes"].items()
+        if name != leave_out
+    }
+    save_file(state, folder / "model.safetensors")
+    return folder
+
+
+def load(folder: Path, **changes) -> keras.Model:
+    return hooks.load_backbone(make_settings(folder, **changes), folder)
+
+
+def read_batch(kind: str, padding: str = "right") -> dict:
+    """Return sources as a batch, and `target_ids`."""
+    read = writer_peer.arrays(kind)
+    moved = writer_peer.left if padding == "left" else np.asarray
+    target = np.pad(read["target"][:, :-1], ((0, 0), (1, 0)))
+    config = NUMBERS[kind]["config"]
+    target[:, 0] = config["bos_token_id"] if kind == "bart" else 0
+    arrays = {"token_ids": moved(read["ids"]), "padding_mask": moved(read["mask"])}
+    return {k: tf.constant(v, "int32") for k, v in {**arrays, "target_ids": target}.items()}
+
+
+def target_tokens(kind: str, encoder: keras.Model) -> TargetTokens:
+    begin, end = encoder.frame
+    return TargetTokens(begin, end, (), tuple(encoder.other_ends))
+
+
+def generate(kind: str, encoder: keras.Model, settings: Settings, **table) -> dict:
+    """Return what is written for the sources, padded on the right."""
+    model = build_models(encoder, settings).inference
+    tokens = target_tokens(kind, encoder)
+    writer = Writer([model], writing_layers, tokens, GenerationTable(**table), TARGET)
+    batch = read_batch(kind)
+    del batch["target_ids"]
+    draws = tf.zeros((len(LENGTHS), TARGET))
+    return {name: array.numpy() for name, array in writer({**batch, "draws": draws}).items()}
+
+
+def logits_of(kind: str, model: keras.Model, padding: str) -> np.ndarray:
+    return model(read_batch(kind, padding))["logits"].numpy()
+
+
+def cut_behind_ends(rows, ends: list[int]) -> np.ndarray:
+    """Return texts `[batch, TARGET]` with zeros behind their first end."""
+    rows = np.pad(rows, ((0, 0), (0, TARGET - np.shape(rows)[1])))
+    ended = np.isin(rows, ends)
+    return np.where(np.cumsum(ended, axis=1) - ended > 0, 0, rows)
+
+
+def compare_texts(
+    kind, encoder, settings, greedy, scores, caches=(True, False)
+) -> tuple[bool, float]:
+    """Tell whether greedy texts are the same, and how far the scores of a search are from others.
+
+    With a cache, and without.
+    """
+    power = 0.0 if kind == "bart" else 1.0  # transformers counts the token that begins a target
+    same, worst, wanted = True, 0.0, cut_behind_ends(greedy, encoder.ends)
+    for cache in caches:
+        written = generate(kind, encoder, settings, beams=1, cache=cache)["tokens"]
+        same &= np.array_equal(cut_behind_ends(written, encoder.ends), wanted)
+        options = {"beams": BEAMS, "n_best": BEAMS, "length_power": power, "cache": cache}
+        found = generate(kind, encoder, settings, **options)["scores"]
+        worst = max(worst, float(np.abs(found.ravel() - scores).max()))
+    return same, worst
+
+
+def differences(folder: Path, kind: str, peer: dict) -> tuple[list[float], bool, float]:
+    """Return how far logits are from a peer's, padded right and left, and `compare_texts`."""
+    settings, encoder = make_settings(folder), load(folder)
+    model = build_models(encoder, settings).inference
+    logits = [
+        float(np.abs(logits_of(kind, model, padding) - peer["logits"]).max())
+        for padding in ("right", "left")
+    ]
+    return logits, *compare_texts(kind, encoder, settings, peer["greedy"], peer["scores"])
+
+
+@pytest.mark.parametrize("kind", NUMBERS)
+def test_logits_and_texts_are_those_of_transformers(kind, tmp_path, capsys):
+    folder, expected = write_folder(tmp_path / kind, kind), NUMBERS[kind]
+    settings, encoder = make_settings(folder), load(folder)
+    assert capsys.readouterr().out == ""  # nothing is unknown, and nothing unused
+    model = build_models(encoder, settings).inference
+    for padding in ("right", "left"):
+        found = writer_peer.summary(logits_of(kind, model, padding))
+        np.testing.assert_allclose(found, expected["logits"], atol=1e-5)
+    # The others differ in what the logits tell; see also the next test.
+    caches = {"gemma3": (True, False), "gpt2": (True,), "llama": (True,), "t5": (True,)}
+    found = (expected["greedy"], expected["scores"], caches.get(kind, ()))
+    texts = compare_texts(kind, encoder, settings, *found)
+    assert texts[0] and texts[1] < 1e-4
+
+
+@needs_peer
+def test_every_number_is_that_of_transformers(tmp_path):
+    run_peer(Path(writer_peer.__file__).read_text(encoding="utf-8"), tmp_path)
+    for folder in sorted(tmp_path.glob("*/peer.npz")):
+        logits, same, worst = differences(folder.parent, folder.parent.name, np.load(folder))
+        assert max(*logits, worst) < 1e-4 and same, folder.parent.name
+
+
+# ------------------------------------------------------------------- what core asks
+
+
+@pytest.mark.parametrize("kind", ["qwen3", "t5"])
+def test_a_writer_comes_back_from_its_config(kind, tmp_path):
+    """As a run restores it; and as a clone of the whole model."""
+    folder = write_folder(tmp_path / kind, kind)
+    settings, encoder = make_settings(folder), load(folder)
+    again = keras.saving.deserialize_keras_object(
+        json.loads(json.dumps(keras.saving.serialize_keras_object(encoder)))
+    )
+    again.set_weights(encoder.get_weights())
+    numbers = sum(np.prod(shape) for shape in NUMBERS[kind]["shapes"].values())
+    assert sum(np.prod(variable.shape) for variable in again.trainable_variables) == numbers
+    assert len({variable.path for variable in again.weights}) == len(again.weights)
+    models = [build_models(one, settings).training for one in (encoder, again)]
+    models.append(keras.models.clone_model(models[0]))
+    models[2].set_weights(models[0].get_weights())
+    batch = {**read_batch(kind), "target_labels": read_batch(kind)["target_ids"] + 1}
+    losses = [model(batch, training=False)["token_loss"].numpy() for model in models]
+    np.testing.assert_array_equal(losses[0], losses[1])
+    np.testing.assert_array_equal(losses[0], losses[2])
+
+
+def test_weights_in_parts_and_in_files_of_torch(tmp_path):
+    whole = write_folder(tmp_path / "whole", "qwen3")
+    state = load_file(whole / "model.safetensors")
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    names = sorted(state)
+    places = {name: f"part-{number % 2}.safetensors" for number, name in enumerate(names)}
+    for part in set(places.values()):
+        save_file({n: state[n] for n in names if places[n] == part}, parts / part)
+    index = json.dumps({"weight_map": places})
+    (parts / "model.safetensors.index.json").write_text(index, encoding="utf-8")
+    (parts / "config.json").write_bytes((whole / "config.json").read_bytes())
+    torch = tmp_path / "torch"
+    torch.mkdir()
+    (torch / "config.json").write_bytes((whole / "config.json").read_bytes())
+    (torch / "pytorch_model.bin").write_bytes(b"")
+    encoders = [load(whole), load(parts)]
+    with mock.patch("extras.encoders.hooks.torch_files.read_torch_file", lambda path: state):
+        encoders.append(load(torch))
+    for other in encoders[1:]:
+        for one, two in zip(encoders[0].get_weights(), other.get_weights(), strict=True):
+            np.testing.assert_array_equal(one, two)
+
+
+# ------------------------------------------------------------------------- prompts
+
+ODD = ["Ada  met\tRavi\n", " résumé — 你好，𝔘🚀 ", "<s> </s> [SEP] 1.5 %"]
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    """Byte-pair encoding of bytes, with BOS before a text."""
+    made = ByteLevelBPETokenizer()
+    texts = ["Ada met Ravi at 18:30 in Torvik. Title of it: the line\n"] * 3
+    made.train_from_iterator(texts, vocab_size=400, min_frequency=1, special_tokens=["<b>", "<e>"])
+    return made._tokenizer
+
+
+def frame(tokenizer: Tokenizer, single: str) -> Tokenizer:
+    """Return a tokenizer with tokens around a text."""
+    framed = Tokenizer.from_str(tokenizer.to_str())
+    numbers = [(token, framed.token_to_id(token)) for token in ("<b>", "<e>") if token in single]
+    framed.post_processor = processors.TemplateProcessing(single=single, special_tokens=numbers)
+    return framed
+
+
+def encode(tokenizer, texts, tmp_path, **changes) -> list[np.ndarray]:
+    return hooks.encode_prompts(tokenizer, texts, make_settings(tmp_path, **changes))
+
+
+@pytest.mark.parametrize(("single", "prompt"), [("<b> $A", "{source}\n"), ("$A <e>", "{source}")])
+def test_the_prompt_of_a_family_gives_texts_back(tokenizer, tmp_path, single, prompt):
+    """That of decoders ends the line; both keep every character."""
+    framed = frame(tokenizer, single)
+    found = encode(framed, ODD, tmp_path, max_length=200)
+    texts = framed.decode_batch([ids.tolist() for ids in found])
+    assert texts == [prompt.replace("{source}", text) for text in ODD]
+
+
+def test_long_sources_lose_their_end_and_prompts_stay(tokenizer, tmp_path):
+    framed, prompt = frame(tokenizer, "<b> $A"), "Title of: {source} is:"
+    for length in (20, 40, 60):
+        changes = {"max_length": length, "writers": {"prompt": prompt}}
+        found = encode(framed, [text * 9 for text in ODD], tmp_path, **changes)
+        for ids, text in zip(found, ODD, strict=True):
+            assert length - 4 <= len(ids) <= length
+            read = framed.decode(ids.tolist(), skip_special_tokens=False)
+            assert read.startswith("<b>Title of: ") and read.endswith(" is:")
+            assert (text * 9).startswith(read[len("<b>Title of: ") : -len(" is:")])
+    with pytest.raises(InputError, match="writers.prompt leaves no room for a source"):
+        encode(framed, ODD, tmp_path, max_length=8, writers={"prompt": prompt})
+
+
+def test_a_prompt_says_where_the_source_stands(tmp_path):
+    with pytest.raises(ValueError, match="{source} must stand in it once"):
+        make_settings(tmp_path, writers={"prompt": "Title:"})
+
+
+def test_the_tokenizer_of_a_decoder_ends_no_source(tokenizer, tmp_path):
+    folder = write_folder(tmp_path / "gpt2", "gpt2")
+    (folder / "tokenizer.json").write_text(frame(tokenizer, "<b> $A <e>").to_str(), "utf-8")
+    assert hooks.load_tokenizer("", folder).encode("Ada").tokens == ["<b>", "Ada"]
+    folder = write_folder(tmp_path / "t5", "t5")
+    (folder / "tokenizer.json").write_text(frame(tokenizer, "$A <e>").to_str(), "utf-8")
+    assert hooks.load_tokenizer("", folder).encode("Ada").tokens == ["Ada", "<e>"]
+    (folder / "tokenizer.json").write_text(tokenizer.to_str(), "utf-8")
+    with pytest.raises(InputError, match="puts no end behind a text, and the encoder of this"):
+        hooks.load_tokenizer("", folder)
+    assert hooks.load_tokenizer("", tmp_path) is None
+    assert hooks.load_tokenizer("", None) is None
+
+
+# ----------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "message"),
+    [
+        ("gpt2", {"model_type": "bloom"}, "needs a writer, and .* is a bloom: choose one of"),
+        ("gpt2", {"activation_function": "mish"}, "'mish' is not an activation that is known here"),
+        ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "computed here with False alone"),
+        ("gpt2", {"n_embd": 64}, r"wte.weight has the shape \[60, 32\], but config.json asks for"),
+        ("gpt2", {"n_layer": 3}, "lacks 16 tensors"),
+        ("gpt2", {"eos_token_id": None}, "has no eos_token_id, so nothing tells where a target"),
+        ("llama", {"num_hidden_layers": "2"}, "num_hidden_layers = '2' is not a number of"),
+        (
+            "llama",
+            {"rope_parameters": {"rope_type": "yarn", "factor": 2.0}},
+            "only whole heads with the rope_type default, linear, llama3 are computed here",
+        ),
+        ("gemma3", {"final_logit_softcapping": 30.0}, "= 30.0, and gemma3_text is computed here"),
+    ],
+)
+def test_what_a_config_may_not_say(kind, fields, message, tmp_path):
+    folder = write_folder(tmp_path / kind, kind, **fields)
+    with pytest.raises(InputError, match=message):
+        load(folder)
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "message"),
+    [
+        ("gpt2", {"max_length": 25}, "max_length . target_length = 33, but .* has 32 positions"),
+        ("bart", {"target_length": 32}, "target_length . 1 = 33, but .* has 32 positions"),
+    ],
+)
+def test_a_writer_has_room_for_its_targets(kind, changes, message, tmp_path):
+    with pytest.raises(InputError, match=message):
+        load(write_folder(tmp_path / kind, kind), **changes)
+
+
+def test_what_may_not_be_in_a_folder(tmp_path):
+    with pytest.raises(InputError, match=r"lacks 1 tensors \(h.1.mlp.c_fc.bias\)"):
+        load(write_folder(tmp_path / "a", "gpt2", "transformer.h.1.mlp.c_fc.bias"))
+    folder = write_folder(tmp_path / "b", "gpt2")
+    (folder / "model.safetensors").write_bytes(b"nothing")
+    with pytest.raises(InputError, match="model.safetensors can't be read .* fetch it again"):
+        load(folder)
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(InputError, match="has neither model.safetensors nor pytorch_model.bin"):
+        load(folder)
+
+
+def test_another_model_does_not_take_a_writer_for_an_encoder(tmp_path):
+    folder = write_folder(tmp_path / "bart", "bart")
+    for model in ("unilm", "encoder_decoder"):
+        with pytest.raises(InputError, match='is a bart, which writes by itself: set model = "pre'):
+            load(folder, model=model)
+
+
+def test_a_pretrained_writer_is_named(tmp_path):
+    with pytest.raises(ValueError, match="model = pretrained needs a writer, and encoder = tiny"):
+        make_settings(Path("tiny"), encoder="tiny")
+    with pytest.raises(ValueError, match="keep_tokens is for WordPiece"):
+        make_settings(tmp_path, keep_tokens="used")
+
+
+def test_a_writer_of_keras_hub_is_no_encoder(tokenizer):
+    """It has other inputs, and other outputs, than encoders have."""
+    kind = keras_hub.models.BartBackbone
+    sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 4, "intermediate_dim": 8}
+    backbone = kind(vocabulary_size=500, **sizes)
+    settings = make_settings(Path("bart_base_en"), model="encoder_decoder", encoder="bart_base_en")
+    with mock.patch("core.model.encoder.from_preset", lambda *_: backbone):
+        with pytest.raises(InputError, match="is a BartBackbone, which reads targets too"):
+            load_backbone(settings, tokenizer)
+        pretrained = make_settings(Path("bart_base_en"), encoder="bart_base_en")
+        with pytest.raises(InputError, match="'bart_base_en' is a preset: name such a folder"):
+            load_backbone(pretrained, tokenizer)
+        with mock.patch("core.base.extras.present", lambda: []):
+            with pytest.raises(InputError, match="this needs extras/writers, which is absent"):
+                load_backbone(pretrained, tokenizer)
+
+
+# ------------------------------------------------------------------------- training
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize("kind", ["t5"])
+def test_a_gradient_is_the_same_in_pieces_and_recomputed(kind, tmp_path):
+    """With dropout, whose masks are those of the rows."""
+    folder, random = write_folder(tmp_path / kind, kind), np.random.default_rng(0)
+    settings = make_settings(folder, dropout=0.2, attention_dropout=0.2, seed=3)
+    batch = {name: tf.tile(array[:2], (2, 1)) for name, array in read_batch(kind).items()}
+    batch["target_labels"] = tf.constant(random.integers(0, 60, (4, TARGET)), tf.int32)
+    batch |= {"loss_weight": tf.fill([4], 0.25), "row": tf.range(4)}
+    found = []
+    for pieces, again in ((1, False), (2, False), (1, True)):
+        own = settings.model_copy(update={"accumulation": pieces})
+        models = build_models(load(folder, dropout=0.2, attention_dropout=0.2), own)
+        if again:
+            recompute_layers(models.training)
+        compile_models(own, models, steps=10)
+        gradients, losses = models.training.batch_gradients(batch)
+        found.append([losses["loss"], *gradients])
+    for other in found[1:]:
+        for one, two in zip(found[0], other, strict=True):
+            np.testing.assert_allclose(one, two, rtol=0, atol=2e-5)
+    # The rows of one text differ by their masks.
+    assert float(found[0][0][0]) != float(found[0][0][2])
+    assert all(np.abs(gradient).max() > 0 for gradient in found[0][1:] if len(gradient.shape) > 1)
+
+
+@pytest.mark.trains
+def test_a_project_trains_a_writer_and_writes(tokenizer, tmp_path):
+    project = bake_project("seq2seq", tmp_path, "writers")
+    shorten(project, {"train": 32, "dev": 4, "test": 4})
+    folder = write_folder(tmp_path / "gpt2", "gpt2", vocab_size=tokenizer.get_vocab_size())
+    state = load_file(folder / "model.safetensors")
+    rows = np.random.default_rng(0).normal(size=(tokenizer.get_vocab_size(), 32))
+    state["transformer.wte.weight"] = rows.astype(np.float32)
+    save_file(state, folder / "model.safetensors")
+    (folder / "tokenizer.json").write_text(tokenizer.to_str(), "utf-8")
+    names = {"model": "pretrained", "encoder": str(folder), "steps": 2}
+    changes = {"max_length": 20, "target_length": 12, "learning_rate": 1e-3, **names}
+    run("train.py", *flags(project, **changes), cwd=project)
+    out = tmp_path / "out.jsonl"
+    more = ("--beams", "3", "--n_best", "2", "--stop", "x")
+    run("predict.py", "default", "sample/test.jsonl", out, *more, cwd=project)
+    for line in out.read_text("utf-8").splitlines():
+        record = json.loads(line)
+        assert "x" not in record["prediction"]
+        assert [other["score"] <= record["score"] for other in record["others"]] == [True]
