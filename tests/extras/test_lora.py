@@ -395,7 +395,7 @@ def project(tmp_path_factory) -> Path:
     asked = flags(project, run_name="whole", **SETTINGS)
     said = run("train.py", *asked, cwd=project).stdout
     line = r"updates of rank 3 for 6 kernels, .* MB stay as they are, .* as float32"
-    assert re.search(line, said)
+    assert re.search(line, said) and "are random" not in said
     return project
 
 

@@ -68,10 +68,11 @@ def describe(settings: Settings, encoder: keras.Model) -> str:
     trained = sum(weight.shape.num_elements() for weight in encoder.trainable_weights)
     held = sum(np.prod(weight.shape) * np.dtype(weight.dtype).itemsize for weight in frozen)
     as_floats = f", {base.size / MEGABYTE:.1f} MB as float32" * (settings.lora.base == "int8")
+    untaught = ", and are random: name a pretrained encoder" * (settings.encoder == "tiny")
     return (
         f"lora: updates of rank {settings.lora.rank} for {len(base.kernels)} kernels, "
         f"{trained:,} weights of the encoder are trained; {held / MEGABYTE:.1f} MB stay as they "
-        f"are{as_floats}"
+        f"are{as_floats}{untaught}"
     )
 
 
