@@ -219,7 +219,7 @@ def try_all(folders: Path, place: Path, jobs: int) -> None:
 
     def try_next(name: str, kind: str, file: str, template: str) -> None:
         job = free.get()
-        project = shutil.copytree(projects[template], job / "project")
+        project = shutil.copytree(projects[template], job / projects[template].name)
         began = time.monotonic()
         is_whole = file == SAFE and template == TEMPLATES[0]
         try:
