@@ -36,7 +36,9 @@ class DataGenerator:
     @classmethod
     def of(cls, examples: Sequence, *arguments: Any) -> Self:
         """Return the batches of examples; with extras/cache these are encoded once for all."""
-        return ask("open_batches", cls, examples, arguments) or cls(examples, *arguments)
+        made: Any = ask("open_batches", cls, examples, arguments) or cls(examples, *arguments)
+        made.arguments = arguments
+        return made
 
     def measure(self) -> None:
         """Set what follows from all items together, as the width of their labels."""
