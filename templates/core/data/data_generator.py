@@ -34,7 +34,7 @@ class DataGenerator:
     of_items: tuple[str, ...] = ()  # names of sequences with an entry for each length
 
     @classmethod
-    def of(cls, examples: Sequence, *arguments: Any) -> Self:
+    def of(cls, examples: Any, *arguments: Any) -> Self:
         """Return the batches of examples; with extras/cache these are encoded once for all."""
         made: Any = ask("open_batches", cls, examples, arguments) or cls(examples, *arguments)
         made.arguments = arguments

@@ -91,7 +91,7 @@ def test_a_kind_of_data_from_training_to_submission(kind, process, tmp_path):
     data = write_files(tmp_path / "data", kind)
     files = {f"{name}_file": data / f"{name}.jsonl" for name in ("train", "dev", "test")}
     settings = {"run_name": kind, "floor": True, **SETTINGS, **files}
-    curve = kind in ("ranking", "several")  # whole groups are chosen there, a threshold is tuned here
+    curve = kind in ("ranking", "several")  # with groups that stay whole, and with a threshold
     settings |= {"regularization.curve_records": 20 * curve}
     told = run(process, "train.py", *flags(project, **settings))
     scores = json.loads((project / "runs" / kind / "scores.json").read_text("utf-8"))
