@@ -119,6 +119,7 @@ FIGURES = (
         )
         for task in (
             "relation_extraction",
+            "named_entity_recognition",
             "event_extraction",
             "reading_comprehension",
             "seq2seq",

@@ -92,6 +92,23 @@ BAD_COMMANDS = {
         "train.py --output number --class_weights balanced",
         "class_weights and label_smoothing are of labels",
     ),
+    "class weight of a label that is none": (
+        'train.py --class_weights {"book":2,"spam":3}',
+        "class_weights names 'spam', which no training example has: write the label as the",
+    ),
+    "class weight below 0": (
+        'train.py --class_weights {"book":-2}',
+        """--class_weights = '{"book":-2}'""",
+        "'book' weighs -2: give it a number above 0",
+    ),
+    "class weight that is not finite": (
+        'train.py --class_weights {"book":NaN}',
+        "'book' weighs nan: give it a number above 0",
+    ),
+    "class weights that are a word": (
+        "train.py --class_weights often",
+        'choose "none", "balanced", or weights by label: { spam = 2.0 }',
+    ),
     "score of numbers for labels": (
         "train.py --metric rmse",
         "metric = 'rmse' is of numbers: set output = 'number', or metric = 'auto'",

@@ -367,6 +367,30 @@ def test_a_browser_draws_every_kind_of_record(make, tmp_path):
 
 
 @needs_chromium
+def test_training_records_have_a_line_beside_dev(tmp_path):
+    write_run(tmp_path)
+    rows = [
+        {"epoch": n, "step": n, "loss": 1 / n, "dev_f1": 0.2 * n, "train_f1": 0.3 * n}
+        for n in (1, 2, 3)
+    ]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (tmp_path / "metrics.jsonl").write_text(lines, encoding="utf-8")
+    write_report(tmp_path, "run", spans_and_labels(np.random.default_rng(1), 20))
+    found = assert_page_is_sound(tmp_path / "report.html", tmp_path)
+    assert "best on dev: 0.600 at epoch 3, on training records 0.900" in found["text"]
+    drawn = dump(tmp_path / "report.html").partition('data-chart="Train beside dev"')[2]
+    drawn = drawn.partition("</figure>")[0]
+    assert re.findall(r'<g class="(\w+)"><polyline', drawn) == ["two", "one", "three"]
+    assert re.findall(r"<i></i>([^<]+)<", drawn) == ["train loss", "dev F1", "train F1"]
+    places = re.findall(r'<polyline points="([^"]+)"', drawn)
+    dev, train = (
+        185 - np.array([float(point.split(",")[1]) for point in line.split()])
+        for line in places[1:]
+    )
+    np.testing.assert_allclose(train / dev, 1.5, rtol=0.01)  # on one scale, which begins at 0
+
+
+@needs_chromium
 def test_a_run_without_scores_opens_too(tmp_path):
     (tmp_path / "scores.json").write_text('{"seed": 1}', encoding="utf-8")
     write_report(tmp_path, "run", [])

@@ -31,6 +31,7 @@ LIKE_RELATION_EXTRACTION = ("event_extraction", "named_entity_recognition", "rea
 STEPS = 6  # an epoch: 90 examples in batches of 16, the last of 10
 # Dropout is on; the settings leave its seeds no other way than through the checkpoint.
 SETTINGS = {"epochs": 3, "batch_size": 16, "dropout": 0.1, "attention_dropout": 0.1}
+CURVE = {"regularization.curve_records": 7}
 KILLS = {
     # The checkpoint is of update 8 = epoch 1, step 2; two more updates are lost.
     "in_mid_epoch": {"plan": {"kill_at": 10}, "checkpoint_steps": 4},
@@ -46,7 +47,9 @@ pytestmark = pytest.mark.trains
 @pytest.fixture(scope="module", params=TEMPLATES)
 def project(request, tmp_path_factory) -> Path:
     """A project, in most tasks without any extras: to go on is core's own."""
-    extras = "cluster, orbit" if request.param in ("relation_extraction", TEMPLATES[-1]) else "none"
+    extras = "none"
+    if request.param in ("relation_extraction", TEMPLATES[-1]):
+        extras = "cluster, orbit, regularization"
     project = bake_project(request.param, tmp_path_factory.mktemp("project"), extras)
     shorten(project, {"train": 90, "dev": 12})
     return project
@@ -80,10 +83,11 @@ def weights(folder: Path) -> dict[str, np.ndarray]:
 
 
 def rows(folder: Path) -> list[dict]:
-    """Return metrics.jsonl without what a clock says."""
+    """Return metrics.jsonl without what a clock says, and without scores of training records."""
     lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    others = ("train_", "examples_per_second")
     return [
-        {name: value for name, value in json.loads(line).items() if "second" not in name}
+        {name: value for name, value in json.loads(line).items() if not name.startswith(others)}
         for line in lines
     ]
 
@@ -95,15 +99,20 @@ def test_killed_run_ends_like_an_uninterrupted_one(project, whole, name, tmp_pat
         pytest.skip("where the shared code is interrupted makes no difference between the tasks")
     if template_of(project) in LIKE_RELATION_EXTRACTION:
         pytest.skip("its batches are those of relation extraction, with other labels")
-    every = KILLS[name]["checkpoint_steps"]
-    kill(project, name, tmp_path, KILLS[name]["plan"], checkpoint_steps=every)
+    asked = {"checkpoint_steps": KILLS[name]["checkpoint_steps"]}
+    # Training records are scored beside dev, as they were not in the run that was not killed.
+    asked |= CURVE if (project / "extras/regularization").is_dir() else {}
+    kill(project, name, tmp_path, KILLS[name]["plan"], **asked)
     folder = project / "runs" / name
     assert (folder / "checkpoint.npz").is_file()
     assert "finished" not in json.loads((folder / "scores.json").read_text(encoding="utf-8"))
     # From another folder: the run is found all the same.
-    again = flags(project, run_name=name, **SETTINGS, checkpoint_steps=every)
+    again = flags(project, run_name=name, **SETTINGS, **asked)
     run(project / "train.py", *again, cwd=tmp_path, anew=True)
     assert_same_end(folder, whole)
+    lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    scored = [json.loads(line).get("train_records") for line in lines]
+    assert scored == [7 if len(asked) > 1 else None] * 3
 
 
 def assert_same_end(folder: Path, whole: Path) -> None:
@@ -117,6 +126,7 @@ def assert_same_end(folder: Path, whole: Path) -> None:
     for row, other in zip(rows(folder), rows(whole), strict=True):
         assert row == pytest.approx(other, rel=1e-6)
     scores = [json.loads((f / "scores.json").read_text(encoding="utf-8")) for f in (folder, whole)]
+    scores[0]["dev"].pop("beside", None)
     assert scores[0]["dev"] == scores[1]["dev"] and scores[0]["epochs"] == scores[1]["epochs"]
     predictions = [(f / "predictions" / "dev.jsonl").read_bytes() for f in (folder, whole)]
     assert predictions[0] == predictions[1]

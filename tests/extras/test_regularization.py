@@ -1,6 +1,9 @@
 """Adversaries, gradient penalty and R-Drop against eager computations that share no code."""
 
 import dataclasses
+import functools
+from collections import Counter
+from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -13,6 +16,7 @@ from core.base.errors import InputError
 from core.data.data_generator import DataGenerator
 from core.model.dropout import Masks, place_dropout
 from core.model.transformer import LayerNormalization, exact_gelu_function
+from core.train.scoring import Evaluation
 from core.train.training import Scores, TrainingModel, inputs_of, place_rows
 from extras.regularization import hooks
 from extras.regularization.regularization import (
@@ -26,6 +30,7 @@ from extras.regularization.regularized_gradients import (
     VIRTUAL_PASS,
     RegularizedGradients,
 )
+from extras.regularization.train_scores import choose_examples
 from extras.regularization.unlabelled import UNLABELLED, WithUnlabelled
 
 BATCH, LENGTH, LABELS = 4, 5, 3
@@ -336,6 +341,43 @@ def test_a_file_without_labels_wants_a_task_that_reads_it():
         hooks.extend_batches(settings, batches, None)
     both = hooks.extend_batches(settings, batches, lambda path: Numbers([3] * 7, 4, buckets=1))
     assert isinstance(both, WithUnlabelled) and both.labelled is batches
+
+
+def test_training_records_are_chosen_by_the_seed_and_groups_stay_whole():
+    plain = [SimpleNamespace(number=n) for n in range(50)]
+    numbers = [[one.number for one in choose_examples(plain, 8, seed)] for seed in (1, 1, 2)]
+    assert numbers[0] == numbers[1] == sorted({*numbers[0]}) and len(numbers[0]) == 8
+    assert numbers[0] != numbers[2]
+    assert choose_examples(plain, 99, 1) == plain
+    sizes = np.random.default_rng(1).integers(1, 6, 40)
+    grouped = [SimpleNamespace(group=str(n)) for n, size in enumerate(sizes) for _ in range(size)]
+    found = Counter(one.group for one in choose_examples(grouped, 30, 1))
+    assert all(count == sizes[int(group)] for group, count in found.items())
+    assert 30 <= found.total() < 30 + max(sizes)
+
+
+def test_training_records_are_scored_by_what_dev_has_tuned():
+    class Batches(Numbers):
+        def __init__(self, examples, *arguments):
+            self.examples = examples
+            super().__init__([2] * len(examples), *arguments)
+
+    train, dev = Batches.of([*range(20)], 4), Batches.of([*range(100, 106)], 3)
+
+    def score(batches, tuned=None):
+        threshold = tuned["threshold"] if tuned else 0.25
+        numbers = {"f1": float(np.mean(batches.examples)), "threshold": threshold}
+        return Evaluation({**numbers, "file": "a", "per_label": {}}, [batches.batch_size], ["b"])
+
+    score_dev = functools.partial(score, dev)
+    assert hooks.score_beside(make_settings(), train, score_dev) is None
+    for most, count in ((5, 5), (500, 6)):  # never more than dev has
+        settings = make_settings(regularization={"curve_records": most})
+        found, alone = hooks.score_beside(settings, train, score_dev)(), score_dev()
+        chosen = choose_examples(train.examples, count, settings.seed)
+        beside = {"train_f1": np.mean(chosen)}
+        assert len(chosen) == count and found.scores == {**alone.scores, "beside": beside}
+        assert (found.predictions, found.shown) == (alone.predictions, alone.shown)
 
 
 @pytest.mark.parametrize(

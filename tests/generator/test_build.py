@@ -1,5 +1,6 @@
 """Building, checking, smoking and reproducing, in a small repository with a toy template."""
 
+import importlib
 import json
 import resource
 import shutil
@@ -10,9 +11,11 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
+from projects import TASKS
 
 from generator import InputError
 from generator.baselines import read_baselines
+from generator.benchmark_tables import FIGURES
 from generator.build import build_repository, differences
 from generator.confirm import confirm_baseline
 from generator.data_sets.registry import DATA_SETS
@@ -571,6 +574,13 @@ def test_figures_of_the_benchmarks_reach_their_document(repository: Path) -> Non
     text = (repository / "docs/benchmarks.md").read_text()
     assert "| batches a second, generator alone / training | 2,017 |" in text
     assert differences(repository) == []
+
+
+def test_evaluation_is_measured_for_each_task_with_records(monkeypatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    measured = importlib.import_module("evaluation_speed").TASKS
+    shown = [keys[0] for file, keys, _ in FIGURES if file == "evaluation_speed.json"]
+    assert sorted(measured) == sorted(shown) == sorted(TASKS)
 
 
 def test_the_headline_stands_in_the_readme(repository: Path) -> None:

@@ -1,15 +1,18 @@
-"""Another gradient, and batches without labels beside the others."""
+"""Another gradient, batches without labels beside the others, and what training records score."""
 
+import functools
 from collections.abc import Callable, Sequence
 
 import keras
 
 from core.base.errors import InputError
 from core.data.data_generator import DataGenerator
+from core.train.scoring import Evaluation
 from core.train.training import Scores, TrainingModel
 from extras.regularization.regularization import make_regularization
 from extras.regularization.regularized_gradients import RegularizedGradients
 from extras.regularization.settings import Settings
+from extras.regularization.train_scores import add_train_scores
 from extras.regularization.unlabelled import WithUnlabelled
 
 
@@ -54,3 +57,17 @@ def extend_batches(
             "empty, and virtual_adversary takes the training file."
         )
     return WithUnlabelled(train_batches, read_unlabelled(path))
+
+
+def score_beside(
+    settings: Settings, train_batches: DataGenerator, score_dev: "functools.partial[Evaluation]"
+) -> Callable[[], Evaluation] | None:
+    """Return what scores training records beside dev; None: dev is scored alone.
+
+    Args:
+        settings: `seed`, and `curve_records` of the table `regularization`.
+        train_batches: of the examples that are learned from.
+        score_dev: a function of batches, and the batches of dev.
+    """
+    most = settings.regularization.curve_records
+    return add_train_scores(most, settings.seed, train_batches, score_dev) if most else None

@@ -7,10 +7,11 @@ from pydantic import Field, model_validator
 from core.base.settings import CoreSettings, SettingsTable
 
 FILES = ("regularization.unlabelled_file",)
+FREE = ("regularization.curve_records",)
 
 
 class Table(SettingsTable):
-    """What the gradient of a step is besides that of the loss."""
+    """What the gradient of a step is besides that of the loss, and how much is learned by heart."""
 
     adversary: Literal["none", "fgm", "pgd"] = Field(
         "none", description="who shifts the embeddings to where the loss is higher"
@@ -22,6 +23,9 @@ class Table(SettingsTable):
         0.0, ge=0, description="weight of how far a shift of the embeddings moves answers"
     )
     unlabelled_file: str = Field("", description="records for virtual_adversary; empty: train_file")
+    curve_records: int = Field(
+        0, ge=0, description="training records scored beside dev, for the report; 0: none"
+    )
 
     @model_validator(mode="after")
     def check_file(self) -> Self:

@@ -324,6 +324,14 @@ def test_signature_is_that_of_the_batches(generator):
             assert len(shapes) == len(made.boundaries)
 
 
+def test_some_texts_are_those_that_were_chosen():
+    texts, positions = make_texts([4, 1, 7, 3, 5]), np.array([1, 2, 4])
+    some, longest = texts.choose(positions), int(texts.lengths.max())
+    whole, own = texts.pad(positions, longest, TOKENS), some.pad(np.arange(3), longest, TOKENS)
+    for name, array in vars(own).items():
+        np.testing.assert_array_equal(array, getattr(whole, name))
+
+
 def test_held_out_texts_are_hidden_once_and_for_all(corpus):
     texts = corpus[1]
     found = []

@@ -11,6 +11,7 @@ from conftest import use_template
 
 PROJECT = use_template("text_classification")
 
+from sklearn.metrics import log_loss  # noqa: E402
 from sklearn.utils.class_weight import compute_class_weight  # noqa: E402
 from tokenizers import Encoding, Tokenizer, models, pre_tokenizers  # noqa: E402
 
@@ -31,7 +32,9 @@ from task.data import (  # noqa: E402
     ExampleGenerator,
     Labels,
     collect_labels,
+    collect_targets,
     encode_examples,
+    label_targets,
     read_examples,
     shared_texts,
 )
@@ -190,6 +193,45 @@ def test_balanced_weights_are_scikit_learns():
         has = [name in row.labels for row in rows]
         expected = compute_class_weight("balanced", classes=np.array([False, True]), y=has)
         np.testing.assert_allclose(weights, expected)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_weights_of_ones_own_are_the_sample_weights_of_scikit_learn(several):
+    """The mean over the training file is scikit-learn's, and parts of a batch sum to the whole."""
+    random = np.random.default_rng(4)
+    gold = random.choice(list("aaabbc"), 30)
+    rows = [sorted({*random.choice(list("abc"), random.integers(0, 3))}) for _ in gold]
+    rows = rows if several else [[label] for label in gold]
+    examples = [pair(n, "t", labels=row, several=several) for n, row in enumerate(rows)]
+    settings = with_tables(Settings)(class_weights={"b": 2.5, "c": 40})
+    labels = collect_targets(examples, settings)
+    _, answer, loss, _ = model.output_layers(labels, settings, "label_loss")
+    targets = label_targets(examples, labels)
+    logits = 3 * random.normal(size=targets.shape).astype(np.float32)
+    losses = loss(logits, targets).numpy()
+    weights, truth = np.where(targets > 0, [1.0, 2.5, 40.0], float(several)), targets.ravel()
+    if several:  # a question for each label
+        found = answer(logits).numpy().ravel().astype(float)
+        expected = 3 * log_loss(truth, found, sample_weight=weights.ravel())
+    else:
+        found = answer(logits).numpy().astype(float)
+        found /= found.sum(axis=1, keepdims=True)
+        expected = log_loss(gold, found, sample_weight=weights.sum(axis=1))
+    np.testing.assert_allclose(losses.mean(), expected, rtol=1e-5)
+    plain = model.output_layers(labels, with_tables(Settings)(), "label_loss")[2](
+        logits, targets
+    ).numpy()
+    assert abs(plain.mean() - expected) > 0.01
+    halves = [loss(logits[part], targets[part]).numpy() for part in (slice(7), slice(7, None))]
+    np.testing.assert_array_equal(np.concatenate(halves), losses)
+
+
+def test_class_weights_come_from_a_table_or_a_flag():
+    given = [{"b": 2, "a.b": 0.5}, '{"a.b": 0.5, "b": 2}']
+    kept = {with_tables(Settings)(class_weights=one).class_weights for one in given}
+    assert kept == {'{"a.b": 0.5, "b": 2}'}, "one value, which runs are compared by"
+    assert with_tables(Settings)(class_weights=kept.pop()).label_weights == {"a.b": 0.5, "b": 2}
+    assert with_tables(Settings)(class_weights="balanced").label_weights == {}
 
 
 @pytest.mark.parametrize("number", [1, 2])

@@ -2,11 +2,14 @@
 
 import json
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from project_process import ProjectProcess
 from projects import bake_project, flags
+
+from extras.regularization.train_scores import choose_examples
 
 WORDS = "amber basil cedar delta ember fjord grove heath".split()
 # 8 steps an epoch.
@@ -88,11 +91,16 @@ def test_a_kind_of_data_from_training_to_submission(kind, process, tmp_path):
     data = write_files(tmp_path / "data", kind)
     files = {f"{name}_file": data / f"{name}.jsonl" for name in ("train", "dev", "test")}
     settings = {"run_name": kind, "floor": True, **SETTINGS, **files}
+    curve = kind in ("ranking", "several")  # with groups that stay whole, and with a threshold
+    settings |= {"regularization.curve_records": 20 * curve}
     told = run(process, "train.py", *flags(project, **settings))
     scores = json.loads((project / "runs" / kind / "scores.json").read_text("utf-8"))
     assert scores["monitor"] == metric and 0 <= scores["dev"][metric] <= 1
     rows = read(project / "runs" / kind / "metrics.jsonl")
     assert [row["step"] for row in rows] == [6, 8, 12, 16]
+    best = max(rows, key=lambda row: row[f"dev_{metric}"])
+    if curve:
+        assert_scored_alike(process, kind, data / "train.jsonl", tmp_path / "learned.jsonl", best)
     # Told beside the floor's score, which is kept in the form of a run.
     floor = json.loads((project / "runs/floor/scores.json").read_text("utf-8"))
     assert f"the floor's {floor['dev'][metric]:.4f}" in told
@@ -126,6 +134,26 @@ def test_a_kind_of_data_from_training_to_submission(kind, process, tmp_path):
     refuse_other_texts(process, kind, data / "test.jsonl", tmp_path / "other.jsonl")
     if kind == "several":  # what check.py says of the model is alike for all
         assert "oracle (gold labels" in run(process, "check.py", *flags(project, **settings))
+
+
+def assert_scored_alike(process, kind, train_file, file, row):
+    """Give evaluate.py the training records that were scored beside dev."""
+    records = read(train_file)
+    known = [SimpleNamespace(group=None, record=record) for record in records]
+    for one in known:
+        one.group = str(one.record["group"]) if "group" in one.record else None
+    chosen = [one.record for one in choose_examples(known, 20, SETTINGS["seed"])]
+    assert len(chosen) == 20 and chosen != records[:20]
+    groups = [record.get("group") for record in chosen]
+    assert kind != "ranking" or all(groups.count(group) == 4 for group in groups)
+    file.write_text("".join(json.dumps(record) + "\n" for record in chosen), "utf-8")
+    run(process, "evaluate.py", kind, file)
+    scores = json.loads((process.project / "runs" / kind / "scores.json").read_text("utf-8"))
+    found = scores["files"]["learned"]
+    numbers = {name: value for name, value in found.items() if f"train_{name}" in row}
+    assert METRIC[kind] in numbers and numbers["records"] == 20
+    assert {name: row[f"train_{name}"] for name in numbers} == pytest.approx(numbers, abs=1e-7)
+    assert scores["dev"]["beside"] == {n: v for n, v in row.items() if n.startswith("train_")}
 
 
 def refuse_other_texts(process, kind, file, other):

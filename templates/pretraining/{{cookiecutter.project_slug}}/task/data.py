@@ -148,6 +148,11 @@ class ShardGenerator(DataGenerator):
         random = np.random.default_rng([self.seed, *draw])
         return lay_out(padded, self.settings, self.special, random)
 
+    @property
+    def examples(self) -> Texts:
+        """Some of what is learned from, to score it."""
+        return self.preview
+
     @cached_property
     def preview(self) -> Texts:
         """Some texts, to see what batches look like."""
@@ -187,7 +192,7 @@ class HeldOutGenerator(DataGenerator):
     """
 
     def __init__(self, texts: Texts, special: SpecialTokens, settings: Settings) -> None:
-        self.settings = settings
+        self.examples, self.settings = texts, settings
         longest = int(texts.lengths.max())
         layouts = []
         for number, first in enumerate(range(0, len(texts), TEXTS_AT_ONCE)):

@@ -1,5 +1,6 @@
 """One training, from shards to the best weights of a run; and a trained run that predicts."""
 
+import functools
 from pathlib import Path
 
 from core.runs.run_folder import Run
@@ -34,13 +35,14 @@ def train(settings: Settings, strategy: Strategy, run: Run) -> None:
 
     train_batches = ShardGenerator(shard_folder(settings, "train"), special, settings, batch_size)
     dev_texts = read_all_shards(shard_folder(settings, "dev"))
-    dev_batches = HeldOutGenerator(dev_texts, special, settings)
+    dev_batches = HeldOutGenerator.of(dev_texts, special, settings)
     predictor, dev_name = Predictor([models.inference], strategy), name_shards(settings, "dev")
 
-    def score_dev() -> Evaluation:
-        predictions = predict(predictor, dev_batches)
-        return evaluate(dev_batches, predictions, tokenizer, dev_name, settings.shown_examples)
+    def score(batches: HeldOutGenerator, _: dict | None = None) -> Evaluation:
+        predictions = predict(predictor, batches)
+        return evaluate(batches, predictions, tokenizer, dev_name, settings.shown_examples)
 
+    score_dev = functools.partial(score, dev_batches)
     train_models(settings, strategy, run, models, tokenizer, None, train_batches, score_dev, METRIC)
 
 
