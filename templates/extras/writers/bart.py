@@ -73,7 +73,7 @@ def make_config(writer: EncoderDecoder, tokenizer: Tokenizer) -> dict[str, Any]:
         writer: that was trained.
         tokenizer: whose [PAD] is named.
     """
-    options = writer.options
+    options: dict[str, Any] = writer.options
     fields: dict[str, Any] = {
         "model_type": "bart",
         "architectures": ["BartForConditionalGeneration"],
