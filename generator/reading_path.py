@@ -8,7 +8,16 @@ from generator.files import template_project, write_text
 BEGIN, END = "<!-- reading: begin -->", "<!-- reading: end -->"
 READMES = ("README.md", "README_zh.md")
 # In the order of the data: load, encode, model, loss, training, decode, score.
-TASK_FILES = ("data", "masking", "model", "training", "decode", "metrics", "evaluation")
+TASK_FILES = (
+    "data",
+    "masking",
+    "denoising",
+    "model",
+    "training",
+    "decode",
+    "metrics",
+    "evaluation",
+)
 CORE_FILES = (
     "core/data/data_generator.py",
     "core/model/pointers.py",

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import keras
+import numpy as np
 from tokenizers import Tokenizer
 
 from core.base.errors import InputError
@@ -14,9 +15,10 @@ from extras.writers import files
 from extras.writers.decoder import Decoder
 from extras.writers.encoder_decoder import EncoderDecoder
 from extras.writers.files import Fields, Weights
-from extras.writers.layers import Block
+from extras.writers.layers import INITIAL_DEVIATION, Block
 
 CHOSEN = "pretrained"  # the `model` that this extra makes
+TRAINED = "denoising"  # the `objective` of pre-training whose model it makes
 SLIDING = "sliding_attention"
 GELUS = ("gelu_new", "gelu_fast", "gelu_pytorch_tanh")
 ACTIVATIONS = {name: "gelu_tanh" for name in GELUS} | {
@@ -400,8 +402,13 @@ def make_bart(
         ends=ends,
         name="encoder",
     )
-    name = weights.find_shared()
-    assign_embedding(weights, writer, name)
+    assign_bart(weights, writer)
+    return writer
+
+
+def assign_bart(weights: Weights, writer: EncoderDecoder) -> None:
+    """Give a BART its weights."""
+    assign_embedding(weights, writer, weights.find_shared())
     weights.default("final_logits_bias", (1, writer.vocabulary_size))
     weights.put(writer.score_bias, "final_logits_bias")
     for side, layers in (("encoder", writer.readers), ("decoder", writer.writers)):
@@ -411,7 +418,6 @@ def make_bart(
         weights.assign(writer.norms[side], f"{side}.layernorm_embedding")
         for number, layer in enumerate(layers):
             assign_block(weights, layer, f"{side}.layers.{number}", BART)
-    return writer
 
 
 def make_t5(
@@ -494,14 +500,29 @@ FAMILIES = {
 }
 
 
+def asked_by(settings: CoreSettings) -> str:
+    """Return the setting that asks for a writer; empty: none does."""
+    if getattr(settings, "objective", None) == TRAINED:
+        return f'objective = "{TRAINED}"'
+    return f'model = "{CHOSEN}"' if getattr(settings, "model", None) == CHOSEN else ""
+
+
 def make_writer(settings: CoreSettings, folder: Path) -> keras.Model | None:
     """Return the writer of a folder; None: an encoder is asked for.
 
     Raises:
         InputError: the folder has another family, or a model of another kind is asked for.
     """
-    model, family = getattr(settings, "model", None), files.read_family(folder)
-    if model != CHOSEN:
+    asked, family = asked_by(settings), files.read_family(folder)
+    if TRAINED in asked:
+        if family != "bart":
+            raise InputError(
+                f"{asked} goes on with a BART alone, and {settings.encoder} is a "
+                f'{family or "preset"}: name a BART, or set encoder = "tiny".'
+            )
+        return read_writer(settings, folder)
+    if not asked:
+        model = getattr(settings, "model", None)
         if model is not None and family in FAMILIES:
             raise InputError(
                 f"{settings.encoder} is a {family}, which writes by itself: set model = "
@@ -510,16 +531,45 @@ def make_writer(settings: CoreSettings, folder: Path) -> keras.Model | None:
         return None
     if family not in FAMILIES:
         raise InputError(
-            f'model = "{CHOSEN}" needs a writer, and {settings.encoder} is a {family or "preset"}: '
+            f"{asked} needs a writer, and {settings.encoder} is a {family or 'preset'}: "
             f'choose one of the families {", ".join(FAMILIES)}, or model = "unilm".'
         )
-    fields = files.Fields(folder / "config.json")
-    weights, ends = files.open_weights(folder), files.read_ends(folder, fields)
-    writer = FAMILIES[family].make(fields, weights, settings, ends)
-    weights.finish()
-    fields.finish()
+    writer = read_writer(settings, folder)
     check_room(settings, writer, FAMILIES[family].is_decoder)
     return writer
+
+
+def read_writer(settings: CoreSettings, folder: Path) -> keras.Model:
+    """Return the writer of a folder that has one of the families, or a new one like it.
+
+    Raises:
+        InputError: its files can't be read, or don't fit together.
+    """
+    fields = files.Fields(folder / "config.json")
+    table: Any = getattr(settings, "writers", None)
+    is_new = table is not None and table.weights == "random"
+    weights = files.open_weights(folder, files.UnreadWeights if is_new else files.Weights)
+    ends = files.read_ends(folder, fields)
+    writer = FAMILIES[fields.kind].make(fields, weights, settings, ends)
+    weights.finish()
+    fields.finish()
+    if is_new:
+        begin_with_waves(writer)
+    return writer
+
+
+def begin_with_waves(writer: Any) -> None:
+    """Let the tables of positions of a new writer begin as sinusoids, where it has some.
+
+    Vectors of neighbours are alike then, so "the token after this one", which copying needs, is
+    learned for all positions at once. Source: Vaswani et al. 2017, https://arxiv.org/abs/1706.03762.
+    """
+    tables = getattr(writer, "positions", None) or {"": getattr(writer, "position_embedding", None)}
+    for table in filter(None, tables.values()):
+        rows, width = table.embeddings.shape
+        angles = np.arange(rows)[:, None] / 10000 ** (np.arange(0, width, 2) / width)
+        waves = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)[:, :width]
+        table.embeddings.assign(INITIAL_DEVIATION * np.sqrt(2) * waves)
 
 
 def load_writer(settings: CoreSettings, tokenizer: Tokenizer) -> keras.Model:
@@ -531,7 +581,7 @@ def load_writer(settings: CoreSettings, tokenizer: Tokenizer) -> keras.Model:
     writer = load_encoder(settings, tokenizer)
     if not hasattr(writer, "write"):
         raise InputError(
-            f'model = "{CHOSEN}" needs a folder in the format of Hugging Face, or '
+            f"{asked_by(settings)} needs a folder in the format of Hugging Face, or "
             f"hf://owner/model, and encoder = {settings.encoder!r} is a preset: name such a folder."
         )
     return writer

@@ -46,11 +46,12 @@ class Fields:
 
     Args:
         path: the file.
+        values: what it would hold, where there is not one yet.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, values: dict[str, Any] | None = None) -> None:
         self.path = path
-        values = read_json(path)
+        values = read_json(path) if values is None else values
         self.kind: str = values.get("model_type", "")
         self.values: dict[str, Any] = values.get("text_config") or values
         self.asked: set[str] = set()
@@ -244,11 +245,57 @@ class Weights:
             print(f"note: {self.path}: {len(unread)} tensors not used by the writer: {shown}")
 
 
-def open_weights(folder: Path) -> Weights:
+class UnreadWeights(Weights):
+    """The names of tensors that nobody reads: the layers stay as they begin."""
+
+    def put(self, *_: Any, **__: Any) -> None:
+        """Leave a variable as it is."""
+
+    def finish(self) -> None:
+        """Say nothing of what was not used: nothing is."""
+
+
+class CollectedWeights(Weights):
+    """What a file would hold: tensors by name, taken from the layers that others are given to.
+
+    Attributes:
+        arrays: the tensors, of float32.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(Path(), {})
+        self.arrays: dict[str, np.ndarray] = {}
+        self.shapes: dict[str, tuple[int, ...]] = {}
+
+    def default(self, name: str, shape: tuple[int, ...]) -> None:
+        """Note the shape that a tensor has in a file."""
+        self.shapes[name] = shape
+
+    def put(
+        self,
+        variable: keras.Variable,
+        name: str,
+        transposed: bool = False,
+        first_row: int = 0,
+        offset: float = 0.0,
+    ) -> None:
+        """Take the value of a variable; rows that it does not have are zeros."""
+        value = np.asarray(variable.value, np.float32) - np.float32(offset)
+        value = value.T if transposed else value
+        if first_row:
+            value = np.pad(value, ((first_row, 0), (0, 0)))
+        self.arrays[name] = np.ascontiguousarray(value.reshape(self.shapes.get(name, value.shape)))
+
+
+def open_weights(folder: Path, kind: type[Weights] = Weights) -> Weights:
     """Return the weights of a folder: of several files that hold them, the first of these.
 
     `model.safetensors`, `pytorch_model.bin` by the extra `encoders`, both also in several files
     with an index.
+
+    Args:
+        folder: of the writer.
+        kind: `UnreadWeights` for names alone, which a folder without weights lacks too.
 
     Raises:
         InputError: there are none, or they are damaged.
@@ -257,7 +304,7 @@ def open_weights(folder: Path) -> Weights:
     for name, open_file in openers.items():
         path, index = folder / name, folder / f"{name}.index.json"
         if path.is_file():
-            return Weights(path, open_file(path))
+            return kind(path, open_file(path))
         if index.is_file():
             parts = sorted(set(read_json(index).get("weight_map", {}).values()))
             readers: dict[str, Callable] = {}
@@ -265,7 +312,9 @@ def open_weights(folder: Path) -> Weights:
                 if not (folder / part).is_file():
                     raise InputError(f"{index} names {part}, which is absent: fetch it again.")
                 readers |= open_file(folder / part)
-            return Weights(index, readers)
+            return kind(index, readers)
+    if kind is UnreadWeights:
+        return kind(folder, {})
     raise InputError(
         f"{folder} has neither {SAFETENSORS} nor {TORCH}: save the weights of the writer there."
     )

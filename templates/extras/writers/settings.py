@@ -1,6 +1,6 @@
 """The table [writers] of config.toml."""
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
@@ -11,6 +11,9 @@ class Table(SettingsTable):
     """What a pretrained writer is asked."""
 
     prompt: str = Field("", description="what is read, with {source}; empty: as the family does")
+    weights: Literal["pretrained", "random"] = Field(
+        "pretrained", description="random: the same model from nothing, of the same tokens"
+    )
 
     @field_validator("prompt")
     @classmethod
@@ -29,6 +32,12 @@ class Settings(RecordSettings):
 
 def complain(settings: Settings) -> str | None:
     """Refuse what a pretrained writer does not have."""
+    lora: Any = getattr(settings, "lora", None)
+    if settings.writers.weights == "random" and lora is not None and lora.rank:
+        return (
+            "lora.rank keeps the kernels as they are, which writers.weights = random makes without "
+            "any training: set lora.rank = 0, or writers.weights = pretrained"
+        )
     if getattr(settings, "model", None) != "pretrained":
         return None
     if settings.encoder == "tiny":

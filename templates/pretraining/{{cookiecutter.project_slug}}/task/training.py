@@ -31,7 +31,8 @@ def train(settings: Settings, strategy: Strategy, run: Run) -> None:
     special = find_special_tokens(tokenizer)
     with strategy.scope():
         models = build_models(load_backbone(settings, tokenizer), settings)
-        load_head(language_model(models.training), settings.encoder)
+        if settings.objective != "denoising":
+            load_head(language_model(models.training), settings.encoder)
 
     train_batches = ShardGenerator(shard_folder(settings, "train"), special, settings, batch_size)
     dev_texts = read_all_shards(shard_folder(settings, "dev"))
