@@ -30,10 +30,8 @@ def main() -> None:
         events = {gold.id: read_prediction(*records[gold.id])[0] for gold in golds}
         counts.append(np.array([count_matches(gold, events[gold.id], metric) for gold in golds]))
         tables.append(score(golds, events)[table])
-    total, labels = (
-        comparison.paired_bootstrap(counts[0], counts[1]),
-        comparison.compare_labels(*tables),
-    )
+    total = comparison.paired_bootstrap(counts[0], counts[1])
+    labels = comparison.compare_labels(*tables)
     comparison.print_comparison(
         run, other, total, labels, title, f"{metric} F1", "F1", **{table: labels}
     )

@@ -1,4 +1,4 @@
-"""Write the encoder of a run into a folder that any project takes as encoder = "FOLDER".
+"""Write the model of a run into a folder that any project takes as encoder = "FOLDER".
 
 python export.py RUN FOLDER                        in the format of Hugging Face
 python export.py RUN FOLDER --preset OTHER_FOLDER  as a preset of KerasHub, too
@@ -7,13 +7,14 @@ python export.py RUN FOLDER --preset OTHER_FOLDER  as a preset of KerasHub, too
 import argparse
 from pathlib import Path
 
-from core.base.errors import command
+from core.base.errors import InputError, command
 from export_formats.folders import (
     check_apart,
     check_free,
     check_preset,
     export_hugging_face,
     export_preset,
+    export_writer,
 )
 from task.model import language_model
 from task.training import load_run
@@ -33,6 +34,14 @@ def main() -> None:
     if arguments.preset:
         check_apart(arguments.folder, arguments.preset)
     run = load_run(arguments.run)
+    writes = run.settings.objective == "denoising"
+    if writes and arguments.preset:
+        raise InputError("--preset: KerasHub reads encoders alone here: leave it out.")
+    if writes:
+        export_writer(arguments.folder, run.models[0].get_layer("writer").encoder, run.tokenizer)
+        named = f'model = "pretrained" and encoder = "{arguments.folder.absolute()}"'
+        print(f"{arguments.folder}: set {named} in a project of text generation")
+        return
     model = language_model(run.models[0])
     if arguments.preset:
         check_preset(model.encoder)

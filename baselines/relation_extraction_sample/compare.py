@@ -25,13 +25,9 @@ def main() -> None:
         matches = [count_matches(gold, triples[gold.id]).values() for gold in golds]
         counts.append(np.array([np.sum([(0, 0, 0), *match], axis=0) for match in matches]))
         scores.append(score(golds, triples)["per_predicate"])
-    total, predicates = (
-        comparison.paired_bootstrap(counts[0], counts[1]),
-        comparison.compare_labels(*scores),
-    )
-    comparison.print_comparison(
-        run, other, total, predicates, "predicate", per_predicate=predicates
-    )
+    total = comparison.paired_bootstrap(counts[0], counts[1])
+    labels = comparison.compare_labels(*scores)
+    comparison.print_comparison(run, other, total, labels, "predicate", per_predicate=labels)
 
 
 if __name__ == "__main__":

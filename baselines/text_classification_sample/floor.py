@@ -21,7 +21,7 @@ from core.base.files import PROJECT, project_path, write_json, write_json_lines
 from core.runs.run_folder import provenance, read_scores
 from core.train.scoring import Evaluation
 from task.data import Example, Labels, check_kind, fold_keys, label_targets, read_examples
-from task.decode import Candidates, make_candidates
+from task.decode import Candidates, make_candidates, threshold_of
 from task.evaluation import evaluate
 from task.settings import FLOOR, Settings
 
@@ -175,8 +175,7 @@ def score_floor(
     dev = evaluate(dev_examples, found[0], labels, project_path(settings.dev_file), settings)
     if not test:
         return {"dev": dev}
-    tuned = (dev.scores[key] for key in ("cuts", "thresholds", "threshold") if key in dev.scores)
-    threshold = {} if labels.scaling and "cuts" not in dev.scores else next(tuned)
+    threshold = threshold_of(dev.scores, labels)
     return {"dev": dev, "test": evaluate(test, found[1], labels, test_path, settings, threshold)}
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from core.base.errors import InputError
-from core.train.scoring import micro_f1
+from core.base.extras import need
 from task.data import Example
 from task.metrics import RANKING_METRICS, count_matches, macro_f1, matthews, score_rankings
 
@@ -49,10 +49,9 @@ def score_parts(
     if metric == "accuracy":
         right = (counts[..., 1] == counts[..., 2]).all(axis=1)
         return right[:, None].astype(float), np.mean
-    if metric == "micro_f1":
-        return counts.sum(axis=1), micro_f1
-    if metric == "f1":
-        return counts[:, names.index(positive)], micro_f1
+    if metric in ("micro_f1", "f1"):
+        own = counts.sum(axis=1) if metric == "micro_f1" else counts[:, names.index(positive)]
+        return own, need("comparison").micro_f1
 
     def statistic(*columns: np.ndarray, axis: int = -1) -> np.ndarray:
         sums = np.stack([column.sum(axis) for column in columns], axis=-1)

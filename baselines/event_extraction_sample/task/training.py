@@ -1,5 +1,6 @@
 """One training, from examples to the best weights of a run; and trained runs that predict."""
 
+import functools
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -39,13 +40,10 @@ def train(
     """Encode, build and fit; dev is scored after each epoch, and the best weights are kept.
 
     Args:
-        settings: of the project.
-        strategy: the devices.
         run: its folder and where to go on.
         known: give the vocabulary and the event types; all folds of a cross-validation share them.
         train_examples: to learn from.
-        dev_examples: choose the best epoch.
-        dev_path: the file that these were read from.
+        dev_examples: choose the best epoch; they were read from `dev_path`.
     """
     batch_size = begin_training(settings, strategy)
     schema = ask("recall_fact", collect_schema, known) or collect_schema(known)
@@ -58,9 +56,10 @@ def train(
     dev_batches = EventGenerator.of(dev_examples, *encoding, settings.prediction_batch_size, False)
     predictor = Predictor([models.inference], strategy, make_selector(schema, settings.model))
 
-    def score_dev() -> Evaluation:
-        graphs, shown = predict_events(predictor, dev_batches), settings.shown_examples
-        return evaluate(dev_examples, graphs, dev_path, settings.metric, shown=shown)
+    def score(batches: EventGenerator, dev: dict | None = None) -> Evaluation:
+        graphs, threshold = predict_events(predictor, batches), (dev or {}).get("threshold")
+        others = (settings.metric, threshold, settings.shown_examples)
+        return evaluate(batches.examples, graphs, dev_path, *others)
 
     def read_unlabelled(path: str) -> EventGenerator:
         examples = read_examples(project_path(path), require_events=False)
@@ -74,7 +73,7 @@ def train(
         tokenizer,
         {"types": schema.types},
         batches,
-        score_dev,
+        functools.partial(score, dev_batches),
         f"{settings.metric}_f1",
         read_unlabelled,
     )

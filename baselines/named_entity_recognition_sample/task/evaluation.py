@@ -68,6 +68,14 @@ def name_score(settings: Settings) -> str:
     return "F1" if settings.beta == 1 else f"F{settings.beta:g}"
 
 
+def thresholds_of(scores: dict | None) -> Thresholds | None:
+    """Return the thresholds that were tuned with some scores; None: there are no scores yet."""
+    if scores is None:
+        return None
+    one = scores["threshold"]
+    return defaultdict(lambda: one, scores["thresholds"])
+
+
 def load_thresholds(folders: Sequence[Path]) -> Thresholds:
     """Return the thresholds of some runs, their mean for each type.
 

@@ -18,7 +18,7 @@ from core.train.scoring import Evaluation
 from core.train.training import Models
 from task.data import EntityGenerator, Example, Schema, collect_schema, read_examples
 from task.decode import Candidates, make_selector, predict_entities
-from task.evaluation import evaluate, monitor_of
+from task.evaluation import evaluate, monitor_of, thresholds_of
 from task.model import build_models
 from task.settings import Settings
 
@@ -59,9 +59,10 @@ def train(
     dev_batches = EntityGenerator.of(dev_examples, *encoding, settings.prediction_batch_size, False)
     predictor = Predictor([models.inference], strategy, make_selector(settings.tagger))
 
-    def score_dev() -> Evaluation:
-        found = predict_entities(predictor, dev_batches, schema.flat)
-        return evaluate(dev_examples, found, dev_path, settings, shown=settings.shown_examples)
+    def score(batches: EntityGenerator, dev: dict | None = None) -> Evaluation:
+        found = predict_entities(predictor, batches, schema.flat)
+        thresholds, shown = thresholds_of(dev), settings.shown_examples
+        return evaluate(batches.examples, found, dev_path, settings, thresholds, shown)
 
     def read_unlabelled(path: str) -> EntityGenerator:
         examples = read_examples(project_path(path), settings, require_entities=False)
@@ -75,7 +76,7 @@ def train(
         tokenizer,
         asdict(schema),
         batches,
-        score_dev,
+        functools.partial(score, dev_batches),
         monitor_of(settings),
         read_unlabelled,
     )

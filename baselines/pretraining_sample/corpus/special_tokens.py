@@ -1,12 +1,15 @@
 """The tokens that are no text: those around it, and those that hide it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from tokenizers import Tokenizer
 
 from core.base.errors import InputError
 from core.data.tokens import SPECIAL_TOKENS
+
+# What ends a sentence, that between two lines of an example too.
+SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？", "[SEP]")
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,7 @@ class SpecialTokens:
         mask: stands for a hidden token.
         is_special: bool `[vocabulary]`: all that are no text, the unknown one among them.
         ordinary: all others.
+        sentence_ends: those of `SENTENCE_ENDS` that the tokenizer has.
     """
 
     pad: int
@@ -28,6 +32,7 @@ class SpecialTokens:
     mask: int
     is_special: np.ndarray
     ordinary: np.ndarray
+    sentence_ends: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
 
 
 def find_special_tokens(tokenizer: Tokenizer) -> SpecialTokens:
@@ -48,6 +53,13 @@ def find_special_tokens(tokenizer: Tokenizer) -> SpecialTokens:
     is_special[[number for number, token in added if token.special]] = True
     is_special[[number for number in ids.values() if number is not None]] = True
     is_special[frame] = True
+    ends = [tokenizer.token_to_id(token) for token in SENTENCE_ENDS]
     return SpecialTokens(
-        ids["[PAD]"], frame[0], frame[-1], ids["[MASK]"], is_special, np.flatnonzero(~is_special)
+        pad=ids["[PAD]"],
+        begin=frame[0],
+        end=frame[-1],
+        mask=ids["[MASK]"],
+        is_special=is_special,
+        ordinary=np.flatnonzero(~is_special),
+        sentence_ends=np.array([number for number in ends if number is not None], int),
     )

@@ -60,6 +60,14 @@ class Texts:
         """Tokens of each text, those around it included."""
         return np.diff(self.offsets) + SPECIAL_TOKENS_AROUND
 
+    def choose(self, positions: Sequence[int]) -> "Texts":
+        """Return the texts at some positions."""
+        parts = []
+        for begin, end in zip(self.offsets[positions], self.offsets[1:][positions], strict=True):
+            words = self.word_starts[begin:end]
+            parts.append(Texts(self.token_ids[begin:end], words, np.array([0, end - begin])))
+        return join_parts(parts)
+
     def pad(self, chosen: np.ndarray, length: int, special: SpecialTokens) -> PaddedTexts:
         """Return the chosen texts with the tokens around them, padded to `length`."""
         sizes = np.minimum(self.lengths[chosen], length)[:, None]

@@ -5,12 +5,15 @@ import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 import keras_hub
+import numpy as np
 from safetensors.numpy import save
 from tokenizers import Tokenizer
 
 from core.base.errors import InputError
+from core.base.extras import need
 from core.base.files import write_json, write_text
 from core.model.encoder import BertEncoder
 from export_formats.hugging_face import (
@@ -20,6 +23,12 @@ from export_formats.hugging_face import (
     name_weights,
     vocabulary_of,
 )
+
+
+class EncoderDecoder(Protocol):
+    """A BART of the extra `writers`; `ends` are the tokens that end a text."""
+
+    ends: list[int]
 
 
 def check_free(folder: Path) -> None:
@@ -57,20 +66,42 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
 
 
 def export_hugging_face(folder: Path, model: LanguageModel, tokenizer: Tokenizer) -> None:
+    """Write an encoder and its head; arguments as in `write_hugging_face`."""
+    write_hugging_face(folder, make_config(model, tokenizer), name_weights(model), tokenizer)
+
+
+def export_writer(folder: Path, writer: EncoderDecoder, tokenizer: Tokenizer) -> None:
+    """Write a writer, and how it generates; arguments as in `write_hugging_face`."""
+    bart = need("writers", "bart")
+    config, weights = bart.make_config(writer, tokenizer), bart.name_weights(writer)
+    generation = {**bart.special_tokens(writer, tokenizer), "eos_token_id": list(writer.ends)}
+    write_hugging_face(folder, config, weights, tokenizer, generation)
+
+
+def write_hugging_face(
+    folder: Path,
+    config: dict,
+    weights: dict[str, np.ndarray],
+    tokenizer: Tokenizer,
+    generation: dict | None = None,
+) -> None:
     """Write config, weights and vocabulary as Hugging Face has them.
 
     Args:
         folder: that is made.
-        model: encoder and head.
-        tokenizer: of the encoder.
+        config: the content of config.json.
+        weights: tensors by name.
+        tokenizer: of the model.
+        generation: the content of generation_config.json; None: it writes nothing.
     """
     names = {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")}
 
     def write(target: Path) -> None:
-        write_json(target / "config.json", make_config(model, tokenizer))
+        write_json(target / "config.json", config)
+        if generation:
+            write_json(target / "generation_config.json", generation)
         # Not save_file: what that writes nobody else may read.
-        weights = save(name_weights(model), metadata={"format": "pt"})
-        (target / WEIGHTS).write_bytes(weights)
+        (target / WEIGHTS).write_bytes(save(weights, metadata={"format": "pt"}))
         write_text(target / "vocab.txt", "".join(f"{t}\n" for t in vocabulary_of(tokenizer)))
         write_json(target / "tokenizer.json", json.loads(tokenizer.to_str()))
         write_json(target / "special_tokens_map.json", names)
@@ -78,7 +109,7 @@ def export_hugging_face(folder: Path, model: LanguageModel, tokenizer: Tokenizer
             # Reads tokenizer.json as it stands, where a BertTokenizer would make its own.
             "tokenizer_class": "PreTrainedTokenizerFast",
             "do_lower_case": is_lowercase(tokenizer),
-            "model_max_length": model.encoder.max_sequence_length,
+            "model_max_length": config["max_position_embeddings"],
             **names,
         }
         write_json(target / "tokenizer_config.json", settings)

@@ -11,7 +11,7 @@ from corpus.encode import SPECIAL_TOKENS_AROUND
 from corpus.shards import read_manifest, read_shard
 from corpus.special_tokens import SpecialTokens
 from corpus.texts import Texts, from_shard, join_parts
-from task.masking import NO_TOKEN, count_slots, lay_out, shorten
+from task.masking import NO_TOKEN, lay_out, shorten
 from task.settings import Settings
 
 # One seed makes three kinds of draws, none like another.
@@ -35,8 +35,8 @@ class ShardGenerator(DataGenerator):
     Args:
         folder: of the shards.
         special: tokens that are no text.
-        settings: `buckets`, `pool_examples`, `objective`, `mask_rate`, `mask_share`,
-            `random_share`, and the `seed` of the order and of what is hidden.
+        settings: `buckets`, `pool_examples`, those that `lay_out` reads, and the `seed` of the
+            order and of what is hidden.
         batch_size: as in `DataGenerator`.
 
     Raises:
@@ -148,6 +148,11 @@ class ShardGenerator(DataGenerator):
         random = np.random.default_rng([self.seed, *draw])
         return lay_out(padded, self.settings, self.special, random)
 
+    @property
+    def examples(self) -> Texts:
+        """Some of what is learned from, to score it."""
+        return self.preview
+
     @cached_property
     def preview(self) -> Texts:
         """Some texts, to see what batches look like."""
@@ -169,11 +174,9 @@ class ShardGenerator(DataGenerator):
 
     def signature(self, rows: int) -> dict[str, tf.TensorSpec]:
         """Return the shapes and types of a batch of so many rows: static if there is one bucket."""
-        static, longest = len(self.boundaries) == 1, int(self.boundaries[-1])
-        length = longest if static else None
-        slots = count_slots(self.settings, longest) if static else None
-        sizes = {"token_ids": length, "segment_ids": length, "padding_mask": length}
-        sizes |= {"masked_positions": slots, "masked_labels": slots}
+        example = self.make_batch(np.zeros(1, int), int(self.boundaries[-1]))
+        static = len(self.boundaries) == 1
+        sizes = {name: array.shape[1] if static else None for name, array in example.items()}
         return with_weight(rows, sizes)
 
 
@@ -187,7 +190,7 @@ class HeldOutGenerator(DataGenerator):
     """
 
     def __init__(self, texts: Texts, special: SpecialTokens, settings: Settings) -> None:
-        self.settings = settings
+        self.examples, self.settings = texts, settings
         longest = int(texts.lengths.max())
         layouts = []
         for number, first in enumerate(range(0, len(texts), TEXTS_AT_ONCE)):

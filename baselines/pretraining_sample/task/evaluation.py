@@ -95,13 +95,16 @@ def in_words(
         tokenizer: of the texts.
     """
     row = {name: array[number] for name, array in generator.layout.items()}
-    used = row["masked_labels"] != NO_TOKEN
-    token_ids = row["token_ids"].copy()
-    # Other objectives predict the token after the place that they predict from.
-    ahead = int(generator.settings.objective != "masked")
-    places = row["masked_positions"][used] + ahead
+    used, objective = row["masked_labels"] != NO_TOKEN, generator.settings.objective
+    if objective == "denoising":  # what is read is another text
+        token_ids, places = np.append(row["target_ids"], 0), np.flatnonzero(used) + 1
+        size = len(places) + 1
+    else:
+        token_ids, size = row["token_ids"].copy(), row["padding_mask"].sum()
+        # Others than masked predict the token after the place that they predict from.
+        places = row["masked_positions"][used] + int(objective != "masked")
     token_ids[places] = row["masked_labels"][used]
-    ids = token_ids[: row["padding_mask"].sum()].tolist()
+    ids = token_ids[:size].tolist()
     pieces = [tokenizer.id_to_token(token_id) or "" for token_id in ids]
     text, spans = join_pieces(pieces)
     best = prediction.tokens[: len(used)][used[: len(prediction.tokens)]]

@@ -1,4 +1,4 @@
-"""What is hidden from the model, and what it is to predict: three objectives.
+"""What is hidden from the model, and what it is to predict: four objectives.
 
 `masked`: whole words are drawn until a share of the tokens is covered; most of these become [MASK],
 some another token, some stay. Sources: Devlin et al. 2019, https://arxiv.org/abs/1810.04805, and
@@ -8,6 +8,8 @@ its whole word masking.
 
 `unilm`: the text is split at random; each token of the second part from the first part and those
 before it. Source: Dong et al. 2019, https://arxiv.org/abs/1905.03197.
+
+`denoising`: a decoder writes the whole text from a damaged copy: see `task/denoising.py`.
 
 All of it is drawn for many texts at once, by the random generator that it is given.
 """
@@ -19,9 +21,12 @@ import numpy as np
 from core.data.data_generator import Batch
 from corpus.special_tokens import SpecialTokens
 from corpus.texts import PaddedTexts
+from task.denoising import damage_all
 from task.settings import Settings
 
 NO_TOKEN = -1  # where there is nothing to predict
+# The arrays with a column for each token that is predicted.
+SLOTTED = ("masked_positions", "masked_labels", "target_ids")
 
 
 def count_slots(settings: Settings, length: int) -> int:
@@ -44,13 +49,24 @@ def lay_out(
 
     Args:
         padded: token ids and beginnings of words `[texts, length]`.
-        settings: `objective`, and for `masked` `mask_rate`, `mask_share`, `random_share`.
+        settings: `objective`, and for `masked` `mask_rate`, `mask_share`, `random_share`; for
+            `denoising` `mask_rate`, `span_length`, `permute_sentences`.
         special: tokens that are never hidden, nor put in place of others.
         random: draws words, tokens or splits.
     """
     rows, length = padded.token_ids.shape
     token_ids, segment_ids = padded.token_ids, np.zeros((rows, length), np.int32)
     slots = count_slots(settings, length)
+    if settings.objective == "denoising":
+        damaged, mask = damage_all(padded, settings, special, random)
+        labels = np.where(padded.padding_mask[:, 1:] > 0, token_ids[:, 1:], NO_TOKEN)
+        return {
+            "token_ids": damaged,
+            "padding_mask": mask,
+            # [CLS] begins what is written as well as what is read.
+            "target_ids": token_ids[:, :slots],
+            "masked_labels": labels.astype(np.int32),
+        }
     if settings.objective == "masked":
         hidden = draw_words(padded, special, settings.mask_rate, random)
         token_ids = replace_tokens(token_ids, hidden, settings, special, random)
@@ -83,10 +99,7 @@ def shorten(batch: Batch, settings: Settings, length: int) -> Batch:
         length: no text has more tokens.
     """
     slots = count_slots(settings, length)
-    return {
-        name: array[:, : slots if name.startswith("masked") else length]
-        for name, array in batch.items()
-    }
+    return {name: array[:, : slots if name in SLOTTED else length] for name, array in batch.items()}
 
 
 def draw_words(

@@ -1,8 +1,8 @@
-"""A BERT that predicts tokens: the encoder, its head, and the sums that its scores are made of.
+"""What predicts tokens: an encoder with its head, or a writer; the sums that scores are made of.
 
 The head is that of BERT: Dense, GELU and LayerNormalization, then the token embedding of the
 encoder and a bias score the vocabulary. Source: Devlin et al. 2019,
-https://arxiv.org/abs/1810.04805.
+https://arxiv.org/abs/1810.04805. A writer is a BART, of the extra `writers`.
 """
 
 from typing import Any
@@ -13,6 +13,7 @@ from keras import ops
 from tokenizers import Tokenizer
 
 from core.base.errors import InputError
+from core.base.extras import need
 from core.model.encoder import BertEncoder, load_encoder, load_tokenizer
 from core.model.language_model import TokenLoss, head_layers, prefix_mask
 from core.train.training import Models, Scores, TrainingModel
@@ -22,18 +23,20 @@ BEST_TOKENS = 3  # of each prediction, for the report
 HEAD_SIZE = 64  # of attention, as in BERT
 
 
-def load_backbone(settings: Settings, tokenizer: Tokenizer) -> BertEncoder:
-    """Return the encoder that is trained: a new one, or one to go on from.
+def load_backbone(settings: Settings, tokenizer: Tokenizer) -> keras.Model:
+    """Return the encoder or the writer that is trained: a new one, or one to go on from.
 
     Args:
-        settings: `encoder`, `tiny_layers`, `tiny_width`, `max_length`, `dropout`,
+        settings: `objective`, `encoder`, `tiny_layers`, `tiny_width`, `max_length`, `dropout`,
             `attention_dropout`.
         tokenizer: that the shards were written with.
 
     Raises:
-        InputError: the encoder is not a BERT, or has other tokens than the tokenizer.
+        InputError: the encoder is not a BERT, the writer not a BART, or either has other tokens
+            than the tokenizer.
     """
-    if settings.encoder == "tiny":
+    writes = settings.objective == "denoising"
+    if settings.encoder == "tiny" and not writes:
         return BertEncoder(
             vocabulary_size=tokenizer.get_vocab_size(),
             num_layers=settings.tiny_layers,
@@ -47,12 +50,17 @@ def load_backbone(settings: Settings, tokenizer: Tokenizer) -> BertEncoder:
             exact_gelu=False,
             name="encoder",
         )
-    encoder = load_encoder(settings, tokenizer)
-    if not isinstance(encoder, BertEncoder):
+    if writes:
+        encoder = need("writers", "bart").load_writer(settings, tokenizer)
+    else:
+        encoder = load_encoder(settings, tokenizer)
+    if not writes and not isinstance(encoder, BertEncoder):
         raise InputError(
             f"{settings.encoder} is a {type(encoder).__name__}, and only a BERT can be trained on "
             "plain text here: choose a BERT, or set encoder = tiny."
         )
+    if settings.encoder == "tiny":
+        return encoder
     # It reads no more than `encoder` unless that is tiny.
     known = load_tokenizer(settings, [])  # type: ignore[arg-type]
     if known.get_vocab() != tokenizer.get_vocab():
@@ -190,7 +198,7 @@ class TokenScores(keras.layers.Layer):
         return {**super().get_config(), "best": self.best}
 
 
-def build_models(encoder: BertEncoder, settings: Settings) -> Models:
+def build_models(encoder: keras.Model, settings: Settings) -> Models:
     """Return the training model (output: the loss) and the inference model (output: sums).
 
     Both share every layer and read the same inputs.
@@ -199,12 +207,17 @@ def build_models(encoder: BertEncoder, settings: Settings) -> Models:
         encoder: from `load_backbone`.
         settings: `objective`.
     """
-    names = ("token_ids", "segment_ids", "padding_mask", "masked_positions")
+    names = ["token_ids", "segment_ids", "padding_mask", "masked_positions"]
+    writes = settings.objective == "denoising"
+    names = ["token_ids", "padding_mask", "target_ids"] if writes else names
     inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in names}
     labels = keras.Input((None,), dtype="int32", name="masked_labels")
     every = {**inputs, "masked_labels": labels}
 
-    logits = LanguageModel(encoder, settings.objective, name="language_model")(**inputs)
+    if writes:
+        logits = encoder.write(inputs)
+    else:
+        logits = LanguageModel(encoder, settings.objective, name="language_model")(**inputs)
     loss = TokenLoss(name="token_loss")(logits, labels)
     scores = TokenScores(name="token_scores")(logits, labels)
     return Models(

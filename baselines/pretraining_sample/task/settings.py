@@ -14,12 +14,18 @@ class Settings(CorpusSettings):
 
     task: ClassVar[str] = "Pre-training"
 
-    objective: Literal["masked", "causal", "unilm"] = Field(
-        "masked", description="hidden words; each token from those before; the rest of a text"
+    objective: Literal["masked", "causal", "unilm", "denoising"] = Field(
+        "masked",
+        description="hidden words; each token from those before; the rest of a text; all of it "
+        "from a damaged copy",
     )
-    mask_rate: float = Field(0.15, gt=0, lt=1, description="share of the tokens that are predicted")
+    mask_rate: float = Field(0.15, gt=0, lt=1, description="share of the tokens that are hidden")
     mask_share: float = Field(0.8, ge=0, le=1, description="share of these that become [MASK]")
     random_share: float = Field(0.1, ge=0, le=1, description="share of these that become another")
+    span_length: float = Field(
+        3.0, ge=1, description="mean tokens of a span that one [MASK] hides, for denoising"
+    )
+    permute_sentences: bool = Field(True, description="read sentences in any order, for denoising")
     pool_examples: int = Field(
         100_000, ge=1, description="examples in memory at once, which are shuffled together"
     )

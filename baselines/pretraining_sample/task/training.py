@@ -1,5 +1,6 @@
 """One training, from shards to the best weights of a run; and a trained run that predicts."""
 
+import functools
 from pathlib import Path
 
 from core.runs.run_folder import Run
@@ -30,17 +31,19 @@ def train(settings: Settings, strategy: Strategy, run: Run) -> None:
     special = find_special_tokens(tokenizer)
     with strategy.scope():
         models = build_models(load_backbone(settings, tokenizer), settings)
-        load_head(language_model(models.training), settings.encoder)
+        if settings.objective != "denoising":
+            load_head(language_model(models.training), settings.encoder)
 
     train_batches = ShardGenerator(shard_folder(settings, "train"), special, settings, batch_size)
     dev_texts = read_all_shards(shard_folder(settings, "dev"))
-    dev_batches = HeldOutGenerator(dev_texts, special, settings)
+    dev_batches = HeldOutGenerator.of(dev_texts, special, settings)
     predictor, dev_name = Predictor([models.inference], strategy), name_shards(settings, "dev")
 
-    def score_dev() -> Evaluation:
-        predictions = predict(predictor, dev_batches)
-        return evaluate(dev_batches, predictions, tokenizer, dev_name, settings.shown_examples)
+    def score(batches: HeldOutGenerator, _: dict | None = None) -> Evaluation:
+        predictions = predict(predictor, batches)
+        return evaluate(batches, predictions, tokenizer, dev_name, settings.shown_examples)
 
+    score_dev = functools.partial(score, dev_batches)
     train_models(settings, strategy, run, models, tokenizer, None, train_batches, score_dev, METRIC)
 
 

@@ -1,5 +1,6 @@
 """One training, from examples to the best weights of a run; and trained runs that predict."""
 
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -50,17 +51,18 @@ def train(
         models = build_models(load_encoder(settings, tokenizer), settings)
     encoding = (tokenizer, models.encoder_inputs, settings)
 
-    train_batches = AnswerGenerator(train_examples, *encoding, batch_size)
-    dev_batches = AnswerGenerator(dev_examples, *encoding, settings.prediction_batch_size, False)
+    train_batches = AnswerGenerator.of(train_examples, *encoding, batch_size)
+    dev_batches = AnswerGenerator.of(dev_examples, *encoding, settings.prediction_batch_size, False)
     predictor = Predictor([models.inference], strategy)
     # Without a prior they play no part, and runs on other data may join in an ensemble.
     lengths = (
         answer_lengths(known, tokenizer, settings.answer_length) if settings.length_prior else None
     )
 
-    def score_dev() -> Evaluation:
-        candidates = predict_answers(predictor, dev_batches, settings, lengths)
-        return evaluate(dev_examples, candidates, dev_path, settings, shown=settings.shown_examples)
+    def score(batches: AnswerGenerator, dev: dict | None = None) -> Evaluation:
+        candidates = predict_answers(predictor, batches, settings, lengths)
+        threshold, shown = (dev or {}).get("threshold"), settings.shown_examples
+        return evaluate(batches.examples, candidates, dev_path, settings, threshold, shown)
 
     def read_unlabelled(path: str) -> AnswerGenerator:
         examples = read_examples(project_path(path), require_answers=False)
@@ -74,7 +76,7 @@ def train(
         tokenizer,
         {"answer_lengths": lengths},
         train_batches,
-        score_dev,
+        functools.partial(score, dev_batches),
         "f1",
         read_unlabelled,
     )

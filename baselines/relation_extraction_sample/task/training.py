@@ -1,5 +1,6 @@
 """One training, from examples to the best weights of a run; and trained runs that predict."""
 
+import functools
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -53,15 +54,15 @@ def train(
     dev_batches = TripleGenerator.of(dev_examples, *encoding, settings.prediction_batch_size, False)
     predictor = Predictor([models.inference], strategy, select_triples)
 
-    def score_dev() -> Evaluation:
-        candidates = predict_triples(predictor, dev_batches)
-        return evaluate(dev_examples, candidates, dev_path, shown=settings.shown_examples)
+    def score(batches: TripleGenerator, dev: dict | None = None) -> Evaluation:
+        candidates, threshold = predict_triples(predictor, batches), (dev or {}).get("threshold")
+        return evaluate(batches.examples, candidates, dev_path, threshold, settings.shown_examples)
 
     def read_unlabelled(path: str) -> TripleGenerator:
         examples = read_examples(project_path(path), require_triples=False)
         return TripleGenerator.of(examples, *encoding, batch_size, False)
 
-    names = {"predicates": predicates}
+    names, score_dev = {"predicates": predicates}, functools.partial(score, dev_batches)
     train_models(
         settings, strategy, run, models, tokenizer, names, batches, score_dev, "f1", read_unlabelled
     )

@@ -157,8 +157,8 @@ class PairGenerator(DataGenerator):
         settings: Settings,
         batch_size: int,
     ) -> None:
+        self.examples, self.begin = list(examples), tokens.begin
         self.encoder_inputs = list(encoder_inputs)
-        self.begin = tokens.begin
         sources = [example.source for example in examples]
         targets = [target for example in examples for target in example.targets]
         self.sources = encode_sources(tokenizer, sources, settings)

@@ -1,5 +1,6 @@
 """One training, from examples to the best weights of a run; and trained runs that predict."""
 
+import functools
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -77,20 +78,20 @@ def train(
     tokens = find_target_tokens(tokenizer, encoder)
     encoding = (tokenizer, models.encoder_inputs, settings)
 
-    train_batches = PairGenerator(train_examples, tokens, *encoding, batch_size)
-    dev_batches = SourceGenerator(dev_examples, *encoding, settings.prediction_batch_size)
+    batches = PairGenerator(train_examples, tokens, *encoding, batch_size)
+    dev_batches = SourceGenerator.of(dev_examples, *encoding, settings.prediction_batch_size)
     # The search of the submission takes several times as long as this one.
     quick = settings.generating(decoding="beam", beams=settings.generation.evaluate_beams)
     writer = make_writer([models.inference], tokenizer, tokens, quick)
     predictor = Predictor([writer], strategy)
 
-    def score_dev() -> Evaluation:
-        predictions = predict_texts(predictor, dev_batches, tokenizer, tokens, quick)
-        return evaluate(dev_examples, predictions, dev_path, settings, settings.shown_examples)
+    def score(batches: SourceGenerator, _: dict | None = None) -> Evaluation:
+        written = predict_texts(predictor, batches, tokenizer, tokens, quick)
+        return evaluate(batches.examples, written, dev_path, settings, settings.shown_examples)
 
-    labels, monitor = asdict(tokens), settings.metric
+    labels, score_dev = asdict(tokens), functools.partial(score, dev_batches)
     train_models(
-        settings, strategy, run, models, tokenizer, labels, train_batches, score_dev, monitor
+        settings, strategy, run, models, tokenizer, labels, batches, score_dev, settings.metric
     )
 
 

@@ -171,11 +171,14 @@ def collect_targets(examples: Sequence[Example], settings: Settings) -> Labels:
     """Return what the training examples say there is to predict: labels, or numbers.
 
     Raises:
-        InputError: as `collect_labels`, or the numbers do not fit their loss.
+        InputError: as `collect_labels`, or the numbers or class weights do not fit the loss.
     """
     if settings.output == "number":
         return Labels(**need("competition", "targets").collect_numbers(examples, settings))
     labels = collect_labels(examples, settings.positive_label)
+    if unknown := settings.label_weights.keys() - labels.names:
+        what = f"class_weights names {min(unknown)!r}, which no training example has"
+        raise InputError(f"{what}: write the label as the training file does.")
     table = getattr(settings, "competition", None)
     return replace(labels, hierarchy=table.hierarchy) if table else labels
 

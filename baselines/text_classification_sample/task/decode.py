@@ -62,6 +62,13 @@ def read_threshold(folders: Sequence[Path], labels: Labels) -> Threshold:
     return own if own or labels.scaling else tuned_threshold(folders)
 
 
+def threshold_of(scores: dict | None, labels: Labels) -> Threshold | None:
+    """Return what was tuned with some scores; None: there are no scores yet."""
+    if scores is None or labels.scaling:
+        return scores and scores.get("cuts", {})
+    return scores.get("thresholds", scores["threshold"])
+
+
 def choose_labels(
     probabilities: np.ndarray, labels: Labels, threshold: Threshold
 ) -> tuple[str, ...]:

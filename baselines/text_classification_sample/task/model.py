@@ -13,6 +13,7 @@ https://arxiv.org/abs/1905.09788.
 from typing import Any, TypeAlias
 
 import keras
+import numpy as np
 from keras import ops
 
 from core.base.extras import ask, need
@@ -153,6 +154,8 @@ def output_layers(labels: Labels, settings: Settings, name: str) -> tuple[Any, A
         return need("competition", "heads").number_layers(labels.scaling, name)
     kind = "sigmoid" if labels.several else "softmax"
     weights = balanced_weights(labels) if settings.class_weights == "balanced" else None
+    if settings.label_weights:
+        weights = scaled_weights(labels, settings.label_weights)
     loss = SigmoidLoss if labels.several else SoftmaxLoss
     return (
         # In float32, as the losses: mixed precision loses small differences of large logits.
@@ -187,3 +190,16 @@ def balanced_weights(labels: Labels) -> list:
     return [
         [records / (2 * max(records - count, 1)), records / (2 * count)] for count in labels.counts
     ]
+
+
+def scaled_weights(labels: Labels, weights: dict[str, float]) -> list:
+    """Return weights of one's own, whose mean over the training file is made 1; 1 if not named.
+
+    Where a record may have several labels, `weights` are those of the records with each label, and
+    those without it weigh 1 in its question.
+    """
+    own, counts = np.array([weights.get(n, 1.0) for n in labels.names]), np.array(labels.counts)
+    without = (labels.records - counts) * labels.several
+    mean = (own @ counts + without.sum()) / (counts + without).sum()
+    pairs = np.stack([np.ones_like(own), own], axis=-1)
+    return ((pairs if labels.several else own) / mean).tolist()

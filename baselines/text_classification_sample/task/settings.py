@@ -1,6 +1,9 @@
 """The settings of text classification."""
 
-from typing import ClassVar, Literal
+import contextlib
+import json
+import math
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
@@ -21,8 +24,8 @@ class Settings(RecordSettings):
         "auto", description="auto: compare, the means of both texts, for pairs, else mean"
     )
     dropout_samples: int = Field(1, ge=1, description="dropout masks before the logits in a step")
-    class_weights: Literal["none", "balanced"] = Field(
-        "none", description="balanced: all labels weigh the same in the loss, however rare"
+    class_weights: str = Field(
+        "none", description="what labels weigh in the loss; balanced: all the same; or by label"
     )
     label_smoothing: float = Field(0.0, ge=0, lt=1, description="share of the target on all labels")
     positive_label: str = Field(
@@ -34,6 +37,26 @@ class Settings(RecordSettings):
         "rmse", "mcrmse", "mae", "pearson", "spearman", "qwk",
     ] = Field("auto", description="the score that chooses the best epoch")  # fmt: skip
     floor: bool = Field(True, description="train the classical model too, which takes seconds")
+
+    @field_validator("class_weights", mode="before")
+    @classmethod
+    def read_class_weights(cls, given: Any) -> str:
+        """Return a word, or weights by label as JSON: one value, which runs can be compared by."""
+        with contextlib.suppress(ValueError):
+            given = json.loads(given) if isinstance(given, str) else given
+        if given in ("none", "balanced"):
+            return given
+        if not isinstance(given, dict) or not given:
+            raise ValueError('choose "none", "balanced", or weights by label: { spam = 2.0 }')
+        for label, weight in given.items():
+            if type(weight) not in (int, float) or not 0 < weight < math.inf:
+                raise ValueError(f"{label!r} weighs {weight!r}: give it a number above 0")
+        return json.dumps(given, ensure_ascii=False, sort_keys=True)
+
+    @property
+    def label_weights(self) -> dict[str, float]:
+        """The weights in `class_weights` by label; empty: it is a word."""
+        return json.loads(self.class_weights) if self.class_weights.startswith("{") else {}
 
     @field_validator("run_name")
     @classmethod

@@ -1,5 +1,6 @@
 """One training, from examples to the best weights of a run; and trained runs that predict."""
 
+import functools
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +13,7 @@ from core.train.prediction import Predictor
 from core.train.project import TrainedRuns, begin_training, load_trained, train_models
 from core.train.scoring import Evaluation
 from task.data import Example, ExampleGenerator, Labels, collect_targets, read_examples
-from task.decode import Candidates, predict_probabilities
+from task.decode import Candidates, predict_probabilities, threshold_of
 from task.evaluation import evaluate
 from task.metrics import choose_metric
 from task.model import build_models
@@ -34,13 +35,10 @@ def train(
     """Encode, build and fit; dev is scored after each epoch, and the best weights are kept.
 
     Args:
-        settings: of the project.
-        strategy: the devices.
         run: its folder and where to go on.
         known: give the vocabulary and the labels; all folds of a cross-validation share them.
         train_examples: to learn from.
-        dev_examples: choose the best epoch.
-        dev_path: the file that these were read from.
+        dev_examples: choose the best epoch; they were read from `dev_path`.
     """
     batch_size = begin_training(settings, strategy)
     labels = collect_targets(known, settings)
@@ -51,34 +49,24 @@ def train(
     inputs = [tensor.name for tensor in models.inference.inputs]
     encoding = (tokenizer, labels, inputs, settings)
 
-    train_batches = ExampleGenerator(train_examples, *encoding, batch_size)
-    dev_batches = ExampleGenerator(
-        dev_examples, *encoding, settings.prediction_batch_size, with_labels=False
-    )
+    size = settings.prediction_batch_size
+    batches = ExampleGenerator.of(train_examples, *encoding, batch_size)
+    dev_batches = ExampleGenerator.of(dev_examples, *encoding, size, False)
     predictor = Predictor([models.inference], strategy)
 
-    def score_dev() -> Evaluation:
-        candidates = predict_probabilities(predictor, dev_batches)
-        return evaluate(
-            dev_examples, candidates, labels, dev_path, settings, shown=settings.shown_examples
-        )
+    def score(batches: ExampleGenerator, dev: dict | None = None) -> Evaluation:
+        candidates = predict_probabilities(predictor, batches)
+        others = (threshold_of(dev, labels), settings.shown_examples)
+        return evaluate(batches.examples, candidates, labels, dev_path, settings, *others)
 
     def read_unlabelled(path: str) -> ExampleGenerator:
         examples = read_examples(project_path(path), require_labels=False, settings=settings)
         return ExampleGenerator(examples, *encoding, batch_size, with_labels=False)
 
-    train_models(
-        settings,
-        strategy,
-        run,
-        models,
-        tokenizer,
-        asdict(labels),
-        train_batches,
-        score_dev,
-        choose_metric(settings.metric, labels, dev_examples),
-        read_unlabelled,
-    )
+    known_labels, score_dev = asdict(labels), functools.partial(score, dev_batches)
+    monitor = choose_metric(settings.metric, labels, dev_examples)
+    others = (batches, score_dev, monitor, read_unlabelled)
+    train_models(settings, strategy, run, models, tokenizer, known_labels, *others)
 
 
 def load_runs(paths: Sequence[str | Path], strategy: Strategy | None = None) -> TrainedRuns:

@@ -216,13 +216,14 @@ def describe_modernbert(encoder: ModernBert, names: Names) -> dict[str, Any]:
     }
 
 
-def describe_tokenizer(tokenizer: Tokenizer, length: int | None) -> tuple[dict, dict, str | None]:
+def describe_tokenizer(tokenizer: Tokenizer, encoder: Any) -> tuple[dict, dict, str | None]:
     """Return tokenizer.json, tokenizer_config.json, and vocab.txt; None: it has no such file.
 
     Args:
         tokenizer: of the encoder.
-        length: the most tokens that it reads; None: any number.
+        encoder: knows the most tokens that it reads, if there is a most.
     """
+    length = getattr(encoder, "max_sequence_length", None)
     whole = json.loads(tokenizer.to_str())
     around = tokenizer.encode("").tokens
     names = {"cls_token": around[0], "sep_token": around[-1]} if around else {}

@@ -1,6 +1,7 @@
 """Write a trained run for others: its encoder for transformers, the whole model for TensorFlow.
 
-python extras/export/export.py RUN DIR             DIR/encoder as on Hugging Face, DIR/saved_model
+python extras/export/export.py RUN DIR             DIR/encoder as on Hugging Face, DIR/saved_model;
+                                                   DIR/writer of what model = pretrained trained
 python extras/export/export.py RUN DIR --onnx      DIR/model.onnx, too
 python extras/export/export.py RUN DIR --no-encoder
 
@@ -40,6 +41,11 @@ PARTS = ("queries", "keys", "starts", "ends")
 TOLERANCE = 1e-5  # of what was written, beside what was trained
 # An example for the outputs of each kind: the file that is laid beside the model.
 EXAMPLES = {"probabilities": "serve_labels.py"}
+# Folder of what is written for transformers -> what reads it.
+READERS = {
+    "encoder": "`transformers.AutoModel`",
+    "writer": "`transformers.AutoModelForCausalLM`, for BART and T5 `AutoModelForSeq2SeqLM`",
+}
 ONNX = "tf2onnx"
 
 
@@ -78,7 +84,9 @@ def main() -> None:
     parser.add_argument("run", help="folder of a run, or its name in runs/")
     parser.add_argument("folder", type=Path, metavar="DIR", help="that is made")
     parser.add_argument("--onnx", action="store_true", help="write model.onnx, too")
-    parser.add_argument("--no-encoder", action="store_true", help="leave DIR/encoder out")
+    parser.add_argument(
+        "--no-encoder", action="store_true", help="leave out what is for transformers"
+    )
     arguments = parser.parse_args()
 
     check_free(arguments.folder)
@@ -86,9 +94,8 @@ def main() -> None:
         raise InputError(
             f"--onnx needs the package {ONNX}: pip install -r extras/export/requirements.txt"
         )
-    naming = None if arguments.no_encoder else need("encoders", "naming")
-    run = load_run(arguments.run)
-    write_folder(arguments.folder, lambda target: fill(target, run, naming, arguments.onnx))
+    run, asked = load_run(arguments.run), (not arguments.no_encoder, arguments.onnx)
+    write_folder(arguments.folder, lambda target: fill(target, run, *asked))
     print(f"{arguments.folder}: see README.md there")
 
 
@@ -103,7 +110,7 @@ def load_run(name: str) -> Any:
         raise InputError(f"{PROJECT.name} predicts nothing: export its encoder with its export.py.")
     # An extra knows no task: who predicts does.
     loaded = runpy.run_path(str(script))["load_runs"]([name])
-    if len(loaded.models) > 1:
+    if len(loaded.folders) > 1:
         folders = ", ".join(folder.name for folder in loaded.folders)
         raise InputError(f"{name} stands for several runs: name one of {folders}.")
     return loaded
@@ -133,19 +140,17 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
         os.replace(filled, folder)
 
 
-def fill(target: Path, run: Any, naming: Any, onnx: bool) -> None:
+def fill(target: Path, run: Any, encoder: bool, onnx: bool) -> None:
     """Write all that a run is exported as.
 
     Args:
         target: an empty folder.
         run: as `load_run` returns it.
-        naming: the module of the extra `encoders` that knows Hugging Face's names; None: leave
-            the encoder out.
+        encoder: whether that is asked for, as transformers loads it.
         onnx: whether model.onnx is asked for.
     """
-    inference = run.models[0]
-    if naming:
-        write_encoder(target / "encoder", find_encoder(inference), run.tokenizer, naming)
+    [inference] = getattr(run.models[0], "models", run.models)  # what generates asks a model
+    written = write_encoder(target, find_encoder(inference), run.tokenizer) if encoder else ""
     model = Serving(inference)
     names = [tensor.name for tensor in inference.inputs]
     expected = model(sample_batch(names))
@@ -166,7 +171,7 @@ def fill(target: Path, run: Any, naming: Any, onnx: bool) -> None:
         "labels": run.labels,
     }
     write_json(target / "serving.json", described)
-    write_text(target / "README.md", readme(described, bool(naming), onnx))
+    write_text(target / "README.md", readme(described, written, onnx))
     for output, example in EXAMPLES.items():
         if output in outputs:
             shutil.copy(Path(__file__).with_name(example), target / "serve.py")
@@ -179,12 +184,17 @@ def find_encoder(model: keras.Model) -> keras.Model:
     return next(layer for layer in found if hasattr(layer, "token_embedding"))
 
 
-def write_encoder(folder: Path, encoder: keras.Model, tokenizer: Tokenizer, naming: Any) -> None:
-    """Write an encoder with its tokenizer as transformers loads it."""
+def write_encoder(target: Path, encoder: keras.Model, tokenizer: Tokenizer) -> str:
+    """Write an encoder, or a writer, with its tokenizer as transformers loads it.
+
+    Returns:
+        The folder in `target`.
+    """
+    name = "writer" if hasattr(encoder, "write") else "encoder"
+    naming, folder = need(f"{name}s", "naming"), target / name
     folder.mkdir()
     config, tensors = naming.describe_encoder(encoder)
-    length = getattr(encoder, "max_sequence_length", None)
-    whole, options, vocabulary = naming.describe_tokenizer(tokenizer, length)
+    whole, options, vocabulary = naming.describe_tokenizer(tokenizer, encoder)
     for name, token in (("pad", options.get("pad_token")), ("cls", options.get("cls_token"))):
         if token is not None:
             config[f"{name}_token_id"] = tokenizer.token_to_id(token)
@@ -196,6 +206,7 @@ def write_encoder(folder: Path, encoder: keras.Model, tokenizer: Tokenizer, nami
     write_json(folder / "tokenizer_config.json", options)
     if vocabulary is not None:
         write_text(folder / "vocab.txt", vocabulary)
+    return folder.name
 
 
 def sample_batch(names: list[str]) -> dict[str, tf.Tensor]:
@@ -227,15 +238,15 @@ def compare(folder: Path, names: list[str], expected: dict[str, tf.Tensor]) -> N
         )
 
 
-def readme(described: dict[str, Any], encoder: bool, onnx: bool) -> str:
-    """Return what a folder says of itself."""
+def readme(described: dict[str, Any], written: str, onnx: bool) -> str:
+    """Return what a folder says of itself; `written` is its folder for transformers, or empty."""
     rows = [
         ("saved_model/", "the whole model: `tf.saved_model.load(...).serve({name: array})`"),
         ("tokenizer.json", "`tokenizers.Tokenizer.from_file` reads it"),
         ("serving.json", "inputs, outputs with their shapes, labels, the most tokens"),
     ]
-    if encoder:
-        rows.insert(0, ("encoder/", "the encoder: `transformers.AutoModel.from_pretrained`"))
+    if written:
+        rows.insert(0, (f"{written}/", f"the {written}: `from_pretrained` of {READERS[written]}"))
     if onnx:
         rows.append(("model.onnx", "the whole model for onnxruntime"))
     inputs = ", ".join(f"`{name}`" for name in described["inputs"])

@@ -25,9 +25,9 @@ PARTS = {
     "query": r"/query(_projector)?$|/projection$",
     "key": r"/key(_projector)?$|/projection$",
     "value": r"/value(_projector)?$|/projection$",
-    "output": r"/attention_output$|attention/output_projector$",
+    "output": r"/attention_output$|attention/output_projector$|/(attention|cross)/output$",
     "feedforward": r"/(feedforward|ffw)\w*$|/(intermediate|gated|(input|gate)_projector)$"
-    r"|(?<!attention)/output_projector$",
+    r"|(?<!attention)/output_projector$|/(up|gate|down)$",
 }
 ALL = "all"
 OFF = "set lora.rank = 0"
@@ -327,7 +327,7 @@ def leave_base_out(encoder: keras.Model) -> None:
 def frozen_layers(encoder: keras.Model) -> Iterator[keras.layers.Layer]:
     """Yield the layers whose own weights are all frozen, adapted ones apart."""
     frozen = {id(weight) for weight in base_weights(encoder)}
-    for _, layer in named_layers(encoder):
+    for layer in (encoder, *(layer for _, layer in named_layers(encoder))):
         own = {
             id(weight) for weight in (*layer._trainable_variables, *layer._non_trainable_variables)
         }

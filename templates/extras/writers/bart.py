@@ -37,6 +37,7 @@ def load_writer(settings: CoreSettings, tokenizer: Tokenizer) -> keras.Model:
     unread, ends = files.UnreadWeights(Path(), {}), [fields.number("eos_token_id")]
     writer = families.make_bart(fields, unread, settings, ends)
     families.begin_with_waves(writer)
+    writer.options["described"] = make_config(writer, tokenizer)
     return writer
 
 

@@ -42,6 +42,7 @@ class Decoder(keras_hub.models.Backbone):
         embedding_scale: what embeddings are multiplied by.
         dropout: of embeddings.
         ends: the tokens that end a text; the first is taught.
+        described: config.json as it was read, which an export writes again.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Decoder(keras_hub.models.Backbone):
         embedding_scale: float = 1.0,
         dropout: float = 0.0,
         ends: list[int],
+        described: dict | None = None,
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
@@ -71,6 +73,7 @@ class Decoder(keras_hub.models.Backbone):
             "embedding_scale": embedding_scale,
             "dropout": dropout,
             "ends": ends,
+            "described": described,
         }
         self.vocabulary_size, self.hidden_dim = vocabulary_size, hidden_dim
         self.max_sequence_length, self.ends = max_sequence_length, ends

@@ -37,6 +37,7 @@ class EncoderDecoder(keras.Model):
         before: tokens that the decoder reads before a target.
         begin: what the first token of a target is predicted from.
         ends: the tokens that end a text; the first is taught.
+        described: config.json as it was read, which an export writes again.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class EncoderDecoder(keras.Model):
         before: list[int],
         begin: int,
         ends: list[int],
+        described: dict | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -78,6 +80,7 @@ class EncoderDecoder(keras.Model):
             "before": before,
             "begin": begin,
             "ends": ends,
+            "described": described,
         }
         self.vocabulary_size, self.hidden_dim = vocabulary_size, hidden_dim
         self.max_sequence_length = max_sequence_length

@@ -89,10 +89,15 @@ class Kind(NamedTuple):
 
     Attributes:
         make: from config.json, weights, settings and the tokens that end a text to the writer.
+        assign: gives the writer its weights; or gives weights that are written those of the writer.
+        architecture: the class of transformers, whose names begin with `prefix` but for the head.
         is_decoder: whether source and target are one sequence.
     """
 
     make: Callable[[Fields, Weights, CoreSettings, list[int]], keras.Model]
+    assign: Callable[[Weights, Any], None]
+    architecture: str
+    prefix: str
     is_decoder: bool
 
 
@@ -137,7 +142,7 @@ def assign_embedding(weights: Weights, writer: Any, name: str) -> None:
     table = writer.token_embedding
     weights.put(table.embeddings, name)
     if not writer.options["tied"]:
-        weights.put(table.reverse_embeddings, "lm_head.weight", transposed=True)
+        weights.put(table.reverse_embeddings, files.HEAD, transposed=True)
 
 
 # ------------------------------------------------------------------------- decoders
@@ -146,7 +151,7 @@ def assign_embedding(weights: Weights, writer: Any, name: str) -> None:
 def make_gpt2(
     fields: Fields, weights: Weights, settings: CoreSettings, ends: list[int]
 ) -> keras.Model:
-    """Return GPT-2 with its weights.
+    """Return GPT-2.
 
     Source: Radford et al. 2019, "Language Models are Unsupervised Multitask Learners".
     """
@@ -171,7 +176,7 @@ def make_gpt2(
         "bias": True,
         "dropout": settings.dropout,
     }
-    decoder = Decoder(
+    return Decoder(
         vocabulary_size=fields.number("vocab_size"),
         hidden_dim=width,
         blocks=[block] * fields.number("n_layer", 12),
@@ -183,6 +188,10 @@ def make_gpt2(
         ends=ends,
         name="encoder",
     )
+
+
+def assign_gpt2(weights: Weights, decoder: Decoder) -> None:
+    """Give GPT-2 its weights."""
     weights.strip_prefix("wte.weight")
     weights.split_gpt2()
     assign_embedding(weights, decoder, "wte.weight")
@@ -190,7 +199,6 @@ def make_gpt2(
     weights.assign(decoder.final_norm, "ln_f")
     for number, layer in enumerate(decoder.transformer_layers):
         assign_block(weights, layer, f"h.{number}", GPT2)
-    return decoder
 
 
 def read_rotation(fields: Fields, kind: str = "", theta: float = 10000.0) -> dict[str, Any]:
@@ -276,7 +284,7 @@ def read_turned(fields: Fields, count: int) -> list[bool]:
 def make_llama(
     fields: Fields, weights: Weights, settings: CoreSettings, ends: list[int]
 ) -> keras.Model:
-    """Return Llama with its weights, or what is built like it: Mistral, Qwen, SmolLM3, Gemma 3.
+    """Return Llama, or what is built like it: Mistral, Qwen, SmolLM3, Gemma 3.
 
     Source: Touvron et al. 2023, https://arxiv.org/abs/2302.13971.
     """
@@ -299,7 +307,9 @@ def make_llama(
         near = {"theta": fields.real("rope_local_base_freq", 10000.0), "scaling": None}
         if SLIDING in (fields.get("rope_parameters", None) or {}):
             near = read_rotation(fields, SLIDING)
-    blocks = []
+    # What Gemma 3 has for a factor is how far that is from 1.
+    offset = 1.0 if gemma else 0.0
+    norm, blocks = {"kind": "rms", "epsilon": epsilon, "offset": offset}, []
     for number in range(count):
         rotation = near if reaches[number] else wide
         attention = {
@@ -309,6 +319,7 @@ def make_llama(
             "bias": bias or family == "qwen2",
             "output_bias": bias,
             "norm_epsilon": epsilon if family == "qwen3" or gemma else 0.0,
+            "norm_offset": offset,
             "scale": scale,
             "dropout": settings.attention_dropout,
             **(rotation if turned[number] else {}),
@@ -322,7 +333,7 @@ def make_llama(
                     "hidden_activation" if gemma else "hidden_act",
                     "gelu_pytorch_tanh" if gemma else "silu",
                 ),
-                "norm": {"kind": "rms", "epsilon": epsilon},
+                "norm": norm,
                 "gated": True,
                 "bias": bool(fields.get("mlp_bias", False)),
                 "after_norms": gemma,
@@ -330,11 +341,11 @@ def make_llama(
                 "dropout": settings.dropout,
             }
         )
-    decoder = Decoder(
+    return Decoder(
         vocabulary_size=fields.number("vocab_size", 262208 if gemma else None),
         hidden_dim=width,
         blocks=blocks,
-        norm={"kind": "rms", "epsilon": epsilon},
+        norm=norm,
         max_sequence_length=fields.number("max_position_embeddings", 131072),
         tied=bool(fields.get("tie_word_embeddings", gemma or family == "smollm3")),
         embedding_scale=width**0.5 if gemma else 1.0,
@@ -342,13 +353,16 @@ def make_llama(
         ends=ends,
         name="encoder",
     )
-    weights.gamma_offset = 1.0 if gemma else 0.0
+
+
+def assign_llama(weights: Weights, decoder: Decoder) -> None:
+    """Give Llama, or what is built like it, its weights."""
     weights.strip_prefix("embed_tokens.weight")
     assign_embedding(weights, decoder, "embed_tokens.weight")
     weights.assign(decoder.final_norm, "norm")
+    names = GEMMA if "attention_after" in decoder.transformer_layers[0].norms else LLAMA
     for number, layer in enumerate(decoder.transformer_layers):
-        assign_block(weights, layer, f"layers.{number}", GEMMA if gemma else LLAMA)
-    return decoder
+        assign_block(weights, layer, f"layers.{number}", names)
 
 
 # -------------------------------------------------------------- encoders with decoders
@@ -357,7 +371,7 @@ def make_llama(
 def make_bart(
     fields: Fields, weights: Weights, settings: CoreSettings, ends: list[int]
 ) -> keras.Model:
-    """Return BART with its weights. Source: Lewis et al. 2019, https://arxiv.org/abs/1910.13461."""
+    """Return BART. Source: Lewis et al. 2019, https://arxiv.org/abs/1910.13461."""
     for name in ("normalize_before", "add_final_layer_norm", "static_position_embeddings"):
         fields.require(name, False)
     fields.require("normalize_embedding", True)
@@ -386,7 +400,7 @@ def make_bart(
         }
         return [block] * fields.number(f"{side}_layers")
 
-    writer = EncoderDecoder(
+    return EncoderDecoder(
         vocabulary_size=fields.number("vocab_size"),
         hidden_dim=width,
         encoder_blocks=blocks("encoder"),
@@ -402,15 +416,13 @@ def make_bart(
         ends=ends,
         name="encoder",
     )
-    assign_bart(weights, writer)
-    return writer
 
 
 def assign_bart(weights: Weights, writer: EncoderDecoder) -> None:
-    """Give a BART its weights."""
+    """Give BART its weights."""
     assign_embedding(weights, writer, weights.find_shared())
-    weights.default("final_logits_bias", (1, writer.vocabulary_size))
-    weights.put(writer.score_bias, "final_logits_bias")
+    weights.default(files.SCORE_BIAS, (1, writer.vocabulary_size))
+    weights.put(writer.score_bias, files.SCORE_BIAS)
     for side, layers in (("encoder", writer.readers), ("decoder", writer.writers)):
         # The first two rows are of no position.
         name = f"{side}.embed_positions.weight"
@@ -423,7 +435,7 @@ def assign_bart(weights: Weights, writer: EncoderDecoder) -> None:
 def make_t5(
     fields: Fields, weights: Weights, settings: CoreSettings, ends: list[int]
 ) -> keras.Model:
-    """Return T5, T5.1.1 or mT5 with its weights.
+    """Return T5, T5.1.1 or mT5.
 
     Source: Raffel et al. 2020, https://arxiv.org/abs/1910.10683.
     """
@@ -449,11 +461,11 @@ def make_t5(
         "gated": gated,
         "dropout": settings.dropout,
     }
-    tied = not weights.has("lm_head.weight")
+    tied = not weights.has(files.HEAD)
     named = fields.values.get("tie_word_embeddings", True) is not False
     scaled = fields.values.get("scale_decoder_outputs", named) and fields.kind == "t5"
     count = fields.number("num_layers")
-    writer = EncoderDecoder(
+    return EncoderDecoder(
         vocabulary_size=fields.number("vocab_size"),
         hidden_dim=width,
         encoder_blocks=[block] * count,
@@ -473,7 +485,12 @@ def make_t5(
         ends=ends,
         name="encoder",
     )
+
+
+def assign_t5(weights: Weights, writer: EncoderDecoder) -> None:
+    """Give T5, T5.1.1 or mT5 its weights."""
     assign_embedding(weights, writer, weights.find_shared())
+    gated = writer.readers[0].gate is not None
     for side, layers in (("encoder", writer.readers), ("decoder", writer.writers)):
         relative = f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
         weights.put(writer.distances[side].table, relative)
@@ -481,22 +498,21 @@ def make_t5(
         names = name_t5(1 if side == "encoder" else 2, gated)
         for number, layer in enumerate(layers):
             assign_block(weights, layer, f"{side}.block.{number}", names)
-    return writer
 
 
 # model_type of config.json -> what makes the writer.
 FAMILIES = {
-    "gpt2": Kind(make_gpt2, True),
-    "llama": Kind(make_llama, True),
-    "mistral": Kind(make_llama, True),
-    "qwen2": Kind(make_llama, True),
-    "qwen3": Kind(make_llama, True),
-    "smollm3": Kind(make_llama, True),
-    "gemma3_text": Kind(make_llama, True),
-    "gemma3": Kind(make_llama, True),
-    "bart": Kind(make_bart, False),
-    "t5": Kind(make_t5, False),
-    "mt5": Kind(make_t5, False),
+    "gpt2": Kind(make_gpt2, assign_gpt2, "GPT2LMHeadModel", "transformer.", True),
+    "llama": Kind(make_llama, assign_llama, "LlamaForCausalLM", "model.", True),
+    "mistral": Kind(make_llama, assign_llama, "MistralForCausalLM", "model.", True),
+    "qwen2": Kind(make_llama, assign_llama, "Qwen2ForCausalLM", "model.", True),
+    "qwen3": Kind(make_llama, assign_llama, "Qwen3ForCausalLM", "model.", True),
+    "smollm3": Kind(make_llama, assign_llama, "SmolLM3ForCausalLM", "model.", True),
+    "gemma3_text": Kind(make_llama, assign_llama, "Gemma3ForCausalLM", "model.", True),
+    "gemma3": Kind(make_llama, assign_llama, "Gemma3ForCausalLM", "model.", True),
+    "bart": Kind(make_bart, assign_bart, "BartForConditionalGeneration", "model.", False),
+    "t5": Kind(make_t5, assign_t5, "T5ForConditionalGeneration", "", False),
+    "mt5": Kind(make_t5, assign_t5, "MT5ForConditionalGeneration", "", False),
 }
 
 
@@ -549,8 +565,12 @@ def read_writer(settings: CoreSettings, folder: Path) -> keras.Model:
     table: Any = getattr(settings, "writers", None)
     is_new = table is not None and table.weights == "random"
     weights = files.open_weights(folder, files.UnreadWeights if is_new else files.Weights)
-    ends = files.read_ends(folder, fields)
-    writer = FAMILIES[fields.kind].make(fields, weights, settings, ends)
+    kind, ends = FAMILIES[fields.kind], files.read_ends(folder, fields)
+    writer = kind.make(fields, weights, settings, ends)
+    # Of Gemma 3 with pictures the text part is a model by itself.
+    family = "gemma3_text" if fields.kind == "gemma3" else fields.kind
+    writer.options["described"] = {**fields.values, "model_type": family}
+    kind.assign(weights, writer)
     weights.finish()
     fields.finish()
     if is_new:

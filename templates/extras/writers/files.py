@@ -16,6 +16,9 @@ from core.base.files import read_json
 from core.data.tokens import load_tokenizer_file
 
 SAFETENSORS, TORCH = "model.safetensors", "pytorch_model.bin"
+# Tensors whose names have no prefix, and those that hold the same table of tokens.
+HEAD, SCORE_BIAS = "lm_head.weight", "final_logits_bias"
+SHARED = ("shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
 # Fields that say nothing of logits: of training, of generation, of the file.
 HARMLESS = set(
     """
@@ -130,7 +133,6 @@ class Weights:
         self.path, self.readers = path, readers
         self.used: set[str] = set()
         self.missing: list[str] = []
-        self.gamma_offset = 0.0
 
     def has(self, name: str) -> bool:
         """Tell whether there is a tensor."""
@@ -147,16 +149,15 @@ class Weights:
             return
         prefix = min(found, key=len).removesuffix(landmark)
         self.readers = {
-            "lm_head.weight" if name.endswith("lm_head.weight") else name.removeprefix(prefix): read
+            HEAD if name.endswith(HEAD) else name.removeprefix(prefix): read
             for name, read in self.readers.items()
         }
 
     def find_shared(self) -> str:
         """Return the name of the table of tokens that both sides share."""
         self.strip_prefix("encoder.layers.0.fc1.weight")
-        names = ("shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
-        self.used |= {*names}  # the others are the same
-        return next((name for name in names if name in self.readers), names[0])
+        self.used |= {*SHARED}  # the others are the same
+        return next((name for name in SHARED if name in self.readers), SHARED[0])
 
     def split_gpt2(self) -> None:
         """Name queries, keys and values of GPT-2 apart; its matrices lie the other way round."""
@@ -172,7 +173,7 @@ class Weights:
             if ".attn.c_attn." in name:
                 for number, own in enumerate(("query", "key", "value")):
                     readers[name.replace("c_attn", own)] = part(read, number)
-            elif name.endswith((".c_proj.weight", ".c_fc.weight")):
+            elif is_turned(name):
                 readers[name] = turned(read)
             elif not name.endswith((".attn.bias", ".attn.masked_bias")):  # who sees whom
                 readers[name] = read
@@ -185,16 +186,10 @@ class Weights:
             if kind in ("bias", "beta"):
                 self.put(variable, f"{name}.bias")
             else:
-                offset = self.gamma_offset if kind == "gamma" else 0.0
-                self.put(variable, f"{name}.weight", transposed=kind == "kernel", offset=offset)
+                self.put(variable, f"{name}.weight", transposed=kind == "kernel")
 
     def put(
-        self,
-        variable: keras.Variable,
-        name: str,
-        transposed: bool = False,
-        first_row: int = 0,
-        offset: float = 0.0,
+        self, variable: keras.Variable, name: str, transposed: bool = False, first_row: int = 0
     ) -> None:
         """Give a variable the value of a tensor.
 
@@ -203,7 +198,6 @@ class Weights:
             name: of the tensor.
             transposed: whether it lies the other way round.
             first_row: of those that are taken.
-            offset: added to it.
 
         Raises:
             InputError: it has another shape, or is not finite.
@@ -212,7 +206,7 @@ class Weights:
         if name not in self.readers:
             self.missing.append(name)
             return
-        value = self.readers[name]()[first_row:] + np.float32(offset)
+        value = self.readers[name]()[first_row:]
         value = value.T if transposed else value
         if value.size != np.prod(variable.shape) or value.shape[-1] != variable.shape[-1]:
             raise InputError(
@@ -239,7 +233,7 @@ class Weights:
                 "that its config.json describes, or not whole; fetch both again."
             )
         unread = sorted(name for name in self.readers if name not in self.used)
-        unread = [name for name in unread if not name.endswith(("lm_head.weight", "inv_freq"))]
+        unread = [name for name in unread if not name.endswith((HEAD, "inv_freq"))]
         if unread:
             shown = ", ".join(unread[:3]) + ("..." if len(unread) > 3 else "")
             print(f"note: {self.path}: {len(unread)} tensors not used by the writer: {shown}")
@@ -285,6 +279,11 @@ class CollectedWeights(Weights):
         if first_row:
             value = np.pad(value, ((first_row, 0), (0, 0)))
         self.arrays[name] = np.ascontiguousarray(value.reshape(self.shapes.get(name, value.shape)))
+
+
+def is_turned(name: str) -> bool:
+    """Tell whether a matrix of GPT-2 lies the other way round than those of others."""
+    return name.endswith((".c_proj.weight", ".c_fc.weight"))
 
 
 def open_weights(folder: Path, kind: type[Weights] = Weights) -> Weights:

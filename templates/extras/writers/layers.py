@@ -64,30 +64,38 @@ class RootMeanSquare(keras.layers.Layer):
     """Normalisation without a mean: gamma x / root of the mean of x^2, computed in float32.
 
     Source: Zhang and Sennrich 2019, https://arxiv.org/abs/1910.07467.
+
+    Args:
+        epsilon: added to the mean.
+        offset: added to gamma; Gemma 3 has 1, and what it reads and writes is how far gamma is
+            from that.
     """
 
-    def __init__(self, epsilon: float = 1e-6, **kwargs: Any) -> None:
+    def __init__(self, epsilon: float = 1e-6, offset: float = 0.0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.epsilon = epsilon
+        self.epsilon, self.offset = epsilon, offset
 
     def build(self, inputs_shape: tuple) -> None:
-        self.gamma = self.add_weight((inputs_shape[-1],), initializer="ones", name="gamma")
+        first = keras.initializers.Constant(1.0 - self.offset)
+        self.gamma = self.add_weight((inputs_shape[-1],), initializer=first, name="gamma")
 
     def call(self, inputs) -> tf.Tensor:
         """Return `[..., width]` of inputs `[..., width]`."""
         inputs = tf.cast(inputs, tf.float32)
         mean = tf.reduce_mean(tf.square(inputs), axis=-1, keepdims=True)
         normal = inputs * tf.math.rsqrt(mean + self.epsilon)
-        return tf.cast(normal * tf.cast(self.gamma, tf.float32), self.compute_dtype)
+        gamma = tf.cast(self.gamma, tf.float32) + self.offset
+        return tf.cast(normal * gamma, self.compute_dtype)
 
     def get_config(self) -> dict:
-        return {**super().get_config(), "epsilon": self.epsilon}
+        return {**super().get_config(), "epsilon": self.epsilon, "offset": self.offset}
 
 
 def normalization(options: dict, name: str, dtype: Any) -> keras.layers.Layer:
-    """Return a normalisation: `kind`, layer or rms, and `epsilon` are its options."""
+    """Return a normalisation: `kind`, layer or rms, and what that takes are its options."""
     kind = LayerNormalization if options["kind"] == "layer" else RootMeanSquare
-    return kind(epsilon=options["epsilon"], dtype=dtype, name=name)
+    taken = {option: value for option, value in options.items() if option != "kind"}
+    return kind(**taken, dtype=dtype, name=name)
 
 
 def frequencies(size: int, theta: float, scaling: dict | None = None) -> np.ndarray:
@@ -140,7 +148,7 @@ class Attention(keras.layers.Layer):
         groups: of keys and values; each serves heads / groups queries.
         head_size: features of a head.
         bias: of queries, keys and values; `output_bias`: of the output.
-        norm_epsilon: of a normalisation of queries and keys; 0: none.
+        norm_epsilon: of a normalisation of queries and keys; 0: none. `norm_offset`: likewise.
         theta: base of the rotation; 0: none.
         scaling: of the rotation, see `frequencies`.
         scale: of the scores; 0: 1 / root of head_size.
@@ -156,6 +164,7 @@ class Attention(keras.layers.Layer):
         bias: bool = False,
         output_bias: bool = False,
         norm_epsilon: float = 0.0,
+        norm_offset: float = 0.0,
         theta: float = 0.0,
         scaling: dict | None = None,
         scale: float = 0.0,
@@ -171,6 +180,7 @@ class Attention(keras.layers.Layer):
             "bias": bias,
             "output_bias": output_bias,
             "norm_epsilon": norm_epsilon,
+            "norm_offset": norm_offset,
             "theta": theta,
             "scaling": scaling,
             "scale": scale,
@@ -186,7 +196,7 @@ class Attention(keras.layers.Layer):
         self.output_dense = dense(width, output_bias, "output", dtype)
         self.query_norm = self.key_norm = None
         if norm_epsilon:
-            norm = {"kind": "rms", "epsilon": norm_epsilon}
+            norm = {"kind": "rms", "epsilon": norm_epsilon, "offset": norm_offset}
             self.query_norm = normalization(norm, "query_norm", dtype)
             self.key_norm = normalization(norm, "key_norm", dtype)
         self.dropout_layer = keras.layers.Dropout(dropout, dtype=dtype, name="dropout")

@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 from unittest import mock
 
+import h5py
 import keras
 import keras_hub
 import numpy as np
@@ -18,6 +19,7 @@ from conftest import ROOT, use_template
 from peer import needs_peer, run_peer
 from projects import bake_project, flags, run, shorten
 from safetensors.numpy import load_file, save_file
+from small_models import assert_equal
 from tokenizers import ByteLevelBPETokenizer, Tokenizer, processors
 from writer_peer import BEAMS, LENGTHS, TARGET
 
@@ -26,8 +28,10 @@ PROJECT = use_template("seq2seq")
 from core.base.errors import InputError  # noqa: E402
 from core.base.settings import with_tables  # noqa: E402
 from core.train.project import compile_models  # noqa: E402
+from extras.export.export import write_encoder  # noqa: E402
+from extras.lora.adapters import adapt_layers, choose_layers, merge_when_loaded  # noqa: E402
 from extras.recompute.recompute import recompute_layers  # noqa: E402
-from extras.writers import hooks  # noqa: E402
+from extras.writers import hooks, naming  # noqa: E402
 from generation.search import Writer  # noqa: E402
 from generation.settings import GenerationTable, TargetTokens  # noqa: E402
 from task.model import build_models, load_backbone, writing_layers  # noqa: E402
@@ -138,6 +142,7 @@ def test_logits_and_texts_are_those_of_transformers(kind, tmp_path, capsys):
     folder, expected = write_folder(tmp_path / kind, kind), NUMBERS[kind]
     settings, encoder = make_settings(folder), load(folder)
     assert capsys.readouterr().out == ""  # nothing is unknown, and nothing unused
+    assert_written_as_read(kind, encoder, load_file(folder / "model.safetensors"))
     model = build_models(encoder, settings).inference
     for padding in ("right", "left"):
         found = writer_peer.summary(logits_of(kind, model, padding))
@@ -155,6 +160,96 @@ def test_every_number_is_that_of_transformers(tmp_path):
     for folder in sorted(tmp_path.glob("*/peer.npz")):
         logits, same, worst = differences(folder.parent, folder.parent.name, np.load(folder))
         assert max(*logits, worst) < 1e-4 and same, folder.parent.name
+
+
+# --------------------------------------------------------------------- what is written
+
+
+def assert_written_as_read(kind: str, encoder: keras.Model, read: dict) -> None:
+    """Compare what would be written of a writer with what it was read from, to the last bit."""
+    config, tensors = naming.describe_encoder(encoder)
+    expected = {**NUMBERS[kind]["config"]}
+    del expected["transformers_version"]
+    if kind == "bart":  # or transformers would choose what begins a text
+        expected["forced_bos_token_id"] = expected["bos_token_id"]
+    assert config == expected
+    assert tensors.keys() == read.keys()
+    for name, array in read.items():
+        first = 2 if kind == "bart" and "embed_positions" in name else 0  # of no position
+        assert tensors[name].shape == array.shape
+        np.testing.assert_array_equal(tensors[name][first:], array[first:])
+
+
+def move(encoder: keras.Model) -> None:
+    """Change all weights a little, as a training does."""
+    random = np.random.default_rng(5)
+    for weight in encoder.weights:
+        weight.assign(weight * (1 + 0.1 * random.normal(size=weight.shape)).astype("float32"))
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "gemma3", "bart", "t5_gated"])
+def test_a_writer_that_was_trained_is_read_again_to_the_last_bit(kind, tokenizer, tmp_path):
+    encoder = load(write_folder(tmp_path / kind, kind))
+    move(encoder)
+    assert write_encoder(tmp_path, encoder, tokenizer) == "writer"
+    again = load(tmp_path / "writer")
+    assert_equal(encoder.get_weights(), again.weights)
+    assert again.ends == encoder.ends and again.frame == encoder.frame
+
+
+def test_the_text_part_of_gemma_is_written_by_itself(tokenizer, tmp_path):
+    """With several tokens that end a text, named in generation_config.json."""
+    text = NUMBERS["gemma3"]["config"]
+    fields = {"model_type": "gemma3", "text_config": text, "torch_dtype": "bfloat16"}
+    folder = write_folder(tmp_path / "gemma3", "gemma3", **fields)
+    (folder / "generation_config.json").write_text('{"eos_token_id": [9, 7]}', "utf-8")
+    encoder = load(folder)
+    write_encoder(tmp_path, encoder, tokenizer)
+    again = load(tmp_path / "writer")
+    assert_equal(encoder.get_weights(), again.weights)
+    assert encoder.ends == again.ends == [7, 9]
+    config = json.loads((tmp_path / "writer/config.json").read_text("utf-8"))
+    assert config["model_type"] == "gemma3_text" and "torch_dtype" not in config
+
+
+def test_a_run_without_its_config_is_not_written(tokenizer, tmp_path):
+    encoder = load(write_folder(tmp_path / "gpt2", "gpt2"))
+    encoder.options["described"] = None
+    with pytest.raises(InputError, match="train it again, or leave the writer out with --no-enc"):
+        write_encoder(tmp_path, encoder, tokenizer)
+
+
+READ_BY_TRANSFORMERS = """
+import transformers
+kind, folder = sys.argv[1], pathlib.Path(sys.argv[2])
+two_sided = "ForConditional" in json.loads((folder / "config.json").read_text())["architectures"][0]
+reader = transformers.AutoModelForSeq2SeqLM if two_sided else transformers.AutoModelForCausalLM
+model, said = reader.from_pretrained(folder, output_loading_info=True)
+assert not any(said.values()), said
+assert kind != "bart" or model.generation_config.forced_bos_token_id == 3
+np.savez(folder / "peer.npz", **compute(model.eval(), kind))
+tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+texts = json.loads(sys.argv[3])
+(folder / "ids.json").write_text(json.dumps(tokenizer(texts)["input_ids"]))
+"""
+
+
+@needs_peer
+@pytest.mark.parametrize("kind", NUMBERS)
+def test_what_is_written_is_read_by_transformers(kind, tokenizer, tmp_path):
+    """Logits and texts of a writer that was trained, and the tokens of its tokenizer."""
+    own, folder = frame(tokenizer, "<b> $A <e>"), write_folder(tmp_path / kind, kind)
+    encoder = load(folder)
+    move(encoder)
+    program = Path(writer_peer.__file__).read_text(encoding="utf-8").partition("def main")[0]
+    write_encoder(tmp_path, encoder, own)
+    written = tmp_path / "writer"
+    run_peer(program + READ_BY_TRANSFORMERS, kind, written, json.dumps(ODD[:2]))
+    logits, same, worst = differences(written, kind, np.load(written / "peer.npz"))
+    print(f"{kind}: logits {max(logits):.1e}, scores {worst:.1e}")
+    assert max(*logits, worst) < 1e-4 and same
+    ids = json.loads((written / "ids.json").read_text("utf-8"))
+    assert ids == [own.encode(text).ids for text in ODD[:2]]
 
 
 # ------------------------------------------------------------------- what core asks
@@ -384,9 +479,57 @@ def test_a_gradient_is_the_same_in_pieces_and_recomputed(kind, tmp_path):
     assert all(np.abs(gradient).max() > 0 for gradient in found[0][1:] if len(gradient.shape) > 1)
 
 
+RANK = 2
+
+
+@pytest.mark.parametrize("kind", ["gemma3", "bart", "t5_gated"])
+def test_updates_of_low_rank_are_merged(kind, tmp_path):
+    """A file has nothing but updates; with them a plain writer is as the adapted one."""
+    folder = write_folder(tmp_path / kind, kind)
+    settings = make_settings(folder, lora={"rank": RANK})
+    adapted, plain = (build_models(load(folder), settings) for _ in range(2))
+    before = logits_of(kind, adapted.inference, "right")
+    kept = [np.array(weight) for weight in plain.encoder.weights]
+    adapt_layers(settings, adapted.encoder)
+    kernels = adapted.encoder.lora_base.kernels
+    sides = {"gemma3": 7 * 2, "bart": 6 * 2 + 10 * 2, "t5_gated": 7 * 2 + 11 * 2}
+    assert len(kernels) == sides[kind]
+    trained, random = adapted.encoder.trainable_weights, np.random.default_rng(1)
+    assert {weight.name for weight in trained} == {"lora_a", "lora_b"}
+    np.testing.assert_allclose(logits_of(kind, adapted.inference, "right"), before, atol=1e-5)
+    for weight in trained:
+        weight.assign(weight + random.normal(size=weight.shape, scale=0.1).astype("float32"))
+    after = logits_of(kind, adapted.inference, "left")
+    assert np.abs(after - before).max() > 0.1
+    frozen = [weight for weight in adapted.encoder.weights if hasattr(weight, "frozen")]
+    assert_equal(kept, frozen)
+    adapted.inference.save_weights(tmp_path / "updates.weights.h5")
+    names = list(best_names(tmp_path / "updates.weights.h5"))
+    assert len(names) == 2 * len(kernels) and all("lora_" in name for name in names)
+    merge_when_loaded(settings, plain.encoder, kernels)
+    plain.inference.load_weights(tmp_path / "updates.weights.h5")
+    np.testing.assert_allclose(logits_of(kind, plain.inference, "left"), after, atol=1e-4)
+
+
+def test_parts_of_a_writer_by_name(tmp_path):
+    encoder = load(write_folder(tmp_path / "t5_gated", "t5_gated"))
+    counts = {"query,value": 12, "key": 6, "output": 6, "feedforward": 12, "all": 36}
+    assert {name: len(choose_layers(encoder, name)) for name in counts} == counts
+
+
+def best_names(path: Path) -> dict:
+    """Return the names of the arrays of a file of weights."""
+    names: dict = {}
+    with h5py.File(path) as file:
+        file.visititems(
+            lambda name, item: names.update({name: 0}) if isinstance(item, h5py.Dataset) else None
+        )
+    return names
+
+
 @pytest.mark.trains
 def test_a_project_trains_a_writer_and_writes(tokenizer, tmp_path):
-    project = bake_project("seq2seq", tmp_path, "writers")
+    project = bake_project("seq2seq", tmp_path, "writers, lora, export")
     shorten(project, {"train": 32, "dev": 4, "test": 4})
     folder = write_folder(tmp_path / "gpt2", "gpt2", vocab_size=tokenizer.get_vocab_size())
     state = load_file(folder / "model.safetensors")
@@ -404,3 +547,19 @@ def test_a_project_trains_a_writer_and_writes(tokenizer, tmp_path):
         record = json.loads(line)
         assert "x" not in record["prediction"]
         assert [other["score"] <= record["score"] for other in record["others"]] == [True]
+    # Of updates beside it, merged: what was read comes back, but for kernels.
+    low = {**changes, "run_name": "low", "lora.rank": RANK}
+    run("train.py", *flags(project, **low), cwd=project)
+    run("extras/export/export.py", "low", tmp_path / "made", cwd=project)
+    made = load_file(tmp_path / "made/writer/model.safetensors")
+    assert made.keys() == state.keys()
+    moved = {n: made[n] - array for n, array in state.items() if not (made[n] == array).all()}
+    kernels = [name for name in state if ".h." in name and state[name].ndim == 2]
+    assert sorted(moved) == sorted(kernels)
+    for name, difference in moved.items():
+        parts = np.split(difference, 3, axis=1) if "c_attn" in name else [difference]
+        for part in parts:
+            values = np.linalg.svd(part, compute_uv=False)
+            assert values[RANK] < 1e-2 * values[0]
+    served = tf.saved_model.load(str(tmp_path / "made/saved_model"))
+    assert "writer/" in (tmp_path / "made/README.md").read_text("utf-8") and served

@@ -44,7 +44,7 @@ def train_models(
     tokenizer: Tokenizer,
     labels: dict | None,
     train_batches: DataGenerator,
-    score_dev: Callable[[], Evaluation],
+    score_dev: "functools.partial[Evaluation]",
     monitor: str,
     read_unlabelled: Callable[[str], DataGenerator] | None = None,
 ) -> None:
@@ -55,10 +55,11 @@ def train_models(
         run: its folder and where to go on.
         models: of the task; `tokenizer` is that of their encoder.
         labels: what prediction has to know besides the weights; None: nothing.
-        score_dev: scores dev with the current weights; `monitor` is the score that decides.
+        score_dev: scores batches, those of dev, with the current weights; `monitor` decides.
         read_unlabelled: from a file without labels to batches; None: the task has no use for them.
     """
     train_batches.check_keys(models.training)
+    evaluate = ask("score_beside", settings, train_batches, score_dev) or score_dev
     train_batches = ask("extend_batches", settings, train_batches, read_unlabelled) or train_batches
     steps = settings.epochs * len(train_batches)
     with strategy.scope():
@@ -74,7 +75,7 @@ def train_models(
 
     averages = ask("make_averages", settings, run, settings.steps or steps) or OwnWeights()
     facts, model = provenance(settings), models.inference
-    evaluator = Evaluator(run, score_dev, model, monitor, facts, train_batches, settings, averages)
+    evaluator = Evaluator(run, evaluate, model, monitor, facts, train_batches, settings, averages)
     callbacks = [PositionCounter(run, len(train_batches)), evaluator, Checkpoint(run, settings)]
     run_loop(settings, models.training, train_batches, run, callbacks)
     evaluator.finish()

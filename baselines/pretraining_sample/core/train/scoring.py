@@ -29,7 +29,7 @@ class Evaluation:
     """What the metric says of one file.
 
     Attributes:
-        scores: numbers by name, with what belongs to them (threshold, per label).
+        scores: numbers by name, with what belongs to them (threshold, per label, `beside`).
         predictions: records of the predictions file, in the order of the file.
         shown: a few records in words, gold beside prediction.
     """
@@ -148,6 +148,7 @@ class Evaluator(keras.callbacks.Callback):
             "learning_rate": float(self.model.optimizer.learning_rate),
             "examples_per_second": steps * self.train_batches.batch_size / seconds,
             **{f"dev_{name}": value for name, value in numbers.items()},
+            **evaluation.scores.get("beside", {}),
         }
         # Of numbers alone is JSON made: a perplexity may be infinite.
         row = {name: value for name, value in row.items() if math.isfinite(value)}
@@ -264,14 +265,6 @@ def rates(correct: float, predicted: int, gold: int) -> dict[str, float | int]:
         "predicted": int(predicted),
         "gold": int(gold),
     }
-
-
-def micro_f1(
-    correct: np.ndarray, predicted: np.ndarray, gold: np.ndarray, axis: int = -1
-) -> np.ndarray:
-    """Return F1 of the sums over `axis`; 0 where there is nothing to count."""
-    both = predicted.sum(axis) + gold.sum(axis)
-    return 2 * correct.sum(axis) / np.maximum(both, 1)
 
 
 def best_threshold(scores: Sequence[float], hits: Sequence[float], gold: int) -> float:

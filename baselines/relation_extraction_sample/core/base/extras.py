@@ -61,6 +61,7 @@ HOOKS = {
     "make_gradients": "core/train/project.py: a gradient in the place of the plain one",
     "extend_batches": "core/train/project.py: the training batches with something beside them",
     "make_averages": "core/train/project.py: the weights that are scored and kept",
+    "score_beside": "core/train/project.py: what scores dev, and other records beside it",
     "cross_validate": "train.py: True, when it has trained and scored once for each fold",
     "assign_folds": "floor.py: which fold holds each example out",
     "name_lock": "core/runs/run_folder.py: the lock of a process beside the one that trains",

@@ -34,9 +34,11 @@ class DataGenerator:
     of_items: tuple[str, ...] = ()  # names of sequences with an entry for each length
 
     @classmethod
-    def of(cls, examples: Sequence, *arguments: Any) -> Self:
+    def of(cls, examples: Any, *arguments: Any) -> Self:
         """Return the batches of examples; with extras/cache these are encoded once for all."""
-        return ask("open_batches", cls, examples, arguments) or cls(examples, *arguments)
+        made: Any = ask("open_batches", cls, examples, arguments) or cls(examples, *arguments)
+        made.arguments = arguments
+        return made
 
     def measure(self) -> None:
         """Set what follows from all items together, as the width of their labels."""

@@ -149,11 +149,8 @@ def find_split_faults(model: TrainingModel, batch: Batch) -> list[Finding]:
     """Compare the gradient of a batch with the sum of those of its parts, dropout off."""
     for name, tensor in zip(model.output_names, model.outputs, strict=True):
         if len(tensor.shape) != 1:
-            layer, what = (
-                model.get_layer(name),
-                f"puts out {tensor.shape} instead of a loss [batch]",
-            )
-            return [split_finding(name, layer, what)]
+            what = f"puts out {tensor.shape} instead of a loss [batch]"
+            return [split_finding(name, model.get_layer(name), what)]
     parts = split_batch(batch)
     with without_dropout(model):
         try:
