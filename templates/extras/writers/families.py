@@ -566,10 +566,11 @@ def read_writer(settings: CoreSettings, folder: Path) -> keras.Model:
     is_new = table is not None and table.weights == "random"
     weights = files.open_weights(folder, files.UnreadWeights if is_new else files.Weights)
     kind, ends = FAMILIES[fields.kind], files.read_ends(folder, fields)
-    writer = kind.make(fields, weights, settings, ends)
     # Of Gemma 3 with pictures the text part is a model by itself.
     family = "gemma3_text" if fields.kind == "gemma3" else fields.kind
-    writer.options["described"] = {**fields.values, "model_type": family}
+    described = {**fields.values, "model_type": family}
+    writer = kind.make(fields, weights, settings, ends)
+    writer.options["described"] = described
     kind.assign(weights, writer)
     weights.finish()
     fields.finish()

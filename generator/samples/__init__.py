@@ -1,1 +1,0 @@
-"""Small data sets written by us: one module a task, each with `write_sample(folder)`."""
