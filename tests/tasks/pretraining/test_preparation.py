@@ -72,7 +72,10 @@ BAD_COMMANDS = {
         ("train.py", {"mask_share": 0.9, "random_share": 0.2}),
         ("mask_share + random_share = 1.1 is more than all hidden tokens",),
     ),
-    "unknown objective": (("train.py", {"objective": "gpt"}), ("'masked', 'causal', 'unilm' or 'denoising'",)),
+    "unknown objective": (
+        ("train.py", {"objective": "gpt"}),
+        ("'masked', 'causal', 'unilm' or 'denoising'",),
+    ),
     "finished": (("train.py", {}), ("runs/default is a finished run",)),
     "no file": (("evaluate.py", "default", "no.txt"), ("no.txt' names no file",)),
     "no run": (("export.py", "none", "out"), ("none is not a run: runs/ has default",)),
