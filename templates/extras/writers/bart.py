@@ -1,4 +1,4 @@
-"""A BART from nothing for `objective = "denoising"`, and any BART as files of Hugging Face.
+"""A BART from nothing, for `objective = "denoising"` of pre-training.
 
 Source: Lewis et al. 2019, https://arxiv.org/abs/1910.13461.
 """
@@ -7,17 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import keras
-import numpy as np
 from tokenizers import Tokenizer
 
 from core.base.settings import CoreSettings
 from extras.writers import families, files
-from extras.writers.encoder_decoder import EncoderDecoder
 
 HEAD_SIZE = 64  # of attention, as in BERT
-# The name of an activation here -> in config.json.
-ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu", "silu": "silu"}
-PREFIX = "model."  # of the names of all weights but the bias of the logits
 
 
 def load_writer(settings: CoreSettings, tokenizer: Tokenizer) -> keras.Model:
@@ -37,12 +32,12 @@ def load_writer(settings: CoreSettings, tokenizer: Tokenizer) -> keras.Model:
     unread, ends = files.UnreadWeights(Path(), {}), [fields.number("eos_token_id")]
     writer = families.make_bart(fields, unread, settings, ends)
     families.begin_with_waves(writer)
-    writer.options["described"] = make_config(writer, tokenizer)
+    writer.options["described"] = fields.values
     return writer
 
 
 def describe_new(settings: CoreSettings, tokenizer: Tokenizer) -> dict[str, Any]:
-    """Return the fields of config.json that a new BART is made from."""
+    """Return config.json of a new BART."""
     width, layers = settings.tiny_width, settings.tiny_layers
     begin, end = tokenizer.encode("").ids
     sides = {
@@ -55,62 +50,19 @@ def describe_new(settings: CoreSettings, tokenizer: Tokenizer) -> dict[str, Any]
         )
     }
     return {
+        "model_type": "bart",
+        "is_encoder_decoder": True,
+        "tie_word_embeddings": True,
         "vocab_size": tokenizer.get_vocab_size(),
         "d_model": width,
         **sides,
+        "dropout": settings.dropout,
+        "attention_dropout": settings.attention_dropout,
         "activation_function": "gelu_new",
         "max_position_embeddings": settings.max_length,
+        "pad_token_id": tokenizer.token_to_id("[PAD]"),
         "bos_token_id": begin,
         "eos_token_id": end,
         # As BART does: what ends a text stands before the one that is written, too.
         "decoder_start_token_id": end,
     }
-
-
-def make_config(writer: EncoderDecoder, tokenizer: Tokenizer) -> dict[str, Any]:
-    """Return the config.json of a BART.
-
-    Args:
-        writer: that was trained.
-        tokenizer: whose [PAD] is named.
-    """
-    options: dict[str, Any] = writer.options
-    fields: dict[str, Any] = {
-        "model_type": "bart",
-        "architectures": ["BartForConditionalGeneration"],
-        "is_encoder_decoder": True,
-        "vocab_size": writer.vocabulary_size,
-        "d_model": writer.hidden_dim,
-        "max_position_embeddings": writer.max_sequence_length,
-        "scale_embedding": writer.embedding_scale != 1.0,
-        "dropout": options["dropout"],
-        "tie_word_embeddings": True,
-        **special_tokens(writer, tokenizer),
-    }
-    for side in ("encoder", "decoder"):
-        blocks = options[f"{side}_blocks"]
-        fields[f"{side}_layers"] = len(blocks)
-        fields[f"{side}_attention_heads"] = blocks[0]["attention"]["heads"]
-        fields[f"{side}_ffn_dim"] = blocks[0]["inner"]
-    fields["activation_function"] = ACTIVATIONS[blocks[0]["activation"]]
-    return fields | {"attention_dropout": blocks[0]["attention"]["dropout"]}
-
-
-def special_tokens(writer: EncoderDecoder, tokenizer: Tokenizer) -> dict[str, Any]:
-    """Return the tokens around a text, as generation_config.json has them too."""
-    begin, end = writer.frame
-    return {
-        "pad_token_id": tokenizer.token_to_id("[PAD]"),
-        "bos_token_id": begin,
-        "eos_token_id": end,
-        "decoder_start_token_id": writer.before[0],
-        "forced_bos_token_id": begin,
-    }
-
-
-def name_weights(writer: EncoderDecoder) -> dict[str, np.ndarray]:
-    """Return all weights of a BART under the names of Hugging Face."""
-    found = files.CollectedWeights()
-    families.assign_bart(found, writer)
-    bias = "final_logits_bias"
-    return {name if name == bias else PREFIX + name: a for name, a in found.arrays.items()}

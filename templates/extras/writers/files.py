@@ -249,38 +249,6 @@ class UnreadWeights(Weights):
         """Say nothing of what was not used: nothing is."""
 
 
-class CollectedWeights(Weights):
-    """What a file would hold: tensors by name, taken from the layers that others are given to.
-
-    Attributes:
-        arrays: the tensors, of float32.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(Path(), {})
-        self.arrays: dict[str, np.ndarray] = {}
-        self.shapes: dict[str, tuple[int, ...]] = {}
-
-    def default(self, name: str, shape: tuple[int, ...]) -> None:
-        """Note the shape that a tensor has in a file."""
-        self.shapes[name] = shape
-
-    def put(
-        self,
-        variable: keras.Variable,
-        name: str,
-        transposed: bool = False,
-        first_row: int = 0,
-        offset: float = 0.0,
-    ) -> None:
-        """Take the value of a variable; rows that it does not have are zeros."""
-        value = np.asarray(variable.value, np.float32) - np.float32(offset)
-        value = value.T if transposed else value
-        if first_row:
-            value = np.pad(value, ((first_row, 0), (0, 0)))
-        self.arrays[name] = np.ascontiguousarray(value.reshape(self.shapes.get(name, value.shape)))
-
-
 def is_turned(name: str) -> bool:
     """Tell whether a matrix of GPT-2 lies the other way round than those of others."""
     return name.endswith((".c_proj.weight", ".c_fc.weight"))
