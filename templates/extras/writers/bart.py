@@ -31,7 +31,7 @@ def load_writer(settings: CoreSettings, tokenizer: Tokenizer) -> keras.Model:
     fields = files.Fields(Path("config.json"), describe_new(settings, tokenizer))
     unread, ends = files.UnreadWeights(Path(), {}), [fields.number("eos_token_id")]
     writer = families.make_bart(fields, unread, settings, ends)
-    families.begin_with_waves(writer)
+    families.begin_anew(writer)
     writer.options["described"] = fields.values
     return writer
 

@@ -575,16 +575,27 @@ def read_writer(settings: CoreSettings, folder: Path) -> keras.Model:
     weights.finish()
     fields.finish()
     if is_new:
-        begin_with_waves(writer)
+        begin_anew(writer)
     return writer
 
 
-def begin_with_waves(writer: Any) -> None:
-    """Let the tables of positions of a new writer begin as sinusoids, where it has some.
+def begin_anew(writer: Any) -> None:
+    """Give a new writer weights to learn from: no product begins near zero, positions as sinusoids.
 
-    Vectors of neighbours are alike then, so "the token after this one", which copying needs, is
-    learned for all positions at once. Source: Vaswani et al. 2017, https://arxiv.org/abs/1706.03762.
+    A deviation of 0.02 suits wide models alone; with 1 / root of the inputs narrow ones attend to
+    something from the first step on. Vectors of neighbouring positions are alike, so "the token
+    after this one", which copying needs, is learned for all positions at once. Source: Vaswani et
+    al. 2017, https://arxiv.org/abs/1706.03762.
     """
+    for weight in writer.weights:
+        if weight.name == "kernel":
+            weight.assign(weight * (weight.shape[0] ** -0.5 / INITIAL_DEVIATION))
+    for block in writer.transformer_layers:
+        for attention in filter(None, (block.attention, block.cross)):
+            kernel = attention.query.kernel  # T5 does not scale the scores
+            kernel.assign(kernel * (attention.head_size**-0.5 / attention.scale))
+    scored = writer.token_embedding.embeddings
+    scored.assign(scored / getattr(writer, "score_scale", 1.0))
     tables = getattr(writer, "positions", None) or {"": getattr(writer, "position_embedding", None)}
     for table in filter(None, tables.values()):
         rows, width = table.embeddings.shape

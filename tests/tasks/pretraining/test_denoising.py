@@ -280,8 +280,10 @@ def test_the_same_model_begins_from_nothing(exported, tokenizer, tmp_path):
     for one, other, was in zip(*(w.get_weights() for w in (*found, trained)), strict=True):
         np.testing.assert_array_equal(one, other)
         assert one.shape == was.shape and (one.ndim == 1 or np.abs(one - was).max() > 0.05)
-    kernels = [weight for weight in found[0].get_weights() if weight.ndim == 2]
-    assert all(0.019 < kernel.std() < 0.021 for kernel in kernels if kernel.shape[0] != LENGTH)
+    kernels = [np.array(weight) for weight in found[0].weights if weight.name == "kernel"]
+    assert len(kernels) == 16
+    for kernel in kernels:
+        assert kernel.std() == pytest.approx(kernel.shape[0] ** -0.5, rel=0.05)
 
 
 # Writes logits of an exported writer: python -c LOGITS FOLDER INPUTS.npz OUT.npz

@@ -450,6 +450,20 @@ def test_a_writer_of_keras_hub_is_no_encoder(tokenizer):
                 load_backbone(pretrained, tokenizer)
 
 
+def test_a_writer_from_nothing_attends_to_something(tmp_path):
+    """T5 scales neither scores nor embeddings; nothing reads the weights of its folder."""
+    settings = make_settings(tmp_path, writers={"weights": "random"})
+    t5 = hooks.load_backbone(settings, write_folder(tmp_path / "t5", "t5"))
+    attention, wide = t5.readers[0].attention, 32**-0.5
+    assert np.std(attention.key.kernel) == pytest.approx(wide, rel=0.1)
+    assert np.std(attention.query.kernel) == pytest.approx(wide * 8**-0.5, rel=0.1)
+    assert np.std(t5.token_embedding.embeddings) == pytest.approx(0.02 / wide, rel=0.1)
+    gpt2 = hooks.load_backbone(settings, write_folder(tmp_path / "gpt2", "gpt2"))
+    table = np.asarray(gpt2.position_embedding.embeddings)
+    assert np.abs(table).max() == pytest.approx(0.02 * 2**0.5, rel=1e-3)
+    assert np.std(gpt2.token_embedding.embeddings) == pytest.approx(0.02, rel=0.1)
+
+
 # ------------------------------------------------------------------------- training
 
 
