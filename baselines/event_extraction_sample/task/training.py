@@ -57,9 +57,9 @@ def train(
     predictor = Predictor([models.inference], strategy, make_selector(schema, settings.model))
 
     def score(batches: EventGenerator, dev: dict | None = None) -> Evaluation:
-        graphs, threshold = predict_events(predictor, batches), (dev or {}).get("threshold")
-        others = (settings.metric, threshold, settings.shown_examples)
-        return evaluate(batches.examples, graphs, dev_path, *others)
+        graphs = predict_events(predictor, batches)
+        threshold, shown = (dev or {}).get("threshold"), settings.shown_examples
+        return evaluate(batches.examples, graphs, dev_path, settings.metric, threshold, shown)
 
     def read_unlabelled(path: str) -> EventGenerator:
         examples = read_examples(project_path(path), require_events=False)

@@ -5,8 +5,8 @@ import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
+import keras
 import keras_hub
 import numpy as np
 from safetensors.numpy import save
@@ -23,12 +23,6 @@ from export_formats.hugging_face import (
     name_weights,
     vocabulary_of,
 )
-
-
-class EncoderDecoder(Protocol):
-    """A BART of the extra `writers`; `ends` are the tokens that end a text."""
-
-    ends: list[int]
 
 
 def check_free(folder: Path) -> None:
@@ -70,20 +64,13 @@ def export_hugging_face(folder: Path, model: LanguageModel, tokenizer: Tokenizer
     write_hugging_face(folder, make_config(model, tokenizer), name_weights(model), tokenizer)
 
 
-def export_writer(folder: Path, writer: EncoderDecoder, tokenizer: Tokenizer) -> None:
-    """Write a writer, and how it generates; arguments as in `write_hugging_face`."""
-    bart = need("writers", "bart")
-    config, weights = bart.make_config(writer, tokenizer), bart.name_weights(writer)
-    generation = {**bart.special_tokens(writer, tokenizer), "eos_token_id": list(writer.ends)}
-    write_hugging_face(folder, config, weights, tokenizer, generation)
+def export_writer(folder: Path, writer: keras.Model, tokenizer: Tokenizer) -> None:
+    """Write a writer of the extra `writers`; arguments as in `write_hugging_face`."""
+    write_hugging_face(folder, *need("writers", "naming").describe_encoder(writer), tokenizer)
 
 
 def write_hugging_face(
-    folder: Path,
-    config: dict,
-    weights: dict[str, np.ndarray],
-    tokenizer: Tokenizer,
-    generation: dict | None = None,
+    folder: Path, config: dict, weights: dict[str, np.ndarray], tokenizer: Tokenizer
 ) -> None:
     """Write config, weights and vocabulary as Hugging Face has them.
 
@@ -92,14 +79,11 @@ def write_hugging_face(
         config: the content of config.json.
         weights: tensors by name.
         tokenizer: of the model.
-        generation: the content of generation_config.json; None: it writes nothing.
     """
     names = {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")}
 
     def write(target: Path) -> None:
         write_json(target / "config.json", config)
-        if generation:
-            write_json(target / "generation_config.json", generation)
         # Not save_file: what that writes nobody else may read.
         (target / WEIGHTS).write_bytes(save(weights, metadata={"format": "pt"}))
         write_text(target / "vocab.txt", "".join(f"{t}\n" for t in vocabulary_of(tokenizer)))

@@ -56,17 +56,16 @@ def train(
 
     def score(batches: ExampleGenerator, dev: dict | None = None) -> Evaluation:
         candidates = predict_probabilities(predictor, batches)
-        others = (threshold_of(dev, labels), settings.shown_examples)
-        return evaluate(batches.examples, candidates, labels, dev_path, settings, *others)
+        threshold, shown = threshold_of(dev, labels), settings.shown_examples
+        return evaluate(batches.examples, candidates, labels, dev_path, settings, threshold, shown)
 
     def read_unlabelled(path: str) -> ExampleGenerator:
         examples = read_examples(project_path(path), require_labels=False, settings=settings)
         return ExampleGenerator(examples, *encoding, batch_size, with_labels=False)
 
-    known_labels, score_dev = asdict(labels), functools.partial(score, dev_batches)
+    rest = (asdict(labels), batches, functools.partial(score, dev_batches))
     monitor = choose_metric(settings.metric, labels, dev_examples)
-    others = (batches, score_dev, monitor, read_unlabelled)
-    train_models(settings, strategy, run, models, tokenizer, known_labels, *others)
+    train_models(settings, strategy, run, models, tokenizer, *rest, monitor, read_unlabelled)
 
 
 def load_runs(paths: Sequence[str | Path], strategy: Strategy | None = None) -> TrainedRuns:
