@@ -66,7 +66,8 @@ def export_hugging_face(folder: Path, model: LanguageModel, tokenizer: Tokenizer
 
 def export_writer(folder: Path, writer: keras.Model, tokenizer: Tokenizer) -> None:
     """Write a writer of the extra `writers`; arguments as in `write_hugging_face`."""
-    write_hugging_face(folder, *need("writers", "naming").describe_encoder(writer), tokenizer)
+    config, weights = need("writers", "naming").describe_encoder(writer)
+    write_hugging_face(folder, config, weights, tokenizer)
 
 
 def write_hugging_face(
