@@ -39,14 +39,14 @@ def main() -> None:
         raise InputError("--preset: KerasHub reads encoders alone here: leave it out.")
     if writes:
         export_writer(arguments.folder, run.models[0].get_layer("writer").encoder, run.tokenizer)
-        named = f'model = "pretrained" and encoder = "{arguments.folder.absolute()}"'
+        named = f'model = "pretrained" and encoder = "{arguments.folder.resolve()}"'
         print(f"{arguments.folder}: set {named} in a project of text generation")
         return
     model = language_model(run.models[0])
     if arguments.preset:
         check_preset(model.encoder)
     export_hugging_face(arguments.folder, model, run.tokenizer)
-    print(f'{arguments.folder}: set encoder = "{arguments.folder.absolute()}" in a project')
+    print(f'{arguments.folder}: set encoder = "{arguments.folder.resolve()}" in a project')
     if arguments.preset:
         export_preset(arguments.preset, model.encoder, run.tokenizer)
         print(f"{arguments.preset}: keras_hub.models.BertBackbone.from_preset reads it")
