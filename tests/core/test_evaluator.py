@@ -1,6 +1,8 @@
-"""What a scoring leaves in the run's folder."""
+"""What a scoring leaves in the run's folder, and that runs which come back compile once."""
 
+import ast
 import contextlib
+import dataclasses
 import json
 import math
 import os
@@ -8,12 +10,16 @@ import os
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
+from conftest import ROOT
+from projects import TEMPLATES
 
 from core.base.errors import InputError
 from core.base.files import read_json, write_json
 from core.base.settings import CoreSettings
 from core.runs.run_folder import Run, check_files, load_best, read_scores, tuned_threshold
 from core.train import scoring
+from core.train.project import TrainedRuns
 from core.train.scoring import Evaluation, Evaluator, OwnWeights, keep_scores
 
 
@@ -157,3 +163,29 @@ def test_however_hdf5_fails_the_weights_are_named(tmp_path, error):
 
     with pytest.raises(InputError, match="best.weights.h5 does not fit the model, or is damaged"):
         load_best(Model(), tmp_path)
+
+
+def test_a_predictor_is_made_once():
+    strategy = tf.distribute.get_strategy()
+    runs = TrainedRuns([], [], None, None, [], [], strategy, select=lambda outputs: outputs[0])
+    assert runs.predictor is runs.predictor and runs.predictor.select is runs.select
+    # Other models have another one.
+    other = dataclasses.replace(runs, models=["one"])
+    assert other.predictor.models == ["one"] and not runs.predictor.models
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_every_task_predicts_with_it(template):
+    """Only a training makes a predictor of its own."""
+    project = ROOT / "templates" / template / "{{cookiecutter.project_slug}}"
+    made = set()
+    for path in (project / "task/training.py", project / "evaluate.py", project / "predict.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8") if path.is_file() else "")
+        functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+        calls = ((f.name, node) for f in functions for node in ast.walk(f))
+        made |= {
+            name
+            for name, node in calls
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "Predictor"
+        }
+    assert made == {"train"}

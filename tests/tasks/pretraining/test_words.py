@@ -1,14 +1,21 @@
-"""Whole words: which tokens begin one, in every script, and that examples never cut them."""
+"""Whole words: which tokens begin one, in every script, and that examples never cut them.
+
+And the words of the sample: reproducible, in two languages, and no line twice.
+"""
+
+import re
 
 import numpy as np
 import pytest
-from conftest import use_template
+from conftest import ROOT, use_template
 from tokenizers import BertWordPieceTokenizer
 
 use_template("pretraining")
 
 from corpus.encode import Lengths, Line, encode_lines, make_examples  # noqa: E402
+from generator.samples.pretraining import SIZES, write_sample  # noqa: E402
 
+SHIPPED = ROOT / "baselines/pretraining_sample/sample"
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 LATIN = "abcdefghijklmnopqrstuvwxyz0123456789"
 CHINESE = "我们在北京大学学习自然语言处理公司腾讯年，。京都大学的学生"
@@ -135,3 +142,36 @@ def test_a_share_of_the_lines_is_cut_shorter(share, separator):
     assert sum((example.token_ids != SEP).sum() for example in examples) == 200 * 40
     for example in examples:
         assert len(example.token_ids) <= 10 or not short[example.token_ids[0] - 100]
+
+
+@pytest.fixture(scope="module")
+def lines(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sample")
+    write_sample(folder)
+    for split in SIZES:
+        name = f"{split}.txt"
+        assert (folder / name).read_bytes() == (SHIPPED / name).read_bytes()
+    return {split: (folder / f"{split}.txt").read_text("utf-8").splitlines() for split in SIZES}
+
+
+def test_sizes_and_languages(lines):
+    assert {split: len(found) for split, found in lines.items()} == SIZES
+    every = [line for found in lines.values() for line in found]
+    assert len(set(every)) == len(every)
+    chinese = sum(bool(re.search("[\u4e00-\u9fff]", line)) for line in every)
+    assert 0.35 < chinese / len(every) < 0.45
+
+
+def test_what_follows_from_what(lines):
+    """A pronoun belongs to its name, and the day that comes next to the day before."""
+    days = {}
+    for line in lines["train"]:
+        if found := re.search(r"on (\w+day)\. The next day is (\w+)", line):
+            days.setdefault(found[1], set()).add(found[2])
+        assert not re.search(r"\b(Mara|Elif|Lena)\b.*\bhe\b", line)
+    assert len(days) == 7 and all(len(after) == 1 for after in days.values())
+
+
+def test_dev_has_no_word_that_train_lacks(lines):
+    known = set(re.findall(r"\w", "".join(lines["train"])))
+    assert set(re.findall(r"\w", "".join(lines["dev"] + lines["test"]))) <= known
