@@ -42,6 +42,8 @@ SHIPPED_KEYS = {
 KEYED_BY_LABELS = {"probabilities", "targets", "grades"}
 # Settings that a reproduction gives by flags.
 FLAGS = {"seed", "run_name", "encoder", "devices.precision"}
+# The run of the classical model that a project may train beside its own.
+FLOOR = "floor"
 # Of a project that makes an encoder.
 EXPORT = "export.py"
 
@@ -168,19 +170,25 @@ def collect(project: Path, seeds: list[int], made_with: dict) -> dict:
         # is for the report of the run alone.
         known = {*first, "precision_recall"}
         first[split] = {key: value for key, value in first[split].items() if key not in known}
-    return first | {
-        "name": project.name,
-        **made_with,
-        "command": f"baselines reproduce {project.name}",
-        "seeds": [
-            {
-                "seed": seed,
-                **{split: numbers(scores[split]) for split in splits},
-                **{key: scores[key] for key in ROW_KEYS if key in scores},
-            }
-            for seed, scores in every.items()
-        ],
-    }
+    floor = read_scores(run_folder(project, FLOOR))
+    beside = {FLOOR: {split: numbers(floor[split]) for split in scored_splits(floor)}}
+    return (
+        first
+        | (beside if floor else {})
+        | {
+            "name": project.name,
+            **made_with,
+            "command": f"baselines reproduce {project.name}",
+            "seeds": [
+                {
+                    "seed": seed,
+                    **{split: numbers(scores[split]) for split in splits},
+                    **{key: scores[key] for key in ROW_KEYS if key in scores},
+                }
+                for seed, scores in every.items()
+            ],
+        }
+    )
 
 
 def same_conditions(before: dict, scores: dict, code: str) -> bool:

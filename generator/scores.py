@@ -33,6 +33,10 @@ PUBLISHED_HEADER = (
     "| baseline | score | split | here | published | source |",
     "|---|---|---|---|---|---|",
 )
+FLOOR_HEADER = (
+    "| baseline | score | split | classical model | here |",
+    "|---|---|---|---|---|",
+)
 GAIN_HEADER = (
     "| pre-trained | score | split | from scratch | pre-trained | gain | minutes |",
     "|---|---|---|---|---|---|---|",
@@ -130,6 +134,24 @@ def published_row(root: Path, baseline: Baseline, entry: dict) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+def floor_table(root: Path) -> str:
+    """Return the table of every baseline beside the classical model of the same run."""
+    rows = []
+    for baseline in find_baselines(root):
+        scores = read_scores(baseline.results(root))
+        for split, floor in {} if baseline.is_sample else scores.get("floor", {}).items():
+            monitor = scores["monitor"]
+            cells = (
+                baseline.name,
+                score_name(monitor),
+                split,
+                f"{in_percent(floor[monitor], monitor):.1f}",
+                split_score(scores, split),
+            )
+            rows.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*FLOOR_HEADER, *rows]) if rows else "Not measured yet."
+
+
 def gain_table(root: Path) -> str:
     """Return the table of every baseline that was scored with and without pre-training."""
     rows = [
@@ -187,6 +209,7 @@ TABLES: dict[str, dict[str, Callable[[Path], str]]] = {
     "docs/results.md": {
         "scores": score_table,
         "published": published_table,
+        "floor": floor_table,
         "gains": gain_table,
     },
     "docs/benchmarks.md": {"benchmarks": figure_table},

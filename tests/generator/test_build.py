@@ -445,6 +445,19 @@ def test_published_scores_stand_beside_ours(repository: Path) -> None:
     assert row.format("43.5 ± 0.7") in read(repository)
 
 
+def test_a_classical_model_stands_beside_ours(repository: Path) -> None:
+    reproduce_baseline(repository, "toy_other")
+    assert "classical model" not in read(repository)
+    floor = {"dev": {"f1": 0.31, "data_hash": "d"}, "test": {"f1": 0.21}, "monitor": "f1"}
+    folder = repository / "build/toy_other/runs/floor"
+    folder.mkdir()
+    (folder / "scores.json").write_text(json.dumps(floor))
+    reproduce_baseline(repository, "toy_other")
+    kept = json.loads((repository / "baselines/toy_other/scores.json").read_text())["floor"]
+    assert kept == {"dev": {"f1": 0.31}, "test": {"f1": 0.21}}
+    assert "| toy_other | F1 | test | 21.0 | 43.5 ± 0.7 |" in read(repository)
+
+
 def test_the_gain_of_an_encoder_has_the_interval_of_welch(repository: Path) -> None:
     """By the published formula, in double precision: means 40 and 44, variances 1 and 4."""
     entry = '\n[toy_on_it]\ntemplate = "toy"\nfrom_scratch = "toy_other"\n'
