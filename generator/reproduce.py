@@ -171,24 +171,21 @@ def collect(project: Path, seeds: list[int], made_with: dict) -> dict:
         known = {*first, "precision_recall"}
         first[split] = {key: value for key, value in first[split].items() if key not in known}
     floor = read_scores(run_folder(project, FLOOR))
-    beside = {FLOOR: {split: numbers(floor[split]) for split in scored_splits(floor)}}
-    return (
-        first
-        | (beside if floor else {})
-        | {
-            "name": project.name,
-            **made_with,
-            "command": f"baselines reproduce {project.name}",
-            "seeds": [
-                {
-                    "seed": seed,
-                    **{split: numbers(scores[split]) for split in splits},
-                    **{key: scores[key] for key in ROW_KEYS if key in scores},
-                }
-                for seed, scores in every.items()
-            ],
-        }
-    )
+    if floor:
+        first[FLOOR] = {split: numbers(floor[split]) for split in scored_splits(floor)}
+    return first | {
+        "name": project.name,
+        **made_with,
+        "command": f"baselines reproduce {project.name}",
+        "seeds": [
+            {
+                "seed": seed,
+                **{split: numbers(scores[split]) for split in splits},
+                **{key: scores[key] for key in ROW_KEYS if key in scores},
+            }
+            for seed, scores in every.items()
+        ],
+    }
 
 
 def same_conditions(before: dict, scores: dict, code: str) -> bool:
