@@ -273,3 +273,12 @@ def test_stubs_differ_in_nothing_but_what_they_leave_out() -> None:
         for name in TEMPLATES
     }
     assert len(stubs) == 1
+
+
+def test_no_result_names_a_folder_of_the_machine():
+    results = git("ls-files", "benchmarks/results/*.json*", "baselines/*scores.json").splitlines()
+    assert results
+    for name in results:
+        # A path from the root, alone or among the words of a command.
+        found = re.search(r'["\s=]/\w+/[^"\s]*', (ROOT / name).read_text(encoding="utf-8"))
+        assert not found, f"{name} names {found[0]}: write what was measured, not where."
