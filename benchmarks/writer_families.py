@@ -3,7 +3,7 @@
 For each family a small model with random weights, made and saved by transformers, is loaded here.
 Compared are the logits of targets, after sources padded on the right and on the left; greedy texts,
 token for token, and the scores of the texts of a beam search, with a cache and without. The table
-of the README of the extra is written anew.
+of writers in docs/encoders.md is written anew.
 
 python benchmarks/writer_families.py PYTHON ...: each PYTHON has torch and transformers.
 """
@@ -22,8 +22,8 @@ import numpy as np  # noqa: E402
 import test_writers as ours  # noqa: E402
 from writer_peer import KINDS  # noqa: E402
 
-PAGE = ROOT / "templates/extras/writers/README.md"
-BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
+PAGE = ROOT / "docs/encoders.md"
+BEGIN, END = "<!-- writers: begin -->", "<!-- writers: end -->"
 VERSION = "import importlib.metadata as m; print(m.version('transformers'))"
 HEAD = """\
 | model | made by | logits, padded right | left | greedy texts | scores of a search |
