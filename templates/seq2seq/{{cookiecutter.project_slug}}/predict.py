@@ -28,16 +28,19 @@ def main() -> None:
 
     changes = read_generation_flags(arguments)
     check_destination(arguments.out, arguments.file)
-    examples = read_examples(arguments.file, require_targets=False)
     runs = load_runs(arguments.runs, changes=changes)
-    records = prediction_records(examples, predict(runs, examples))
+    examples = read_examples(arguments.file, require_targets=False, settings=runs.settings)
+    extractor = runs.settings.extractor
+    describe = extractor.prediction_records if extractor else prediction_records
+    records = describe(examples, predict(runs, examples))
     if arguments.out.suffix == ".txt":
         # A line is a record: a line break within a text would be two.
         lines = [" ".join(record["prediction"].split()) for record in records]
         write_text(arguments.out, "".join(f"{line}\n" for line in lines))
     else:
         write_json_lines(arguments.out, records)
-    print(f"{arguments.out}: {len(records)} texts")
+    said = extractor.describe_records(records) if extractor else f"{len(records)} texts"
+    print(f"{arguments.out}: {said}")
 
 
 if __name__ == "__main__":

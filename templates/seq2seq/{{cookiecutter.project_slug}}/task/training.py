@@ -27,7 +27,7 @@ from task.settings import Settings
 from task.tokens import find_target_tokens, keep_used_tokens, train_text_tokenizer
 
 # What the members of an ensemble must share besides tokens.
-SHARED_SETTINGS = ("max_length", "target_length")
+SHARED_SETTINGS = ("max_length", "target_length", "extraction")
 
 
 def load_tokenizer_and_encoder(
@@ -91,7 +91,7 @@ def train(
 
     labels, score_dev = asdict(tokens), functools.partial(score, dev_batches)
     train_models(
-        settings, strategy, run, models, tokenizer, labels, batches, score_dev, settings.metric
+        settings, strategy, run, models, tokenizer, labels, batches, score_dev, settings.monitor
     )
 
 
