@@ -50,6 +50,8 @@ class Extractor:
     def read_examples(self, path: str | Path, require: bool = True) -> list[Example]:
         """Read a file; the targets are its items, as far as their names are known.
 
+        The fields, the rules and the sentences are those of the templates that have such files.
+
         Raises:
             InputError: what is wrong with a record, or there is nothing to learn.
         """
@@ -58,9 +60,10 @@ class Extractor:
             # The training file is read first; a run keeps its names with its settings.
             self.table.names = name_items(examples, self.kind)
         if not self.table.names:
-            raise InputError(f"{path} has no {self.kind}: there is nothing to learn.")
+            one = "a triple" if self.kind == "triples" else "an event"
+            raise InputError(f"no training example has {one}: there is nothing to learn.")
         return [
-            replace(example, targets=(self.write(example),)) if require else example
+            replace(example, targets=(self.write(example),)) if example.labelled else example
             for example in examples
         ]
 

@@ -1,5 +1,6 @@
 """Where the words that were written stand in the text: spans `[start, end)` of characters."""
 
+import itertools
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ LETTER = re.compile(r"(?![\u2e80-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])[^\W_
 
 
 class SearchedText:
-    """A text in which words are found, as they are or but for space, case and accents."""
+    """A text in which words are found, as they are or but for spaces, case and accents."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -29,10 +30,9 @@ class SearchedText:
         Places that cut no word come first: those of the very words, or else those of words that are
         alike. Without one, places within words are taken, in the same order.
         """
-        exact = [(at, at + len(words)) for at in find_all(self.text, words)]
-        alike, _ = fold(words)
-        found = [self.original(at, at + len(alike)) for at in find_all(self.folded, alike)]
-        tolerant = list(dict.fromkeys(found))
+        exact = find_all(self.text, r"\s+".join(map(re.escape, words.split())))
+        alike = find_all(self.folded, re.escape(fold(words)[0]))
+        tolerant = list(dict.fromkeys(self.original(*place) for place in alike))
         whole = [[place for place in part if not self.cuts(place)] for part in (exact, tolerant)]
         return next((places for places in (*whole, exact, tolerant) if places), [])
 
@@ -74,14 +74,10 @@ def fold(text: str) -> tuple[str, list[int]]:
     return "".join(characters), origins
 
 
-def find_all(text: str, words: str) -> list[int]:
-    """Return where words begin in a text, overlapping ones too; the first `MOST_PLACES`."""
-    starts: list[int] = []
-    at = text.find(words) if words else -1
-    while at >= 0 and len(starts) < MOST_PLACES:
-        starts.append(at)
-        at = text.find(words, at + 1)
-    return starts
+def find_all(text: str, pattern: str) -> list[Span]:
+    """Return where a pattern stands in a text, overlapping itself too; the first `MOST_PLACES`."""
+    found = re.finditer(f"(?=({pattern}))", text) if pattern else ()
+    return [place.span(1) for place in itertools.islice(found, MOST_PLACES)]
 
 
 def choose_places(
@@ -89,10 +85,10 @@ def choose_places(
 ) -> tuple[Node, ...]:
     """Return one place for each role: those that stand nearest together.
 
-    The anchor is the subject, the trigger, or the first argument of an event without one. Each other
-    role takes the place nearest to it, where the end of a sentence is further than any character,
-    and of two the earlier; a place that another role has only where there is nothing else. The
-    anchor takes the place with the smallest sum of these, and of several the first.
+    The anchor is the subject, the trigger, or the first argument of an event without one. Each
+    other role takes the place nearest to it, the end of a sentence being further than any
+    character, and the earlier of two; a place that another role has only where there is nothing
+    else. The anchor takes the place with the smallest sum of these, the first of several.
 
     Args:
         text: that is searched.

@@ -46,8 +46,8 @@ class Item:
 class Example:
     """One record of a file.
 
-    `targets` is the text of its items, none where they are to be predicted. `annotated` is None
-    where the record speaks of all predicates.
+    `targets` is the text of its items, none where these are to be predicted: it is not `labelled`.
+    `annotated` is None where the record speaks of all predicates.
     """
 
     id: Id
@@ -55,6 +55,7 @@ class Example:
     targets: tuple[str, ...]
     line: int
     items: tuple[Item, ...]
+    labelled: bool
     annotated: frozenset[str] | None = None
 
 
@@ -102,7 +103,7 @@ def read_example(record: dict, line: int, kind: str, require: bool) -> Example:
             if not name.strip():
                 raise InputError(f"the name {name!r} is blank, and nobody can write it: give one.")
     own = None if annotated is None else frozenset(annotated)
-    return Example(read_id(record), text, (), line, tuple(dict.fromkeys(items)), own)
+    return Example(read_id(record), text, (), line, tuple(dict.fromkeys(items)), wanted, own)
 
 
 def read_triple(item: object, text: str) -> Item:
