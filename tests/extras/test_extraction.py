@@ -18,6 +18,7 @@ from tokenizers import BertWordPieceTokenizer, ByteLevelBPETokenizer, SentencePi
 use_template("seq2seq")
 
 from core.base.errors import InputError  # noqa: E402
+from core.base.files import MANIFEST  # noqa: E402
 from core.base.settings import with_tables  # noqa: E402
 from extras.extraction.extractor import Extractor  # noqa: E402
 from extras.extraction.language import (  # noqa: E402
@@ -492,6 +493,18 @@ def test_a_writer_stands_beside_the_pointer_model(process, kind, model):
     ] * 8
     said = start(process, "evaluate.py", kind, project / kind / "test.jsonl")
     assert "f1" in said and ("not read" in said or "was read" in said)
+
+    runs, config = (
+        project / "runs",
+        json.loads((project / "runs" / kind / "config.json").read_text()),
+    )
+    assert config["extraction"]["kind"] == kind and len(config["extraction"]["names"]) > 2
+    shutil.copytree(runs / kind, runs / "other", dirs_exist_ok=True)
+    (runs / "other" / MANIFEST).unlink()
+    config["extraction"]["names"].pop()
+    (runs / "other/config.json").write_text(json.dumps(config))
+    done = process.run("predict.py", kind, "other", project / kind / "test.jsonl", out)
+    assert done.code == 1 and "these runs don't write the same" in done.err
 
     baseline = ROOT / "baselines" / SAMPLES[kind]
     start(process, "compare.py", kind, baseline)

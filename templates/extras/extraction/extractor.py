@@ -4,7 +4,7 @@ import functools
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,16 +36,25 @@ SHOWN_ITEMS = 8
 Texts = Mapping[Id, Sequence]
 
 
+@dataclass(frozen=True)
 class Extractor:
     """Reads records, reads what was written for them, scores and describes it.
 
-    Args:
+    Attributes:
         table: its `kind`; `names` are those of the first file that is read, where it has none.
     """
 
-    def __init__(self, table: Table) -> None:
-        self.table, self.kind = table, table.kind
-        self.monitor = MONITORS[table.kind]
+    table: Table
+
+    @property
+    def kind(self) -> str:
+        """What is extracted: "triples" or "events"."""
+        return self.table.kind
+
+    @property
+    def monitor(self) -> str:
+        """The score that chooses the best epoch."""
+        return MONITORS[self.kind]
 
     def read_examples(self, path: str | Path, require: bool = True) -> list[Example]:
         """Read a file; the targets are its items, as far as their names are known.

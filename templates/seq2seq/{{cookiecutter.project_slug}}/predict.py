@@ -8,7 +8,7 @@ OUT.jsonl holds records with id, prediction and score; OUT.txt one prediction a 
 import argparse
 from pathlib import Path
 
-from core.base.errors import command
+from core.base.errors import InputError, command
 from core.base.files import check_destination, write_json_lines, write_text
 from generation.settings import add_generation_flags, read_generation_flags
 from task.data import read_examples
@@ -30,7 +30,11 @@ def main() -> None:
     check_destination(arguments.out, arguments.file)
     runs = load_runs(arguments.runs, changes=changes)
     examples = read_examples(arguments.file, require_targets=False, settings=runs.settings)
-    extractor = runs.settings.extractor
+    extractor, *others = (settings.extractor for settings in runs.every)
+    if any(other != extractor for other in others):
+        raise InputError(
+            "these runs don't write the same: name runs of one extraction.kind and its names."
+        )
     describe = extractor.prediction_records if extractor else prediction_records
     records = describe(examples, predict(runs, examples))
     if arguments.out.suffix == ".txt":

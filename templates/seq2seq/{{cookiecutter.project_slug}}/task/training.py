@@ -27,7 +27,7 @@ from task.settings import Settings
 from task.tokens import find_target_tokens, keep_used_tokens, train_text_tokenizer
 
 # What the members of an ensemble must share besides tokens.
-SHARED_SETTINGS = ("max_length", "target_length", "extraction")
+SHARED_SETTINGS = ("max_length", "target_length")
 
 
 def load_tokenizer_and_encoder(
