@@ -42,6 +42,7 @@ CACHES = {"__pycache__", ".pytest_cache", ".ruff_cache", ".mypy_cache"}
 OF_SOME_TEMPLATES = {
     "cache": ("event_extraction", "named_entity_recognition", "relation_extraction"),
     "competition": ("text_classification",),
+    "extraction": ("seq2seq",),
     "retrieval": ("text_classification",),
     "writers": ("pretraining", "seq2seq"),
 }

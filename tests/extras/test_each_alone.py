@@ -56,8 +56,8 @@ def test_a_project_trains_with(template, extras, tmp_path):
     offered = BAKING.known_extras(template)
     if extras not in ("none", "all", *offered):
         pytest.skip(f"{BAKING.owners(extras)} {extras} alone")
-    if extras == "cache":
-        pytest.skip("test_cache.py trains with it alone, and this test with all extras")
+    if extras in ("cache", "extraction"):
+        pytest.skip(f"test_{extras}.py trains with it alone, and this test with all extras")
     if extras == "orbit" and not HAS_ORBIT:
         pytest.skip(NO_ORBIT)
     chosen = {"none": [], "all": offered}.get(extras, [extras])

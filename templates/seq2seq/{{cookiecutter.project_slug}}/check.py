@@ -23,15 +23,20 @@ def main() -> None:
     """Check the files, then the model on one batch of them; print what was found."""
     checking = need("doctor", "checking")
     options, settings = checking.begin_checks(Settings)
-    files = read_files(settings, read_examples)
+    files = read_files(settings, functools.partial(read_examples, settings=settings))
     train_examples = files[settings.train_file]
     tokenizer, encoder = load_tokenizer_and_encoder(settings, train_examples)
     # The targets of a source that stands twice belong into one record.
-    findings = find_record_faults(files, lambda example: [example.source])
+    extractor = settings.extractor
+    labels = extractor.count_labels if extractor else None
+    findings = find_record_faults(files, lambda example: [example.source], labels)
     for name, examples in files.items():
         reach = measure_reach(examples, tokenizer, settings)
         print(describe_file(name, examples, reach))
         findings += find_reach_faults(name, reach, settings)
+        if extractor and reach.oracle:
+            print(extractor.describe_oracle(reach.oracle))
+            findings += extractor.find_oracle_faults(name, reach.oracle)
     checking.stop_at_errors(findings)
 
     models = build_models(encoder, settings)

@@ -91,7 +91,7 @@ def train(
 
     labels, score_dev = asdict(tokens), functools.partial(score, dev_batches)
     train_models(
-        settings, strategy, run, models, tokenizer, labels, batches, score_dev, settings.metric
+        settings, strategy, run, models, tokenizer, labels, batches, score_dev, settings.monitor
     )
 
 

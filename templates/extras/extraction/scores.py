@@ -1,0 +1,104 @@
+"""Strict scores: what is found counts where its spans and names are all exactly right.
+
+Of triples those of relation extraction, of events those of event extraction, to the last digit.
+Those templates have their metrics in `task/`, where each participant changes his own, and an extra
+imports no task; so this is written anew, and a test compares both on random records.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from core.data.records import Id
+from core.train.scoring import rates
+from extras.extraction.records import Example, Item
+
+# What chooses the best epoch, as in those templates.
+MONITORS = {"triples": "f1", "events": "argument_classification_f1"}
+METRICS = {
+    "triples": ("f1",),
+    "events": (
+        "trigger_identification_f1",
+        "trigger_classification_f1",
+        "argument_identification_f1",
+        "argument_classification_f1",
+        "event_f1",
+    ),
+}
+# Table -> the metric whose parts it counts, and by which part.
+TABLES = {
+    "triples": {"per_predicate": ("f1", 0)},
+    "events": {
+        "per_role": ("argument_classification_f1", 1),
+        "per_type": ("argument_classification_f1", 0),
+        "per_trigger": ("trigger_classification_f1", 0),
+    },
+}
+
+
+def parts_of(items: Iterable[Item], metric: str) -> set[tuple]:
+    """Return the distinct parts of items that a metric counts."""
+    if metric in ("f1", "event_f1"):
+        return {(item.name, item.nodes) for item in items}
+    nodes = [
+        (item.name, role, span)
+        for item in items
+        for role, span in item.nodes
+        if metric.startswith("trigger") == (role is None)
+    ]
+    if metric == "trigger_identification_f1":
+        return {(span,) for *_, span in nodes}
+    if metric == "argument_classification_f1":
+        return {*nodes}
+    return {(name, span) for name, _, span in nodes}
+
+
+def gold_and_found(
+    gold: Example, found: Iterable[Item], metric: str
+) -> tuple[set[tuple], set[tuple]]:
+    """Return the parts of a record that are right, and those that were found.
+
+    Predicates that the record does not speak of do not count.
+    """
+    looked_for = gold.annotated
+    right, guess = (
+        (item for item in items if looked_for is None or item.name in looked_for)
+        for items in (gold.items, found)
+    )
+    return parts_of(right, metric), parts_of(guess, metric)
+
+
+def count_matches(gold: Example, found: Iterable[Item], metric: str) -> tuple[int, int, int]:
+    """Return `(correct, predicted, gold)` of one record."""
+    right, guess = gold_and_found(gold, found, metric)
+    return len(right & guess), len(guess), len(right)
+
+
+def score(golds: Sequence[Example], predictions: Mapping[Id, Sequence[Item]], kind: str) -> dict:
+    """Return every score of a file, under the names that the templates give them.
+
+    Args:
+        golds: the records with their items.
+        predictions: record id -> items; a record that is absent has none.
+        kind: "triples" or "events".
+    """
+    totals = {metric: np.zeros(3, int) for metric in METRICS[kind]}
+    tables: dict[str, dict] = {name: defaultdict(lambda: np.zeros(3, int)) for name in TABLES[kind]}
+    for gold in golds:
+        found = predictions.get(gold.id, ())
+        for metric in METRICS[kind]:
+            totals[metric] += count_matches(gold, found, metric)
+        for name, (metric, place) in TABLES[kind].items():
+            right, guess = gold_and_found(gold, found, metric)
+            for part in right | guess:
+                counts = part in right and part in guess, part in guess, part in right
+                tables[name][part[place]] += counts
+    numbers = {metric: rates(*counts) for metric, counts in totals.items()}
+    result: dict = dict(numbers["f1"]) if kind == "triples" else {}
+    if kind == "events":
+        result = {metric: row["f1"] for metric, row in numbers.items()}
+        result["metrics"] = {name.removesuffix("_f1"): row for name, row in numbers.items()}
+    for name, rows in tables.items():
+        result[name] = {label: rates(*rows[label]) for label in sorted(rows)}
+    return result
