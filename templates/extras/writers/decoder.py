@@ -100,12 +100,23 @@ class Decoder(keras_hub.models.Backbone):
         }
         super().__init__(inputs=inputs, outputs=self.transform(**inputs), dtype=dtype, **kwargs)
 
-    def transform(self, token_ids, padding_mask, training: bool | None = None) -> Any:
-        """Return hidden states `[batch, length, width]` of tokens `[batch, length]`."""
-        positions = find_positions(padding_mask)
+    def transform(
+        self, token_ids, padding_mask, training: bool | None = None, examples: Any = None
+    ) -> Any:
+        """Return hidden states `[batch, length, width]` of tokens `[batch, length]`.
+
+        Args:
+            token_ids: of one example in a row, or of several.
+            padding_mask: 0 where there is no token.
+            training: whether dropout is on.
+            examples: as in `find_positions`; None: one in a row.
+        """
+        positions = find_positions(padding_mask, examples)
         hidden = self.embeddings_dropout(self.embed(token_ids, positions), training=training)
         reaches = {layer.reach for layer in self.transformer_layers}
-        visible = {reach: see_before(positions, padding_mask, reach) for reach in reaches}
+        visible = {
+            reach: see_before(positions, padding_mask, reach, examples) for reach in reaches
+        }
         for layer in self.transformer_layers:
             hidden = layer(
                 hidden, visible=visible[layer.reach], positions=positions, training=training

@@ -8,7 +8,7 @@ python check.py --memory                 with extras/recompute: which batch fits
 import functools
 
 from core.base.errors import command
-from core.base.extras import need
+from core.base.extras import ask, need
 from core.data.data_checks import find_record_faults, read_files
 from task.checks import build, describe_file, find_reach_faults, measure_reach
 from task.data import PairGenerator, read_examples
@@ -35,7 +35,7 @@ def main() -> None:
     checking.stop_at_errors(findings)
 
     models = build_models(encoder, settings)
-    train_batches = PairGenerator(
+    pairs = PairGenerator(
         train_examples,
         find_target_tokens(tokenizer, encoder),
         tokenizer,
@@ -43,6 +43,7 @@ def main() -> None:
         settings,
         settings.batch_size,
     )
+    train_batches = ask("pack_pairs", settings, pairs) or pairs
     build_anew = functools.partial(build, train_examples, settings)
     checking.finish_checks(options, settings, findings, models, train_batches, build_anew)
 

@@ -9,6 +9,7 @@ from typing import Any
 import keras
 from tokenizers import Tokenizer
 
+from core.base.extras import ask
 from core.data.records import Id
 from core.model.encoder import load_tokenizer
 from core.runs.run_folder import Run
@@ -78,7 +79,8 @@ def train(
     tokens = find_target_tokens(tokenizer, encoder)
     encoding = (tokenizer, models.encoder_inputs, settings)
 
-    batches = PairGenerator(train_examples, tokens, *encoding, batch_size)
+    pairs = PairGenerator(train_examples, tokens, *encoding, batch_size)
+    batches = ask("pack_pairs", settings, pairs) or pairs
     dev_batches = SourceGenerator.of(dev_examples, *encoding, settings.prediction_batch_size)
     # The search of the submission takes several times as long as this one.
     quick = settings.generating(decoding="beam", beams=settings.generation.evaluate_beams)
