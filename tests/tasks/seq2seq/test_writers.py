@@ -5,6 +5,7 @@ Python has torch and transformers, see tests/peer.py, every number is compared.
 """
 
 import json
+import signal
 from pathlib import Path
 from unittest import mock
 
@@ -56,13 +57,22 @@ def make_settings(folder: Path, **changes) -> Settings:
     return with_tables(Settings)(**{**values, **changes})
 
 
-def write_folder(folder: Path, kind: str, leave_out: str = "", **fields) -> Path:
-    """Make a folder with config.json and model.safetensors, as transformers did."""
+def write_folder(
+    folder: Path, kind: str, leave_out: str = "", tokenizer: Tokenizer | None = None, **fields
+) -> Path:
+    """Make a folder with config.json and model.safetensors, as transformers did.
+
+    With a tokenizer it stands in the folder too, and the vocabulary is its own.
+    """
     folder.mkdir(exist_ok=True)
     config = {**NUMBERS[kind]["config"], **fields}
+    tokens = before = config["vocab_size"]
+    if tokenizer:
+        tokens = config["vocab_size"] = tokenizer.get_vocab_size()
+        (folder / "tokenizer.json").write_text(tokenizer.to_str(), "utf-8")
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     state = {
-        name: writer_peer.seeded(name, tuple(shape))
+        name: writer_peer.seeded(name, tuple(tokens if n == before else n for n in shape))
         for name, shape in NUMBERS[kind]["shapes"].items()
         if name != leave_out
     }
@@ -719,12 +729,8 @@ def best_names(path: Path) -> dict:
 def test_a_project_trains_a_writer_and_writes(tokenizer, tmp_path):
     project = bake_project("seq2seq", tmp_path, "writers, lora, export")
     shorten(project, {"train": 32, "dev": 4, "test": 4})
-    folder = write_folder(tmp_path / "gpt2", "gpt2", vocab_size=tokenizer.get_vocab_size())
+    folder = write_folder(tmp_path / "gpt2", "gpt2", tokenizer=tokenizer)
     state = load_file(folder / "model.safetensors")
-    rows = np.random.default_rng(0).normal(size=(tokenizer.get_vocab_size(), 32))
-    state["transformer.wte.weight"] = rows.astype(np.float32)
-    save_file(state, folder / "model.safetensors")
-    (folder / "tokenizer.json").write_text(tokenizer.to_str(), "utf-8")
     names = {"model": "pretrained", "encoder": str(folder), "steps": 2}
     changes = {"max_length": 20, "target_length": 12, "learning_rate": 1e-3, **names}
     run("train.py", *flags(project, **changes), cwd=project)
@@ -751,3 +757,41 @@ def test_a_project_trains_a_writer_and_writes(tokenizer, tmp_path):
             assert values[RANK] < 1e-2 * values[0]
     served = tf.saved_model.load(str(tmp_path / "made/saved_model"))
     assert "writer/" in (tmp_path / "made/README.md").read_text("utf-8") and served
+
+
+WORKER = ROOT / "tests/replica_worker.py"
+
+
+@pytest.mark.trains
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
+def test_packed_trainings_are_the_same_on_replicas_and_interrupted(tmp_path):
+    """With dropout: one replica, and two with micro-batches that were killed in mid-epoch."""
+    project = bake_project("seq2seq", tmp_path, "writers")
+    shorten(project, {"train": 40, "dev": 4})
+    tokenizer = ByteLevelBPETokenizer()
+    tokenizer.train(str(project / "sample/train.jsonl"), vocab_size=500, special_tokens=["<b>"])
+    room = {"tokenizer": tokenizer._tokenizer, "max_position_embeddings": 160}
+    folder = write_folder(tmp_path / "qwen2", "qwen2", **room)
+    changes = {"model": "pretrained", "encoder": str(folder), "writers.packing": True}
+    changes |= {"max_length": 96, "target_length": 64, "learning_rate": 1e-3, "epochs": 2}
+    changes |= {"batch_size": 4, "dropout": 0.1, "attention_dropout": 0.1, "checkpoint_steps": 1}
+    two = {"strategy": "mirrored", "devices.logical_devices": 2, "accumulation": 2}
+    plans = {"one": {}, "killed": {"kill_at": 5}, "again": {}}
+    found = {}
+    for name, plan in plans.items():
+        plan = plan or {"record": str(tmp_path / f"{name}.npz")}
+        (tmp_path / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
+        own = {"run_name": "one"} if name == "one" else {"run_name": "two", **two}
+        arguments = flags(project, **changes, **own)
+        done = run(WORKER, project, tmp_path / "plan.json", *arguments, cwd=tmp_path, check=False)
+        assert done.returncode == (-signal.SIGKILL if name == "killed" else 0), done.stderr
+        if name != "killed":
+            with np.load(tmp_path / f"{name}.npz") as record:
+                found[name] = dict(record)
+    one, again = found["one"], found["again"]
+    assert one["steps"] == again["steps"] == 2 * -(-one["examples"] // 4) > 5
+    assert 0 < one["examples"] % 4 and one["each_once"].all() and again["replicas"] == 2
+    weights = [name for name in one if name.startswith("weights/")]
+    assert len(weights) > 10 and one["examples"] < 30
+    for name in weights:
+        np.testing.assert_allclose(again[name], one[name], rtol=0, atol=1e-5)
