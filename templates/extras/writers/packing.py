@@ -10,8 +10,6 @@ from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
-from keras import ops
 
 from core.base.workers import is_chief
 from core.data.data_generator import Batch, DataGenerator, pad
@@ -20,48 +18,6 @@ from extras.writers.decoder import Decoder, PromptWriter
 FITTED = 1024  # examples that are fitted into rows together: each is tried in each row
 DRAW = 5  # tells these random numbers from others of the same seed
 NO_TOKEN = -1  # where there is nothing to predict
-
-
-@keras.saving.register_keras_serializable("writers")
-class RowWriter(PromptWriter):
-    """A decoder that reads the sources of a row and goes on with the target of each."""
-
-    def call(
-        self,
-        token_ids,
-        padding_mask,
-        target_ids,
-        source_examples,
-        target_examples,
-        training=None,
-    ) -> tf.Tensor:
-        """Return the logits `[batch, targets, vocabulary]`.
-
-        Args:
-            token_ids: of the sources but for their last tokens `[batch, sources]`.
-            padding_mask: 0 where there is no token of a source.
-            target_ids: `[batch, targets]`; each target begins with the last token of its source.
-            source_examples: which example of its row each token belongs to, from 1 on; 0: none.
-            target_examples: likewise, of `target_ids`.
-            training: whether dropout is on.
-        """
-        ids = ops.concatenate([token_ids, target_ids], axis=1)
-        examples = ops.concatenate([source_examples, target_examples], axis=1)
-        used = ops.cast(target_examples > 0, padding_mask.dtype)
-        mask = ops.concatenate([padding_mask, used], axis=1)
-        hidden = self.encoder.transform(ids, mask, training, examples)
-        return self.encoder.score(hidden[:, ops.shape(token_ids)[1] :])
-
-    def compute_output_spec(
-        self,
-        token_ids,
-        padding_mask,
-        target_ids,
-        source_examples,
-        target_examples,
-        training=None,
-    ) -> keras.KerasTensor:
-        return super().compute_output_spec(token_ids, padding_mask, target_ids)
 
 
 def write_rows(decoder: Decoder, inputs: dict) -> tuple[dict, keras.KerasTensor]:
@@ -74,7 +30,7 @@ def write_rows(decoder: Decoder, inputs: dict) -> tuple[dict, keras.KerasTensor]
     names = ("source_examples", "target_examples")
     numbers = {name: keras.Input((None,), dtype="int32", name=name) for name in names}
     inputs = {**inputs, **numbers}
-    return inputs, RowWriter(decoder, name="row_writer")(**inputs)
+    return inputs, PromptWriter(decoder, name="row_writer")(**inputs)
 
 
 class PackedGenerator(DataGenerator):
@@ -96,12 +52,13 @@ class PackedGenerator(DataGenerator):
         self.sources = [source if len(source) else blank for source in sources]
         self.targets = pairs.targets
         # The last token of a source begins the target.
-        lengths = [[len(ids) - 1 for ids in self.sources], [len(ids) for ids in self.targets]]
-        self.sizes = np.array(lengths).T
+        sizes = [[len(ids) - 1 for ids in self.sources], [len(ids) for ids in self.targets]]
+        self.sizes = np.array(sizes).T
         self.room = split_row(self.sizes, row_length)
         self.rows = fill_rows(self.sizes, self.room)
         self.placed: tuple[int, np.ndarray] = (-1, self.sizes)  # of no epoch
-        super().__init__(np.full(len(self.rows), row_length), pairs.batch_size, 1, pairs.seed)
+        lengths = [row_length] * len(self.rows)
+        super().__init__(lengths, pairs.batch_size, 1, pairs.seed)
 
     def plan(self, epoch: int | None) -> list[tuple[np.ndarray, int]]:
         """Return the rows and the length of each batch; a row is epoch * rows + its own number."""
