@@ -577,6 +577,12 @@ def read_writer(settings: CoreSettings, folder: Path) -> keras.Model:
     described = {**fields.values, "model_type": family}
     writer = kind.make(fields, weights, settings, ends)
     writer.options["described"] = described
+    if max(ends) >= writer.vocabulary_size:
+        raise InputError(
+            f"{folder}: eos_token_id names the token {max(ends)}, and the writer has "
+            f"{writer.vocabulary_size} tokens: take config.json and generation_config.json from the "
+            "same model."
+        )
     kind.assign(weights, writer)
     weights.finish()
     fields.finish()

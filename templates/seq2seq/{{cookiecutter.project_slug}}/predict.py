@@ -10,7 +10,7 @@ from pathlib import Path
 
 from core.base.errors import command
 from core.base.files import check_destination, write_json_lines, write_text
-from generation.settings import add_generation_flags, read_generation_flags
+from generation.settings import add_generation_flags, check_n_best, read_generation_flags
 from task.data import read_examples
 from task.decode import prediction_records
 from task.training import load_runs, predict
@@ -30,6 +30,7 @@ def main() -> None:
     check_destination(arguments.out, arguments.file)
     examples = read_examples(arguments.file, require_targets=False)
     runs = load_runs(arguments.runs, changes=changes)
+    check_n_best(runs.settings.generation)
     records = prediction_records(examples, predict(runs, examples))
     if arguments.out.suffix == ".txt":
         # A line is a record: a line break within a text would be two.

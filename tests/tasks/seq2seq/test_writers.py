@@ -394,6 +394,7 @@ def test_the_tokenizer_of_a_decoder_ends_no_source(tokenizer, tmp_path):
         ("gpt2", {"n_embd": 64}, r"wte.weight has the shape \[60, 32\], but config.json asks for"),
         ("gpt2", {"n_layer": 3}, "lacks 16 tensors"),
         ("gpt2", {"eos_token_id": None}, "has no eos_token_id, so nothing tells where a target"),
+        ("gpt2", {"eos_token_id": [7, 60]}, "names the token 60, and the writer has 60 tokens"),
         ("llama", {"num_hidden_layers": "2"}, "num_hidden_layers = '2' is not a number of"),
         (
             "llama",
