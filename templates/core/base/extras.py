@@ -70,7 +70,7 @@ HOOKS = {
     "encode_texts": "task/data.py: the inputs of a model that reads both texts of a pair apart",
     "encode_prompts": "task/data.py: the tokens of prompts with their sources",
     "build_models": "task/model.py: other models than a classifier",
-    "pack_pairs": "task/training.py: training batches with several examples in a row",
+    "pack_pairs": "task/data.py: training batches with several examples in a row",
     "write_rows": "task/model.py: inputs and logits of a model that reads these",
     "find_record_faults": "core/data/data_checks.py: findings about texts and labels",
     "draw_histogram": "core/data/data_checks.py: lengths, or labels, as bars of text",

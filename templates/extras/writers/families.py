@@ -580,8 +580,8 @@ def read_writer(settings: CoreSettings, folder: Path) -> keras.Model:
     if max(ends) >= writer.vocabulary_size:
         raise InputError(
             f"{folder}: eos_token_id names the token {max(ends)}, and the writer has "
-            f"{writer.vocabulary_size} tokens: take config.json and generation_config.json from the "
-            "same model."
+            f"{writer.vocabulary_size} tokens: take config.json and generation_config.json of one "
+            "model."
         )
     kind.assign(weights, writer)
     weights.finish()
