@@ -101,7 +101,7 @@ BAD_COMMANDS = {
     "unknown encoder": ("train.py --encoder brt_tiny --run_name new", "encoder = 'brt_tiny'"),
     "encoder without tokenizer": (
         "train.py --encoder encoders/no_tokenizer --run_name new",
-        "has neither tokenizer.json nor vocab.txt: save the tokenizer in its folder",
+        "lacks config.json, or a tokenizer in tokenizer.json or vocab.txt: save model and",
     ),
     "encoder without weights": (
         "train.py --encoder encoders/no_weights --run_name new",

@@ -85,8 +85,8 @@ def load_tokenizer(settings: RecordSettings, texts: Iterable[str]) -> Tokenizer:
         read = functools.partial(BertWordPieceTokenizer.from_file, lowercase=bool(lowercase))
         return load_tokenizer_file(folder / "vocab.txt", read)._tokenizer
     raise InputError(
-        f"encoder = {name!r} has neither tokenizer.json nor vocab.txt: save the tokenizer in its "
-        f"folder, in the fast format of Hugging Face{OR_THE_EXTRA}."
+        f"encoder = {name!r} lacks config.json, or a tokenizer in tokenizer.json or vocab.txt: "
+        f"save model and tokenizer there, in the fast format of Hugging Face{OR_THE_EXTRA}."
     )
 
 

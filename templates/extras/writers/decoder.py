@@ -100,12 +100,21 @@ class Decoder(keras_hub.models.Backbone):
         }
         super().__init__(inputs=inputs, outputs=self.transform(**inputs), dtype=dtype, **kwargs)
 
-    def transform(self, token_ids, padding_mask, training: bool | None = None) -> Any:
-        """Return hidden states `[batch, length, width]` of tokens `[batch, length]`."""
-        positions = find_positions(padding_mask)
+    def transform(
+        self, token_ids, padding_mask, training: bool | None = None, examples: Any = None
+    ) -> Any:
+        """Return hidden states `[batch, length, width]` of tokens `[batch, length]`.
+
+        Args:
+            token_ids: of one example in a row, or of several.
+            padding_mask: 0 where there is no token.
+            training: whether dropout is on.
+            examples: as in `find_positions`; None: one in a row.
+        """
+        positions = find_positions(padding_mask, examples)
         hidden = self.embeddings_dropout(self.embed(token_ids, positions), training=training)
         reaches = {layer.reach for layer in self.transformer_layers}
-        visible = {reach: see_before(positions, padding_mask, reach) for reach in reaches}
+        visible = {reach: see_before(positions, padding_mask, reach, examples) for reach in reaches}
         for layer in self.transformer_layers:
             hidden = layer(
                 hidden, visible=visible[layer.reach], positions=positions, training=training
@@ -157,7 +166,7 @@ def split_last(token_ids: Any, padding_mask: Any) -> tuple[Any, Any]:
 
 @keras.saving.register_keras_serializable("writers")
 class PromptWriter(keras.layers.Layer):
-    """A decoder that reads a source and goes on with the target.
+    """A decoder that reads a source and goes on with the target; or with those of several examples.
 
     The last token of the source is what the first of the target is predicted from: it takes the
     place of the token that begins a target.
@@ -171,23 +180,48 @@ class PromptWriter(keras.layers.Layer):
         self.encoder = encoder
         self.built = True
 
-    def call(self, token_ids, padding_mask, target_ids, training=None) -> tf.Tensor:
+    def call(
+        self,
+        token_ids,
+        padding_mask,
+        target_ids,
+        source_examples=None,
+        target_examples=None,
+        training=None,
+    ) -> tf.Tensor:
         """Return the logits `[batch, target, vocabulary]`.
 
         Args:
             token_ids: of the source `[batch, source]`.
             padding_mask: 0 where the source has no token, on whichever side.
-            target_ids: `[batch, target]`; the first column is not read.
+            target_ids: `[batch, target]`; the first column is not read. In a row of several
+                examples each target begins with the last token of its source, which is in no
+                other place.
+            source_examples: which example of its row each token belongs to, from 1 on, and 0
+                where there is none; None: a row has one example.
+            target_examples: likewise, of `target_ids`.
             training: whether dropout is on.
         """
-        begin, mask = split_last(token_ids, padding_mask)
-        ids = ops.concatenate([token_ids, begin, target_ids[:, 1:]], axis=1)
-        mask = ops.concatenate([mask, ops.ones_like(target_ids)], axis=1)
-        hidden = self.encoder.transform(ids, mask, training)
+        examples = None
+        if source_examples is None:
+            begin, mask = split_last(token_ids, padding_mask)
+            target_ids = ops.concatenate([begin, target_ids[:, 1:]], axis=1)
+            mask = ops.concatenate([mask, ops.ones_like(target_ids)], axis=1)
+        else:
+            examples = ops.concatenate([source_examples, target_examples], axis=1)
+            mask = ops.cast(examples > 0, "int32")
+        ids = ops.concatenate([token_ids, target_ids], axis=1)
+        hidden = self.encoder.transform(ids, mask, training, examples)
         return self.encoder.score(hidden[:, ops.shape(token_ids)[1] :])
 
     def compute_output_spec(
-        self, token_ids, padding_mask, target_ids, training=None
+        self,
+        token_ids,
+        padding_mask,
+        target_ids,
+        source_examples=None,
+        target_examples=None,
+        training=None,
     ) -> keras.KerasTensor:
         shape = (*target_ids.shape, self.encoder.vocabulary_size)
         return keras.KerasTensor(shape, dtype=self.compute_dtype)

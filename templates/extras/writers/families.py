@@ -550,8 +550,14 @@ def make_writer(settings: CoreSettings, folder: Path) -> keras.Model | None:
             f"{asked} needs a writer, and {settings.encoder} is a {family or 'preset'}: "
             f'choose one of the families {", ".join(FAMILIES)}, or model = "unilm".'
         )
+    is_decoder, table = FAMILIES[family].is_decoder, getattr(settings, "writers", None)
+    if table is not None and table.packing and not is_decoder:
+        raise InputError(
+            f"writers.packing = true is for decoder-only writers, and {settings.encoder} is a "
+            f"{family}, which reads sources and targets apart: set packing = false."
+        )
     writer = read_writer(settings, folder)
-    check_room(settings, writer, FAMILIES[family].is_decoder)
+    check_room(settings, writer, is_decoder)
     return writer
 
 
@@ -571,6 +577,12 @@ def read_writer(settings: CoreSettings, folder: Path) -> keras.Model:
     described = {**fields.values, "model_type": family}
     writer = kind.make(fields, weights, settings, ends)
     writer.options["described"] = described
+    if max(ends) >= writer.vocabulary_size:
+        raise InputError(
+            f"{folder}: eos_token_id names the token {max(ends)}, and the writer has "
+            f"{writer.vocabulary_size} tokens: take config.json and generation_config.json of one "
+            "model."
+        )
     kind.assign(weights, writer)
     weights.finish()
     fields.finish()

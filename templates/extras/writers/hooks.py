@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
 from tokenizers import Tokenizer
 
 from core.base.settings import CoreSettings
-from extras.writers import families, files
+from extras.writers import families, files, packing
 from extras.writers.settings import Settings
 
 
@@ -30,3 +31,29 @@ def encode_prompts(
     if getattr(settings, "model", None) != families.CHOSEN:
         return None
     return files.encode_prompts(tokenizer, sources, settings.writers.prompt, settings.max_length)
+
+
+def pack_pairs(settings: Settings, pairs: Any) -> packing.PackedGenerator | None:
+    """Return training batches with several examples in a row, where the table asks for them.
+
+    Args:
+        settings: `max_length`, `target_length`, and the table `writers`.
+        pairs: batches with one example in a row.
+    """
+    if not settings.writers.packing:
+        return None
+    known: Any = settings
+    return packing.pack(pairs, known.max_length + known.target_length)
+
+
+def write_rows(
+    settings: Settings, encoder: Any, inputs: dict
+) -> tuple[dict, keras.KerasTensor] | None:
+    """Return inputs and logits of a model of such rows; None: it reads one example in each.
+
+    Args:
+        settings: the table `writers`.
+        encoder: the writer.
+        inputs: of the model that reads one example in a row, by name.
+    """
+    return packing.write_rows(encoder, inputs) if settings.writers.packing else None

@@ -30,21 +30,40 @@ ACTIVATIONS: dict[str, Callable] = {
 Pair = tuple[tf.Tensor, tf.Tensor]
 
 
-def find_positions(mask: Any) -> Any:
-    """Return the position of each token `[batch, length]`; padding is not counted."""
-    return ops.maximum(ops.cumsum(ops.cast(mask, "int32"), axis=1) - 1, 0)
+def find_positions(mask: Any, examples: Any = None) -> Any:
+    """Return the position of each token `[batch, length]`; padding is not counted.
+
+    Args:
+        mask: `[batch, length]`, 0 for padding.
+        examples: of the same shape, which example of its row a token belongs to: positions are
+            those within it. None: a row has one.
+    """
+    mask = ops.cast(mask, "int32")
+    if examples is None:
+        return ops.maximum(ops.cumsum(mask, axis=1) - 1, 0)
+    places = ops.arange(ops.shape(mask)[1])
+    before = ops.logical_and(share_example(examples), places[None, :] < places[:, None])
+    return ops.sum(ops.cast(before, "int32"), axis=2) * mask
 
 
-def see_before(positions: Any, mask: Any, reach: int = 0) -> Any:
+def share_example(examples: Any) -> Any:
+    """Return which tokens are of the same example `[batch, length, length]`."""
+    return examples[:, :, None] == examples[:, None, :]
+
+
+def see_before(positions: Any, mask: Any, reach: int = 0, examples: Any = None) -> Any:
     """Return who sees whom `[batch, query, key]`: a token itself and those before it.
 
     Args:
         positions: `[batch, length]`.
         mask: of the same shape, 0 for padding, wherever it stands.
         reach: tokens that are seen at the most, itself included; 0: all.
+        examples: as in `find_positions`; no token sees those of another example.
     """
     distance = positions[:, :, None] - positions[:, None, :]
     visible = ops.logical_and(distance >= 0, ops.cast(mask, "bool")[:, None, :])
+    if examples is not None:
+        visible = ops.logical_and(visible, share_example(examples))
     return ops.logical_and(visible, distance < reach) if reach else visible
 
 

@@ -14,6 +14,7 @@ class Table(SettingsTable):
     weights: Literal["pretrained", "random"] = Field(
         "pretrained", description="random: the same model from nothing, of the same tokens"
     )
+    packing: bool = Field(False, description="several training examples in a row")
 
     @field_validator("prompt")
     @classmethod
@@ -39,6 +40,11 @@ def complain(settings: Settings) -> str | None:
             "any training: set lora.rank = 0, or writers.weights = pretrained"
         )
     if getattr(settings, "model", None) != "pretrained":
+        if settings.writers.packing:
+            return (
+                "writers.packing = true puts several examples into the rows of a decoder-only "
+                "writer, and no other model reads those: set packing = false, or model = pretrained"
+            )
         return None
     if settings.encoder == "tiny":
         return (

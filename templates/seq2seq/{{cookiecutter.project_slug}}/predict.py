@@ -10,7 +10,7 @@ from pathlib import Path
 
 from core.base.errors import InputError, command
 from core.base.files import check_destination, write_json_lines, write_text
-from generation.settings import add_generation_flags, read_generation_flags
+from generation.settings import add_generation_flags, check_n_best, read_generation_flags
 from task.data import read_examples
 from task.decode import prediction_records
 from task.training import load_runs, predict
@@ -29,6 +29,7 @@ def main() -> None:
     changes = read_generation_flags(arguments)
     check_destination(arguments.out, arguments.file)
     runs = load_runs(arguments.runs, changes=changes)
+    check_n_best(runs.settings.generation)
     examples = read_examples(arguments.file, require_targets=False, settings=runs.settings)
     extractor, *others = (settings.extractor for settings in runs.every)
     if any(other != extractor for other in others):

@@ -18,7 +18,7 @@ use_template("seq2seq")
 from core.base.errors import InputError  # noqa: E402
 from core.model.encoder import BertEncoder  # noqa: E402
 from generation.search import Writer, block_ngrams, draw  # noqa: E402
-from generation.settings import GenerationTable, TargetTokens  # noqa: E402
+from generation.settings import GenerationTable, TargetTokens, check_n_best  # noqa: E402
 from generation.steps import CachedSteps  # noqa: E402
 from generation.texts import (  # noqa: E402  # noqa: E402
     Constraints,
@@ -368,6 +368,13 @@ def test_texts_without_what_follows_a_stop_string(word_tokenizer):
 )
 def test_stop_strings_of_a_flag(value, strings):
     assert GenerationTable(stop=value).stop == strings
+
+
+def test_sampling_writes_one_text():
+    check_n_best(GenerationTable(n_best=4))
+    check_n_best(GenerationTable(decoding="sample", beams=1))
+    with pytest.raises(InputError, match="n_best = 2, but decoding = sample writes one text"):
+        check_n_best(GenerationTable(decoding="sample", n_best=2))
 
 
 @pytest.mark.trains

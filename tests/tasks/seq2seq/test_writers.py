@@ -5,6 +5,7 @@ Python has torch and transformers, see tests/peer.py, every number is compared.
 """
 
 import json
+import signal
 from pathlib import Path
 from unittest import mock
 
@@ -19,6 +20,7 @@ from conftest import ROOT, use_template
 from peer import needs_peer, run_peer
 from projects import bake_project, flags, run, shorten
 from safetensors.numpy import load_file, save_file
+from scipy import special
 from small_models import assert_equal
 from tokenizers import ByteLevelBPETokenizer, Tokenizer, processors
 from writer_peer import BEAMS, LENGTHS, TARGET
@@ -28,12 +30,15 @@ PROJECT = use_template("seq2seq")
 from core.base.errors import InputError  # noqa: E402
 from core.base.settings import with_tables  # noqa: E402
 from core.train.project import compile_models  # noqa: E402
+from core.train.training import Models, TrainingModel  # noqa: E402
+from extras.doctor.model_checks import as_tensors  # noqa: E402
 from extras.export.export import write_encoder  # noqa: E402
 from extras.lora.adapters import adapt_layers, choose_layers, merge_when_loaded  # noqa: E402
 from extras.recompute.recompute import recompute_layers  # noqa: E402
-from extras.writers import hooks, naming  # noqa: E402
+from extras.writers import hooks, naming, packing  # noqa: E402
 from generation.search import Writer  # noqa: E402
 from generation.settings import GenerationTable, TargetTokens  # noqa: E402
+from task.data import Example, PairGenerator  # noqa: E402
 from task.model import build_models, load_backbone, writing_layers  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
@@ -52,13 +57,22 @@ def make_settings(folder: Path, **changes) -> Settings:
     return with_tables(Settings)(**{**values, **changes})
 
 
-def write_folder(folder: Path, kind: str, leave_out: str = "", **fields) -> Path:
-    """Make a folder with config.json and model.safetensors, as transformers did."""
+def write_folder(
+    folder: Path, kind: str, leave_out: str = "", tokenizer: Tokenizer | None = None, **fields
+) -> Path:
+    """Make a folder with config.json and model.safetensors, as transformers did.
+
+    With a tokenizer it stands in the folder too, and the vocabulary is its own.
+    """
     folder.mkdir(exist_ok=True)
     config = {**NUMBERS[kind]["config"], **fields}
+    tokens = before = config["vocab_size"]
+    if tokenizer:
+        tokens = config["vocab_size"] = tokenizer.get_vocab_size()
+        (folder / "tokenizer.json").write_text(tokenizer.to_str(), "utf-8")
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     state = {
-        name: writer_peer.seeded(name, tuple(shape))
+        name: writer_peer.seeded(name, tuple(tokens if n == before else n for n in shape))
         for name, shape in NUMBERS[kind]["shapes"].items()
         if name != leave_out
     }
@@ -380,6 +394,7 @@ def test_the_tokenizer_of_a_decoder_ends_no_source(tokenizer, tmp_path):
         ("gpt2", {"n_embd": 64}, r"wte.weight has the shape \[60, 32\], but config.json asks for"),
         ("gpt2", {"n_layer": 3}, "lacks 16 tensors"),
         ("gpt2", {"eos_token_id": None}, "has no eos_token_id, so nothing tells where a target"),
+        ("gpt2", {"eos_token_id": [7, 60]}, "names the token 60, and the writer has 60 tokens"),
         ("llama", {"num_hidden_layers": "2"}, "num_hidden_layers = '2' is not a number of"),
         (
             "llama",
@@ -462,6 +477,149 @@ def test_a_writer_from_nothing_attends_to_something(tmp_path):
     table = np.asarray(gpt2.position_embedding.embeddings)
     assert np.abs(table).max() == pytest.approx(0.02 * 2**0.5, rel=1e-3)
     assert np.std(gpt2.token_embedding.embeddings) == pytest.approx(0.02, rel=0.1)
+
+
+# -------------------------------------------------------------------------- packing
+
+
+def make_pairs(settings: Settings, count: int = 9, batch_size: int = 12) -> PairGenerator:
+    """Return pairs of random tokens, more than records: the first two have targets of their own."""
+    random, tokens = np.random.default_rng(7), TargetTokens(0, writer_peer.END, (), ())
+    examples = [Example(f"r{n}", "s", ("t", "u") if n < 2 else ("t",), n + 1) for n in range(count)]
+
+    def draw(most: int, count: int) -> list[np.ndarray]:
+        lengths = random.integers(1, most + 1, count)
+        return [random.integers(10, 60, length).astype(np.int32) for length in lengths]
+
+    found = (draw(12, count), draw(TARGET, count + 2))
+    with (
+        mock.patch("task.data.encode_sources", lambda *_: found[0]),
+        mock.patch("task.data.encode_targets", lambda *_: found[1]),
+    ):
+        inputs = ("token_ids", "padding_mask")
+        return PairGenerator(examples, tokens, None, inputs, settings, batch_size)
+
+
+def find_losses(model: TrainingModel, logits: keras.KerasTensor, batch: dict) -> dict:
+    """Return the loss of each example, by its target: the rows have several, or one each."""
+    inputs = {name: tf.constant(batch[name]) for name in model.input}
+    scores = np.asarray(keras.Model(model.input, logits)(inputs), np.float64)
+    labels = batch["target_labels"]
+    numbers = batch.get("target_examples", np.ones_like(labels))
+    losses = -np.take_along_axis(
+        special.log_softmax(scores, axis=2), np.maximum(labels, 0)[..., None], axis=2
+    )[..., 0]
+    found = {}
+    for row in np.flatnonzero(batch["loss_weight"]):
+        for number in range(1, numbers[row].max() + 1):
+            own = (numbers[row] == number) & (labels[row] >= 0)
+            found[tuple(labels[row][own].tolist())] = losses[row][own].sum()
+    return found
+
+
+def changed_by_others(models: Models, batch: dict, before: dict) -> float:
+    """Return how much losses move when the tokens of the first example of a row are others."""
+    row = int(batch["target_examples"].max(axis=1).argmax())
+    changed = {name: array.copy() for name, array in batch.items()}
+    for name, numbers in (("token_ids", "source_examples"), ("target_ids", "target_examples")):
+        changed[name][row][batch[numbers][row] == 1] ^= 1
+    after = find_losses(models.training, models.scores[0].logits, changed)
+    first = tuple(batch["target_labels"][row][batch["target_examples"][row] == 1].tolist())
+    moved = {ids: abs(after[ids] - before[ids]) for ids in before}
+    assert moved.pop(first) > 1e-2
+    return max(moved.values())
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama", "qwen2", "mistral", "gemma3"])
+def test_a_packed_example_is_computed_as_one_alone(kind, tmp_path):
+    """Windows of Qwen2, Mistral and Gemma 3 are shorter than the examples."""
+    folder = write_folder(tmp_path / kind, kind)
+    changes = {"max_length": 24, "buckets": 1, "label_smoothing": 0.1}
+    settings = make_settings(folder, **changes, writers={"packing": True})
+    pairs, plain = make_pairs(settings), make_settings(folder, **changes)
+    batches = [pairs, hooks.pack_pairs(settings, pairs)]
+    results, gradients = [], []
+    for own, generator in zip((plain, settings), batches, strict=True):
+        models = build_models(load(folder), own)
+        generator.check_keys(models.training)
+        [batch] = generator.batches(3)
+        found, losses = models.training.gradients(as_tensors(batch))
+        mean = float(np.sum(batch["loss_weight"] * losses["loss"]))
+        each = find_losses(models.training, models.scores[0].logits, batch)
+        results.append({"mean": mean, **each})
+        gradients.append([np.asarray(gradient) for gradient in found])
+    assert batch["target_examples"].max() >= 3 and 0 in batch["loss_weight"]
+    assert len(each) == 11 and results[1] == pytest.approx(results[0], abs=1e-5)
+    for one, two in zip(*gradients, strict=True):
+        np.testing.assert_allclose(one, two, rtol=0, atol=1e-5)
+    assert changed_by_others(models, batch, each) < 1e-6
+
+    def all_alike(numbers: tf.Tensor) -> tf.Tensor:
+        return tf.equal(numbers[:, :, None], numbers[:, :, None])
+
+    with mock.patch("extras.writers.layers.share_example", all_alike):
+        mixed = find_losses(models.training, models.scores[0].logits, batch)
+        assert changed_by_others(models, batch, mixed) > 1e-3
+
+
+def test_rows_have_each_example_once_and_as_many_in_every_epoch(tmp_path, capsys):
+    changes = {"max_length": 24, "buckets": 1, "seed": 4}
+    settings = make_settings(tmp_path, **changes, writers={"packing": True})
+    pairs = make_pairs(settings, count=60, batch_size=6)
+    with mock.patch("extras.writers.packing.FITTED", 25):
+        one, two = (hooks.pack_pairs(settings, pairs) for _ in range(2))
+    said = capsys.readouterr().out.splitlines()[0]
+    epochs = [list(one.batches(epoch)) for epoch in range(3)]
+    assert_equal(
+        [array for batch in two.batches(2, skip=1) for array in batch.values()],
+        [array for batch in epochs[2][1:] for array in batch.values()],
+    )
+    wanted = sorted(target.tolist() for target in pairs.targets)
+    orders = []
+    for batches in epochs:
+        assert len(batches) == len(one) == -(-one.size // 6)
+        targets = []
+        for batch in batches:
+            shapes = {name: array.shape for name, array in batch.items()}
+            assert shapes["token_ids"] == shapes["padding_mask"] == shapes["source_examples"]
+            assert shapes["token_ids"][1] + shapes["target_ids"][1] == 24 + TARGET
+            labels, used = batch["target_labels"], batch["loss_weight"] > 0
+            assert batch["loss_weight"].sum() * (labels[used] >= 0).sum() / used.sum() == (
+                pytest.approx(1, abs=1e-6)
+            )
+            for row in np.flatnonzero(used):
+                numbers = batch["target_examples"][row]
+                ends = [labels[row][numbers == n].tolist() for n in range(1, numbers.max() + 1)]
+                targets.append(ends)
+        orders.append(targets)
+        assert sorted(target for row in targets for target in row) == wanted
+    together = [{frozenset(map(tuple, row)) for row in targets} for targets in orders]
+    assert together[0] != together[1] and orders[1] != orders[2]
+    tokens = sum(len(ids) - 1 for ids in (pairs.sources[n] for n in pairs.source_of))
+    tokens += sum(map(len, pairs.targets))
+    padding = 1 - tokens / (32 * one.size)
+    assert said == (
+        f"packing: 62 examples in {one.size} rows of 32 tokens; {padding:.1%} of them are padding, "
+        f"one example in a row would have {1 - tokens / (62 * sum(pairs.shapes[0])):.1%}"
+    )
+    assert padding < 0.15
+    spec = one.to_dataset().element_spec
+    assert all(None not in part.shape for part in spec.values())
+
+
+def test_a_row_has_room_for_the_longest_of_both():
+    sizes = np.array([[11, 1], [0, 8], [1, 1], [1, 1]])
+    room = packing.split_row(sizes, 20)
+    assert room.tolist() == [11, 9]
+    assert [row.tolist() for row in packing.fill_rows(sizes, room)] == [[0, 1], [2, 3]]
+
+
+def test_what_reads_no_rows_refuses_them(tmp_path):
+    with pytest.raises(ValueError, match=r"writers.packing = true puts .* set packing = false, or"):
+        make_settings(Path("tiny"), model="unilm", encoder="tiny", writers={"packing": True})
+    folder = write_folder(tmp_path / "bart", "bart")
+    with pytest.raises(InputError, match="is for decoder-only writers, and .* is a bart"):
+        load(folder, writers={"packing": True})
 
 
 # ------------------------------------------------------------------------- training
@@ -572,12 +730,8 @@ def best_names(path: Path) -> dict:
 def test_a_project_trains_a_writer_and_writes(tokenizer, tmp_path):
     project = bake_project("seq2seq", tmp_path, "writers, lora, export")
     shorten(project, {"train": 32, "dev": 4, "test": 4})
-    folder = write_folder(tmp_path / "gpt2", "gpt2", vocab_size=tokenizer.get_vocab_size())
+    folder = write_folder(tmp_path / "gpt2", "gpt2", tokenizer=tokenizer)
     state = load_file(folder / "model.safetensors")
-    rows = np.random.default_rng(0).normal(size=(tokenizer.get_vocab_size(), 32))
-    state["transformer.wte.weight"] = rows.astype(np.float32)
-    save_file(state, folder / "model.safetensors")
-    (folder / "tokenizer.json").write_text(tokenizer.to_str(), "utf-8")
     names = {"model": "pretrained", "encoder": str(folder), "steps": 2}
     changes = {"max_length": 20, "target_length": 12, "learning_rate": 1e-3, **names}
     run("train.py", *flags(project, **changes), cwd=project)
@@ -604,3 +758,41 @@ def test_a_project_trains_a_writer_and_writes(tokenizer, tmp_path):
             assert values[RANK] < 1e-2 * values[0]
     served = tf.saved_model.load(str(tmp_path / "made/saved_model"))
     assert "writer/" in (tmp_path / "made/README.md").read_text("utf-8") and served
+
+
+WORKER = ROOT / "tests/replica_worker.py"
+
+
+@pytest.mark.trains
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
+def test_packed_trainings_are_the_same_on_replicas_and_interrupted(tmp_path):
+    """With dropout: one replica, and two with micro-batches that were killed in mid-epoch."""
+    project = bake_project("seq2seq", tmp_path, "writers")
+    shorten(project, {"train": 40, "dev": 4})
+    tokenizer = ByteLevelBPETokenizer()
+    tokenizer.train(str(project / "sample/train.jsonl"), vocab_size=500, special_tokens=["<b>"])
+    room = {"tokenizer": tokenizer._tokenizer, "max_position_embeddings": 160}
+    folder = write_folder(tmp_path / "qwen2", "qwen2", **room)
+    changes = {"model": "pretrained", "encoder": str(folder), "writers.packing": True}
+    changes |= {"max_length": 96, "target_length": 64, "learning_rate": 1e-3, "epochs": 2}
+    changes |= {"batch_size": 4, "dropout": 0.1, "attention_dropout": 0.1, "checkpoint_steps": 1}
+    two = {"strategy": "mirrored", "devices.logical_devices": 2, "accumulation": 2}
+    plans = {"one": {}, "killed": {"kill_at": 5}, "again": {}}
+    found = {}
+    for name, plan in plans.items():
+        plan = plan or {"record": str(tmp_path / f"{name}.npz")}
+        (tmp_path / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
+        own = {"run_name": "one"} if name == "one" else {"run_name": "two", **two}
+        arguments = flags(project, **changes, **own)
+        done = run(WORKER, project, tmp_path / "plan.json", *arguments, cwd=tmp_path, check=False)
+        assert done.returncode == (-signal.SIGKILL if name == "killed" else 0), done.stderr
+        if name != "killed":
+            with np.load(tmp_path / f"{name}.npz") as record:
+                found[name] = dict(record)
+    one, again = found["one"], found["again"]
+    assert one["steps"] == again["steps"] == 2 * -(-one["examples"] // 4) > 5
+    assert 0 < one["examples"] % 4 and one["each_once"].all() and again["replicas"] == 2
+    weights = [name for name in one if name.startswith("weights/")]
+    assert len(weights) > 10 and one["examples"] < 30
+    for name in weights:
+        np.testing.assert_allclose(again[name], one[name], rtol=0, atol=1e-5)

@@ -216,6 +216,11 @@ class PairGenerator(DataGenerator):
             yield {**batch, "loss_weight": (real / tokens).astype(np.float32)}
 
 
+def pack_pairs(pairs: PairGenerator, settings: Settings) -> DataGenerator:
+    """Return pairs as they are batched, or several of them in a row, where that is asked."""
+    return ask("pack_pairs", settings, pairs) or pairs
+
+
 def source_block(sources: Sequence[np.ndarray], length: int) -> Batch:
     """Return the arrays `[examples, length]` that encoders read, by name."""
     return {
