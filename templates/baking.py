@@ -43,7 +43,7 @@ OF_SOME_TEMPLATES = {
     "cache": ("event_extraction", "named_entity_recognition", "relation_extraction"),
     "competition": ("text_classification",),
     "retrieval": ("text_classification",),
-    "writers": ("pretraining", "seq2seq"),
+    "writers": ("pretraining", "seq2seq", "text_classification"),
 }
 STRATEGIES = ("auto", "single", "mirrored", "multi_worker", "tpu")
 # A file of any other kind is rendered if it names an answer.

@@ -54,16 +54,7 @@ def make_settings(folder: Path, **changes) -> Settings:
 
 def write_folder(folder: Path, kind: str, leave_out: str = "", **fields) -> Path:
     """Make a folder with config.json and model.safetensors, as transformers did."""
-    folder.mkdir(exist_ok=True)
-    config = {**NUMBERS[kind]["config"], **fields}
-    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    state = {
-        name: writer_peer.seeded(name, tuple(shape))
-        for name, shape in NUMBERS[kind]["shapes"].items()
-        if name != leave_out
-    }
-    save_file(state, folder / "model.safetensors")
-    return folder
+    return writer_peer.write_folder(folder, NUMBERS[kind], leave_out, **fields)
 
 
 def load(folder: Path, **changes) -> keras.Model:
@@ -574,9 +565,6 @@ def test_a_project_trains_a_writer_and_writes(tokenizer, tmp_path):
     shorten(project, {"train": 32, "dev": 4, "test": 4})
     folder = write_folder(tmp_path / "gpt2", "gpt2", vocab_size=tokenizer.get_vocab_size())
     state = load_file(folder / "model.safetensors")
-    rows = np.random.default_rng(0).normal(size=(tokenizer.get_vocab_size(), 32))
-    state["transformer.wte.weight"] = rows.astype(np.float32)
-    save_file(state, folder / "model.safetensors")
     (folder / "tokenizer.json").write_text(tokenizer.to_str(), "utf-8")
     names = {"model": "pretrained", "encoder": str(folder), "steps": 2}
     changes = {"max_length": 20, "target_length": 12, "learning_rate": 1e-3, **names}
