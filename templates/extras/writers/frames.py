@@ -61,7 +61,8 @@ def put_frame(tokenizer: Tokenizer, prompt: str) -> Tokenizer:
         prompt: with `{text}`, and `{text_b}` for pairs; empty: each with a line break after it.
     """
     tokens: dict[str, list[int]] = {"begin": tokenizer.encode("").ids}
-    single, pair = prompt.replace(SECOND, ""), prompt if SECOND in prompt else prompt + SECOND
+    # Of a prompt for the other kind of records only `build_models` tells.
+    single, pair = (TEXT, prompt) if SECOND in prompt else (prompt, prompt + SECOND)
     templates = []
     for layout in (single, pair) if prompt else (SINGLE, PAIR):
         template = ["begin"]

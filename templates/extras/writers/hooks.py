@@ -61,8 +61,8 @@ def build_models(encoder: keras.Model, labels: Any, settings: Settings) -> None:
         return
     if settings.pooling == "cls":
         raise InputError(
-            f"pooling = cls is the first token, and that of {settings.encoder}, a decoder, has read "
-            'nothing else: set pooling = "last", or "mean".'
+            f"pooling = cls takes the first token, which in a decoder as {settings.encoder} has "
+            'read nothing else: set pooling = "last", or "mean".'
         )
     if prompt and labels.pairs and second not in prompt:
         raise InputError(
