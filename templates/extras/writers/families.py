@@ -16,7 +16,7 @@ from extras.writers.decoder import Decoder
 from extras.writers.encoder_decoder import EncoderDecoder
 from extras.writers.files import Fields, Weights
 from extras.writers.layers import INITIAL_DEVIATION, Block
-from extras.writers.settings import CLASSIFICATION
+from extras.writers.settings import classifies
 
 CHOSEN = "pretrained"  # the `model` that this extra makes
 TRAINED = "denoising"  # the `objective` of pre-training whose model it makes
@@ -531,7 +531,7 @@ def make_writer(settings: CoreSettings, folder: Path) -> keras.Model | None:
         InputError: the folder has another family, or a model of another kind is asked for.
     """
     asked, family = asked_by(settings), files.read_family(folder)
-    if getattr(settings, "task", "") == CLASSIFICATION:
+    if classifies(settings):
         return read_decoder(settings, folder)
     if TRAINED in asked:
         if family != "bart":

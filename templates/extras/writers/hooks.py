@@ -15,7 +15,7 @@ from core.base.errors import InputError
 from core.base.settings import CoreSettings
 from extras.writers import families, files, frames
 from extras.writers.decoder import Decoder
-from extras.writers.settings import CLASSIFICATION, Settings
+from extras.writers.settings import Settings, classifies
 
 
 def load_backbone(settings: CoreSettings, folder: Path) -> keras.Model | None:
@@ -30,7 +30,7 @@ def load_tokenizer(
     family = families.FAMILIES.get(files.read_family(folder)) if folder else None
     if folder is None or family is None:
         return None
-    if family.is_decoder and getattr(settings, "task", "") == CLASSIFICATION:
+    if family.is_decoder and classifies(settings):
         return frames.load_framed(folder, settings)
     return files.load_tokenizer(folder, family.is_decoder)
 
@@ -44,7 +44,7 @@ def encode_prompts(
     return files.encode_prompts(tokenizer, sources, settings.writers.prompt, settings.max_length)
 
 
-def build_models(encoder: keras.Model, labels: Any, settings: Settings) -> None:
+def build_models(encoder: keras.Model, labels: Any, settings: Any) -> None:
     """Build nothing: refuse what does not fit a decoder that reads texts, or its records.
 
     Raises:

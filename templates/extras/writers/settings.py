@@ -6,8 +6,6 @@ from pydantic import Field, field_validator
 
 from core.base.settings import RecordSettings, SettingsTable
 
-CLASSIFICATION = "Text classification"  # the task that reads texts with a decoder
-
 
 class Table(SettingsTable):
     """What a pretrained writer is asked."""
@@ -38,10 +36,15 @@ class Settings(RecordSettings):
     writers: Table = Field(default_factory=Table)
 
 
+def classifies(settings: Any) -> bool:
+    """Tell whether the task is text classification, whose encoder may be a decoder."""
+    return getattr(settings, "task", "") == "Text classification"
+
+
 def complain(settings: Settings) -> str | None:
     """Refuse what a pretrained writer does not have."""
     lora: Any = getattr(settings, "lora", None)
-    needed = "{text}" if getattr(settings, "task", "") == CLASSIFICATION else "{source}"
+    needed = "{text}" if classifies(settings) else "{source}"
     if settings.writers.prompt and needed not in settings.writers.prompt:
         return f"writers.prompt = {settings.writers.prompt!r}: this task reads {needed}: name it"
     if settings.writers.weights == "random" and lora is not None and lora.rank:

@@ -106,6 +106,9 @@ def test_a_mean_is_of_real_tokens(tmp_path):
     hidden = np.asarray(built.encoder(batch))
     expected = [states[:n].mean(axis=0) for states, n in zip(hidden, LENGTHS, strict=True)]
     np.testing.assert_allclose(pooled(built)(batch), expected, atol=1e-5)
+    both = build(folder, make_labels(pairs=True), pooling="compare").inference
+    assert "text_numbers" in {tensor.name for tensor in both.inputs}
+    assert both.get_layer("logits").kernel.shape[0] == 5 * hidden.shape[-1]
 
 
 def classify(folder: Path, kind: str) -> np.ndarray:

@@ -168,7 +168,7 @@ def pool(hidden: Tensor, inputs: dict[str, Tensor], pooling: str) -> Tensor:
     if pooling == "cls":
         return hidden[:, 0]
     mask = inputs["padding_mask"]
-    if pooling == "last":  # the mean of one token: nothing is sought by its value
+    if pooling == "last":  # the mean of the one token that ends the text, wherever padding is
         counts = ops.cumsum(mask, axis=1)
         mask *= ops.cast(ops.equal(counts, counts[:, -1:]), mask.dtype)
     mean = MaskedMean(name="mean")(hidden, mask)
