@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import signal
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from conftest import ROOT
-from projects import bake_project, flags, run, shorten
+from projects import TEMPLATES, bake_project, flags, run, shorten
 from pydantic import ValidationError
 from safetensors.numpy import load_file, save_file
 from small_models import (
@@ -44,6 +45,7 @@ from extras.lora.adapters import (
     product_of,
     to_int8,
 )
+from extras.lora.base import KEPT
 from extras.lora.settings import Table
 
 RANK, ALPHA = 3, 6.0
@@ -455,3 +457,55 @@ def test_a_base_that_changed_is_refused_when_a_run_goes_on(tmp_path):
     adapt_layers(lora(), other)
     with pytest.raises(InputError, match="restore its files, or train again with --overwrite true"):
         base_module.check_base(lora(), run_folder, other)
+
+
+# ------------------------------------------------------------------ in every project
+
+TWO_STEPS = {
+    "run_name": "low",
+    "batch_size": BATCH,
+    "buckets": 1,
+    "steps": 2,
+    "checkpoint_steps": 1,
+    "dropout": 0.1,
+    "attention_dropout": 0.1,
+    "lora.rank": 4,
+}
+
+
+def tables(arrays) -> set[bytes]:
+    """Return the bytes of the arrays with more than one axis: no two of a model are alike."""
+    return {np.asarray(array).tobytes() for array in arrays if np.ndim(array) > 1}
+
+
+@pytest.mark.trains
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_every_project_goes_on_after_a_step_as_if_nothing_had_happened(template, tmp_path):
+    """Its base, which comes from nowhere, is kept once, and is at the end what it was."""
+    project = bake_project(template, tmp_path, "lora")
+    shorten(project, {"train": 2 * BATCH, "dev": 4})
+    folder, plan, left = project / "runs/low", tmp_path / "plan.json", []
+    for kills in ([], [1]):  # the updates after which it is killed
+        for kill_at in kills:
+            plan.write_text(json.dumps({"kill_at": kill_at}), encoding="utf-8")
+            done = run(
+                WORKER, project, plan, *flags(project, **TWO_STEPS), cwd=tmp_path, check=False
+            )
+            assert done.returncode == -signal.SIGKILL, f"{done.stdout}\n{done.stderr}"
+            with np.load(folder / "checkpoint.npz") as saved, np.load(folder / KEPT) as base:
+                assert saved["position/updates"] == kill_at
+                assert not tables(saved.values()) & tables(base.values())
+        plan.write_text(json.dumps({"record": str(tmp_path / "end.npz")}), encoding="utf-8")
+        said = run(WORKER, project, plan, *flags(project, **TWO_STEPS), cwd=tmp_path).stdout
+        assert "lora: updates of rank 4 for " in said
+        with np.load(tmp_path / "end.npz") as record, np.load(folder / KEPT) as base:
+            assert record["steps"] == 2
+            weights = [record[name] for name in record if name.startswith("weights/")]
+            assert tables(base.values()) and tables(base.values()) <= tables(weights)
+            kept = best(project, "low")
+            assert not tables(base.values()) & tables(kept.values())
+        assert sum(name.endswith("lora_b") for name in kept) >= 6
+        left.append([*weights, *kept.values()])
+        shutil.rmtree(folder)
+    assert_equal(*left)
