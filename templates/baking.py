@@ -44,7 +44,7 @@ OF_SOME_TEMPLATES = {
     "competition": ("text_classification",),
     "extraction": ("seq2seq",),
     "retrieval": ("text_classification",),
-    "writers": ("pretraining", "seq2seq"),
+    "writers": ("pretraining", "seq2seq", "text_classification"),
 }
 STRATEGIES = ("auto", "single", "mirrored", "multi_worker", "tpu")
 # A file of any other kind is rendered if it names an answer.

@@ -1,7 +1,8 @@
 """Run a project's train.py under observation: python replica_worker.py PROJECT PLAN [FLAGS]
 
 PLAN is a JSON file: "record": a .npz file that receives what was observed; "kill_at": the update
-after which the process kills itself, or "end_at": tells itself to end; "kill_worker": the worker of
+after which the process kills itself, or "end_at": tells itself to end; "copy_at": the update after
+which its folder is copied to "copy", as a kill would leave it; "kill_worker": the worker of
 a cluster that does; "kill_in_scoring": the update whose scoring it does not survive;
 "kill_in_report": it does not survive its report.
 """
@@ -10,6 +11,7 @@ import collections
 import itertools
 import json
 import os
+import shutil
 import signal
 import sys
 from collections import Counter
@@ -36,7 +38,7 @@ def die() -> None:
 
 
 class KillAt(keras.callbacks.Callback):
-    """Kill the process after an update: the checkpoint is of an earlier one."""
+    """Kill the process after an update, or do what else the plan says."""
 
     def __init__(self, run):
         super().__init__()
@@ -48,6 +50,8 @@ class KillAt(keras.callbacks.Callback):
             die()
         if mine and self.run.position.updates == plan.get("end_at"):
             os.kill(os.getpid(), signal.SIGTERM)
+        if mine and self.run.position.updates == plan.get("copy_at"):
+            shutil.copytree(self.run.folder, plan["copy"])
 
 
 def row_key(token_ids: np.ndarray, mask: np.ndarray) -> tuple:
@@ -153,7 +157,7 @@ def observe(settings, model, train_batches, run, callbacks) -> None:
     """Do what the loop does, and write down what happened."""
     evaluator = next(callback for callback in callbacks if isinstance(callback, Evaluator))
     own, position = [], run.position
-    if "kill_at" in plan or "end_at" in plan:
+    if plan.keys() & {"kill_at", "end_at", "copy_at"}:
         own.append(KillAt(evaluator.run))
     if "kill_in_scoring" in plan:
         score = evaluator.evaluate

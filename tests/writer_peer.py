@@ -131,6 +131,9 @@ KINDS = {
     },
 }
 TWO_SIDED = ("bart", "t5", "t5_gated", "mt5")
+# What classifies with the weights of a writer of the same names, and a head.
+CLASSIFIERS = {"gpt2": "GPT2ForSequenceClassification", "qwen2": "Qwen2ForSequenceClassification"}
+CLASSES = 3
 
 
 def seeded(name: str, shape: tuple[int, ...]) -> np.ndarray:
@@ -141,6 +144,31 @@ def seeded(name: str, shape: tuple[int, ...]) -> np.ndarray:
     if len(shape) > 1:
         return (0.2 * numbers).astype("float32")
     return (0.1 * numbers + (not name.endswith("bias"))).astype("float32")
+
+
+def write_folder(folder: pathlib.Path, made: dict, leave_out: str = "", **fields) -> pathlib.Path:
+    """Make a folder with config.json and model.safetensors, as transformers did.
+
+    Args:
+        folder: of the writer.
+        made: `config` and `shapes`, as in writer_numbers.json.
+        leave_out: a tensor.
+        **fields: other values of config.json.
+    """
+    from safetensors.numpy import save_file
+
+    folder.mkdir(exist_ok=True, parents=True)
+    config = {**made["config"], **fields}
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    shapes = {name: tuple(shape) for name, shape in made["shapes"].items() if name != leave_out}
+    if "vocab_size" in fields:
+        rows = made["config"]["vocab_size"], fields["vocab_size"]
+        shapes = {
+            name: tuple(rows[1] if size == rows[0] else size for size in shape)
+            for name, shape in shapes.items()
+        }
+    save_file({n: seeded(n, shape) for n, shape in shapes.items()}, folder / "model.safetensors")
+    return folder
 
 
 def arrays(name: str) -> dict[str, np.ndarray]:
@@ -231,6 +259,18 @@ def compute(model, name: str) -> dict[str, np.ndarray]:
     }
 
 
+def classify(kind: dict, name: str) -> np.ndarray:
+    """Return the logits `[batch, CLASSES]` that a classifier with these weights gives sources."""
+    import torch
+
+    config = {**kind["config"], "num_labels": CLASSES, "pad_token_id": 0}
+    model = make({"model": CLASSIFIERS[name], "config": config})
+    read = arrays(name)
+    ids, mask = (torch.tensor(read[key]) for key in ("ids", "mask"))
+    with torch.no_grad():
+        return model(input_ids=ids, attention_mask=mask).logits.numpy()
+
+
 def main() -> None:
     import transformers
 
@@ -241,6 +281,8 @@ def main() -> None:
         model = make(kind)
         model.save_pretrained(folder / name)
         found = compute(model, name)
+        if name in CLASSIFIERS:
+            found["classes"] = classify(kind, name)
         np.savez(folder / name / "peer.npz", **found)
         config = json.loads((folder / name / "config.json").read_text())
         shapes = {key: list(value.shape) for key, value in learned(model).items()}
@@ -250,6 +292,7 @@ def main() -> None:
             "logits": summary(found["logits"]),
             "greedy": found["greedy"].tolist(),
             "scores": found["scores"].tolist(),
+            **({"classes": found["classes"].tolist()} if "classes" in found else {}),
         }
     lines = [f"{json.dumps(name)}: {json.dumps(found)}" for name, found in numbers.items()]
     (folder / "numbers.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")

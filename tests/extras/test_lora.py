@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from conftest import ROOT
-from projects import bake_project, flags, run, shorten
+from projects import TEMPLATES, bake_project, flags, run, shorten
 from pydantic import ValidationError
 from safetensors.numpy import load_file, save_file
 from small_models import (
@@ -44,6 +44,7 @@ from extras.lora.adapters import (
     product_of,
     to_int8,
 )
+from extras.lora.base import KEPT
 from extras.lora.settings import Table
 
 RANK, ALPHA = 3, 6.0
@@ -455,3 +456,56 @@ def test_a_base_that_changed_is_refused_when_a_run_goes_on(tmp_path):
     adapt_layers(lora(), other)
     with pytest.raises(InputError, match="restore its files, or train again with --overwrite true"):
         base_module.check_base(lora(), run_folder, other)
+
+
+# ------------------------------------------------------------------ in every project
+
+TWO_STEPS = {
+    "batch_size": BATCH,
+    "buckets": 1,
+    "steps": 2,
+    "checkpoint_steps": 1,
+    "dropout": 0.1,
+    "attention_dropout": 0.1,
+    "lora.rank": 4,
+}
+
+
+def tables(arrays) -> set[bytes]:
+    """Return the bytes of the arrays with more than one axis: no two of a model are alike."""
+    return {np.asarray(array).tobytes() for array in arrays if np.ndim(array) > 1}
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_every_project_goes_on_after_a_step_as_if_nothing_had_happened(template, tmp_path):
+    """Its base, which comes from nowhere, is kept once, and is at the end what it was.
+
+    The one run trains two steps; the other goes on from what a kill after the first would leave.
+    """
+    project = bake_project(template, tmp_path, "lora")
+    shorten(project, {"train": 2 * BATCH, "dev": 4})
+    plan, left = tmp_path / "plan.json", []
+    for name, copy in (("whole", "stopped"), ("stopped", "again")):
+        folder, record = project / "runs" / name, tmp_path / f"{name}.npz"
+        asked = {"record": str(record), "copy_at": 1, "copy": str(folder.with_name(copy))}
+        plan.write_text(json.dumps(asked), encoding="utf-8")
+        if name == "stopped":
+            with np.load(folder / "checkpoint.npz") as saved, np.load(folder / KEPT) as base:
+                assert saved["position/updates"] == 1
+                assert not tables(saved.values()) & tables(base.values())
+        flagged = flags(project, run_name=name, **TWO_STEPS)
+        said = run(WORKER, project, plan, *flagged, cwd=tmp_path).stdout
+        assert "lora: updates of rank 4 for " in said
+        with np.load(record) as found, np.load(folder / KEPT) as base:
+            assert found["steps"] == 2
+            weights = [found[key] for key in found if key.startswith("weights/")]
+            frozen = tables(base.values())
+        kept = best(project, name)
+        assert frozen and frozen <= tables(weights)
+        assert not frozen & tables(kept.values())
+        assert sum(key.endswith("lora_b") for key in kept) >= 6
+        left.append([*weights, *kept.values()])
+    assert_equal(*left)
+    assert not (project / "runs/again").exists()  # it did not take the first step once more
+    assert any(np.any(kept[key]) for key in kept if key.endswith("lora_b"))

@@ -242,6 +242,7 @@ def test_equal_scores_keep_their_order():
     [
         ({"loss": "negatives", "batch_size": 1}, "batch_size = 1 has one: raise it"),
         ({"loss": "cosent", "pooling": "compare"}, "pooling = compare needs both texts at once"),
+        ({"loss": "cosent", "pooling": "last"}, "pooling = last is for a classifier"),
         ({"loss": "cosine", "scale": 0}, "greater than 0"),
         ({"loss": "triplet"}, "'none', 'cosine', 'cosent' or 'negatives'"),
     ],

@@ -19,7 +19,7 @@ from core.base.files import PROJECT
 # What each extra is for. Those whose layers or strategies others build on stand first.
 EXTRAS = {
     "cluster": "several machines train together",
-    "writers": "text generation by GPT-2, Llama, Qwen, Mistral, Gemma 3, SmolLM3, BART, T5",
+    "writers": "GPT-2, Llama, Qwen, Mistral, Gemma 3, SmolLM3, BART, T5 write, or decide",
     "encoders": "ALBERT, ELECTRA, ERNIE, NEZHA, RoFormer, DeBERTa, ModernBERT; all usual files",
     "parameter_server": "asynchronous training, experimental",
     "orbit": "Orbit's loop, for long trainings",
@@ -71,7 +71,7 @@ HOOKS = {
     "encode_texts": "task/data.py: the inputs of a model that reads both texts of a pair apart",
     "encode_prompts": "task/data.py: the tokens of prompts with their sources",
     "open_extraction": "task/settings.py: what reads and scores triples, or events, as texts",
-    "build_models": "task/model.py: other models than a classifier",
+    "build_models": "task/model.py: other models than a classifier; or what it does not fit",
     "pack_pairs": "task/data.py: training batches with several examples in a row",
     "write_rows": "task/model.py: inputs and logits of a model that reads these",
     "find_record_faults": "core/data/data_checks.py: findings about texts and labels",

@@ -75,7 +75,7 @@ def load_tokenizer(settings: RecordSettings, texts: Iterable[str]) -> Tokenizer:
     if settings.encoder == "tiny":
         return train_tokenizer(texts, settings.tiny_vocabulary)
     name, folder = settings.encoder, local_folder(settings.encoder)
-    if (tokenizer := ask("load_tokenizer", name, folder)) is not None:
+    if (tokenizer := ask("load_tokenizer", name, folder, settings)) is not None:
         return tokenizer
     if folder and (folder / "tokenizer.json").is_file():
         return load_tokenizer_file(folder / "tokenizer.json")

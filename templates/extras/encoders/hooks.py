@@ -36,12 +36,15 @@ def read_torch_file(path: Path) -> dict[str, np.ndarray]:
     return torch_files.read_torch_file(path)
 
 
-def load_tokenizer(name: str, folder: Path | None) -> Tokenizer | None:
+def load_tokenizer(
+    name: str, folder: Path | None, settings: CoreSettings | None = None
+) -> Tokenizer | None:
     """Return the tokenizer of a folder, or of a preset of KerasHub.
 
     Args:
         name: of the encoder in the settings.
         folder: of the encoder, or of a run; None: it is a preset.
+        settings: of the project; a run has its own.
 
     Returns:
         None: core reads what is there.

@@ -45,6 +45,8 @@ class Decoder(keras_hub.models.Backbone):
         described: config.json as it was read, which an export writes again.
     """
 
+    pooling = "last"  # of text classification: no other token has read the whole text
+
     def __init__(
         self,
         *,

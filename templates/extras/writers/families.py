@@ -16,6 +16,7 @@ from extras.writers.decoder import Decoder
 from extras.writers.encoder_decoder import EncoderDecoder
 from extras.writers.files import Fields, Weights
 from extras.writers.layers import INITIAL_DEVIATION, Block
+from extras.writers.settings import classifies
 
 CHOSEN = "pretrained"  # the `model` that this extra makes
 TRAINED = "denoising"  # the `objective` of pre-training whose model it makes
@@ -530,6 +531,8 @@ def make_writer(settings: CoreSettings, folder: Path) -> keras.Model | None:
         InputError: the folder has another family, or a model of another kind is asked for.
     """
     asked, family = asked_by(settings), files.read_family(folder)
+    if classifies(settings):
+        return read_decoder(settings, folder)
     if TRAINED in asked:
         if family != "bart":
             raise InputError(
@@ -559,6 +562,22 @@ def make_writer(settings: CoreSettings, folder: Path) -> keras.Model | None:
     writer = read_writer(settings, folder)
     check_room(settings, writer, is_decoder)
     return writer
+
+
+def read_decoder(settings: CoreSettings, folder: Path) -> keras.Model | None:
+    """Return the decoder-only writer of a folder, which reads texts; None: it is an encoder.
+
+    Raises:
+        InputError: the folder has a writer of two halves.
+    """
+    kind = FAMILIES.get(files.read_family(folder))
+    if kind is not None and not kind.is_decoder:
+        names = ", ".join(name for name, other in FAMILIES.items() if other.is_decoder)
+        raise InputError(
+            f"{settings.encoder} is a {files.read_family(folder)}, which reads with one half and "
+            f"writes with the other: choose an encoder, or one of the families {names}."
+        )
+    return read_writer(settings, folder) if kind is not None else None
 
 
 def read_writer(settings: CoreSettings, folder: Path) -> keras.Model:

@@ -1,4 +1,7 @@
-"""Pretrained writers in the place of the models of text generation, where `model` asks for one."""
+"""Pretrained writers in the place of the models of text generation, where `model` asks for one.
+
+Decoder-only ones are encoders of text classification, too.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,9 +11,11 @@ import keras
 import numpy as np
 from tokenizers import Tokenizer
 
+from core.base.errors import InputError
 from core.base.settings import CoreSettings
-from extras.writers import families, files, packing
-from extras.writers.settings import Settings
+from extras.writers import families, files, frames, packing
+from extras.writers.decoder import Decoder
+from extras.writers.settings import Settings, classifies
 
 
 def load_backbone(settings: CoreSettings, folder: Path) -> keras.Model | None:
@@ -18,10 +23,16 @@ def load_backbone(settings: CoreSettings, folder: Path) -> keras.Model | None:
     return families.make_writer(settings, folder)
 
 
-def load_tokenizer(name: str, folder: Path | None) -> Tokenizer | None:
+def load_tokenizer(
+    name: str, folder: Path | None, settings: CoreSettings | None = None
+) -> Tokenizer | None:
     """Return the tokenizer of a writer's folder; None: it is not one, or core reads it."""
     family = families.FAMILIES.get(files.read_family(folder)) if folder else None
-    return files.load_tokenizer(folder, family.is_decoder) if folder and family else None
+    if folder is None or family is None:
+        return None
+    if family.is_decoder and classifies(settings):
+        return frames.load_framed(folder, settings)
+    return files.load_tokenizer(folder, family.is_decoder)
 
 
 def encode_prompts(
@@ -57,3 +68,34 @@ def write_rows(
         inputs: of the model that reads one example in a row, by name.
     """
     return packing.write_rows(encoder, inputs) if settings.writers.packing else None
+
+
+def build_models(encoder: keras.Model, labels: Any, settings: Any) -> None:
+    """Build nothing: refuse what does not fit a decoder that reads texts, or its records.
+
+    Raises:
+        InputError: a pooling that no decoder has, or a prompt for other records.
+    """
+    table: Any = getattr(settings, "writers", None)  # None: whoever builds has no use for extras
+    prompt, second = (table.prompt if table else ""), "{text_b}"
+    if not isinstance(encoder, Decoder):
+        if prompt or (table and table.weights != "pretrained"):
+            raise InputError(
+                f"[writers] is for decoder-only models, and {settings.encoder} is a "
+                f"{type(encoder).__name__}: leave the table as it came, or choose a decoder."
+            )
+        return
+    if settings.pooling == "cls":
+        raise InputError(
+            f"pooling = cls takes the first token, which in a decoder as {settings.encoder} has "
+            'read nothing else: set pooling = "last", or "mean".'
+        )
+    if prompt and labels.pairs and second not in prompt:
+        raise InputError(
+            f"the records are pairs, and writers.prompt has no {second}: put it where the second "
+            "text is to be read."
+        )
+    if second in prompt and not labels.pairs:
+        raise InputError(
+            f"writers.prompt has {second}, and the records have one text: take it out."
+        )

@@ -10,7 +10,9 @@ from core.base.settings import RecordSettings, SettingsTable
 class Table(SettingsTable):
     """What a pretrained writer is asked."""
 
-    prompt: str = Field("", description="what is read, with {source}; empty: as the family does")
+    prompt: str = Field(
+        "", description="what is read, with {source} or {text}; empty: as the family does"
+    )
     weights: Literal["pretrained", "random"] = Field(
         "pretrained", description="random: the same model from nothing, of the same tokens"
     )
@@ -19,9 +21,13 @@ class Table(SettingsTable):
     @field_validator("prompt")
     @classmethod
     def check_prompt(cls, prompt: str) -> str:
-        """Refuse a prompt that does not say where the source stands."""
-        if prompt and prompt.count("{source}") != 1:
-            raise ValueError("{source} must stand in it once: 'Title of: {source}\\n'")
+        """Refuse a prompt that does not say where the source stands, or the text."""
+        once = prompt.count("{source}") + prompt.count("{text}") == 1
+        if prompt and not (once and prompt.count("{text_b}") <= prompt.count("{text}")):
+            raise ValueError(
+                "{source} must stand in it once: 'Title of: {source}\\n'; in text classification "
+                "{text}, and {text_b} for pairs"
+            )
         return prompt
 
 
@@ -31,9 +37,17 @@ class Settings(RecordSettings):
     writers: Table = Field(default_factory=Table)
 
 
+def classifies(settings: Any) -> bool:
+    """Tell whether the task is text classification, whose encoder may be a decoder."""
+    return getattr(settings, "task", "") == "Text classification"
+
+
 def complain(settings: Settings) -> str | None:
     """Refuse what a pretrained writer does not have."""
     lora: Any = getattr(settings, "lora", None)
+    needed = "{text}" if classifies(settings) else "{source}"
+    if settings.writers.prompt and needed not in settings.writers.prompt:
+        return f"writers.prompt = {settings.writers.prompt!r}: this task reads {needed}: name it"
     if settings.writers.weights == "random" and lora is not None and lora.rank:
         return (
             "lora.rank keeps the kernels as they are, which writers.weights = random makes without "

@@ -64,19 +64,11 @@ def write_folder(
 
     With a tokenizer it stands in the folder too, and the vocabulary is its own.
     """
-    folder.mkdir(exist_ok=True)
-    config = {**NUMBERS[kind]["config"], **fields}
-    tokens = before = config["vocab_size"]
     if tokenizer:
-        tokens = config["vocab_size"] = tokenizer.get_vocab_size()
+        fields["vocab_size"] = tokenizer.get_vocab_size()
+    writer_peer.write_folder(folder, NUMBERS[kind], leave_out, **fields)
+    if tokenizer:
         (folder / "tokenizer.json").write_text(tokenizer.to_str(), "utf-8")
-    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    state = {
-        name: writer_peer.seeded(name, tuple(tokens if n == before else n for n in shape))
-        for name, shape in NUMBERS[kind]["shapes"].items()
-        if name != leave_out
-    }
-    save_file(state, folder / "model.safetensors")
     return folder
 
 

@@ -245,7 +245,7 @@ def test_masked_mean_sees_its_own_tokens_only(number):
         np.testing.assert_allclose(row, expected, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("pooling", ["auto", "cls", "mean", "compare"])
+@pytest.mark.parametrize("pooling", ["auto", "cls", "mean", "compare", "last"])
 @pytest.mark.parametrize("several", [False, True])
 def test_models_clone_and_give_probabilities(tokenizer, pooling, several):
     examples = [
