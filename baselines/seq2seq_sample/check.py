@@ -11,7 +11,7 @@ from core.base.errors import command
 from core.base.extras import need
 from core.data.data_checks import find_record_faults, read_files
 from task.checks import build, describe_file, find_reach_faults, measure_reach
-from task.data import PairGenerator, read_examples
+from task.data import PairGenerator, pack_pairs, read_examples
 from task.model import build_models
 from task.settings import Settings
 from task.tokens import find_target_tokens
@@ -23,19 +23,24 @@ def main() -> None:
     """Check the files, then the model on one batch of them; print what was found."""
     checking = need("doctor", "checking")
     options, settings = checking.begin_checks(Settings)
-    files = read_files(settings, read_examples)
+    files = read_files(settings, functools.partial(read_examples, settings=settings))
     train_examples = files[settings.train_file]
     tokenizer, encoder = load_tokenizer_and_encoder(settings, train_examples)
     # The targets of a source that stands twice belong into one record.
-    findings = find_record_faults(files, lambda example: [example.source])
+    extractor = settings.extractor
+    labels = extractor.count_labels if extractor else None
+    findings = find_record_faults(files, lambda example: [example.source], labels)
     for name, examples in files.items():
         reach = measure_reach(examples, tokenizer, settings)
         print(describe_file(name, examples, reach))
         findings += find_reach_faults(name, reach, settings)
+        if extractor and reach.oracle:
+            print(extractor.describe_oracle(reach.oracle))
+            findings += extractor.find_oracle_faults(name, reach.oracle)
     checking.stop_at_errors(findings)
 
     models = build_models(encoder, settings)
-    train_batches = PairGenerator(
+    pairs = PairGenerator(
         train_examples,
         find_target_tokens(tokenizer, encoder),
         tokenizer,
@@ -43,6 +48,7 @@ def main() -> None:
         settings,
         settings.batch_size,
     )
+    train_batches = pack_pairs(pairs, settings)
     build_anew = functools.partial(build, train_examples, settings)
     checking.finish_checks(options, settings, findings, models, train_batches, build_anew)
 

@@ -3,13 +3,18 @@
 python compare.py RUN [OTHER]        the difference of two scores, and what chance makes of it
 """
 
+from pathlib import Path
+
 import numpy as np
 
 from core.base.errors import command
 from core.base.extras import need
+from core.base.files import read_json
+from core.base.settings import read_settings, saved_settings
 from core.report.report import name_score
 from task.comparison import STATISTICS, check_same_scores, compare_lengths, read_columns
 from task.data import read_examples
+from task.settings import Settings
 
 
 @command
@@ -17,6 +22,9 @@ def main() -> None:
     """Read the numbers of both, draw the records again and again, print."""
     comparison = need("comparison")
     run, other = comparison.read_arguments(__doc__)
+    if extractor := settings_of(run.folder, other.folder).extractor:
+        extractor.compare(comparison, run, other)
+        return
     metric = check_same_scores(run, other)
     golds = read_examples(comparison.shared_gold_file(run, other))
     columns, matches = [], []
@@ -38,6 +46,14 @@ def main() -> None:
         monitor=metric,
         per_length=lengths,
     )
+
+
+def settings_of(*folders: Path) -> Settings:
+    """Return the settings of the first run of this task; of none those of config.toml."""
+    for path in (folder / "config.json" for folder in folders):
+        if path.is_file() and (values := read_json(path)).get("task") == Settings.task:
+            return saved_settings(Settings, values, path)
+    return read_settings(Settings, [])
 
 
 if __name__ == "__main__":

@@ -26,10 +26,13 @@ def main() -> None:
     arguments = parser.parse_args()
 
     changes = read_generation_flags(arguments)
-    examples = read_examples(arguments.file)
     runs = load_runs([arguments.run], changes=changes)
+    examples = read_examples(arguments.file, settings=runs.settings)
     evaluation = evaluate(examples, predict(runs, examples), arguments.file, runs.settings)
     keep_scores(arguments.run, arguments.file, evaluation, provenance(runs.settings))
+    if runs.settings.extractor:
+        print(runs.settings.extractor.describe_scores(evaluation.scores))
+        return
     for name, value in evaluation.scores.items():
         if isinstance(value, float):
             print(f"{name_score(name):<14}{value:>10.4f}")

@@ -8,9 +8,9 @@ OUT.jsonl holds records with id, prediction and score; OUT.txt one prediction a 
 import argparse
 from pathlib import Path
 
-from core.base.errors import command
+from core.base.errors import InputError, command
 from core.base.files import check_destination, write_json_lines, write_text
-from generation.settings import add_generation_flags, read_generation_flags
+from generation.settings import add_generation_flags, check_n_best, read_generation_flags
 from task.data import read_examples
 from task.decode import prediction_records
 from task.training import load_runs, predict
@@ -28,16 +28,24 @@ def main() -> None:
 
     changes = read_generation_flags(arguments)
     check_destination(arguments.out, arguments.file)
-    examples = read_examples(arguments.file, require_targets=False)
     runs = load_runs(arguments.runs, changes=changes)
-    records = prediction_records(examples, predict(runs, examples))
+    check_n_best(runs.settings.generation)
+    examples = read_examples(arguments.file, require_targets=False, settings=runs.settings)
+    extractor, *others = (settings.extractor for settings in runs.every)
+    if any(other != extractor for other in others):
+        raise InputError(
+            "these runs don't write the same: name runs of one extraction.kind and its names."
+        )
+    describe = extractor.prediction_records if extractor else prediction_records
+    records = describe(examples, predict(runs, examples))
     if arguments.out.suffix == ".txt":
         # A line is a record: a line break within a text would be two.
         lines = [" ".join(record["prediction"].split()) for record in records]
         write_text(arguments.out, "".join(f"{line}\n" for line in lines))
     else:
         write_json_lines(arguments.out, records)
-    print(f"{arguments.out}: {len(records)} texts")
+    said = extractor.describe_records(records) if extractor else f"{len(records)} texts"
+    print(f"{arguments.out}: {said}")
 
 
 if __name__ == "__main__":

@@ -24,7 +24,8 @@ def main() -> None:
     """Read, train once or, with extras/folds, once for each fold, report."""
     settings = read_settings(Settings)
     train_path, dev_path = project_path(settings.train_file), project_path(settings.dev_file)
-    examples, dev_examples = read_examples(train_path), read_examples(dev_path)
+    examples = read_examples(train_path, settings=settings)
+    dev_examples = read_examples(dev_path, settings=settings)
     run = open_run(settings)
     print(settings.describe())
     strategy = make_strategy(settings)
@@ -35,9 +36,10 @@ def main() -> None:
     ):
         train(settings, strategy, run, examples, examples, dev_examples, dev_path)
     predictions = end_training(run)
-    write_report(run.folder, settings.task, find_errors(dev_examples, predictions))
+    find = settings.extractor.find_errors if settings.extractor else find_errors
+    write_report(run.folder, settings.task, find(dev_examples, predictions))
     finish_run(run)
-    metric = name_score(settings.metric)
+    metric = name_score(settings.monitor)
     print(f"best dev {metric} {run.best_score():.4f}; see {run.name}/report.html")
 
 

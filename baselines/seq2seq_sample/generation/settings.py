@@ -67,6 +67,24 @@ class GenerationTable(SettingsTable):
         return strings
 
 
+def check_n_best(table: GenerationTable) -> None:
+    """Refuse to write more texts of a record than there are.
+
+    Raises:
+        InputError: a search has fewer beams, or sampling writes one text.
+    """
+    if table.n_best > 1 and table.decoding == "sample":
+        raise InputError(
+            f"n_best = {table.n_best}, but decoding = sample writes one text of each record: set "
+            "n_best = 1, or decoding = beam."
+        )
+    if table.n_best > table.beams:
+        raise InputError(
+            f"n_best = {table.n_best}, but a search with beams = {table.beams} has no more texts: "
+            "raise beams, or lower n_best."
+        )
+
+
 class GenerationFlags(GenerationTable):
     """What a trained run may be asked to do otherwise: the table, and two settings beside it."""
 

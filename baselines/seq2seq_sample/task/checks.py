@@ -71,13 +71,15 @@ def score_oracle(
         return {}
     texts = iter(decode_texts(tokenizer, [ids[: settings.target_length - 1] for ids in targets]))
     first = {example.id: [next(texts) for _ in example.targets][0] for example in examples}
+    if settings.extractor:
+        return settings.extractor.score_oracle(examples, first)
     return score(examples, first, score_records(examples, first, settings), settings)
 
 
 def describe_file(name: str, examples: Sequence[Example], reach: Reach) -> str:
     """Return the numbers and the histograms of a file."""
     lines = [f"\n{name}: {len(examples)} records, {len(reach.target_tokens)} targets"]
-    if reach.oracle:
+    if "bleu" in reach.oracle:
         lines.append(
             "oracle (targets, encoded and decoded): "
             f"exact match {reach.oracle['exact_match']:.4f}, BLEU {reach.oracle['bleu']:.2f}"
@@ -117,7 +119,7 @@ def find_reach_faults(name: str, reach: Reach, settings: Settings) -> list[Findi
                 "choose an encoder of that language; they can be neither read nor written.",
             )
         )
-    if reach.changed:
+    if reach.changed and not settings.extractor:  # it says which items are lost
         example, target = reach.changed[0]
         many = len(reach.changed) > MOST_CHANGED * len(reach.target_tokens)
         findings.append(

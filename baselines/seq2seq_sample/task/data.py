@@ -31,16 +31,21 @@ class Example:
     line: int
 
 
-def read_examples(path: str | Path, require_targets: bool = True) -> list[Example]:
+def read_examples(
+    path: str | Path, require_targets: bool = True, settings: Settings | None = None
+) -> list[Example]:
     """Read a JSON Lines file and check every field.
 
     Args:
         path: records `{"id", "source", "targets"}`.
         require_targets: False for files to predict, whose targets nobody knows.
+        settings: may ask an extra for records of another kind; None: they don't.
 
     Raises:
         InputError: names file, line and what is wrong with the record.
     """
+    if settings and settings.extractor:
+        return settings.extractor.read_examples(path, require_targets)
     read_one = functools.partial(read_example, require_targets=require_targets)
     return list(read_records(path, FIELDS, read_one))
 
@@ -209,6 +214,11 @@ class PairGenerator(DataGenerator):
             real = batch["loss_weight"] > 0
             tokens = np.sum(batch["target_labels"][real] != NO_TOKEN)
             yield {**batch, "loss_weight": (real / tokens).astype(np.float32)}
+
+
+def pack_pairs(pairs: PairGenerator, settings: Settings) -> DataGenerator:
+    """Return pairs as they are batched, or several of them in a row, where that is asked."""
+    return ask("pack_pairs", settings, pairs) or pairs
 
 
 def source_block(sources: Sequence[np.ndarray], length: int) -> Batch:

@@ -31,6 +31,8 @@ def evaluate(
         settings: `bleu_tokenizer`, `lowercase_scores`.
         shown: examples to put into words.
     """
+    if settings.extractor:
+        return settings.extractor.evaluate(examples, predictions, path, shown)
     texts = {name: text for name, (text, *_) in predictions.items()}
     records = score_records(examples, texts, settings)
     rows = zip(prediction_records(examples, predictions), records, strict=True)

@@ -7,6 +7,7 @@ exact match are means over records, from 0 to 1.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 import numpy as np
 from rouge_score.rouge_scorer import RougeScorer
@@ -97,11 +98,8 @@ def score(
         records: from `score_records`.
         settings: `lowercase_scores`.
     """
-    most = max(len(example.targets) for example in examples)
-    streams: list = [  # None where a record has fewer targets
-        [example.targets[n] if n < len(example.targets) else None for example in examples]
-        for n in range(most)
-    ]
+    # None where a record has fewer targets.
+    streams: list = [list(n) for n in zip_longest(*(example.targets for example in examples))]
     chrf = CHRF(lowercase=settings.lowercase_scores)
     texts = [predictions[example.id] for example in examples]
     statistics = np.array([record.statistics for record in records])

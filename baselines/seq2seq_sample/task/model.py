@@ -21,7 +21,7 @@ from keras import ops
 from tokenizers import Tokenizer
 
 from core.base.errors import InputError
-from core.base.extras import need
+from core.base.extras import ask, need
 from core.model.encoder import BertEncoder, encoder_inputs, hidden_states, load_encoder
 from core.model.language_model import INITIAL_DEVIATION, TokenLoss, head_layers, prefix_mask
 from core.model.transformer import exact_gelu_function
@@ -200,6 +200,8 @@ def build_models(encoder: keras.Model, settings: Settings) -> Models:
     else:
         logits = decoder_logits(encoder, inputs, settings)
     inference = keras.Model(inputs, {"logits": logits}, name="inference")
+    # The same layers may be trained on rows of several examples.
+    inputs, logits = ask("write_rows", settings, encoder, inputs) or (inputs, logits)
 
     labels = keras.Input((None,), dtype="int32", name="target_labels")
     loss = TokenLoss(settings.label_smoothing, name="token_loss")(logits, labels)

@@ -4,6 +4,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
+from core.base.extras import ask
 from core.base.settings import RecordSettings
 from generation.settings import GenerationTable
 
@@ -36,6 +37,16 @@ class Settings(RecordSettings):
     generation: GenerationTable = Field(
         default_factory=GenerationTable, description="how targets are written"
     )
+
+    @property
+    def extractor(self) -> Any:
+        """What reads and scores records of another kind; None: they are sources and targets."""
+        return ask("open_extraction", self)
+
+    @property
+    def monitor(self) -> str:
+        """The score that chooses the best epoch."""
+        return self.extractor.monitor if self.extractor else self.metric
 
     def generating(self, **changes: Any) -> Self:
         """Return these settings with changes: keys of `generation`, or flat ones."""

@@ -19,7 +19,7 @@ from core.train.scoring import Evaluation
 from generation.search import Writer
 from generation.settings import TargetTokens
 from generation.texts import Written, make_constraints
-from task.data import Example, PairGenerator, SourceGenerator
+from task.data import Example, PairGenerator, SourceGenerator, pack_pairs
 from task.decode import predict_texts
 from task.evaluation import evaluate
 from task.model import build_models, keep_rows, load_backbone, writing_layers
@@ -78,7 +78,8 @@ def train(
     tokens = find_target_tokens(tokenizer, encoder)
     encoding = (tokenizer, models.encoder_inputs, settings)
 
-    batches = PairGenerator(train_examples, tokens, *encoding, batch_size)
+    pairs = PairGenerator(train_examples, tokens, *encoding, batch_size)
+    batches = pack_pairs(pairs, settings)
     dev_batches = SourceGenerator.of(dev_examples, *encoding, settings.prediction_batch_size)
     # The search of the submission takes several times as long as this one.
     quick = settings.generating(decoding="beam", beams=settings.generation.evaluate_beams)
@@ -91,7 +92,7 @@ def train(
 
     labels, score_dev = asdict(tokens), functools.partial(score, dev_batches)
     train_models(
-        settings, strategy, run, models, tokenizer, labels, batches, score_dev, settings.metric
+        settings, strategy, run, models, tokenizer, labels, batches, score_dev, settings.monitor
     )
 
 

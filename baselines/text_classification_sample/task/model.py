@@ -42,9 +42,6 @@ class MaskedMean(keras.layers.Layer):
         chosen = ops.cast(ops.equal(mask, self.number), hidden.dtype)[..., None]
         return ops.sum(hidden * chosen, axis=1) / ops.maximum(ops.sum(chosen, axis=1), 1)
 
-    def compute_output_shape(self, hidden_shape: tuple, mask_shape: tuple | None = None) -> tuple:
-        return (hidden_shape[0], hidden_shape[2])
-
     def get_config(self) -> dict:
         return {**super().get_config(), "number": self.number}
 
@@ -122,7 +119,7 @@ def build_models(encoder: keras.Model, labels: Labels, settings: Settings) -> Mo
     hidden = hidden_states(encoder, inputs)
     pooling = settings.pooling
     if pooling == "auto":
-        pooling = "compare" if labels.pairs else "mean"
+        pooling = getattr(encoder, "pooling", "compare" if labels.pairs else "mean")
     if pooling == "compare":
         inputs["text_numbers"] = keras.Input((None,), dtype="int32", name="text_numbers")
     pooled = pool(hidden, inputs, pooling)
@@ -170,8 +167,12 @@ def pool(hidden: Tensor, inputs: dict[str, Tensor], pooling: str) -> Tensor:
     """Return one vector `[batch, features]` of the hidden states `[batch, length, width]`."""
     if pooling == "cls":
         return hidden[:, 0]
-    mean = MaskedMean(name="mean")(hidden, inputs["padding_mask"])
-    if pooling == "mean":
+    mask = inputs["padding_mask"]
+    if pooling == "last":  # the mean of the one token that ends the text, wherever padding is
+        counts = ops.cumsum(mask, axis=1)
+        mask *= ops.cast(ops.equal(counts, counts[:, -1:]), mask.dtype)
+    mean = MaskedMean(name="mean")(hidden, mask)
+    if pooling in ("mean", "last"):
         return mean
     u = MaskedMean(1, name="mean_of_text_a")(hidden, inputs["text_numbers"])
     v = MaskedMean(2, name="mean_of_text_b")(hidden, inputs["text_numbers"])

@@ -20,8 +20,8 @@ class Settings(RecordSettings):
     output: Literal["labels", "number"] = Field(
         "labels", description="number: with extras/competition, one or several for each record"
     )
-    pooling: Literal["auto", "cls", "mean", "compare"] = Field(
-        "auto", description="auto: compare, the means of both texts, for pairs, else mean"
+    pooling: Literal["auto", "cls", "mean", "compare", "last"] = Field(
+        "auto", description="auto: last of decoders; compare, both texts' means, of pairs; or mean"
     )
     dropout_samples: int = Field(1, ge=1, description="dropout masks before the logits in a step")
     class_weights: str = Field(

@@ -19,7 +19,7 @@ from core.base.files import PROJECT
 # What each extra is for. Those whose layers or strategies others build on stand first.
 EXTRAS = {
     "cluster": "several machines train together",
-    "writers": "text generation by GPT-2, Llama, Qwen, Mistral, Gemma 3, SmolLM3, BART, T5",
+    "writers": "GPT-2, Llama, Qwen, Mistral, Gemma 3, SmolLM3, BART, T5 write, or decide",
     "encoders": "ALBERT, ELECTRA, ERNIE, NEZHA, RoFormer, DeBERTa, ModernBERT; all usual files",
     "parameter_server": "asynchronous training, experimental",
     "orbit": "Orbit's loop, for long trainings",
@@ -33,6 +33,7 @@ EXTRAS = {
     "recompute": "layers computed twice instead of kept, to save memory; check.py --memory",
     "export": "a run as SavedModel, ONNX, and in the format of Hugging Face",
     "competition": "CSV in and out, numbers to predict, and the scores of competitions",
+    "extraction": "a writer of triples or events, scored as relations and events are",
     "comparison": "compare.py tells whether one run is better than another, or was lucky",
     "doctor": "check.py finds wrong data, and a wrong loss, before hours are spent",
     "retrieval": "pairs by a bi-encoder: vectors of texts, search, and reranking",
@@ -69,7 +70,10 @@ HOOKS = {
     "name_negatives": "task/data.py: the label that no training pair has, with its count",
     "encode_texts": "task/data.py: the inputs of a model that reads both texts of a pair apart",
     "encode_prompts": "task/data.py: the tokens of prompts with their sources",
-    "build_models": "task/model.py: other models than a classifier",
+    "open_extraction": "task/settings.py: what reads and scores triples, or events, as texts",
+    "build_models": "task/model.py: other models than a classifier; or what it does not fit",
+    "pack_pairs": "task/data.py: training batches with several examples in a row",
+    "write_rows": "task/model.py: inputs and logits of a model that reads these",
     "find_record_faults": "core/data/data_checks.py: findings about texts and labels",
     "draw_histogram": "core/data/data_checks.py: lengths, or labels, as bars of text",
     "try_batch_sizes": "extras/doctor: True, when it has tried them",

@@ -75,7 +75,7 @@ def load_tokenizer(settings: RecordSettings, texts: Iterable[str]) -> Tokenizer:
     if settings.encoder == "tiny":
         return train_tokenizer(texts, settings.tiny_vocabulary)
     name, folder = settings.encoder, local_folder(settings.encoder)
-    if (tokenizer := ask("load_tokenizer", name, folder)) is not None:
+    if (tokenizer := ask("load_tokenizer", name, folder, settings)) is not None:
         return tokenizer
     if folder and (folder / "tokenizer.json").is_file():
         return load_tokenizer_file(folder / "tokenizer.json")
@@ -85,8 +85,8 @@ def load_tokenizer(settings: RecordSettings, texts: Iterable[str]) -> Tokenizer:
         read = functools.partial(BertWordPieceTokenizer.from_file, lowercase=bool(lowercase))
         return load_tokenizer_file(folder / "vocab.txt", read)._tokenizer
     raise InputError(
-        f"encoder = {name!r} has neither tokenizer.json nor vocab.txt: save the tokenizer in its "
-        f"folder, in the fast format of Hugging Face{OR_THE_EXTRA}."
+        f"encoder = {name!r} lacks config.json, or a tokenizer in tokenizer.json or vocab.txt: "
+        f"save model and tokenizer there, in the fast format of Hugging Face{OR_THE_EXTRA}."
     )
 
 
