@@ -486,7 +486,7 @@ def make_pairs(settings: Settings, count: int = 9, batch_size: int = 12) -> Pair
     found = (draw(12, count), draw(TARGET, count + 2))
     with (
         mock.patch("task.data.encode_sources", lambda *_: found[0]),
-        mock.patch("task.data.encode_targets", lambda *_: found[1]),
+        mock.patch("task.data.encode", lambda *_: found[1]),
     ):
         inputs = ("token_ids", "padding_mask")
         return PairGenerator(examples, tokens, None, inputs, settings, batch_size)
