@@ -93,16 +93,6 @@ def encode_sources(
     ]
 
 
-def encode_targets(
-    tokenizer: Tokenizer, texts: Sequence[str], end: int, target_length: int
-) -> list[np.ndarray]:
-    """Return the tokens of each target with its end; what is too long is cut and has none."""
-    return [
-        np.array([*ids, end][:target_length], np.int32)
-        for ids in encode(tokenizer, texts, "encode targets")
-    ]
-
-
 class SourceGenerator(DataGenerator):
     """Batches of sources, whose targets are to be written.
 
@@ -125,8 +115,7 @@ class SourceGenerator(DataGenerator):
         self.examples = list(examples)
         self.encoder_inputs = list(encoder_inputs)
         self.target_length = settings.target_length
-        sources = [example.source for example in self.examples]
-        self.sources = encode_sources(tokenizer, sources, settings)
+        self.sources = encode_sources(tokenizer, [one.source for one in examples], settings)
         lengths = [len(ids) for ids in self.sources]
         super().__init__(lengths, batch_size, settings.buckets, settings.seed)
 
@@ -164,13 +153,15 @@ class PairGenerator(DataGenerator):
     ) -> None:
         self.examples, self.begin = list(examples), tokens.begin
         self.encoder_inputs = list(encoder_inputs)
-        sources = [example.source for example in examples]
         targets = [target for example in examples for target in example.targets]
-        self.sources = encode_sources(tokenizer, sources, settings)
-        self.targets = encode_targets(tokenizer, targets, tokens.end, settings.target_length)
-        self.source_of = np.repeat(
-            np.arange(len(self.sources)), [len(example.targets) for example in examples]
-        )
+        self.sources = encode_sources(tokenizer, [one.source for one in examples], settings)
+        # What is too long is cut, and has no end.
+        self.targets = [
+            np.array([*ids, tokens.end][: settings.target_length], np.int32)
+            for ids in encode(tokenizer, targets, "encode targets")
+        ]
+        counts = [len(example.targets) for example in examples]
+        self.source_of = np.repeat(np.arange(len(counts)), counts)
         source_lengths = np.array([len(self.sources[index]) for index in self.source_of])
         target_lengths = np.array([len(target) for target in self.targets])
         both = source_lengths + target_lengths
