@@ -16,7 +16,7 @@ from extras.writers.decoder import Decoder
 from extras.writers.encoder_decoder import EncoderDecoder
 from extras.writers.files import Fields, Weights
 from extras.writers.layers import INITIAL_DEVIATION, Block
-from extras.writers.settings import classifies
+from extras.writers.settings import classifies, packs
 
 CHOSEN = "pretrained"  # the `model` that this extra makes
 TRAINED = "denoising"  # the `objective` of pre-training whose model it makes
@@ -553,8 +553,8 @@ def make_writer(settings: CoreSettings, folder: Path) -> keras.Model | None:
             f"{asked} needs a writer, and {settings.encoder} is a {family or 'preset'}: "
             f'choose one of the families {", ".join(FAMILIES)}, or model = "unilm".'
         )
-    is_decoder, table = FAMILIES[family].is_decoder, getattr(settings, "writers", None)
-    if table is not None and table.packing and not is_decoder:
+    is_decoder = FAMILIES[family].is_decoder
+    if packs(settings) and not is_decoder:
         raise InputError(
             f"writers.packing = true is for decoder-only writers, and {settings.encoder} is a "
             f"{family}, which reads sources and targets apart: set packing = false."

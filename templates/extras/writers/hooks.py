@@ -15,7 +15,7 @@ from core.base.errors import InputError
 from core.base.settings import CoreSettings
 from extras.writers import families, files, frames, packing
 from extras.writers.decoder import Decoder
-from extras.writers.settings import Settings, classifies
+from extras.writers.settings import Settings, classifies, packs
 
 
 def load_backbone(settings: CoreSettings, folder: Path) -> keras.Model | None:
@@ -51,7 +51,7 @@ def pack_pairs(settings: Settings, pairs: Any) -> packing.PackedGenerator | None
         settings: `max_length`, `target_length`, and the table `writers`.
         pairs: batches with one example in a row.
     """
-    if not settings.writers.packing:
+    if not packs(settings):
         return None
     known: Any = settings
     return packing.pack(pairs, known.max_length + known.target_length)
@@ -67,7 +67,7 @@ def write_rows(
         encoder: the writer.
         inputs: of the model that reads one example in a row, by name.
     """
-    return packing.write_rows(encoder, inputs) if settings.writers.packing else None
+    return packing.write_rows(encoder, inputs) if packs(settings) else None
 
 
 def build_models(encoder: keras.Model, labels: Any, settings: Any) -> None:

@@ -42,6 +42,12 @@ def classifies(settings: Any) -> bool:
     return getattr(settings, "task", "") == "Text classification"
 
 
+def packs(settings: Any) -> bool:
+    """Tell whether several training examples share a row."""
+    table = getattr(settings, "writers", None)  # None: whoever asks has no use for extras
+    return table is not None and table.packing
+
+
 def complain(settings: Settings) -> str | None:
     """Refuse what a pretrained writer does not have."""
     lora: Any = getattr(settings, "lora", None)

@@ -483,11 +483,11 @@ def make_pairs(settings: Settings, count: int = 9, batch_size: int = 12) -> Pair
         lengths = random.integers(1, most + 1, count)
         return [random.integers(10, 60, length).astype(np.int32) for length in lengths]
 
-    found = (draw(12, count), draw(TARGET, count + 2))
-    with (
-        mock.patch("task.data.encode_sources", lambda *_: found[0]),
-        mock.patch("task.data.encode", lambda *_: found[1]),
-    ):
+    found = (draw(12, count), draw(TARGET - 1, count + 2))
+    # Other templates have a module of this name too.
+    module = PairGenerator.__init__.__globals__
+    encoded = {"encode_sources": lambda *_: found[0], "encode": lambda *_: found[1]}
+    with mock.patch.dict(module, encoded):
         inputs = ("token_ids", "padding_mask")
         return PairGenerator(examples, tokens, None, inputs, settings, batch_size)
 
