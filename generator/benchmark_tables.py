@@ -42,7 +42,11 @@ FIGURES = (
     ),
     *(
         (f"peer_named_entities_{name}.json", keys, meaning.format(of))
-        for name, of in (("wnut17", "WNUT 2017"), ("weibo", "Weibo"))
+        for name, of in (
+            ("wnut17", "WNUT 2017"),
+            ("weibo", "Weibo, on an AMD EPYC:"),
+            ("weibo_intel", "Weibo, on an Intel Xeon:"),
+        )
         for keys, meaning in (
             (("peer", "test", "f1"), "{} test F1 of a PyTorch peer, mean of its seeds"),
             (("ours", "test", "f1"), "the same of ours, same encoder, seeds, epochs and run"),
