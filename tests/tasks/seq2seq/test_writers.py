@@ -33,7 +33,13 @@ from core.train.project import compile_models  # noqa: E402
 from core.train.training import Models, TrainingModel  # noqa: E402
 from extras.doctor.model_checks import as_tensors  # noqa: E402
 from extras.export.export import write_encoder  # noqa: E402
-from extras.lora.adapters import adapt_layers, choose_layers, merge_when_loaded  # noqa: E402
+from extras.lora.adapters import (  # noqa: E402
+    Product,
+    adapt_layers,
+    choose_layers,
+    merge_when_loaded,
+    to_int8,
+)
 from extras.recompute.recompute import recompute_layers  # noqa: E402
 from extras.writers import hooks, naming, packing  # noqa: E402
 from generation.search import Writer  # noqa: E402
@@ -695,7 +701,7 @@ def test_updates_of_low_rank_are_merged(kind, base, tmp_path):
         frozen = [weight for weight in adapted.encoder.weights if hasattr(weight, "frozen")]
         assert_equal(kept, frozen)
     adapted.inference.save_weights(tmp_path / "updates.weights.h5")
-    names = list(best_names(tmp_path / "updates.weights.h5"))
+    names = list(best_arrays(tmp_path / "updates.weights.h5"))
     assert len(names) == 2 * len(kernels) and all("lora_" in name for name in names)
     merge_when_loaded(settings, plain.encoder, kernels)
     plain.inference.load_weights(tmp_path / "updates.weights.h5")
@@ -708,24 +714,81 @@ def test_parts_of_a_writer_by_name(tmp_path):
     assert {name: len(choose_layers(encoder, name)) for name in counts} == counts
 
 
-def best_names(path: Path) -> dict:
-    """Return the names of the arrays of a file of weights."""
-    names: dict = {}
+def best_arrays(path: Path) -> dict[str, np.ndarray]:
+    """Return the arrays of a file of weights by name."""
+    arrays: dict = {}
     with h5py.File(path) as file:
         file.visititems(
-            lambda name, item: names.update({name: 0}) if isinstance(item, h5py.Dataset) else None
+            lambda name, item: (
+                arrays.update({name: item[()]}) if isinstance(item, h5py.Dataset) else None
+            )
         )
-    return names
+    return arrays
+
+
+WORKER = ROOT / "tests" / "replica_worker.py"
+
+
+def make_project(tokenizer: Tokenizer, place: Path, kind: str) -> tuple[Path, Path, dict]:
+    """Return a project, the folder of a writer, and the settings of two steps with it."""
+    project = bake_project("seq2seq", place, "writers, lora, export")
+    shorten(project, {"train": 32, "dev": 4, "test": 4})
+    folder = write_folder(place / kind, kind, tokenizer=tokenizer)
+    names = {"model": "pretrained", "encoder": str(folder), "steps": 2, "buckets": 1}
+    rates = {"learning_rate": 1e-3, "dropout": 0.1, "attention_dropout": 0.1}
+    return project, folder, {"max_length": 20, "target_length": 12, **names, **rates}
+
+
+def train_killed(project: Path, place: Path, settings: dict) -> None:
+    """Train two steps with a process that is killed after the first, and another that goes on."""
+    asked = flags(project, **settings, run_name="killed", checkpoint_steps=1)
+    (place / "plan.json").write_text('{"kill_at": 1}', encoding="utf-8")
+    done = run(WORKER, project, place / "plan.json", *asked, cwd=place, check=False)
+    assert done.returncode == -signal.SIGKILL, f"{done.stdout}\n{done.stderr}"
+    run("train.py", *asked, cwd=project)
+
+
+def assert_same_updates(project: Path, kernels: int) -> None:
+    """Compare the run that was killed with `low`, to the last bit; both hold updates alone."""
+    low, killed = (
+        best_arrays(project / "runs" / name / "best.weights.h5") for name in ("low", "killed")
+    )
+    assert low.keys() == killed.keys() and len(low) == 2 * kernels
+    assert all("lora_" in name for name in low)
+    assert_equal(low.values(), killed.values())
+
+
+@pytest.mark.trains
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
+def test_updates_beside_an_int8_bart_go_on_and_are_written_merged(tokenizer, tmp_path):
+    """Two steps at once, and with a death between; what is written is its codes and updates."""
+    framed = frame(tokenizer, "<b> $A <e>")
+    project, folder, settings = make_project(framed, tmp_path, "bart")
+    settings |= {"lora.rank": RANK, "lora.base": "int8"}
+    run("train.py", *flags(project, **settings, run_name="low"), cwd=project)
+    train_killed(project, tmp_path, settings)
+    assert_same_updates(project, 6 * 2 + 10 * 2)
+    run("extras/export/export.py", "low", tmp_path / "made", cwd=project)
+    made, read = (
+        load_file(place / "model.safetensors") for place in (tmp_path / "made/writer", folder)
+    )
+    assert made.keys() == read.keys()
+    kernels = [name for name in read if ".layers." in name and read[name].ndim == 2]
+    assert len(kernels) == 6 * 2 + 10 * 2
+    for name, array in read.items():
+        if name in kernels:
+            codes, channels = to_int8(array.T, Product((0,), (1,), array.T.shape))
+            values = np.linalg.svd(made[name].T - codes * channels, compute_uv=False)
+            assert values[0] > 0 and values[RANK] < 1e-2 * values[0], name
+        else:
+            first = 2 if "embed_positions" in name else 0  # of no position
+            np.testing.assert_array_equal(made[name][first:], array[first:])
 
 
 @pytest.mark.trains
 def test_a_project_trains_a_writer_and_writes(tokenizer, tmp_path):
-    project = bake_project("seq2seq", tmp_path, "writers, lora, export")
-    shorten(project, {"train": 32, "dev": 4, "test": 4})
-    folder = write_folder(tmp_path / "gpt2", "gpt2", tokenizer=tokenizer)
+    project, folder, changes = make_project(tokenizer, tmp_path, "gpt2")
     state = load_file(folder / "model.safetensors")
-    names = {"model": "pretrained", "encoder": str(folder), "steps": 2}
-    changes = {"max_length": 20, "target_length": 12, "learning_rate": 1e-3, **names}
     run("train.py", *flags(project, **changes), cwd=project)
     out = tmp_path / "out.jsonl"
     more = ("--beams", "3", "--n_best", "2", "--stop", "x")
