@@ -117,8 +117,9 @@ def join_parts(arguments: Namespace) -> SimpleNamespace:
 def write_results(results: dict, output: Path | None) -> None:
     """Print results, and write them with the circumstances of their measurement."""
     names = ("tensorflow", "keras", "keras-hub", "numpy")
+    words = ["PATH" if "/" in word else word for word in sys.argv[1:]]  # of this machine alone
     results |= {
-        "command": " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}"]),
+        "command": " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *words]),
         "versions": {"python": platform.python_version(), **{n: version(n) for n in names}},
         "hardware": f"{processor()}, {os.cpu_count()} cores",
         "measured": datetime.now(UTC).isoformat(timespec="seconds"),

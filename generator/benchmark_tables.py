@@ -116,6 +116,14 @@ FIGURES = (
         "text generation: records a second of beam search, batched and cached / one at a time",
     ),
     *(
+        ("writer_speed.json", (key,), f"a decoder-only writer: tokens a second, {meaning}")
+        for key, meaning in (
+            ("cached_to_uncached_beams", "beam search, cached / uncached, 64 tokens"),
+            ("ours_to_transformers_greedy", "greedy, ours / `generate` of transformers"),
+            ("ours_to_transformers_beams", "beam search, ours / `generate` of transformers"),
+        )
+    ),
+    *(
         (
             "evaluation_speed.json",
             (task, "batched_to_single"),
