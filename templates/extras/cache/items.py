@@ -8,23 +8,21 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from core.base.errors import InputError
 from core.base.settings import CoreSettings
 from core.data.data_generator import DataGenerator
 from extras.cache.sources import Block, Examples, Source, size_of
 from extras.cache.storage import (
     Part,
     Rows,
+    SettingsRead,
     classes_of,
     key_of,
     locked,
     open_part,
-    own_settings,
     pack,
     unpack,
     write_part,
@@ -41,7 +39,8 @@ def open_items(
     """Return the batches of examples, whose items are encoded first where nobody has done so.
 
     The generator of the whole file is put together from those of its parts: the sequences that
-    `of_items` names are read from files, and everything else is as it makes it of one example.
+    `of_items` names are read from files, `sizes` stay in memory, and everything else is as it makes
+    it of the first example that has an item.
 
     Args:
         kind: the class of the generator of a task.
@@ -53,14 +52,20 @@ def open_items(
     known = {name: value for name, value in named.arguments.items() if name != "examples"}
     settings = known["settings"]
     whole = whole_of(examples)
-    generator = kind(whole[:1], *arguments)
-    rows = [row for row, _, _ in items_of(generator)]
+    alone = (kind(whole[place : place + 1], *arguments) for place in range(len(whole)))
+    generator = next((one for one in alone if one.size), None)
+    if generator is None:
+        return None  # core says what that means
+    rows = [row for row, _ in items_of(generator)]
     classes = classes_of(rows)
-    known |= {"settings": settings_read(settings), "batch_size": 1}
+    known |= {"settings": SettingsRead(settings, **ORDER), "batch_size": 1}
     source, key = examples.source, key_of(kind, examples.source.key, known)
     folder = source.folder / f"items-{key}"
     anew = functools.partial(encode, kind=kind, arguments=known)
-    make = functools.partial(encode_block, source=source, kind=kind, arguments=known, folder=folder)
+    width = numbers_of(generator).shape[1]
+    make = functools.partial(
+        encode_block, source=source, kind=kind, arguments=known, folder=folder, width=width
+    )
     began = time.perf_counter()
     with locked(source.folder / ".lock", source.path.name):
         parts, made = source.make_parts(folder, make, f"encode {source.path.name}")
@@ -83,48 +88,37 @@ def whole_of(examples: Examples) -> Examples:
     return examples if examples.chosen is None else Examples(examples.source, examples.parts)
 
 
-def settings_read(settings: CoreSettings) -> "SettingsRead":
-    """Return the settings that an encoding may read, and no others."""
-    return SettingsRead(**own_settings(settings), **ORDER)
-
-
-class SettingsRead(SimpleNamespace):
-    """Settings that an encoding may read; another one would have to be in the key of its items."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        raise InputError(
-            f"the encoding of task/data.py reads the setting {name}, which extras/cache does not "
-            "look at: set cache.enabled = false, or give the value another way."
-        )
-
-
 def encode_block(
-    block: Block, source: Source, kind: type[DataGenerator], arguments: dict, folder: Path
+    block: Block,
+    source: Source,
+    kind: type[DataGenerator],
+    arguments: dict,
+    folder: Path,
+    width: int,
 ) -> None:
-    """Encode the examples of a block and write the items as rows, with example and length."""
+    """Encode the examples of a block and write the items as rows, each with `width` numbers."""
     own = replace(source, blocks=[block])
     examples = Examples(own, [open_part(own.records / block.name)])
     measured: dict[str, Any] = {}
     rows = encode(examples, kind, arguments, measured)
-    write_part(folder / block.name, 2, rows, lambda: {"measured": measured})
+    write_part(folder / block.name, width, rows, lambda: {"measured": measured})
 
 
 def encode(
     examples: Sequence, kind: type[DataGenerator], arguments: dict, measured: dict | None = None
-) -> Iterator[tuple[bytes, tuple[int, int]]]:
-    """Yield the items of examples as rows, each with its example and its length.
+) -> Iterator[tuple[bytes, list[int]]]:
+    """Yield the items of examples as rows, each with its example, its length and its sizes.
 
-    What `measure` sets, of all of them, is put into `measured`.
+    What `measure` sets, of all of them, is put into `measured`, unless it follows from the sizes.
     """
     measured = {} if measured is None else measured
     for first in range(0, len(examples), EXAMPLES_AT_ONCE):
         generator = kind(examples=examples[first : first + EXAMPLES_AT_ONCE], **arguments)  # type: ignore[call-arg]
-        for name, value in what_measure_sets(generator).items():
-            measured[name] = merged(value, measured.get(name, value))
-        for row, example, length in items_of(generator):
-            yield pack(row), (first + example, length)
+        if sizes_of(generator) is None:
+            for name, value in what_measure_sets(generator).items():
+                measured[name] = merged(value, measured.get(name, value))
+        for row, (example, *numbers) in items_of(generator):
+            yield pack(row), [first + example, *numbers]
 
 
 def what_measure_sets(generator: DataGenerator) -> dict[str, Any]:
@@ -142,12 +136,26 @@ def what_measure_sets(generator: DataGenerator) -> dict[str, Any]:
     return found
 
 
-def items_of(generator: DataGenerator) -> Iterator[tuple[list, int, int]]:
-    """Yield the entries of each item, the position of its example, and its length."""
+def items_of(generator: DataGenerator) -> Iterator[tuple[list, list[int]]]:
+    """Yield the entries of each item with its numbers."""
     lists = [getattr(generator, name) for name in generator.of_items]
-    example_of = getattr(generator, "example_of", range(len(generator.lengths)))
-    for item, length in enumerate(generator.lengths.tolist()):
-        yield [own[item] if len(own) else None for own in lists], int(example_of[item]), length
+    absent = [own is None or not len(own) for own in lists]
+    for item, numbers in enumerate(numbers_of(generator).tolist()):
+        row = [None if no else own[item] for own, no in zip(lists, absent, strict=True)]
+        yield row, numbers
+
+
+def numbers_of(generator: DataGenerator) -> np.ndarray:
+    """Return `[items, 2 + k]`: the position of its example, its length and its sizes."""
+    lengths, sizes = generator.lengths, sizes_of(generator)
+    example_of = getattr(generator, "example_of", np.arange(len(lengths)))
+    columns = [np.asarray(example_of), lengths, *(() if sizes is None else sizes.T)]
+    return np.stack(columns, axis=1).astype(np.int64)
+
+
+def sizes_of(generator: DataGenerator) -> np.ndarray | None:
+    """Return numbers of each item `[items, k]` that `measure` reads; None: it reads the items."""
+    return getattr(generator, "sizes", None)
 
 
 def merged(one: Any, two: Any) -> Any:
@@ -182,6 +190,7 @@ class Items(Rows):
         numbers = zip(parts, examples.firsts, strict=False)
         self.example_of = np.concatenate([part.numbers[:, 0] + first for part, first in numbers])
         self.lengths = np.concatenate([part.numbers[:, 1] for part in parts])
+        self.sizes = np.concatenate([part.numbers[:, 2:].astype(np.int32) for part in parts])
 
     def restored(self, data: bytes) -> list:
         """Return the entries of the bytes of a row."""
@@ -222,6 +231,8 @@ class Entries(Sequence):
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return [self[position] for position in range(*index.indices(len(self)))]
+        if isinstance(index, np.ndarray) and index.ndim:
+            return np.stack([self[position] for position in index.tolist()])
         position = range(len(self))[index]
         return self.items[position if self.positions is None else self.positions[position]][
             self.entry
@@ -232,18 +243,19 @@ def fill(
     generator: DataGenerator, items: Items, examples: Examples, settings: CoreSettings
 ) -> None:
     """Let a generator of the first example be one of all, or of those that were chosen."""
-    positions, example_of, lengths = None, items.example_of, items.lengths
+    positions, example_of = None, items.example_of
+    lengths, sizes = items.lengths, items.sizes
     if examples.chosen is not None:
         positions, example_of = items.of(examples.chosen)
-        lengths = lengths[positions]
+        lengths, sizes = lengths[positions], sizes[positions]
     size, seed = generator.batch_size, settings.seed
     DataGenerator.__init__(generator, lengths, size, settings.buckets, seed)  # type: ignore[arg-type]
     for entry, name in enumerate(generator.of_items):
         if items[0][entry] is not None:
             setattr(generator, name, Entries(items, entry, positions))
-    others = {"examples": examples, "example_of": example_of}
+    others = {"examples": examples, "example_of": example_of, "sizes": sizes}
     vars(generator).update({k: v for k, v in others.items() if hasattr(generator, k)})
-    if positions is not None:
+    if positions is not None or sizes_of(generator) is not None:
         generator.measure()
         return
     for part in items.parts:

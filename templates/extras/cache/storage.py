@@ -29,7 +29,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -37,7 +36,9 @@ from filelock import FileLock, Timeout
 from pydantic import BaseModel
 from tokenizers import Tokenizer
 
-from core.base.files import TEMPORARY
+from core.base.errors import InputError
+from core.base.extras import present
+from core.base.files import PROJECT, TEMPORARY
 from core.base.settings import CoreSettings, RecordSettings
 
 MAGIC = b"rows-1\r\n"
@@ -46,6 +47,9 @@ CHECKSUM = struct.Struct("<I")
 MARSHAL = 2  # writes the same bytes for the same value: later versions look at who else has it
 ROWS_KEPT = 512  # in memory, for a batch asks for each of its rows several times
 ARRAY, CLASS, TUPLE, LIST, DICT = range(5)
+SMALLER = {"<i4": "<i2", "<f4": "<i1"}  # of tokens and offsets, and of labels as 0 and 1
+# Tables of extras that a reading, or an encoding, may read; they are in the key of what is kept.
+TABLES = ("competition", "writers")
 PLAIN = frozenset((str, int, float, bool, bytes, type(None)))
 
 
@@ -72,9 +76,10 @@ def simplify(value: Any) -> Any:
         return value
     if kind is np.ndarray and not value.dtype.hasobject:
         stored = value
-        if value.dtype == np.int32:
-            small = value.astype(np.int16)
-            stored = small if (small == value).all() else value  # half the bytes, mostly
+        if smaller := SMALLER.get(value.dtype.str):
+            with np.errstate(invalid="ignore"):
+                small = value.astype(smaller)  # a part of the bytes, mostly
+            stored = small if small.astype(value.dtype).tobytes() == value.tobytes() else value
         return ARRAY, value.dtype.str, stored.dtype.str, value.shape, stored.tobytes()
     if kind is tuple or kind is list:
         return TUPLE if kind is tuple else LIST, [simplify(part) for part in value]
@@ -358,14 +363,16 @@ def describe(value: Any) -> Any:
         return ["set", *sorted(json.dumps(describe(part)) for part in value)]
     if isinstance(value, dict):
         return ["dict", *([describe(key), describe(part)] for key, part in value.items())]
-    if isinstance(value, SimpleNamespace):
-        return describe(vars(value))
+    if isinstance(value, SettingsRead):
+        return describe(value.known)
     if isinstance(value, Tokenizer):
         return value.to_str()
     if isinstance(value, Path):
         return str(value.resolve())
     if isinstance(value, CoreSettings):
         return describe(own_settings(value))
+    if isinstance(value, BaseModel):
+        return [type(value).__name__, describe(value.model_dump())]
     if is_dataclass(value) and not isinstance(value, type):
         own = [describe(getattr(value, field.name)) for field in fields(value)]
         return [type(value).__name__, *own]
@@ -377,38 +384,93 @@ def describe(value: Any) -> Any:
 
 
 def own_settings(settings: CoreSettings) -> dict[str, Any]:
-    """Return the settings of a task, those that stand in tables apart, and `max_length`."""
+    """Return the settings of a task, of its tables those in `TABLES`, and `max_length`."""
     others = RecordSettings.model_fields.keys() - {"max_length"}
     values = {name: getattr(settings, name) for name in type(settings).model_fields}
     return {
         name: value
         for name, value in values.items()
-        if name not in others and not isinstance(value, BaseModel)
+        if name not in others and (name in TABLES or not isinstance(value, BaseModel))
     }
 
 
+class SettingsRead:
+    """Settings that a reading, or an encoding, may read; another would have to be in its key.
+
+    Args:
+        settings: of the project.
+        **others: that are read, and change nothing that is kept.
+    """
+
+    def __init__(self, settings: CoreSettings, **others: Any) -> None:
+        self.known, self.others = own_settings(settings), others
+        self.refused = frozenset(dir(settings)) - self.known.keys() - others.keys()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or "refused" not in vars(self):  # while it is unpickled
+            raise AttributeError(name)
+        if name in self.refused:
+            raise InputError(
+                f"task/data.py reads the setting {name}, which extras/cache does not look at: set "
+                "cache.enabled = false, or give the value another way."
+            )
+        try:
+            return self.others[name] if name in self.others else self.known[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
 def code_hash(module: str) -> str:
-    """Return the hash of this extra, of a module, and of all in the project that it imports."""
-    own = {"core", "extras", module.partition(".")[0]}
+    """Return the hash of this extra, of a module, and of all in the project that it may run."""
+    path = getattr(sys.modules.get(module), "__file__", None)
+    roots = [PROJECT, *([Path(path).parents[module.count(".")]] if path else [])]
     files = {path.name: path.read_bytes() for path in Path(__file__).parent.glob("*.py")}
     waiting = [module]
     while waiting:
         name = waiting.pop()
-        path = getattr(sys.modules.get(name), "__file__", None)
-        if name.partition(".")[0] in own and path and name not in files:
-            files[name] = Path(path).read_bytes()
+        if name not in files and (found := find_module(name, roots)):
+            files[name] = found.read_bytes()
             waiting += imports_of(files[name])
     parts = (f"{name} {hashlib.sha256(files[name]).hexdigest()}\n" for name in sorted(files))
     return hashlib.sha256("".join(parts).encode()).hexdigest()
 
 
+def find_module(name: str, roots: Sequence[Path]) -> Path | None:
+    """Return the file of a module of the project, whether or not it is imported by now."""
+    for root in roots:
+        place = root.joinpath(*name.split("."))
+        for path in (place.with_name(f"{place.name}.py"), place / "__init__.py"):
+            if path.is_file():
+                return path
+    return None
+
+
 @functools.cache
 def imports_of(code: bytes) -> list[str]:
-    """Return the names of the modules that code may import."""
+    """Return the names of the modules that code may import, or ask through the door to extras."""
     names = []
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             names += [node.module or "", *(f"{node.module}.{a.name}" for a in node.names)]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            words = [part.value for part in node.args if isinstance(part, ast.Constant)]
+            if node.func.id == "ask" and words[:1]:
+                names += modules_with_hook(words[0])
+            elif node.func.id == "need" and words[:1]:
+                names.append(f"extras.{words[0]}.{words[-1]}")
     return names
+
+
+@functools.cache
+def modules_with_hook(hook: str) -> list[str]:
+    """Return the names of the modules of extras, other than this one, that have a hook."""
+    found = []
+    for extra in present():
+        path = PROJECT / "extras" / extra / "hooks.py"
+        if path.parent != Path(__file__).parent and path.is_file():
+            tree = ast.parse(path.read_bytes())
+            if any(isinstance(node, ast.FunctionDef) and node.name == hook for node in tree.body):
+                found.append(f"extras.{extra}.hooks")
+    return found

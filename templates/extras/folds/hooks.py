@@ -52,7 +52,7 @@ def cross_validate(
 
 
 def assign_folds(
-    settings: Settings, keys: Sequence[tuple[tuple[str, ...], Hashable]]
+    settings: Settings, keys: Iterable[tuple[tuple[str, ...], Hashable]]
 ) -> np.ndarray | None:
     """Return the fold `[examples]` that holds each example out; None: there are no folds.
 
@@ -62,7 +62,7 @@ def assign_folds(
         return None
     from extras.folds.folds import assign_folds
 
-    return assign_folds(keys, settings.folds.count, settings.seed)
+    return assign_folds([*keys], settings.folds.count, settings.seed)
 
 
 def find_folds(folder: Path) -> list[Path] | None:

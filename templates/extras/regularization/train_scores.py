@@ -56,7 +56,7 @@ def choose_examples(examples: Any, most: int, seed: int) -> Any:
         seed: chooses them.
     """
     groups = np.arange(len(examples))
-    if not hasattr(examples, "choose") and getattr(examples[0], "group", None) is not None:
+    if getattr(examples[0], "group", None) is not None:
         groups = np.unique([example.group for example in examples], return_inverse=True)[1]
     order = np.random.default_rng([seed, DRAW]).permutation(groups.max() + 1)
     sizes = np.bincount(groups)[order]

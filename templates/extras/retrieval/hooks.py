@@ -101,8 +101,8 @@ def extend_batches(settings: Settings, train_batches: Any, read_unlabelled: obje
     from extras.retrieval.bi_encoder import order_labels
 
     places = np.array(order_labels(train_batches.labels, settings))
-    grades = places[train_batches.targets.argmax(axis=-1)]
-    found = [grades[examples] for examples, _ in train_batches.plan(0)]
+    planned = (examples for examples, _ in train_batches.plan(0))
+    found = [places[train_batches.targets[own].argmax(axis=-1)] for own in planned]
     if loss == "negatives":
         empty = np.mean([own.max() < places.max() for own in found])
         what = f"no pair with the label {train_batches.labels.names[places.argmax()]!r}"

@@ -41,19 +41,15 @@ class PackedGenerator(DataGenerator):
 
     Args:
         pairs: batches of one example in a row: a `DataGenerator` with `examples`, and the tokens of
-            `sources` and `targets`; `source_of` has the source of each target.
+            `sources` and `targets`, whose numbers are its `sizes`.
         row_length: tokens of a row, as many as those of any example.
     """
 
     def __init__(self, pairs: Any, row_length: int) -> None:
         self.examples = pairs.examples
-        blank = np.zeros(1, np.int32)  # of a prompt without a token
-        sources = [pairs.sources[index] for index in pairs.source_of]
-        self.sources = [source if len(source) else blank for source in sources]
-        self.targets = pairs.targets
+        self.sources, self.targets = pairs.sources, pairs.targets
         # The last token of a source begins the target.
-        sizes = [[len(ids) - 1 for ids in self.sources], [len(ids) for ids in self.targets]]
-        self.sizes = np.array(sizes).T
+        self.sizes = np.maximum(pairs.sizes - [1, 0], 0)
         self.room = split_row(self.sizes, row_length)
         self.rows = fill_rows(self.sizes, self.room)
         self.placed: tuple[int, np.ndarray] = (-1, self.sizes)  # of no epoch
@@ -81,10 +77,12 @@ class PackedGenerator(DataGenerator):
         for number in examples:
             epoch, row = divmod(int(number), self.size)
             rows.append(self.place(epoch)[self.rows[row]])
-        sources = [[self.sources[place][:-1] for place in row] for row in rows]
+        read = [[self.source(place) for place in row] for row in rows]
+        sources = [[source[:-1] for source in row] for row in read]
         labels = [[self.targets[place] for place in row] for row in rows]
         before = [
-            [np.append(self.sources[p][-1:], self.targets[p][:-1]) for p in row] for row in rows
+            [np.append(source[-1:], target[:-1]) for source, target in zip(*both, strict=True)]
+            for both in zip(read, labels, strict=True)
         ]
         source_examples = self.block([number_tokens(row) for row in sources], 0)
         return {
@@ -95,6 +93,11 @@ class PackedGenerator(DataGenerator):
             "source_examples": source_examples,
             "target_examples": self.block([number_tokens(row) for row in labels], 1),
         }
+
+    def source(self, place: int) -> np.ndarray:
+        """Return the tokens of the source of an example: one of a prompt that has none."""
+        source = self.sources[place]
+        return source if len(source) else np.zeros(1, np.int32)
 
     def block(self, rows: list[list[np.ndarray]], side: int, value: int = 0) -> np.ndarray:
         """Return the tokens of rows `[rows, room]`: those of sources, 0, or of targets, 1."""

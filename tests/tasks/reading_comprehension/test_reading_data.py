@@ -171,7 +171,7 @@ def test_the_answer_that_occurs_twice_is_the_one_that_was_marked():
 def generator(examples, batch_size=4, labels=True, **changes):
     values = {"max_length": 500, "window_overlap": 8, "buckets": 2, "seed": 3, **changes}
     settings = Settings.model_construct(**values)
-    return data.AnswerGenerator(examples, bert(), INPUTS, settings, batch_size, labels)
+    return data.AnswerGenerator.of(examples, bert(), INPUTS, settings, batch_size, labels)
 
 
 def test_what_windows_are_taught():

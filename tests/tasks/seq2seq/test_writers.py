@@ -593,7 +593,7 @@ def test_rows_have_each_example_once_and_as_many_in_every_epoch(tmp_path, capsys
         assert sorted(target for row in targets for target in row) == wanted
     together = [{frozenset(map(tuple, row)) for row in targets} for targets in orders]
     assert together[0] != together[1] and orders[1] != orders[2]
-    tokens = sum(len(ids) - 1 for ids in (pairs.sources[n] for n in pairs.source_of))
+    tokens = sum(len(ids) - 1 for ids in pairs.sources)
     tokens += sum(map(len, pairs.targets))
     padding = 1 - tokens / (32 * one.size)
     assert said == (

@@ -130,7 +130,7 @@ def test_encodings_are_not_held_until_the_last_is_made(tokenizer, monkeypatch):
         Settings.model_construct(**SMALL),
         2,
     )
-    assert not any(isinstance(own, Encoding) for own in generator.arrays["token_ids"])
+    assert not any(isinstance(own, Encoding) for row in generator.arrays for own in row)
 
 
 def test_texts_that_are_read_apart_are_padded_each_by_its_own_lengths(tokenizer):

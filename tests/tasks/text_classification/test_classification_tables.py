@@ -266,8 +266,9 @@ def test_groups_of_folds_stay_together(tmp_path):
     settings = make_settings(fold_group_column="author")
     examples = read_examples(path, settings=settings)
     groups = np.array([example.fold_group for example in examples])
-    fold_of = assign_folds(fold_keys(examples), 3, 1)
-    held = hold_out(fold_keys(examples), 0.2, 1)
+    keys = [*fold_keys(examples)]
+    fold_of = assign_folds(keys, 3, 1)
+    held = hold_out(keys, 0.2, 1)
     assert 0.1 < held.mean() < 0.35
     for group in set(groups):
         assert len(set(fold_of[groups == group])) == len(set(held[groups == group])) == 1
