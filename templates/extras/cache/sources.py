@@ -26,6 +26,7 @@ from extras.cache.settings import Table
 from extras.cache.storage import (
     MARSHAL,
     Damaged,
+    NotInTheKey,
     Part,
     Rows,
     key_of,
@@ -283,6 +284,8 @@ def check_block(
 
     try:
         write_part(folder / block.name, 1, rows(), lambda: {"strange": list(strange.items())})
+    except NotInTheKey:
+        raise
     except (InputError, ValueError, RecursionError) as error:
         raise Unfit from error
 

@@ -394,6 +394,10 @@ def own_settings(settings: CoreSettings) -> dict[str, Any]:
     }
 
 
+class NotInTheKey(InputError):
+    """A setting was read that the key of what is kept does not hold."""
+
+
 class SettingsRead:
     """Settings that a reading, or an encoding, may read; another would have to be in its key.
 
@@ -410,7 +414,7 @@ class SettingsRead:
         if name.startswith("__") or "refused" not in vars(self):  # while it is unpickled
             raise AttributeError(name)
         if name in self.refused:
-            raise InputError(
+            raise NotInTheKey(
                 f"task/data.py reads the setting {name}, which extras/cache does not look at: set "
                 "cache.enabled = false, or give the value another way."
             )
