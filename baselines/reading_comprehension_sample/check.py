@@ -33,7 +33,7 @@ def main() -> None:
 
     build_anew = functools.partial(build, tokenizer, settings)
     models = build_anew()
-    train_batches = AnswerGenerator(
+    train_batches = AnswerGenerator.of(
         train_examples, tokenizer, models.encoder_inputs, settings, settings.batch_size
     )
     checking.finish_checks(options, settings, findings, models, train_batches, build_anew)

@@ -28,7 +28,7 @@ def main() -> None:
     run = open_run(settings)
     print(settings.describe())
     strategy = make_strategy(settings)
-    keys = [((example.context,), len(example.answers)) for example in examples]
+    keys = (((example.context,), len(example.answers)) for example in examples)
     score = functools.partial(evaluate, dev_examples, path=dev_path, settings=settings)
     if not ask(
         "cross_validate", settings, strategy, run, examples, keys, train, load_runs, predict, score

@@ -49,7 +49,7 @@ def main() -> None:
     build_anew = functools.partial(build, tokenizer, labels, settings)
     models = build_anew()
     inputs = [tensor.name for tensor in models.inference.inputs]
-    train_batches = ExampleGenerator(
+    train_batches = ExampleGenerator.of(
         train_examples, tokenizer, labels, inputs, settings, settings.batch_size
     )
     checking.finish_checks(options, settings, findings, models, train_batches, build_anew)

@@ -26,7 +26,7 @@ def main() -> None:
     splitting = need("competition", "splitting")
     splitting.check_share(arguments.share)
     examples = read_examples(arguments.file, settings=settings)
-    held = splitting.hold_out(fold_keys(examples), arguments.share, settings.seed)
+    held = splitting.hold_out([*fold_keys(examples)], arguments.share, settings.seed)
     encoding = settings.competition.encoding
     for path, count in splitting.write_parts(arguments.file, examples, held, encoding):
         print(f"{path}: {count} records")

@@ -46,16 +46,14 @@ def main() -> None:
     ):
         train(settings, strategy, run, examples, examples, dev_examples, dev_path)
     errors = find_errors(dev_examples, end_training(run), labels)
-    below: tuple = ({}, [])
+    below, beside = ({}, []), ""
     if floor:
         dev = floor["dev"]
         below = dev.scores, find_errors(dev_examples, dev.predictions, labels)
+        beside = f", the floor's {dev.scores[shown]:.4f}"
+        keep_floor(settings, metric, floor)
     write_report(run.folder, settings.task, errors, below)
     finish_run(run)
-    beside = ""
-    if floor:
-        keep_floor(settings, metric, floor)
-        beside = f", the floor's {floor['dev'].scores[shown]:.4f}"
     best = abs(run.best_score()) if shown != metric else run.best_score()
     print(f"best dev {shown} {best:.4f}{beside}; see {run.name}/report.html")
 

@@ -9,9 +9,12 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 from conftest import is_of_template, use_template
+from projects import bake_project, flags, run, shorten
+from safetensors.numpy import save_file
 
 from core.base.errors import InputError
 from core.base.settings import with_tables
@@ -617,3 +620,100 @@ def test_arrays_are_the_same_bits(value):
     assert_equal(storage.unpack(data, {}), [value])
     one = storage.pack([np.ones(1000, np.float32)])
     assert len(one) < 1100  # labels as 0 and 1 take a byte each
+
+
+# ------------------------------------------------------------------------------ a project
+
+TEXT_FIELDS = ("text", "text_a", "question", "context", "source")
+
+
+def write_bert(folder: Path, project: Path) -> Path:
+    """Write a small BERT, whose tokenizer knows the sample, in the format of Hugging Face."""
+    folder.mkdir()
+    lines = (project / "sample/train.jsonl").read_text(encoding="utf-8").splitlines()
+    texts = [str(json.loads(line).get(name, "")) for line in lines for name in TEXT_FIELDS]
+    tokenizer = train_tokenizer(texts, 400)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    width, draw = 32, np.random.default_rng(1)
+    config = {
+        "model_type": "bert",
+        "vocab_size": tokenizer.get_vocab_size(),
+        "hidden_size": width,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 48,
+        "max_position_embeddings": 200,
+        "type_vocab_size": 2,
+        "hidden_act": "gelu",
+        "layer_norm_eps": 1e-12,
+    }
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    layer = "encoder.layer.0"
+    dense = {f"{layer}.attention.self.{name}": (width, width) for name in ("query", "key", "value")}
+    dense |= {f"{layer}.attention.output.dense": (width, width), "pooler.dense": (width, width)}
+    dense |= {f"{layer}.intermediate.dense": (48, width), f"{layer}.output.dense": (width, 48)}
+    tables = {"word": config["vocab_size"], "position": 200, "token_type": 2}
+    shapes = {f"embeddings.{k}_embeddings.weight": (size, width) for k, size in tables.items()}
+    shapes |= {f"{name}.weight": shape for name, shape in dense.items()}
+    tensors = {k: draw.normal(0, 0.1, shape).astype(np.float32) for k, shape in shapes.items()}
+    tensors |= {f"{name}.bias": np.zeros(size, np.float32) for name, (size, _) in dense.items()}
+    for name in ("embeddings", f"{layer}.attention.output", f"{layer}.output"):
+        tensors[f"{name}.LayerNorm.weight"] = np.ones(width, np.float32)
+        tensors[f"{name}.LayerNorm.bias"] = np.zeros(width, np.float32)
+    save_file(tensors, folder / "model.safetensors")
+    return folder
+
+
+def damage_all_but_the_first(path: Path) -> None:
+    """Whoever reads another row of the file ends with a sentence."""
+    for place in storage.open_part(path).places[1:-1].tolist():
+        flip(path, place + 5)
+
+
+def weights_of(run_folder: Path) -> dict[str, np.ndarray]:
+    arrays: dict[str, np.ndarray] = {}
+    with h5py.File(run_folder / "best.weights.h5") as file:
+        file.visititems(
+            lambda name, item: (
+                arrays.update({name: item[()]}) if isinstance(item, h5py.Dataset) else None
+            )
+        )
+    return arrays
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize(
+    "template",
+    ["relation_extraction", "text_classification", "reading_comprehension", "seq2seq"],
+)
+def test_a_project_trains_and_predicts_as_without_the_extra(template, tmp_path):
+    """A second start reads no record of the training file but the first."""
+    project = bake_project(template, tmp_path, "cache, folds")
+    shorten(project, {"train": 24, "dev": 8, "test": 8})
+    encoder = write_bert(tmp_path / "bert", project)
+    found, weights = [], []
+    for name, on in {"plain": False, "first": True, "second": True}.items():
+        if name == "second":
+            [records] = project.glob("cache/train-*/records-*/*.rows")
+            damage_all_but_the_first(records)
+        asked = {"run_name": name, "steps": 4, "batch_size": 8, "encoder": encoder}
+        said = run("train.py", *flags(project, **asked, **{"cache.enabled": on}), cwd=project)
+        folder = project / "runs" / name
+        rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+        for row in rows:
+            row.pop("examples_per_second")
+        found.append((rows, (folder / "predictions/dev.jsonl").read_bytes()))
+        weights.append(weights_of(folder))
+        assert ("items of" in said.stdout) == on
+        assert ("encoded in" in said.stdout) == (name == "first")
+    assert found[0] == found[1] == found[2]
+    assert len(weights[0]) > 10
+    for other in weights[1:]:
+        assert_equal(other, weights[0])
+    config = project / "config.toml"
+    text, outputs = config.read_text(encoding="utf-8"), []
+    for switch in ("false", "true"):
+        config.write_text(text.replace("enabled = false", f"enabled = {switch}"), encoding="utf-8")
+        said = run("predict.py", "second", "sample/test.jsonl", f"{switch}.jsonl", cwd=project)
+        outputs.append((project / f"{switch}.jsonl").read_bytes())
+    assert "items of" in said.stdout and outputs[0] == outputs[1]

@@ -4,6 +4,7 @@ import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -51,7 +52,7 @@ class Example:
         return bool(self.answers) or not self.answer_texts
 
 
-def read_examples(path: str | Path, require_answers: bool = True) -> list[Example]:
+def read_examples(path: str | Path, require_answers: bool = True) -> Sequence[Example]:
     """Read a JSON Lines file and check every field.
 
     Args:
@@ -62,7 +63,7 @@ def read_examples(path: str | Path, require_answers: bool = True) -> list[Exampl
         InputError: names file, line and what is wrong with the record.
     """
     read_one = functools.partial(read_example, require_answers=require_answers)
-    return list(read_records(path, FIELDS, read_one))
+    return read_records(path, FIELDS, read_one)
 
 
 def read_example(record: dict, line: int, require_answers: bool) -> Example:
@@ -94,9 +95,10 @@ def read_example(record: dict, line: int, require_answers: bool) -> Example:
     )
 
 
-def tokenizer_texts(examples: Sequence[Example]) -> list[str]:
-    """Return the texts that a vocabulary is learned from: each passage once, every question."""
-    return [*dict.fromkeys(e.context for e in examples), *(e.question for e in examples)]
+def tokenizer_texts(examples: Sequence[Example]) -> Iterator[str]:
+    """Yield the texts that a vocabulary is learned from: each passage once, every question."""
+    yield from dict.fromkeys(example.context for example in examples)
+    yield from (example.question for example in examples)
 
 
 @dataclass(frozen=True)
@@ -245,10 +247,25 @@ class AnswerGenerator(DataGenerator):
         settings: `max_length`, `window_overlap`, `answers`, `buckets`, `seed`.
         batch_size: windows in a batch.
         labels: False for prediction.
-
-    Raises:
-        InputError: there is nothing to learn.
     """
+
+    of_items = ("windows", "pairs")
+
+    @classmethod
+    def of(cls, examples: Sequence[Example], *arguments: Any) -> Self:
+        """Return the batches of examples, as `DataGenerator` does.
+
+        Raises:
+            InputError: there is nothing to learn.
+        """
+        made = super().of(examples, *arguments)
+        if made.labels and not any(example.answers for example in examples):
+            raise InputError("no training example has an answer: there is nothing to learn.")
+        if not made.size:
+            raise InputError(
+                "no answer lies whole in a window: raise max_length, or correct the offsets."
+            )
+        return made
 
     def __init__(
         self,
@@ -259,8 +276,6 @@ class AnswerGenerator(DataGenerator):
         batch_size: int,
         labels: bool = True,
     ) -> None:
-        if labels and not any(example.answers for example in examples):
-            raise InputError("no training example has an answer: there is nothing to learn.")
         self.examples = list(examples)
         self.encoder_inputs = list(encoder_inputs)
         self.labels = labels
@@ -278,15 +293,14 @@ class AnswerGenerator(DataGenerator):
             self.windows += windows
             self.pairs += pairs
             self.example_of += [number] * len(windows)
-        if not self.windows:
-            raise InputError(
-                "no answer lies whole in a window: raise max_length, or correct the offsets."
-            )
-        # One width for all batches: a static shape. 1 at least, for the pair (0, 0).
-        distinct = max((len(set(pairs)) for pairs in self.pairs), default=1)
-        self.width = 1 if self.sampled else max(1, distinct)
         lengths = [len(window) for window in self.windows]
         super().__init__(lengths, batch_size, settings.buckets, settings.seed)
+        self.measure()
+
+    def measure(self) -> None:
+        """Give the answers of all batches one width: a static shape. 1 at least, for (0, 0)."""
+        distinct = (len(set(pairs)) for pairs in ([] if self.sampled else self.pairs))
+        self.width = max(distinct, default=1) or 1
 
     def batches(self, epoch: int | None, skip: int = 0) -> Iterator[Batch]:
         self.epoch = epoch or 0

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import keras
 
+from core.base.extras import ask
 from core.base.files import project_path
 from core.model.encoder import load_encoder, load_tokenizer
 from core.runs.run_folder import Run
@@ -54,10 +55,12 @@ def train(
     train_batches = AnswerGenerator.of(train_examples, *encoding, batch_size)
     dev_batches = AnswerGenerator.of(dev_examples, *encoding, settings.prediction_batch_size, False)
     predictor = Predictor([models.inference], strategy)
-    # Without a prior they play no part, and runs on other data may join in an ensemble.
-    lengths = (
-        answer_lengths(known, tokenizer, settings.answer_length) if settings.length_prior else None
-    )
+    lengths = None
+    if settings.length_prior:  # without it runs on other data may join in an ensemble
+        count = functools.partial(
+            answer_lengths, tokenizer=tokenizer, longest=settings.answer_length
+        )
+        lengths = ask("recall_fact", count, known) or count(known)
 
     def score(batches: AnswerGenerator, dev: dict | None = None) -> Evaluation:
         candidates = predict_answers(predictor, batches, settings, lengths)
@@ -66,7 +69,7 @@ def train(
 
     def read_unlabelled(path: str) -> AnswerGenerator:
         examples = read_examples(project_path(path), require_answers=False)
-        return AnswerGenerator(examples, *encoding, batch_size, labels=False)
+        return AnswerGenerator.of(examples, *encoding, batch_size, False)
 
     train_models(
         settings,
@@ -94,6 +97,6 @@ def load_runs(paths: Sequence[str | Path], strategy: Strategy | None = None) -> 
 def predict(runs: TrainedRuns, examples: Sequence[Example]) -> Candidates:
     """Return the candidates of every question, as `predict_answers` does."""
     settings, encoding = runs.settings, (runs.tokenizer, runs.encoder_inputs, runs.settings)
-    batches = AnswerGenerator(examples, *encoding, settings.prediction_batch_size, labels=False)
+    batches = AnswerGenerator.of(examples, *encoding, settings.prediction_batch_size, False)
     lengths = runs.labels["answer_lengths"]
     return predict_answers(runs.predictor, batches, settings, lengths, "predict")

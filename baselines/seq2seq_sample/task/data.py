@@ -33,7 +33,7 @@ class Example:
 
 def read_examples(
     path: str | Path, require_targets: bool = True, settings: Settings | None = None
-) -> list[Example]:
+) -> Sequence[Example]:
     """Read a JSON Lines file and check every field.
 
     Args:
@@ -47,7 +47,7 @@ def read_examples(
     if settings and settings.extractor:
         return settings.extractor.read_examples(path, require_targets)
     read_one = functools.partial(read_example, require_targets=require_targets)
-    return list(read_records(path, FIELDS, read_one))
+    return read_records(path, FIELDS, read_one)
 
 
 def read_example(record: dict, line: int, require_targets: bool) -> Example:
@@ -104,6 +104,8 @@ class SourceGenerator(DataGenerator):
         batch_size: sources in a batch.
     """
 
+    of_items = ("sources",)
+
     def __init__(
         self,
         examples: Sequence[Example],
@@ -142,6 +144,8 @@ class PairGenerator(DataGenerator):
     Args: as in `SourceGenerator`, and `tokens`, those that begin and end a target.
     """
 
+    of_items = ("sources", "targets")
+
     def __init__(
         self,
         examples: Sequence[Example],
@@ -154,24 +158,26 @@ class PairGenerator(DataGenerator):
         self.examples, self.begin = list(examples), tokens.begin
         self.encoder_inputs = list(encoder_inputs)
         targets = [target for example in examples for target in example.targets]
-        self.sources = encode_sources(tokenizer, [one.source for one in examples], settings)
+        sources = encode_sources(tokenizer, [one.source for one in examples], settings)
         # What is too long is cut, and has no end.
         self.targets = [
             np.array([*ids, tokens.end][: settings.target_length], np.int32)
             for ids in encode(tokenizer, targets, "encode targets")
         ]
-        counts = [len(example.targets) for example in examples]
-        self.source_of = np.repeat(np.arange(len(counts)), counts)
-        source_lengths = np.array([len(self.sources[index]) for index in self.source_of])
-        target_lengths = np.array([len(target) for target in self.targets])
-        both = source_lengths + target_lengths
-        super().__init__(both, batch_size, settings.buckets, settings.seed)
+        self.example_of = [row for row, one in enumerate(self.examples) for _ in one.targets]
+        self.sources = [sources[index] for index in self.example_of]
+        self.sizes = np.array([[*map(len, both)] for both in (self.sources, self.targets)]).T
+        super().__init__(self.sizes.sum(axis=1), batch_size, settings.buckets, settings.seed)
+        self.measure()
+
+    def measure(self) -> None:
+        """Give sources and targets of each bucket one shape, from their `sizes`."""
         # A length that is no boundary has a shape of its own: see `block_lengths`.
         apart = ~np.isin(self.boundaries + 1, self.boundaries)
         self.boundaries = self.boundaries[apart]
         self.bucket_of = np.searchsorted(self.boundaries, self.lengths)
         members = [self.bucket_of == bucket for bucket in range(len(self.boundaries))]
-        longest = [[source_lengths[m].max(), target_lengths[m].max()] for m in members]
+        longest = [self.sizes[m].max(axis=0) for m in members]
         # What a bucket leaves over joins the next one, which must have room for it.
         self.shapes = np.maximum.accumulate(longest)
 
@@ -184,8 +190,7 @@ class PairGenerator(DataGenerator):
 
     def make_batch(self, examples: np.ndarray, length: int) -> Batch:
         source_length, target_length = self.block_lengths(length)
-        sources = [self.sources[index] for index in self.source_of[examples]]
-        batch = source_block(sources, source_length)
+        batch = source_block([self.sources[index] for index in examples], source_length)
         targets = [self.targets[index] for index in examples]
         labels = pad(targets, target_length, NO_TOKEN)
         before = np.full((len(targets), 1), self.begin, np.int32)
@@ -205,11 +210,6 @@ class PairGenerator(DataGenerator):
             real = batch["loss_weight"] > 0
             tokens = np.sum(batch["target_labels"][real] != NO_TOKEN)
             yield {**batch, "loss_weight": (real / tokens).astype(np.float32)}
-
-
-def pack_pairs(pairs: PairGenerator, settings: Settings) -> DataGenerator:
-    """Return pairs as they are batched, or several of them in a row, where that is asked."""
-    return ask("pack_pairs", settings, pairs) or pairs
 
 
 def source_block(sources: Sequence[np.ndarray], length: int) -> Batch:

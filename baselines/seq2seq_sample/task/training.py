@@ -9,6 +9,7 @@ from typing import Any
 import keras
 from tokenizers import Tokenizer
 
+from core.base.extras import ask
 from core.data.records import Id
 from core.model.encoder import load_tokenizer
 from core.runs.run_folder import Run
@@ -19,7 +20,7 @@ from core.train.scoring import Evaluation
 from generation.search import Writer
 from generation.settings import TargetTokens
 from generation.texts import Written, make_constraints
-from task.data import Example, PairGenerator, SourceGenerator, pack_pairs
+from task.data import Example, PairGenerator, SourceGenerator
 from task.decode import predict_texts
 from task.evaluation import evaluate
 from task.model import build_models, keep_rows, load_backbone, writing_layers
@@ -39,14 +40,14 @@ def load_tokenizer_and_encoder(
         settings: of the project.
         examples: of the training file.
     """
-    texts = [text for example in examples for text in (example.source, *example.targets)]
+    texts = (text for example in examples for text in (example.source, *example.targets))
     if settings.encoder == "tiny":
-        tokenizer = train_text_tokenizer(texts, settings.tiny_vocabulary)
+        tokenizer = train_text_tokenizer([*texts], settings.tiny_vocabulary)
         return tokenizer, load_backbone(settings, tokenizer)
     tokenizer = load_tokenizer(settings, texts)
     encoder = load_backbone(settings, tokenizer)
     if settings.keep_tokens == "used":
-        tokenizer, kept = keep_used_tokens(tokenizer, texts)
+        tokenizer, kept = keep_used_tokens(tokenizer, [*texts])
         encoder = keep_rows(encoder, kept)
     return tokenizer, encoder
 
@@ -78,8 +79,8 @@ def train(
     tokens = find_target_tokens(tokenizer, encoder)
     encoding = (tokenizer, models.encoder_inputs, settings)
 
-    pairs = PairGenerator(train_examples, tokens, *encoding, batch_size)
-    batches = pack_pairs(pairs, settings)
+    pairs = PairGenerator.of(train_examples, tokens, *encoding, batch_size)
+    batches = ask("pack_pairs", settings, pairs) or pairs
     dev_batches = SourceGenerator.of(dev_examples, *encoding, settings.prediction_batch_size)
     # The search of the submission takes several times as long as this one.
     quick = settings.generating(decoding="beam", beams=settings.generation.evaluate_beams)
@@ -133,7 +134,7 @@ def make_writer(
 def predict(runs: TrainedRuns, examples: Sequence[Example]) -> dict[Id, Written]:
     """Return record id -> what is written for it."""
     settings, tokens = runs.settings, TargetTokens(**runs.labels)
-    batches = SourceGenerator(
+    batches = SourceGenerator.of(
         examples, runs.tokenizer, runs.encoder_inputs, settings, settings.prediction_batch_size
     )
     return predict_texts(runs.predictor, batches, runs.tokenizer, tokens, settings, "predict")

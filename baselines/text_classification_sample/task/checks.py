@@ -103,14 +103,6 @@ def find_cut_texts(
     return warn(what, name, cut, examples, mend) if many else []
 
 
-def measure_oracle(examples: Sequence[Example], labels: Labels) -> float:
-    """Return the accuracy of a perfect model: below 1 where labels are unknown to it."""
-    found = [choose_labels(row, labels, 0.5) for row in label_targets(examples, labels)]
-    return float(
-        np.mean([set(e.labels) == set(names) for e, names in zip(examples, found, strict=True)])
-    )
-
-
 def count_labels(examples: Sequence[Example]) -> Counter:
     """Count the records with each label."""
     return Counter(label for example in examples for label in example.labels)
@@ -122,8 +114,10 @@ def describe_file(
     """Return the numbers and the histograms of a file."""
     lines = [f"\n{name}: {len(examples)} records, {cut} cut at the end"]
     if known := [example for example in examples if example.labelled]:
-        oracle = measure_oracle(known, labels)
-        lines.append(f"oracle (gold labels, encoded and decoded): {oracle:.4f}")
+        # A perfect model's accuracy: below 1 where labels are unknown to it.
+        found = [choose_labels(row, labels, 0.5) for row in label_targets(known, labels)]
+        right = [set(e.labels) == set(names) for e, names in zip(known, found, strict=True)]
+        lines.append(f"oracle (gold labels, encoded and decoded): {np.mean(right):.4f}")
     else:
         lines.append("oracle: none, for no record has a label")
     lines += [

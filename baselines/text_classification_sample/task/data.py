@@ -2,7 +2,7 @@
 
 import functools
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,8 @@ from task.settings import Settings
 TEXTS_AT_ONCE = 1024
 TABLES = (".csv", ".tsv")
 FIELDS = ("id", "text_a", "text_b", "label", "labels", "group", "fold_group", "target")
+OPTIONAL = ("text_b", "group", "fold_group")
+FIELD_OF = {False: '"label"', True: '"labels"'}  # by `several`, as messages name it
 
 
 @dataclass(frozen=True)
@@ -52,11 +54,6 @@ class Example:
     def line_of_text(self) -> str:
         """The text, or both texts of a pair on one line."""
         return " ‖ ".join(self.texts)
-
-    @property
-    def field(self) -> str:
-        """The field that holds its labels, as messages name it."""
-        return '"labels"' if self.several else '"label"'
 
 
 @dataclass(frozen=True)
@@ -92,7 +89,7 @@ class Labels:
 
 def read_examples(
     path: str | Path, require_labels: bool = True, settings: Settings | None = None
-) -> list[Example]:
+) -> Sequence[Example]:
     """Read a JSON Lines file, or a table with extras/competition, and check every field.
 
     Args:
@@ -112,24 +109,33 @@ def read_examples(
     else:
         table = getattr(settings, "competition", None)
         names = table.target_names if table and settings.output == "number" else ()
-        examples = list(read_records(path, (*FIELDS, *names), read_one))
-    first = examples[0]
-    for example in examples:
-        place = f"{path}, line {example.line}: the record"
-        if first.labelled and example.labelled and first.several != example.several:
+        examples = read_records(path, (*FIELDS, *names), read_one)
+    kinds = ask("recall_fact", find_kinds, examples) or find_kinds(examples)
+    (first, first_line), *others = kinds.items()
+    for kind, line in others:
+        place = f"{path}, line {line}: the record"
+        if None not in (kind[0], first[0]) and kind[0] != first[0]:
             raise InputError(
-                f"{place} has {example.field}, but line {first.line} has {first.field}: write "
-                '"labels" in every record if any may have several, or else "label".'
+                f"{place} has {FIELD_OF[kind[0]]}, but line {first_line} has {FIELD_OF[first[0]]}: "
+                'write "labels" in every record if any may have several, or else "label".'
             )
-        for name in ("text_b", "group", "fold_group"):
-            lacks = getattr(example, name) is None
-            if lacks != (getattr(first, name) is None):
-                have = ("has no", "has one") if lacks else ("has a", "has none")
+        for name, has, wanted in zip(OPTIONAL, kind[1:], first[1:], strict=True):
+            if has != wanted:
+                have = ("has a", "has none") if has else ("has no", "has one")
                 raise InputError(
-                    f'{place} {have[0]} "{name}", but line {first.line} {have[1]}: give it to all '
+                    f'{place} {have[0]} "{name}", but line {first_line} {have[1]}: give it to all '
                     "records, or to none."
                 )
     return examples
+
+
+def find_kinds(examples: Sequence[Example]) -> dict[tuple, int]:
+    """Return the first line of each kind: `several` where it is labelled, and what it has."""
+    found: dict[tuple, int] = {}
+    for example in examples:
+        has = (getattr(example, name) is not None for name in OPTIONAL)
+        found.setdefault((example.several if example.labelled else None, *has), example.line)
+    return found
 
 
 def read_example(record: dict, line: int, require_labels: bool, settings: Settings) -> Example:
@@ -174,8 +180,11 @@ def collect_targets(examples: Sequence[Example], settings: Settings) -> Labels:
         InputError: as `collect_labels`, or the numbers or class weights do not fit the loss.
     """
     if settings.output == "number":
-        return Labels(**need("competition", "targets").collect_numbers(examples, settings))
-    labels = collect_labels(examples, settings.positive_label)
+        numbers = need("competition", "targets").collect_numbers
+        count = functools.partial(numbers, settings=settings)
+        return Labels(**(ask("recall_fact", count, examples) or count(examples)))
+    collect = functools.partial(collect_labels, positive_label=settings.positive_label)
+    labels = ask("recall_fact", collect, examples) or collect(examples)
     if unknown := settings.label_weights.keys() - labels.names:
         what = f"class_weights names {min(unknown)!r}, which no training example has"
         raise InputError(f"{what}: write the label as the training file does.")
@@ -235,14 +244,14 @@ def check_kind(
     Raises:
         InputError: names file and line.
     """
-    for example in examples:
-        pairs = (example.text_b is not None, labels.pairs)
-        have, wanted = ("two texts" if pair else "one text" for pair in pairs)
-        if scored and example.labelled and example.several != labels.several:
-            have, wanted = example.field, '"labels"' if labels.several else '"label"'
+    kinds = ask("recall_fact", find_kinds, examples) or find_kinds(examples)
+    for (several, pair, *_), line in kinds.items():
+        have, wanted = ("two texts" if two else "one text" for two in (pair, labels.pairs))
+        if scored and several is not None and several != labels.several:
+            have, wanted = FIELD_OF[several], FIELD_OF[labels.several]
         if have != wanted:
             raise InputError(
-                f"{path}, line {example.line}: the record has {have}, but the training file has "
+                f"{path}, line {line}: the record has {have}, but the training file has "
                 f"{wanted}: write the same in all files."
             )
 
@@ -254,12 +263,12 @@ def shared_texts(example: Example) -> tuple[str, ...]:
     return (*texts, *(f"{name}\n{group}" for name, group in groups if group is not None))
 
 
-def fold_keys(examples: Sequence[Example]) -> list[tuple]:
-    """Return what ties each example to others, and its kind, of which each fold gets a share."""
-    kinds: list = [example.labels for example in examples]
-    if examples[0].numbers:
-        kinds = need("competition", "targets").strata(examples)
-    return [(shared_texts(example), kind) for example, kind in zip(examples, kinds, strict=True)]
+def fold_keys(examples: Sequence[Example]) -> Iterator[tuple]:
+    """Yield what ties each example to others, and its kind, of which each fold gets a share."""
+    numbers = examples[0].numbers
+    kinds = iter(need("competition", "targets").strata(examples) if numbers else [])
+    for example in examples:
+        yield shared_texts(example), next(kinds) if numbers else example.labels
 
 
 def encode_examples(
@@ -311,6 +320,8 @@ class ExampleGenerator(DataGenerator):
         with_labels: False for prediction.
     """
 
+    of_items = ("arrays", "targets")
+
     def __init__(
         self,
         examples: Sequence[Example],
@@ -324,25 +335,28 @@ class ExampleGenerator(DataGenerator):
         self.examples = list(examples)
         self.labels = labels
         texts = [example.texts for example in self.examples]
-        self.arrays = ask("encode_texts", tokenizer, texts, inputs, settings) or {}
-        if others := [name for name in inputs if name not in self.arrays]:
+        found = ask("encode_texts", tokenizer, texts, inputs, settings) or {}
+        if others := [name for name in inputs if name not in found]:
             keep = functools.partial(token_arrays, names=others)
             rows = encode_examples(tokenizer, self.examples, settings.max_length, keep)
-            self.arrays |= dict(zip(others, zip(*rows, strict=True), strict=True))
-        lengths = {name: np.array([*map(len, own)]) for name, own in self.arrays.items()}
-        longest = np.max([*lengths.values()], axis=0)
-        super().__init__(longest, batch_size, settings.buckets, settings.seed)
-        # Texts that are read apart differ: each is padded to the longest of its own in a bucket.
-        self.widths = {
-            name: {int(length): own[longest <= length].max() for length in self.boundaries}
-            for name, own in lengths.items()
-        }
+            found |= dict(zip(others, zip(*rows, strict=True), strict=True))
+        self.names = [*found]
+        self.arrays = [*zip(*found.values(), strict=True)]  # those of each example
+        self.sizes = np.array([[*map(len, own)] for own in self.arrays])
         self.targets = label_targets(self.examples, labels) if with_labels else None
+        super().__init__(self.sizes.max(axis=1), batch_size, settings.buckets, settings.seed)
+        self.measure()
+
+    def measure(self) -> None:
+        """Pad texts that are read apart each to the longest of its own in a bucket."""
+        within = [(int(length), self.lengths <= length) for length in self.boundaries]
+        self.widths = [{length: own[m].max() for length, m in within} for own in self.sizes.T]
 
     def make_batch(self, examples: np.ndarray, length: int) -> Batch:
+        columns = zip(*(self.arrays[index] for index in examples), strict=True)
         batch = {
-            name: pad([arrays[index] for index in examples], self.widths[name].get(length, length))
-            for name, arrays in self.arrays.items()
+            name: pad(arrays, widths.get(length, length))
+            for name, arrays, widths in zip(self.names, columns, self.widths, strict=True)
         }
         if self.targets is not None:
             batch["targets"] = self.targets[examples]

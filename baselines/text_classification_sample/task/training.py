@@ -42,8 +42,7 @@ def train(
     """
     batch_size = begin_training(settings, strategy)
     labels = collect_targets(known, settings)
-    texts = [text for example in known for text in example.texts]
-    tokenizer = load_tokenizer(settings, texts)
+    tokenizer = load_tokenizer(settings, (text for example in known for text in example.texts))
     with strategy.scope():
         models = build_models(load_encoder(settings, tokenizer), labels, settings)
     inputs = [tensor.name for tensor in models.inference.inputs]
@@ -61,7 +60,7 @@ def train(
 
     def read_unlabelled(path: str) -> ExampleGenerator:
         examples = read_examples(project_path(path), require_labels=False, settings=settings)
-        return ExampleGenerator(examples, *encoding, batch_size, with_labels=False)
+        return ExampleGenerator.of(examples, *encoding, batch_size, False)
 
     rest = (asdict(labels), batches, functools.partial(score, dev_batches))
     monitor = choose_metric(settings.metric, labels, dev_examples)
@@ -86,14 +85,9 @@ def restore_labels(saved: dict) -> Labels:
 
 def predict(runs: TrainedRuns, examples: Sequence[Example]) -> Candidates:
     """Return the probabilities of every example, as `predict_probabilities` does."""
-    batches = ExampleGenerator(
-        examples,
-        runs.tokenizer,
-        restore_labels(runs.labels),
-        # Members of an ensemble may pool in other ways: one may read what another doesn't.
-        sorted({tensor.name for model in runs.models for tensor in model.inputs}),
-        runs.settings,
-        runs.settings.prediction_batch_size,
-        with_labels=False,
-    )
+    # Members of an ensemble may pool in other ways: one may read what another doesn't.
+    inputs = sorted({tensor.name for model in runs.models for tensor in model.inputs})
+    encoding = (runs.tokenizer, restore_labels(runs.labels), inputs, runs.settings)
+    size = runs.settings.prediction_batch_size
+    batches = ExampleGenerator.of(examples, *encoding, size, False)
     return predict_probabilities(runs.predictor, batches, "predict")
