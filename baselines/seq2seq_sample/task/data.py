@@ -176,8 +176,8 @@ class PairGenerator(DataGenerator):
         apart = ~np.isin(self.boundaries + 1, self.boundaries)
         self.boundaries = self.boundaries[apart]
         self.bucket_of = np.searchsorted(self.boundaries, self.lengths)
-        members = [self.bucket_of == bucket for bucket in range(len(self.boundaries))]
-        longest = [self.sizes[m].max(axis=0) for m in members]
+        buckets = range(len(self.boundaries))
+        longest = [self.sizes[self.bucket_of == bucket].max(axis=0) for bucket in buckets]
         # What a bucket leaves over joins the next one, which must have room for it.
         self.shapes = np.maximum.accumulate(longest)
 
@@ -210,6 +210,11 @@ class PairGenerator(DataGenerator):
             real = batch["loss_weight"] > 0
             tokens = np.sum(batch["target_labels"][real] != NO_TOKEN)
             yield {**batch, "loss_weight": (real / tokens).astype(np.float32)}
+
+
+def pack_pairs(pairs: PairGenerator, settings: Settings) -> DataGenerator:
+    """Return pairs as they are batched, or several of them in a row, where that is asked."""
+    return ask("pack_pairs", settings, pairs) or pairs
 
 
 def source_block(sources: Sequence[np.ndarray], length: int) -> Batch:

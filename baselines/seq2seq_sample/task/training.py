@@ -9,7 +9,6 @@ from typing import Any
 import keras
 from tokenizers import Tokenizer
 
-from core.base.extras import ask
 from core.data.records import Id
 from core.model.encoder import load_tokenizer
 from core.runs.run_folder import Run
@@ -20,7 +19,7 @@ from core.train.scoring import Evaluation
 from generation.search import Writer
 from generation.settings import TargetTokens
 from generation.texts import Written, make_constraints
-from task.data import Example, PairGenerator, SourceGenerator
+from task.data import Example, PairGenerator, SourceGenerator, pack_pairs
 from task.decode import predict_texts
 from task.evaluation import evaluate
 from task.model import build_models, keep_rows, load_backbone, writing_layers
@@ -80,7 +79,7 @@ def train(
     encoding = (tokenizer, models.encoder_inputs, settings)
 
     pairs = PairGenerator.of(train_examples, tokens, *encoding, batch_size)
-    batches = ask("pack_pairs", settings, pairs) or pairs
+    batches = pack_pairs(pairs, settings)
     dev_batches = SourceGenerator.of(dev_examples, *encoding, settings.prediction_batch_size)
     # The search of the submission takes several times as long as this one.
     quick = settings.generating(decoding="beam", beams=settings.generation.evaluate_beams)

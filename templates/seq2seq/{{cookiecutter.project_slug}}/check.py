@@ -8,10 +8,10 @@ python check.py --memory                 with extras/recompute: which batch fits
 import functools
 
 from core.base.errors import command
-from core.base.extras import ask, need
+from core.base.extras import need
 from core.data.data_checks import find_record_faults, read_files
 from task.checks import build, describe_file, find_reach_faults, measure_reach
-from task.data import PairGenerator, read_examples
+from task.data import PairGenerator, pack_pairs, read_examples
 from task.model import build_models
 from task.settings import Settings
 from task.tokens import find_target_tokens
@@ -48,7 +48,7 @@ def main() -> None:
         settings,
         settings.batch_size,
     )
-    train_batches = ask("pack_pairs", settings, pairs) or pairs
+    train_batches = pack_pairs(pairs, settings)
     build_anew = functools.partial(build, train_examples, settings)
     checking.finish_checks(options, settings, findings, models, train_batches, build_anew)
 

@@ -72,7 +72,7 @@ HOOKS = {
     "encode_prompts": "task/data.py: the tokens of prompts with their sources",
     "open_extraction": "task/settings.py: what reads and scores triples, or events, as texts",
     "build_models": "task/model.py: other models than a classifier; or what it does not fit",
-    "pack_pairs": "task/training.py: training batches with several examples in a row",
+    "pack_pairs": "task/data.py: training batches with several examples in a row",
     "write_rows": "task/model.py: inputs and logits of a model that reads these",
     "find_record_faults": "core/data/data_checks.py: findings about texts and labels",
     "draw_histogram": "core/data/data_checks.py: lengths, or labels, as bars of text",

@@ -88,12 +88,8 @@ def keep_rows(encoder: keras.Model, kept: np.ndarray) -> keras.Model:
     config = {**encoder.get_config(), "vocabulary_size": len(kept)}
     smaller = type(encoder).from_config(config)
     rows = encoder.token_embedding.embeddings.path
-    smaller.set_weights(
-        [
-            value[kept] if variable.path == rows else value
-            for variable, value in zip(encoder.weights, encoder.get_weights(), strict=True)
-        ]
-    )
+    weights = zip(encoder.weights, encoder.get_weights(), strict=True)
+    smaller.set_weights([value[kept] if one.path == rows else value for one, value in weights])
     return smaller
 
 
