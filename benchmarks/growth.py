@@ -1,13 +1,17 @@
 """From ten thousand records to a million: memory, and seconds until the first batch.
 
-Synthetic records of relation extraction: 60 words, 3 triples, 49 predicates. Once as core keeps
-them, in lists; once with the extra `cache`, at its first start, by one process on one core and by
-two, and at its second start. Each start is a process of its own: it reads, checks and encodes the
-file, and makes batches. Seconds and memory are those beyond its imports; the memory is that of the
-process that trains, and beside it all that its largest worker has. Seconds of processors hold those
-of the workers. The Rust tokenizer's `encode_batch` alone, on the same texts, is measured beside.
+Synthetic records: of relation extraction (60 words, 3 triples, 49 predicates), of text
+classification (60 words, 49 labels), or questions of reading comprehension (8 words each, five on
+each passage of 120 words). Once as core keeps them, in lists; once with the extra `cache`, at its
+first start, by one process on one core and by two, and at its second start. Each start is a process
+of its own: it reads, checks and encodes the file, and makes batches. Seconds and memory are those
+beyond its imports; the memory is that of the process that trains, and beside it all that its
+largest worker has. Seconds of processors hold those of the workers. The Rust tokenizer's
+`encode_batch` alone, on the same texts, is measured beside: a passage once.
 
 python benchmarks/growth.py --output benchmarks/results/growth.json
+python benchmarks/growth.py --records texts --output benchmarks/results/growth_texts.json
+python benchmarks/growth.py --records passages --output benchmarks/results/growth_passages.json
 """
 
 import argparse
@@ -25,12 +29,23 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 from project_parts import ROOT, write_results
 
-PROJECT = ROOT / "templates/relation_extraction/{{cookiecutter.project_slug}}"
 SIZES = (10_000, 100_000, 1_000_000)
-WORDS, TRIPLES, PREDICATES, LEXICON = 60, 3, 49, 20_000
+WORDS, TRIPLES, NAMES, LEXICON = 60, 3, 49, 20_000
+PASSAGE_WORDS, QUESTION_WORDS, QUESTIONS = 120, 8, 5
+# Records -> the template that learns from them, and what they are, in words.
+RECORDS = {
+    "relations": ("relation_extraction", f"{WORDS} words, {TRIPLES} triples, {NAMES} predicates"),
+    "texts": ("text_classification", f"{WORDS} words, one of {NAMES} labels"),
+    "passages": (
+        "reading_comprehension",
+        f"questions of {QUESTION_WORDS} words, {QUESTIONS} on each passage of {PASSAGE_WORDS}",
+    ),
+}
+INPUTS = ["token_ids", "segment_ids", "padding_mask"]
 BATCHES = 2000  # made after the first one
 BATCH_SIZE = 16
 # What is measured: name -> whether the cache is on, and the processes that encode.
@@ -45,6 +60,7 @@ WAYS = {
 def main() -> None:
     """Measure all sizes and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--records", choices=RECORDS, default="relations", help="what they are")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="records of the files")
     parser.add_argument(
         "--most", type=int, default=SIZES[1], help="records in lists, or encoded by one process"
@@ -54,30 +70,35 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.trial:
         way, folder = arguments.trial
-        tried = time_tokenizer(Path(folder)) if way == "tokenizer" else try_way(way, Path(folder))
+        open_template(arguments.records)
+        if way == "tokenizer":
+            tried = time_tokenizer(Path(folder))
+        else:
+            tried = try_way(way, Path(folder), arguments.records)
         print(json.dumps(tried))
         return
-    sizes = {str(size): measure(size, arguments.most) for size in arguments.sizes}
+    kind = arguments.records
+    sizes = {str(size): measure(kind, size, arguments.most) for size in arguments.sizes}
     results = {
         "question": "memory and seconds from a file of records to its batches, as the file grows",
-        "records": f"{WORDS} words, {TRIPLES} triples, {PREDICATES} predicates, synthetic",
+        "records": f"{RECORDS[kind][1]}, synthetic",
         "batches": BATCHES,
         "sizes": sizes,
     }
     write_results(results, arguments.output)
 
 
-def measure(size: int, most: int) -> dict:
+def measure(kind: str, size: int, most: int) -> dict:
     """Return what is measured of one size, each trial in a process of its own."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        write_records(folder, size)
-        found: dict = {"tokenizer": run_trial("tokenizer", folder)}
+        write_records(folder, kind, size)
+        found: dict = {"tokenizer": run_trial("tokenizer", folder, kind)}
         for way in WAYS:
             if way == "cache_two_processes":
                 remove(folder / "cache")
             if size <= most or way not in ("lists", "cache_one_process"):
-                found[way] = run_trial(way, folder)
+                found[way] = run_trial(way, folder, kind)
         found["file_mebibytes"] = mebibytes((folder / "records.jsonl").stat().st_size)
         files = (path for path in (folder / "cache").rglob("*") if path.is_file())
         found["cache_mebibytes"] = mebibytes(sum(path.stat().st_size for path in files))
@@ -106,9 +127,9 @@ def mebibytes(size: float) -> float:
     return round(size / 2**20, 1)
 
 
-def run_trial(way: str, folder: Path) -> dict:
+def run_trial(way: str, folder: Path, kind: str) -> dict:
     """Return what a trial prints."""
-    command = [sys.executable, __file__, "--trial", way, str(folder)]
+    command = [sys.executable, __file__, "--records", kind, "--trial", way, str(folder)]
     alone = {"TOKENIZERS_PARALLELISM": "false"} if way == "cache_one_process" else {}
     environment = {**os.environ, **alone}
     done = subprocess.run(
@@ -118,40 +139,62 @@ def run_trial(way: str, folder: Path) -> dict:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def write_records(folder: Path, size: int) -> None:
-    """Write synthetic records, and a tokenizer that was trained on the first of them."""
+def write_records(folder: Path, kind: str, size: int) -> None:
+    """Write synthetic records."""
     draw = random.Random(size)
     letters = "abcdefghijklmnopqrstuvwxyz"
     lexicon = ["".join(draw.choices(letters, k=draw.randint(2, 10))) for _ in range(LEXICON)]
     weights = [1 / (rank + 10) for rank in range(LEXICON)]  # as words of a language are
     with open(folder / "records.jsonl", "w", encoding="utf-8") as file:
+        words: list[str] = []
         for number in range(size):
-            words = draw.choices(lexicon, weights, k=WORDS)
-            starts = [0]
-            for word in words:
-                starts.append(starts[-1] + len(word) + 1)
-            spans = [[at, at + len(word)] for at, word in zip(starts, words, strict=False)]
-            triples = []
-            for _ in range(TRIPLES):
-                one, two = draw.sample(spans, 2)
-                name = f"predicate_{draw.randrange(PREDICATES)}"
-                triples.append({"subject": one, "predicate": name, "object": two})
-            record = {"id": str(number), "text": " ".join(words), "triples": triples}
-            file.write(json.dumps(record) + "\n")
+            if kind != "passages":
+                words = draw.choices(lexicon, weights, k=WORDS)
+            elif number % QUESTIONS == 0:
+                words = draw.choices(lexicon, weights, k=PASSAGE_WORDS)
+            question = draw.choices(lexicon, weights, k=QUESTION_WORDS)
+            record = make_record(draw, kind, words, question)
+            file.write(json.dumps({"id": str(number), **record}) + "\n")
+
+
+def make_record(draw: random.Random, kind: str, words: list[str], question: list[str]) -> dict:
+    """Return a record without its id."""
+    text, starts = " ".join(words), [0]
+    if kind == "texts":
+        return {"text_a": text, "label": f"label_{draw.randrange(NAMES)}"}
+    for word in words:
+        starts.append(starts[-1] + len(word) + 1)
+    spans = [[at, at + len(word)] for at, word in zip(starts, words, strict=False)]
+    if kind == "passages":
+        return {"question": " ".join(question), "context": text, "answers": [draw.choice(spans)]}
+    triples = []
+    for _ in range(TRIPLES):
+        one, two = draw.sample(spans, 2)
+        name = f"predicate_{draw.randrange(NAMES)}"
+        triples.append({"subject": one, "predicate": name, "object": two})
+    return {"text": text, "triples": triples}
 
 
 def texts_of(folder: Path, most: int | None = None) -> Iterator[str]:
-    """Yield the texts of the records."""
+    """Yield the texts of the records; of equal ones beside each other the first."""
+    last = None
     with open(folder / "records.jsonl", encoding="utf-8") as file:
         for number, line in enumerate(file):
             if number == most:
                 return
-            yield json.loads(line)["text"]
+            record = json.loads(line)
+            if "question" in record:
+                yield record["question"]
+            text = next(record[name] for name in ("text", "text_a", "context") if name in record)
+            if text != last:
+                yield text
+            last = text
 
 
-def open_template() -> None:
-    """Let the modules of relation extraction be imported, `core` before all others."""
-    sys.path[:0] = [str(ROOT / "templates"), str(PROJECT)]
+def open_template(kind: str) -> None:
+    """Let the modules of a template be imported, `core` before all others."""
+    project = ROOT / f"templates/{RECORDS[kind][0]}/{{{{cookiecutter.project_slug}}}}"
+    sys.path[:0] = [str(ROOT / "templates"), str(project)]
     import core.data.tokens  # noqa: F401
 
 
@@ -169,7 +212,6 @@ def make_tokenizer(folder: Path):
 
 def time_tokenizer(folder: Path) -> dict:
     """Time `encode_batch` alone, on one processor."""
-    open_template()
     tokenizer = make_tokenizer(folder)
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     seconds, tokens, texts = 0.0, 0, texts_of(folder)
@@ -181,12 +223,30 @@ def time_tokenizer(folder: Path) -> dict:
     return {"cpu_seconds": round(seconds, 2), "tokens": tokens}
 
 
-def try_way(way: str, folder: Path) -> dict:
+def open_batches(path: Path, kind: str, tokenizer: Any, settings: Any) -> Any:
+    """Return the batches of a file of records, as a training makes them."""
+    from core.base.extras import ask
+    from task import data
+
+    if kind == "texts":
+        examples = data.read_examples(path, settings=settings)
+        labels = data.collect_targets(examples, settings)
+        encoding = (tokenizer, labels, INPUTS, settings)
+        return data.ExampleGenerator.of(examples, *encoding, BATCH_SIZE)
+    examples = data.read_examples(path)
+    if kind == "passages":
+        return data.AnswerGenerator.of(examples, tokenizer, INPUTS, settings, BATCH_SIZE)
+    collect = data.collect_predicates
+    predicates = ask("recall_fact", collect, examples) or collect(examples)
+    encoding = (tokenizer, predicates, INPUTS, settings)
+    return data.TripleGenerator.of(examples, *encoding, BATCH_SIZE)
+
+
+def try_way(way: str, folder: Path, kind: str) -> dict:
     """Start as a training does, up to the first batch, and make more batches."""
-    open_template()
     from core.base.extras import ask
     from extras.cache import settings as tables
-    from task.data import TripleGenerator, collect_predicates, read_examples
+    from task import data  # noqa: F401
     from task.settings import Settings
 
     tokenizer = make_tokenizer(folder)
@@ -194,17 +254,13 @@ def try_way(way: str, folder: Path) -> dict:
     table = {"enabled": on, "folder": str(folder / "cache"), "processes": processes}
     tables.complete(SimpleNamespace(cache=tables.Table(**table)))  # type: ignore[arg-type]
     settings = Settings.model_construct()
-    inputs = ["token_ids", "segment_ids", "padding_mask"]
     ask("recall_fact", len, [])  # opens all extras
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak begins anew
     largest = [0]
     threading.Thread(target=watch_workers, args=(largest,), daemon=True).start()
     before, began, cpu = status("VmRSS"), time.perf_counter(), cpu_seconds()
 
-    examples = read_examples(folder / "records.jsonl")
-    predicates = ask("recall_fact", collect_predicates, examples) or collect_predicates(examples)
-    batches = TripleGenerator.of(examples, tokenizer, predicates, inputs, settings, BATCH_SIZE)
-    stream = batches.stream(0, 0)
+    stream = open_batches(folder / "records.jsonl", kind, tokenizer, settings).stream(0, 0)
     next(stream)
     found = {
         "seconds": round(time.perf_counter() - began, 2),

@@ -88,7 +88,8 @@ FIGURES = (
         )
     ),
     *(
-        ("growth.json", ("sizes", str(size), way, key), f"{size:,} records, {what}, {how}")
+        (f"growth{kind}.json", ("sizes", str(size), way, key), f"{size:,} {name}, {what}, {how}")
+        for kind, name in (("", "records"), ("_texts", "texts"), ("_passages", "questions"))
         for size in (10_000, 100_000, 1_000_000)
         for key, what in (
             ("cpu_seconds", "seconds of processors until the first batch"),

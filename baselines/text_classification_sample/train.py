@@ -46,7 +46,8 @@ def main() -> None:
     ):
         train(settings, strategy, run, examples, examples, dev_examples, dev_path)
     errors = find_errors(dev_examples, end_training(run), labels)
-    below, beside = ({}, []), ""
+    below: tuple = ({}, [])
+    beside = ""
     if floor:
         dev = floor["dev"]
         below = dev.scores, find_errors(dev_examples, dev.predictions, labels)

@@ -205,18 +205,20 @@ def question_windows(
     ids, starts, ends, characters = context
     longest = max(1, max_length // 2 - len(frame.before) - len(frame.between))
     kept = question[:longest]
-    front = [*frame.before, *kept, *frame.between]
-    around = (len(front), len(frame.after))
-    room = max(1, max_length - sum(around))
+    front, after = (
+        np.array(part, np.int32) for part in ([*frame.before, *kept, *frame.between], frame.after)
+    )
+    no_place, none_after = np.full_like(front, -1), np.full_like(after, -1)
+    room = max(1, max_length - len(front) - len(after))
     windows = []
     for first in window_starts(len(ids), room, min(overlap, room // 2)):
         end = min(first + room, len(ids))
         sizes = [len(frame.before), len(kept), len(frame.between), end - first, len(frame.after)]
         windows.append(
             QuestionWindow(
-                token_ids=np.concatenate([front, ids[first:end], frame.after]).astype(np.int32),
-                starts=np.pad(starts[first:end], around, constant_values=-1),
-                ends=np.pad(ends[first:end], around, constant_values=-1),
+                token_ids=np.concatenate([front, ids[first:end], after]),
+                starts=np.concatenate([no_place, starts[first:end], none_after]),
+                ends=np.concatenate([no_place, ends[first:end], none_after]),
                 # A character of several byte-level tokens may lie on both sides of a border.
                 reach=(
                     int(min(ends[first - 1], starts[first])) if first else 0,

@@ -43,7 +43,7 @@ EXTRAS = {
 # Name of a hook -> who asks it, and what it may answer.
 HOOKS = {
     "open_records": "core/data/records.py: the examples of a file, each read when it is asked for",
-    "recall_fact": "task/training.py: what a function says of all examples of a file",
+    "recall_fact": "task/: what a function says of all examples of a file",
     "open_batches": "core/data/data_generator.py: batches of what was encoded before",
     "make_strategy": "core/train/devices.py: a tf.distribute.Strategy",
     "find_config": "core/model/encoder.py: the file that describes the encoder of a folder",

@@ -1,16 +1,14 @@
 """Examples, and what they are encoded to, come from files, where the table says so."""
 
-import functools
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from core.base.settings import CoreSettings
 from core.data.data_generator import DataGenerator
 from extras.cache.items import open_items
 from extras.cache.settings import table_in_use
 from extras.cache.sources import Examples, open_examples, recall
-from extras.cache.storage import SettingsRead, inner
+from extras.cache.storage import inner, with_settings_read
 
 
 def open_records(
@@ -25,17 +23,6 @@ def open_records(
         print(f"cache: {path} is not kept: {module} reads it, and makes other records of these.")
         return None
     return open_examples(path, fields, with_settings_read(read_one), table)
-
-
-def with_settings_read(function: Callable) -> Callable:
-    """Return a function, or a partial one, whose settings are those that it may read."""
-    if not isinstance(function, functools.partial):
-        return function
-    named = {
-        name: SettingsRead(value) if isinstance(value, CoreSettings) else value
-        for name, value in function.keywords.items()
-    }
-    return functools.partial(function.func, *function.args, **named)
 
 
 def recall_fact(function: Callable[[Any], Any], examples: Sequence) -> Any:

@@ -424,6 +424,17 @@ class SettingsRead:
             raise AttributeError(name) from None
 
 
+def with_settings_read(function: Callable) -> Callable:
+    """Return a function, or a partial one, whose settings are those that it may read."""
+    if not isinstance(function, functools.partial):
+        return function
+    named = {
+        name: SettingsRead(value) if isinstance(value, CoreSettings) else value
+        for name, value in function.keywords.items()
+    }
+    return functools.partial(function.func, *function.args, **named)
+
+
 def code_hash(module: str) -> str:
     """Return the hash of this extra, of a module, and of all in the project that it may run."""
     path = getattr(sys.modules.get(module), "__file__", None)
@@ -459,7 +470,8 @@ def imports_of(code: bytes) -> list[str]:
         elif isinstance(node, ast.ImportFrom):
             names += [node.module or "", *(f"{node.module}.{a.name}" for a in node.names)]
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            words = [part.value for part in node.args if isinstance(part, ast.Constant)]
+            constants = (part.value for part in node.args if isinstance(part, ast.Constant))
+            words = [value for value in constants if isinstance(value, str)]
             if node.func.id == "ask" and words[:1]:
                 names += modules_with_hook(words[0])
             elif node.func.id == "need" and words[:1]:
