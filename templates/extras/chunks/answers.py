@@ -46,7 +46,7 @@ class Answers(Sequence):
 
     def __init__(self, plan: Plan, chunks: int) -> None:
         self.plan = plan
-        counts = [read_count(path_of(plan, number)) for number in range(chunks)]
+        counts = [read_count(plan, number) for number in range(chunks)]
         self.firsts = np.cumsum([0, *counts])
 
     def __len__(self) -> int:
@@ -194,10 +194,11 @@ def first_line(data: bytes) -> bytes:
     return b"%d %08x" % (data.count(b"\n"), zlib.crc32(data))
 
 
-def read_count(path: Path) -> int:
-    """Return how many answers a file says that it has."""
-    with open(path, "rb") as file:
-        return int(b"0" + file.readline().partition(b" ")[0])
+def read_count(plan: Plan, number: int) -> int:
+    """Return how many answers the file of a chunk says that it has; raises as `read_chunk`."""
+    with open(path_of(plan, number), "rb") as file:
+        count, _, rest = file.readline(80).partition(b" ")
+    return int(count) if count.isdigit() and rest else len(read_chunk(plan, number))
 
 
 def read_chunk(plan: Plan, number: int) -> list[dict]:
@@ -236,7 +237,7 @@ def held(plan: Plan, name: str) -> Iterator[bool]:
 def hold(plan: Plan, name: str) -> FileLock | None:
     """Return a lock that this process has from now on; None: another process has it."""
     plan.folder.mkdir(exist_ok=True)
-    path = plan.folder / f"{plan.key}-{name.replace('/', '-of-')}.lock"
+    path = plan.folder / f"{plan.key}-{name.replace(' ', '-').replace('/', '-of-')}.lock"
     lock = FileLock(path, timeout=0)
     try:
         lock.acquire()
