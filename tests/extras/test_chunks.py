@@ -537,7 +537,8 @@ def numbers_apart(one, two) -> float:
         assert [*one] == [*two]
         one, two = [*one.values()], [*two.values()]
     if isinstance(one, list) and isinstance(two, list):
-        return max(map(numbers_apart, one, two, strict=True), default=0.0)
+        pairs = zip(one, two, strict=True)
+        return max((numbers_apart(*pair) for pair in pairs), default=0.0)
     assert type(one) is type(two) and one == two
     return 0.0
 
