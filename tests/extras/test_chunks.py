@@ -18,7 +18,6 @@ from projects import CASES, TASKS, bake_project, flags, run, shorten, template_o
 use_template("relation_extraction")
 
 from core.base.errors import EndedWell, InputError  # noqa: E402
-from core.data.data_generator import DataGenerator  # noqa: E402
 from core.data.tokens import train_tokenizer  # noqa: E402
 from extras.chunks import answers, hooks, sources  # noqa: E402
 from extras.chunks.answers import hold, path_of, predict_part  # noqa: E402
@@ -73,6 +72,15 @@ def make_plan(
     names = ("file", "runs", "flags", "code")
     plan.__dict__["facts"] = {name: "b" if name in changed else "a" for name in names}
     return plan
+
+
+TOKENIZER = train_tokenizer([make_record(n)["text"] for n in range(RECORDS)], 300)
+
+
+def generator(examples) -> TripleGenerator:
+    """Return the batches of examples, four in each."""
+    settings = Settings.model_construct(max_length=64, window_overlap=8, buckets=3)
+    return TripleGenerator.of(examples, TOKENIZER, ["p0"], ["token_ids"], settings, 4, False)
 
 
 def read_lazily(plan: Plan):
@@ -187,7 +195,15 @@ def test_a_file_that_changes_is_noticed(file):
 # ---------------------------------------------------------------------------------- memory
 
 
-def test_one_chunk_of_examples_is_in_memory(file, monkeypatch):
+def predict_batches(examples) -> list[dict]:
+    """Read all batches as a model does: TensorFlow keeps what a dataset was made from."""
+    for batch in generator(examples).to_prediction_dataset():
+        assert len(batch["token_ids"]) == 4
+    return describe(examples)
+
+
+@pytest.mark.parametrize("model", [describe, predict_batches])
+def test_one_chunk_of_examples_is_in_memory(file, monkeypatch, model):
     """Neither those before nor the records that were written of them stay."""
     alive, most, calls = weakref.WeakSet(), [], []
     make = Example.__init__
@@ -199,7 +215,7 @@ def test_one_chunk_of_examples_is_in_memory(file, monkeypatch):
     def watch(examples):
         most.append(len(alive))
         calls.append(len(examples))
-        return describe(examples)
+        return model(examples)
 
     monkeypatch.setattr(Example, "__init__", note)
     monkeypatch.setattr(Example, "__hash__", object.__hash__)
@@ -427,37 +443,28 @@ def test_a_part_is_predicted_by_one_process(file):
 
 # --------------------------------------------------------------------------- padded lengths
 
-TOKENIZER = train_tokenizer([make_record(n)["text"] for n in range(RECORDS)], 300)
-
 
 def test_all_chunks_are_padded_to_the_lengths_of_the_first(file):
     """Else each would bring graphs of its own, and a part other numbers than the whole."""
-    examples = read_plainly(file)
-    values = {"max_length": 64, "window_overlap": 8, "buckets": 3}
-    settings, made = Settings.model_construct(**values), []
+    examples, encoded = read_plainly(file), []
 
     def encode(some):
-        encoding = (TOKENIZER, ["p0"], ["token_ids"], settings, 4, False)
-        batches = TripleGenerator.of(some, *encoding)
-        made.append(batches)
-        return [(length, positions) for positions, length in batches.plan(None)]
+        encoded.append(len(generator(some)))
+        return []
 
     lengths = find_lengths(encode, examples[:10])
-    encode(examples[:10])
-    assert lengths == made[0].boundaries.tolist() and len(made) == 1  # it went no further
-    shapes = set()
+    assert lengths == generator(examples[:10]).boundaries.tolist() and not encoded  # it was ended
+    shapes, longest = set(), set()
     for start in range(0, RECORDS, 10):
         with padded_to(lengths):
-            plan = encode(examples[start : start + 10])
-        members = np.concatenate([positions for _, positions in plan])
-        assert sorted(members) == [*range(made[-1].size)]
-        assert all((made[-1].lengths[positions] <= length).all() for length, positions in plan)
-        [*batches] = made[-1].batches(None)
-        shapes |= {batch["token_ids"].shape[1] for batch in batches}
-    longer = {int(one.lengths.max()) for one in made}
-    assert shapes <= {*lengths, *longer} and len(shapes & {*lengths}) >= 2
-    encode(examples[10:20])
-    assert made[-1].boundaries.tolist() != lengths and isinstance(made[-1], DataGenerator)
+            made = generator(examples[start : start + 10])
+            plan = made.plan(None)
+            assert sorted(np.concatenate([own for own, _ in plan])) == [*range(made.size)]
+            assert all((made.lengths[own] <= length).all() for own, length in plan)
+            shapes |= {batch["token_ids"].shape[1] for batch in made.batches(None)}
+            longest.add(int(made.lengths.max()))
+    assert shapes <= {*lengths, *longest} and len(shapes & {*lengths}) >= 2
+    assert generator(examples[10:20]).boundaries.tolist() != lengths
 
 
 # -------------------------------------------------------------------------- whole projects

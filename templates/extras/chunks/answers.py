@@ -82,9 +82,10 @@ def predict_part(
         if len(missing) < len(own):
             print(f"{plan.out}: {len(own) - len(missing)} of {len(own)} chunks are predicted.")
         total = len(range(len(examples))[own.start * plan.chunk : own.stop * plan.chunk])
-        with padded_to(note["lengths"]), progress_of(plan, total, len(missing)) as bar:
+        with progress_of(plan, total, len(missing)) as bar:
             for number in missing:
-                keep_chunk(plan, number, describe(chunk_of(plan, examples, number)))
+                with padded_to(note["lengths"]):
+                    keep_chunk(plan, number, describe(chunk_of(plan, examples, number)))
                 bar.update(plan.chunk)
     return join(plan, len(starts))
 

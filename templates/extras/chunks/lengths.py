@@ -43,9 +43,15 @@ def find_lengths(describe: Callable[[Sequence], Sequence], examples: Sequence) -
 
 @contextlib.contextmanager
 def padded_to(lengths: Sequence[int]) -> Iterator[None]:
-    """Let batches be padded to some lengths, and to their own longest where that is longer."""
+    """Let batches be padded to some lengths, and to their own longest where that is longer.
+
+    They are emptied at the end: TensorFlow never lets go of what a dataset was made from, so that
+    the examples of every chunk would stay in memory.
+    """
+    made: list[DataGenerator] = []
 
     def pad(batches: DataGenerator) -> None:
+        made.append(batches)
         longest = int(batches.lengths.max())
         beyond = [longest] if longest > lengths[-1] else []
         batches.boundaries = np.array([*lengths, *beyond])
@@ -53,6 +59,8 @@ def padded_to(lengths: Sequence[int]) -> Iterator[None]:
 
     with applied(pad) if lengths else contextlib.nullcontext():
         yield
+    for batches in made:
+        vars(batches).clear()
 
 
 @contextlib.contextmanager
