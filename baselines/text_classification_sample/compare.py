@@ -3,6 +3,7 @@
 python compare.py RUN [OTHER]        python compare.py RUN floor: with the classical model
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,7 @@ def compare_further(
     run: Any,
     other: Any,
     metric: str,
-    golds: list[Example],
+    golds: Sequence[Example],
     found: list[dict],
     settings: Settings,
 ) -> None:

@@ -144,7 +144,7 @@ def predict_floor(
 
 
 def score_floor(
-    settings: Settings, labels: Labels, examples: list[Example], dev_examples: list[Example]
+    settings: Settings, labels: Labels, examples: Sequence[Example], dev_examples: Sequence[Example]
 ) -> dict[str, Evaluation]:
     """Return the scores of the classical model on dev, and on test where its labels are known.
 
@@ -166,7 +166,7 @@ def score_floor(
         train_path = project_path(settings.train_file)
         return {"dev": evaluate(examples, candidates, labels, train_path, settings)}
     test_path = project_path(settings.test_file)
-    test: list[Example] = []
+    test: Sequence[Example] = []
     if test_path.is_file():
         test = read_examples(test_path, require_labels=False, settings=settings)
         check_kind(test, labels, test_path)

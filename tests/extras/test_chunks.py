@@ -19,6 +19,9 @@ use_template("relation_extraction")
 
 from core.base.errors import EndedWell, InputError  # noqa: E402
 from core.data.tokens import train_tokenizer  # noqa: E402
+from extras.cache import settings as cache_settings  # noqa: E402
+from extras.cache.settings import Table  # noqa: E402
+from extras.cache.sources import Examples  # noqa: E402
 from extras.chunks import answers, hooks, sources  # noqa: E402
 from extras.chunks.answers import hold, path_of, predict_part  # noqa: E402
 from extras.chunks.lengths import find_lengths, padded_to  # noqa: E402
@@ -182,6 +185,19 @@ def test_keys_that_nothing_reads_are_warned_of_as_by_core(file, capsys):
     said = capsys.readouterr().out
     read_lazily(make_plan(file))
     assert capsys.readouterr().out == said != ""
+
+
+def test_the_extra_cache_may_read_the_records(file, tmp_path, monkeypatch):
+    """What one process noted with it serves another that reads without it."""
+    whole = describe(read_plainly(file))
+    table = Table(enabled=True, folder=str(tmp_path / "kept"), processes=1)
+    monkeypatch.setattr(cache_settings, "_used", [table])
+    assert isinstance(read_lazily(make_plan(file)), Examples)
+    with pytest.raises(EndedWell):
+        predict(make_plan(file, (1, 2)))
+    table.enabled = False
+    assert isinstance(read_lazily(make_plan(file)), Source)
+    assert predict(make_plan(file, (2, 2))) == whole
 
 
 def test_a_file_that_changes_is_noticed(file):

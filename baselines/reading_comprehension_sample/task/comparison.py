@@ -1,5 +1,7 @@
 """Read the answers of predictions files, and set two scores side by side."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from core.base.errors import InputError
@@ -17,7 +19,9 @@ def read_answer(place: str, record: dict, example: Example) -> str:
         raise InputError(f"{place}: not a prediction: write the file with evaluate.py.") from error
 
 
-def compare_kinds(examples: list[Example], run: np.ndarray, other: np.ndarray) -> dict[str, dict]:
+def compare_kinds(
+    examples: Sequence[Example], run: np.ndarray, other: np.ndarray
+) -> dict[str, dict]:
     """Return both mean F1 scores of the questions with short, long and no answers.
 
     Args:

@@ -51,7 +51,7 @@ class Example:
         return bool(self.answers) or not self.answer_texts
 
 
-def read_examples(path: str | Path, require_answers: bool = True) -> list[Example]:
+def read_examples(path: str | Path, require_answers: bool = True) -> Sequence[Example]:
     """Read a JSON Lines file and check every field.
 
     Args:
@@ -62,7 +62,7 @@ def read_examples(path: str | Path, require_answers: bool = True) -> list[Exampl
         InputError: names file, line and what is wrong with the record.
     """
     read_one = functools.partial(read_example, require_answers=require_answers)
-    return list(read_records(path, FIELDS, read_one))
+    return read_records(path, FIELDS, read_one)
 
 
 def read_example(record: dict, line: int, require_answers: bool) -> Example:

@@ -94,6 +94,6 @@ def load_runs(paths: Sequence[str | Path], strategy: Strategy | None = None) -> 
 def predict(runs: TrainedRuns, examples: Sequence[Example]) -> Candidates:
     """Return the candidates of every question, as `predict_answers` does."""
     settings, encoding = runs.settings, (runs.tokenizer, runs.encoder_inputs, runs.settings)
-    batches = AnswerGenerator(examples, *encoding, settings.prediction_batch_size, labels=False)
+    batches = AnswerGenerator.of(examples, *encoding, settings.prediction_batch_size, False)
     lengths = runs.labels["answer_lengths"]
     return predict_answers(runs.predictor, batches, settings, lengths, "predict")

@@ -33,7 +33,7 @@ class Example:
 
 def read_examples(
     path: str | Path, require_targets: bool = True, settings: Settings | None = None
-) -> list[Example]:
+) -> Sequence[Example]:
     """Read a JSON Lines file and check every field.
 
     Args:
@@ -47,7 +47,7 @@ def read_examples(
     if settings and settings.extractor:
         return settings.extractor.read_examples(path, require_targets)
     read_one = functools.partial(read_example, require_targets=require_targets)
-    return list(read_records(path, FIELDS, read_one))
+    return read_records(path, FIELDS, read_one)
 
 
 def read_example(record: dict, line: int, require_targets: bool) -> Example:

@@ -133,7 +133,7 @@ def make_writer(
 def predict(runs: TrainedRuns, examples: Sequence[Example]) -> dict[Id, Written]:
     """Return record id -> what is written for it."""
     settings, tokens = runs.settings, TargetTokens(**runs.labels)
-    batches = SourceGenerator(
+    batches = SourceGenerator.of(
         examples, runs.tokenizer, runs.encoder_inputs, settings, settings.prediction_batch_size
     )
     return predict_texts(runs.predictor, batches, runs.tokenizer, tokens, settings, "predict")

@@ -92,7 +92,7 @@ class Labels:
 
 def read_examples(
     path: str | Path, require_labels: bool = True, settings: Settings | None = None
-) -> list[Example]:
+) -> Sequence[Example]:
     """Read a JSON Lines file, or a table with extras/competition, and check every field.
 
     Args:
@@ -112,7 +112,7 @@ def read_examples(
     else:
         table = getattr(settings, "competition", None)
         names = table.target_names if table and settings.output == "number" else ()
-        examples = list(read_records(path, (*FIELDS, *names), read_one))
+        examples = read_records(path, (*FIELDS, *names), read_one)
     first = examples[0]
     for example in examples:
         place = f"{path}, line {example.line}: the record"

@@ -86,7 +86,7 @@ def restore_labels(saved: dict) -> Labels:
 
 def predict(runs: TrainedRuns, examples: Sequence[Example]) -> Candidates:
     """Return the probabilities of every example, as `predict_probabilities` does."""
-    batches = ExampleGenerator(
+    batches = ExampleGenerator.of(
         examples,
         runs.tokenizer,
         restore_labels(runs.labels),
@@ -94,6 +94,6 @@ def predict(runs: TrainedRuns, examples: Sequence[Example]) -> Candidates:
         sorted({tensor.name for model in runs.models for tensor in model.inputs}),
         runs.settings,
         runs.settings.prediction_batch_size,
-        with_labels=False,
+        False,
     )
     return predict_probabilities(runs.predictor, batches, "predict")
