@@ -41,12 +41,12 @@ CACHES = {"__pycache__", ".pytest_cache", ".ruff_cache", ".mypy_cache"}
 # Extras that serve the projects of some templates alone.
 OF_SOME_TEMPLATES = {
     "cache": (
-        "event_extraction",
-        "named_entity_recognition",
-        "reading_comprehension",
-        "relation_extraction",
-        "seq2seq",
-        "text_classification",
+        *("event_extraction", "named_entity_recognition", "reading_comprehension"),
+        *("relation_extraction", "seq2seq", "text_classification"),
+    ),
+    "chunks": (
+        *("event_extraction", "named_entity_recognition", "reading_comprehension"),
+        *("relation_extraction", "seq2seq", "text_classification"),
     ),
     "competition": ("text_classification",),
     "extraction": ("seq2seq",),

@@ -4,13 +4,15 @@ python predict.py RUN [RUN ...] FILE OUT        several runs: their scores are a
 """
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from core.base.errors import command
+from core.base.extras import ask
 from core.base.files import check_destination, write_json_lines
 from core.runs.run_folder import tuned_threshold
-from task.data import read_examples
-from task.decode import duee_records, keep_events, prediction_records
+from task.data import Example, read_examples
+from task.decode import duee_record, keep_events, prediction_records
 from task.training import load_runs, predict
 
 
@@ -27,18 +29,21 @@ def main() -> None:
         default="records",
         help="records: as the data, with texts and scores; duee: as DuEE's competitions want it",
     )
-    arguments = parser.parse_args()
+    arguments = ask("read_flags", parser) or parser.parse_args()
 
     check_destination(arguments.out, arguments.file)
     examples = read_examples(arguments.file, require_events=False)
     runs = load_runs(arguments.runs)
-    graphs = predict(runs, examples)
-    events = keep_events(graphs, tuned_threshold(runs.folders))
-    records = prediction_records(examples, graphs, events)
-    write_json_lines(
-        arguments.out, duee_records(records) if arguments.format == "duee" else records
-    )
-    count = sum(map(len, events.values()))
+
+    def describe(some: Sequence[Example]) -> list[dict]:
+        graphs = predict(runs, some)
+        events = keep_events(graphs, tuned_threshold(runs.folders))
+        return prediction_records(some, graphs, events)
+
+    records = ask("predict_in_chunks", describe, examples) or describe(examples)
+    is_duee = arguments.format == "duee"
+    write_json_lines(arguments.out, map(duee_record, records) if is_duee else records)
+    count = sum(len(record["events"]) for record in records)
     print(f"{arguments.out}: {len(records)} records, {count} events")
 
 

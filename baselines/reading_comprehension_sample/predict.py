@@ -4,12 +4,14 @@ python predict.py RUN [RUN ...] FILE OUT        several runs: their scores are a
 """
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from core.base.errors import command
+from core.base.extras import ask
 from core.base.files import check_destination, write_json, write_json_lines
 from core.runs.run_folder import tuned_threshold
-from task.data import read_examples
+from task.data import Example, read_examples
 from task.decode import prediction_records
 from task.training import load_runs, predict
 
@@ -23,14 +25,17 @@ def main() -> None:
     parser.add_argument(
         "out", type=Path, help="OUT.json: {id: answer} as SQuAD and CMRC2018 want it; else n-best"
     )
-    arguments = parser.parse_args()
+    arguments = ask("read_flags", parser) or parser.parse_args()
 
     check_destination(arguments.out, arguments.file)
     examples = read_examples(arguments.file, require_answers=False)
     runs = load_runs(arguments.runs)
-    candidates = predict(runs, examples)
     threshold = tuned_threshold(runs.folders)
-    records = prediction_records(examples, candidates, threshold, runs.settings.n_best)
+
+    def describe(some: Sequence[Example]) -> list[dict]:
+        return prediction_records(some, predict(runs, some), threshold, runs.settings.n_best)
+
+    records = ask("predict_in_chunks", describe, examples) or describe(examples)
     if arguments.out.suffix == ".json":
         write_json(arguments.out, {record["id"]: record["text"] for record in records})
     else:

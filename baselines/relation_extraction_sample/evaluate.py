@@ -27,8 +27,7 @@ def main() -> None:
     candidates = predict(runs, examples)
     evaluation = evaluate(examples, candidates, arguments.file, tuned_threshold(runs.folders))
     keep_scores(arguments.run, arguments.file, evaluation, provenance(runs.settings))
-    scores = evaluation.scores
-    print_rates("predicate", {**scores["per_predicate"], "all": scores})
+    print_rates("predicate", {**evaluation.scores["per_predicate"], "all": evaluation.scores})
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The submission, in the format that the input has: columns, doccano's records, or ours."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from core.base.files import read_json_lines, write_json_lines
@@ -15,8 +15,7 @@ from formats.conll import (
     write_conll,
 )
 from formats.settings import ConllTable
-from task.data import Entity, Example
-from task.decode import Candidates, prediction_records
+from task.data import Example
 from task.settings import Settings
 
 
@@ -26,7 +25,7 @@ def write_submission(
     settings: Settings,
     scheme: str,
     examples: Sequence[Example],
-    predictions: Candidates,
+    records: Iterable[dict],
 ) -> None:
     """Write what was found in a file as that file would have it.
 
@@ -38,27 +37,25 @@ def write_submission(
         source: the file that `examples` were read from.
         settings: of the run.
         scheme: of the tags, where the file has none.
-        predictions: from `keep_entities`.
+        records: from `prediction_records`, in the order of the examples.
     """
     if is_conll(source):
         file = read_conll(source, settings.conll, False)
-        chunks = [as_chunks(example, predictions[example.id]) for example in examples]
+        pairs = zip(examples, records, strict=True)
+        chunks = [as_chunks(example, record["entities"]) for example, record in pairs]
         write_conll(out, file, chunks, scheme_of(file, settings.conll, scheme))
         return
-    ours = {record["id"]: record for record in prediction_records(examples, predictions)}
-    records = (
-        fill_record(record, ours[record["id"]]["entities"]) or ours[record["id"]]
-        for _, record in read_json_lines(source)
-    )
-    write_json_lines(out, records)
+    sources = (record for _, record in read_json_lines(source))
+    both = zip(sources, records, strict=True)
+    write_json_lines(out, (fill_record(one, ours["entities"]) or ours for one, ours in both))
 
 
-def as_chunks(example: Example, found: list[tuple[Entity, float]]) -> list[Chunk]:
-    """Return entities by the numbers of their first and their last token."""
+def as_chunks(example: Example, found: list[dict]) -> list[Chunk]:
+    """Return entities, as in the predictions file, by the numbers of their first and last token."""
     tokens = example.tokens or ()
     starts = {start: number for number, (start, _) in enumerate(tokens)}
     ends = {end: number for number, (_, end) in enumerate(tokens)}
-    return sorted((e.type, starts[e.span[0]], ends[e.span[1]]) for e, _ in found)
+    return sorted((e["type"], starts[e["span"][0]], ends[e["span"][1]]) for e in found)
 
 
 def scheme_of(file: ConllFile, table: ConllTable, scheme: str) -> str:

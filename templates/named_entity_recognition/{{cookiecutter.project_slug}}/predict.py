@@ -4,11 +4,13 @@ python predict.py RUN [RUN ...] FILE OUT        several runs: their scores are a
 """
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from core.base.errors import command
+from core.base.extras import ask
 from core.base.files import check_destination, write_json_lines
-from task.data import Schema, read_examples
+from task.data import Example, Schema, read_examples
 from task.decode import keep_entities, prediction_records
 from task.evaluation import load_thresholds
 from task.submission import write_submission
@@ -28,20 +30,24 @@ def main() -> None:
         default="input",
         help="input: as the file is, CoNLL, doccano or ours; records: ours, with texts and scores",
     )
-    arguments = parser.parse_args()
+    arguments = ask("read_flags", parser) or parser.parse_args()
 
     check_destination(arguments.out, arguments.file)
     runs = load_runs(arguments.runs)
     thresholds, settings = load_thresholds(runs.folders), runs.settings
     examples = read_examples(arguments.file, settings, require_entities=False)
-    entities = keep_entities(predict(runs, examples), thresholds)
+
+    def describe(some: Sequence[Example]) -> list[dict]:
+        return prediction_records(some, keep_entities(predict(runs, some), thresholds))
+
+    records = ask("predict_in_chunks", describe, examples) or describe(examples)
     if arguments.format == "records":
-        write_json_lines(arguments.out, prediction_records(examples, entities))
+        write_json_lines(arguments.out, records)
     else:
         scheme = Schema(**runs.labels).scheme
-        write_submission(arguments.out, arguments.file, settings, scheme, examples, entities)
-    count = sum(map(len, entities.values()))
-    print(f"{arguments.out}: {len(examples)} records, {count} entities")
+        write_submission(arguments.out, arguments.file, settings, scheme, examples, records)
+    count = sum(len(record["entities"]) for record in records)
+    print(f"{arguments.out}: {len(records)} records, {count} entities")
 
 
 if __name__ == "__main__":

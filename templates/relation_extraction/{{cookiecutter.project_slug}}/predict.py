@@ -4,12 +4,14 @@ python predict.py RUN [RUN ...] FILE OUT        several runs: their scores are a
 """
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from core.base.errors import command
+from core.base.extras import ask
 from core.base.files import check_destination, write_json_lines
 from core.runs.run_folder import tuned_threshold
-from task.data import read_examples
+from task.data import Example, read_examples
 from task.decode import above, prediction_records
 from task.training import load_runs, predict
 
@@ -21,13 +23,16 @@ def main() -> None:
     parser.add_argument("runs", nargs="+", metavar="RUN", help="folder of a run, or name in runs/")
     parser.add_argument("file", type=Path, help="JSON Lines file; triples are not needed")
     parser.add_argument("out", type=Path, help="file to write, JSON Lines")
-    arguments = parser.parse_args()
+    arguments = ask("read_flags", parser) or parser.parse_args()
 
     check_destination(arguments.out, arguments.file)
     examples = read_examples(arguments.file, require_triples=False)
     runs = load_runs(arguments.runs)
-    candidates = predict(runs, examples)
-    records = prediction_records(examples, above(candidates, tuned_threshold(runs.folders)))
+
+    def describe(some: Sequence[Example]) -> list[dict]:
+        return prediction_records(some, above(predict(runs, some), tuned_threshold(runs.folders)))
+
+    records = ask("predict_in_chunks", describe, examples) or describe(examples)
     write_json_lines(arguments.out, records)
     triples = sum(len(record["triples"]) for record in records)
     print(f"{arguments.out}: {len(records)} records, {triples} triples")

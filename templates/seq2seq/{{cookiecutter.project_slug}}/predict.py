@@ -6,12 +6,14 @@ OUT.jsonl holds records with id, prediction and score; OUT.txt one prediction a 
 """
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from core.base.errors import InputError, command
+from core.base.extras import ask
 from core.base.files import check_destination, write_json_lines, write_text
 from generation.settings import add_generation_flags, check_n_best, read_generation_flags
-from task.data import read_examples
+from task.data import Example, read_examples
 from task.decode import prediction_records
 from task.training import load_runs, predict
 
@@ -24,7 +26,7 @@ def main() -> None:
     parser.add_argument("file", type=Path, help="JSON Lines file; targets are not needed")
     parser.add_argument("out", type=Path, help="file to write, .jsonl or .txt")
     add_generation_flags(parser)
-    arguments = parser.parse_args()
+    arguments = ask("read_flags", parser) or parser.parse_args()
 
     changes = read_generation_flags(arguments)
     check_destination(arguments.out, arguments.file)
@@ -36,8 +38,12 @@ def main() -> None:
         raise InputError(
             "these runs don't write the same: name runs of one extraction.kind and its names."
         )
-    describe = extractor.prediction_records if extractor else prediction_records
-    records = describe(examples, predict(runs, examples))
+    make_records = extractor.prediction_records if extractor else prediction_records
+
+    def describe(some: Sequence[Example]) -> list[dict]:
+        return make_records(some, predict(runs, some))
+
+    records = ask("predict_in_chunks", describe, examples) or describe(examples)
     if arguments.out.suffix == ".txt":
         # A line is a record: a line break within a text would be two.
         lines = [" ".join(record["prediction"].split()) for record in records]

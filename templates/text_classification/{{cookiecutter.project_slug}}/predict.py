@@ -5,12 +5,14 @@ python predict.py RUN FILE OUT.csv --sample sample_submission.csv        a table
 """
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from core.base.errors import command
+from core.base.extras import ask
 from core.base.files import check_destination
 from submission import write_submission
-from task.data import check_kind, read_examples
+from task.data import Example, check_kind, read_examples
 from task.decode import prediction_records, read_threshold
 from task.training import load_runs, predict, restore_labels
 
@@ -27,15 +29,19 @@ def main() -> None:
     )
     parser.add_argument("--columns", default="", help="a header with commas, the id's column first")
     parser.add_argument("--values", default="auto", help="what the cells hold: see README.md")
-    arguments = parser.parse_args()
+    arguments = ask("read_flags", parser) or parser.parse_args()
 
     check_destination(arguments.out, arguments.file)
     runs = load_runs(arguments.runs)
     examples = read_examples(arguments.file, require_labels=False, settings=runs.settings)
     labels = restore_labels(runs.labels)
     check_kind(examples, labels, arguments.file, scored=False)
-    candidates = predict(runs, examples)
-    records = prediction_records(examples, candidates, labels, read_threshold(runs.folders, labels))
+    threshold = read_threshold(runs.folders, labels)
+
+    def describe(some: Sequence[Example]) -> list[dict]:
+        return prediction_records(some, predict(runs, some), labels, threshold)
+
+    records = ask("predict_in_chunks", describe, examples) or describe(examples)
     wishes = (arguments.sample, arguments.columns, arguments.values)
     write_submission(arguments.out, records, examples[0].group is not None, labels, runs, wishes)
     print(f"{arguments.out}: {len(records)} records")

@@ -26,7 +26,7 @@ from task.data import (  # noqa: E402
 from task.decode import (  # noqa: E402
     MOST_SPANS,
     decode_pointers,
-    duee_records,
+    duee_record,
     keep_events,
     make_graph,
     make_selector,
@@ -616,7 +616,7 @@ def test_records_of_predictions_and_of_duee():
             ],
         }
     ]
-    first, second = duee_records(records)[0]["event_list"]
+    first, second = duee_record(records[0])["event_list"]
     assert first == {
         "event_type": "x",
         "trigger": "a",

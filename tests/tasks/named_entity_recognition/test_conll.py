@@ -21,6 +21,7 @@ from formats.conll import (  # noqa: E402
     write_chunks,
 )
 from task.data import Entity, collect_schema, read_examples  # noqa: E402
+from task.decode import prediction_records  # noqa: E402
 from task.settings import Settings  # noqa: E402
 from task.submission import write_submission  # noqa: E402
 
@@ -49,7 +50,8 @@ def submit(tmp_path, source, found, scheme="bio2", **changes) -> str:
     examples = read_examples(source, own, require_entities=False)
     predictions = {example.id: [] for example in examples}
     predictions[examples[0].id] = [(entity, 0.9) for entity in found]
-    write_submission(tmp_path / "out", source, own, scheme, examples, predictions)
+    records = prediction_records(examples, predictions)
+    write_submission(tmp_path / "out", source, own, scheme, examples, records)
     return (tmp_path / "out").read_bytes().decode()
 
 

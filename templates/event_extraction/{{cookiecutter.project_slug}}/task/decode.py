@@ -227,15 +227,12 @@ def read_prediction(place: str, record: dict) -> tuple[list[Event], dict[Mention
     return events, dict(scores)
 
 
-def duee_records(records: Sequence[dict]) -> list[dict]:
-    """Return the records of the predictions file as DuEE's competitions want them."""
+def duee_record(record: dict) -> dict:
+    """Return a record of the predictions file as DuEE's competitions want it."""
 
     def duee_event(event: dict) -> dict:
         trigger = {"trigger": event["trigger_text"]} if event["trigger"] else {}
         parts = [{"role": part["role"], "argument": part["text"]} for part in event["arguments"]]
         return {"event_type": event["type"], **trigger, "arguments": parts}
 
-    return [
-        {"id": record["id"], "event_list": [duee_event(event) for event in record["events"]]}
-        for record in records
-    ]
+    return {"id": record["id"], "event_list": [duee_event(event) for event in record["events"]]}

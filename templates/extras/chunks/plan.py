@@ -1,0 +1,135 @@
+"""What one process predicts: the flags, and the key that tells its answers from others."""
+
+import functools
+import hashlib
+import json
+import re
+from argparse import ArgumentParser, Namespace
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from core.base.errors import InputError
+from core.base.files import MANIFEST, PROJECT, file_hash, read_json, write_json
+from core.runs.code_hash import code_hash
+from core.runs.run_folder import find_runs, read_scores
+
+CHUNK = 4096  # records; a kill loses those of one chunk at the most
+# What says where answers are written, not what they are.
+PLACES = ("runs", "file", "out", "part")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is asked of this process.
+
+    Attributes:
+        runs: folders of runs, or their names.
+        file: to predict, and `out` to write.
+        chunk: records that are predicted together.
+        part: `(3, 16)`: the third of sixteen parts; None: all.
+        flags: the other arguments of predict.py.
+    """
+
+    runs: tuple[str, ...]
+    file: Path
+    out: Path
+    chunk: int
+    part: tuple[int, int] | None
+    flags: dict[str, Any]
+
+    @property
+    def folder(self) -> Path:
+        """Where chunks are kept until OUT is written."""
+        return self.out.with_name(f"{self.out.name}.chunks")
+
+    @property
+    def title(self) -> str:
+        """What this process predicts, in words."""
+        return "part {}/{}".format(*self.part) if self.part else "predict"
+
+    @functools.cached_property
+    def facts(self) -> dict[str, str]:
+        """The hash of each thing that answers depend on, by what it is."""
+        return {
+            "file": file_hash(self.file),
+            "runs": hash_of([describe_run(folder) for folder in find_runs(self.runs)]),
+            "flags": hash_of({name: str(value) for name, value in self.flags.items()}),
+            "code": hash_of([code_hash(PROJECT), file_hash(PROJECT / "predict.py")]),
+        }
+
+    @property
+    def key(self) -> str:
+        """A short name of all facts: files of chunks begin with it."""
+        return hash_of(self.facts)[:12]
+
+    def own(self, chunks: int) -> range:
+        """Return the numbers of the chunks, of so many, that this process predicts."""
+        number, parts = self.part or (1, 1)
+        return range((number - 1) * chunks // parts, number * chunks // parts)
+
+
+def read_note(plan: Plan) -> dict[str, Any]:
+    """Return what a process of the same key knew of the chunks; empty: there was none.
+
+    `records` of the file, the `places` where its chunks begin, the `lengths` they are padded to.
+    """
+    path = plan.folder / f"{plan.key}.json" if plan.folder.is_dir() else None
+    return read_json(path) if path and path.is_file() else {}
+
+
+def write_note(plan: Plan, note: dict[str, Any]) -> None:
+    """Keep what is known of the chunks, and the facts that they depend on."""
+    write_json(plan.folder / f"{plan.key}.json", {"facts": plan.facts, **note})
+
+
+def add_flags(parser: ArgumentParser) -> None:
+    """Add the flags of this extra."""
+    what = "predict the K-th of N parts; whoever predicts the last missing chunk writes OUT"
+    parser.add_argument("--part", metavar="K/N", help=what)
+    what = f"records predicted together, {CHUNK} unless told: what a kill can lose"
+    parser.add_argument("--chunk", default=str(CHUNK), metavar="RECORDS", help=what)
+
+
+def make_plan(arguments: Namespace) -> Plan:
+    """Return what the arguments of predict.py ask for.
+
+    Raises:
+        InputError: `--part` or `--chunk` is not what it should be.
+    """
+    values = vars(arguments)
+    if not re.fullmatch("[1-9][0-9]*", values["chunk"]):
+        raise InputError(f"--chunk {values['chunk']} must be a number of records, from 1 on.")
+    flags = {name: value for name, value in values.items() if name not in PLACES}
+    runs, file, out = tuple(arguments.runs), arguments.file, arguments.out
+    return Plan(runs, file, out, int(values["chunk"]), read_part(values["part"]), flags)
+
+
+def read_part(text: str | None) -> tuple[int, int] | None:
+    """Return the part `(3, 16)` of "3/16"; None: all.
+
+    Raises:
+        InputError: it is not a part.
+    """
+    if text is None:
+        return None
+    found = re.fullmatch("([0-9]+)/([0-9]+)", text)
+    number, parts = map(int, found.groups()) if found else (0, 0)
+    if not 1 <= number <= parts:
+        raise InputError(f"--part {text} is not a part: write 3/16 for the third of sixteen parts.")
+    return number, parts
+
+
+def describe_run(folder: Path) -> dict[str, Any]:
+    """Return what the answers of a run depend on: its files, and what was tuned with them."""
+    manifest = read_json(folder / MANIFEST) if (folder / MANIFEST).is_file() else {}
+    names = {"config.json", "best.weights.h5", "labels.json", "tokenizer.json", *manifest}
+    files = [folder / name for name in sorted(names) if (folder / name).is_file()]
+    # A fold has the threshold of its cross-validation.
+    tuned = [read_scores(place).get("dev") for place in (folder, folder.parent)]
+    return {"files": {file.name: file_hash(file) for file in files}, "tuned": tuned}
+
+
+def hash_of(value: Any) -> str:
+    """Return a hash of what JSON can hold."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
