@@ -9,7 +9,6 @@ an extra, and says so where that is absent. No other module of core or task impo
 
 import functools
 import importlib
-from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -30,6 +29,7 @@ EXTRAS = {
     "used_rows": "train the embeddings of training tokens alone: less time and memory",
     "lora": "train updates of low rank, and keep the encoder as it is, as int8 too",
     "cache": "records are encoded once, by all cores, and read from files: little memory",
+    "chunks": "predict.py on any number of records: in parts, with little memory, resumed",
     "recompute": "layers computed twice instead of kept, to save memory; check.py --memory",
     "export": "a run as SavedModel, ONNX, and in the format of Hugging Face",
     "competition": "CSV in and out, numbers to predict, and the scores of competitions",
@@ -44,7 +44,7 @@ EXTRAS = {
 HOOKS = {
     "open_records": "core/data/records.py: the examples of a file, each read when it is asked for",
     "recall_fact": "task/: what a function says of all examples of a file",
-    "open_batches": "core/data/data_generator.py: batches of what was encoded before",
+    "open_batches": "core/data/data_generator.py: batches encoded before, or padded otherwise",
     "make_strategy": "core/train/devices.py: a tf.distribute.Strategy",
     "find_config": "core/model/encoder.py: the file that describes the encoder of a folder",
     "find_precision": "core/train/devices.py: the precision that is fastest here, and why",
@@ -63,6 +63,8 @@ HOOKS = {
     "extend_batches": "core/train/project.py: the training batches with something beside them",
     "make_averages": "core/train/project.py: the weights that are scored and kept",
     "score_beside": "core/train/project.py: what scores dev, and other records beside it",
+    "read_flags": "predict.py: its arguments, and those of an extra",
+    "predict_in_chunks": "predict.py: what is written of all examples, chunk by chunk",
     "cross_validate": "train.py: True, when it has trained and scored once for each fold",
     "assign_folds": "floor.py: which fold holds each example out",
     "name_lock": "core/runs/run_folder.py: the lock of a process beside the one that trains",
@@ -99,7 +101,8 @@ def present() -> list[str]:
 
 def ask(hook: str, *arguments: Any) -> Any:
     """Return the first answer of an extra to one of `HOOKS`; None: core's own way holds."""
-    answers = (function(*arguments) for function in functions(hook))
+    modules = [open_module(name, "hooks") for name in present()]
+    answers = (getattr(own, hook)(*arguments) for own in modules if hasattr(own, hook))
     return next((answer for answer in answers if answer is not None), None)
 
 
@@ -114,16 +117,9 @@ def need(extra: str, module: str = "") -> Any:
     return open_module(extra, module or extra)
 
 
-def functions(hook: str) -> list[Callable]:
-    """Return the functions with the name of a hook, of all extras."""
-    modules = [module for name in present() if (module := open_module(name, "hooks"))]
-    return [getattr(module, hook) for module in modules if hasattr(module, hook)]
-
-
 def settings_modules() -> dict[str, ModuleType]:
     """Return extra -> its settings module, for the extras that have one."""
-    modules = {name: open_module(name, "settings") for name in present()}
-    return {name: module for name, module in modules.items() if module}
+    return {name: module for name in present() if (module := open_module(name, "settings"))}
 
 
 def declared(name: str) -> list:
