@@ -1,7 +1,7 @@
 """Training records that are scored beside dev: they tell what a model has learned by heart."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -51,12 +51,13 @@ def choose_examples(examples: Any, most: int, seed: int) -> Any:
     """Return some examples, in their order; those of a group that is ranked stay together.
 
     Args:
-        examples: a sequence, or what has `choose`, as the examples of extras/cache.
+        examples: a sequence, or what has `choose`, as the texts of pre-training and the examples of
+            extras/cache.
         most: so many, or a few more to complete a group.
         seed: chooses them.
     """
     groups = np.arange(len(examples))
-    if getattr(examples[0], "group", None) is not None:
+    if isinstance(examples, Sequence) and getattr(examples[0], "group", None) is not None:
         groups = np.unique([example.group for example in examples], return_inverse=True)[1]
     order = np.random.default_rng([seed, DRAW]).permutation(groups.max() + 1)
     sizes = np.bincount(groups)[order]
