@@ -42,7 +42,6 @@ types: $(VENV)/installed
 		project="$${template%/*}/{{cookiecutter.project_slug}}"; \
 		echo "$${template%/*}"; \
 		MYPYPATH="templates:$$project" $(BIN)/mypy --follow-imports silent \
-			--cache-dir ".mypy_cache/$$(basename "$${template%/*}")" \
 			$$(ls -d "$$project"/*/ | grep -v "/\(core\|extras\|tests\|sample\|reference\)/") "$$project"/*.py || failed=1; \
 	done; exit $$failed
 

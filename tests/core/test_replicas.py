@@ -52,14 +52,14 @@ CLUSTERS = {
         "accumulation": 4,
     },
 }
-# Orbit's loop on one device and on several, in loops of another length than an epoch.
+# Orbit's loop in one process and in two, in loops of another length than an epoch.
 ORBIT = {
     f"{name}_orbit": {
         **{**VARIANTS, **CLUSTERS}[name],
         "orbit.enabled": True,
         "orbit.steps_per_loop": 3,
     }
-    for name in ("one_replica", "two_workers_of_two")
+    for name in ("one_replica", "two_workers")
 }
 # All tasks share the code of clusters and of Orbit. One task shows all of it, and the one that
 # predicts in the most other way that two workers predict what one does.
