@@ -77,6 +77,7 @@ class BakingExtension(Extension):
             "begin_project": self.begin_project,
             "end_of_project": partial(end_of_project, template=self.template.name),
             "chosen_extras": partial(chosen_extras, template=self.template.name),
+            "data_file": data_file,
             "normal_extras": partial(normal_extras, template=self.template.name),
             "extras_tables": partial(extras_tables, template=self.template.name),
             "version": read_version,
@@ -129,6 +130,19 @@ def read_version(_: object = None) -> str:
     path = TEMPLATES.parent / "generator" / "__init__.py"
     found = re.search(r'__version__ = "(.+)"', path.read_text(encoding="utf-8"))
     return found[1] if found else "unknown"
+
+
+def data_file(answers: dict[str, Any], stem: str) -> str:
+    """Return the path of a file of records in the answered folder, as it goes into config.toml.
+
+    Args:
+        answers: all of them.
+        stem: `train`, `dev` or `test`: the one file of that name that is there, or else JSON Lines.
+    """
+    folder = answers["data_folder"]
+    place = Path(answers["_output_dir"], answers["project_slug"], folder)
+    names = [path.name for path in place.glob(f"{stem}.*")]
+    return f"{folder}/{names[0] if len(names) == 1 else f'{stem}.jsonl'}"
 
 
 def short_path(path: Path) -> str:

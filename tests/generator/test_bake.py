@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -182,6 +183,19 @@ def test_the_answers_are_a_replay_file(repository: Path, tmp_path: Path) -> None
     result = run_cookiecutter("--replay-file", path, repository / TEMPLATE, cwd=tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
     assert contents(tmp_path / "mine") == contents(project)
+
+
+def test_config_names_the_files_that_are_there(repository: Path, tmp_path: Path) -> None:
+    """In whatever format, seen from the project; JSON Lines where there is none, or several."""
+    (tmp_path / "data").mkdir()
+    for name in ("train.conll", "dev.txt", "dev.jsonl"):
+        (tmp_path / "data" / name).touch()
+    place = repository / "templates/named_entity_recognition"
+    project = bake(place, tmp_path, {"data_folder": "../data"})
+    config = tomllib.loads((project / "config.toml").read_text(encoding="utf-8"))
+    names = [config[f"{stem}_file"] for stem in ("train", "dev", "test")]
+    assert names == ["../data/train.conll", "../data/dev.jsonl", "../data/test.jsonl"]
+    assert f"`{names[0]}`" in (project / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
