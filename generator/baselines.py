@@ -31,6 +31,7 @@ class Baseline:
         seeds: those that are trained and scored.
         from_scratch: the baseline of the same data whose encoder was not pre-trained.
         published: scores that others report on its data set.
+        score: that of the tables; None: the one that chooses the epoch.
         headline: whether its score stands in README.md, for its task.
     """
 
@@ -44,6 +45,7 @@ class Baseline:
     seeds: tuple[int, ...] = (1,)
     from_scratch: str | None = None
     published: tuple[dict, ...] = ()
+    score: str | None = None
     headline: bool = False
 
     @property
@@ -55,6 +57,10 @@ class Baseline:
     def recipe(self) -> dict[str, object]:
         """What makes its trainings others than those of its template, for its scores to name."""
         return {**self.answers, **self.settings}
+
+    def shown_score(self, scores: dict) -> str:
+        """Return the name of the score that tables show, of a scores.json."""
+        return self.score or scores["monitor"]
 
     def folder(self, root: Path) -> Path:
         """Return its folder in a repository."""

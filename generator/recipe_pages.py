@@ -35,7 +35,7 @@ def page(root: Path, baseline: Baseline) -> str:
     parts = [
         f"# {baseline.name}\n",
         f"{task[0].upper()}{task[1:]}. {describe_data(baseline)} {describe_encoder(baseline)}\n",
-        describe_scores(scores) if scores else "Not scored yet.",
+        describe_scores(scores, baseline.shown_score(scores)) if scores else "Not scored yet.",
         "\nAll baselines side by side: [docs/results.md](../../docs/results.md).\n",
         *settings_part(baseline),
         "## The project\n",
@@ -87,14 +87,14 @@ def describe_encoder(baseline: Baseline) -> str:
     return f"Encoder: `{name}`."
 
 
-def describe_scores(scores: dict) -> str:
-    """Return the table of a baseline's scores."""
-    monitor, seeds = scores["monitor"], scores["seeds"]
+def describe_scores(scores: dict, name: str) -> str:
+    """Return the table of a baseline's runs, with the score of that name."""
+    seeds = scores["seeds"]
     splits = [split for split in ("dev", "test") if split in seeds[0]]
     cells = [
-        score_name(monitor),
+        score_name(name),
         *(
-            mean_and_deviation([in_percent(seed[split][monitor], monitor) for seed in seeds])
+            mean_and_deviation([in_percent(seed[split][name], name) for seed in seeds])
             for split in splits
         ),
         ", ".join(str(seed["seed"]) for seed in seeds),

@@ -66,8 +66,8 @@ def score_row(root: Path, baseline: Baseline, hashes: CodeHashes) -> str:
     cells = (
         baseline.name,
         scores["encoder"],
-        score_name(scores["monitor"]),
-        *(split_score(scores, split) for split in SPLITS),
+        score_name(baseline.shown_score(scores)),
+        *(split_score(scores, split, baseline.shown_score(scores)) for split in SPLITS),
         str(len(scores["seeds"])),
         mean_minutes(scores),
         describe_code(scores, hashes.find(baseline)),
@@ -75,12 +75,10 @@ def score_row(root: Path, baseline: Baseline, hashes: CodeHashes) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def split_score(scores: dict, split: str) -> str:
-    """Return the score that decides, over all seeds; empty: the split was not scored."""
-    monitor, seeds = scores["monitor"], scores["seeds"]
-    if split not in seeds[0]:
-        return ""
-    return mean_and_deviation([in_percent(seed[split][monitor], monitor) for seed in seeds])
+def split_score(scores: dict, split: str, name: str) -> str:
+    """Return one of the scores, over all seeds; empty: the split was not scored."""
+    values = [in_percent(row[split][name], name) for row in scores["seeds"] if split in row]
+    return mean_and_deviation(values)
 
 
 def describe_code(scores: dict, code: str) -> str:
@@ -101,8 +99,8 @@ def headline_table(root: Path) -> str:
             cells = (
                 task_name(baseline.template),
                 f"[{baseline.name}](baselines/{baseline.name})",
-                score_name(scores["monitor"]),
-                *(split_score(scores, split) for split in SPLITS),
+                score_name(baseline.shown_score(scores)),
+                *(split_score(scores, split, baseline.shown_score(scores)) for split in SPLITS),
                 mean_minutes(scores),
             )
             rows.append(f"| {' | '.join(cells)} |")
@@ -140,13 +138,13 @@ def floor_table(root: Path) -> str:
     for baseline in find_baselines(root):
         scores = read_scores(baseline.results(root))
         for split, floor in {} if baseline.is_sample else scores.get("floor", {}).items():
-            monitor = scores["monitor"]
+            name = baseline.shown_score(scores)
             cells = (
                 baseline.name,
-                score_name(monitor),
+                score_name(name),
                 split,
-                f"{in_percent(floor[monitor], monitor):.1f}",
-                split_score(scores, split),
+                f"{in_percent(floor[name], name):.1f}",
+                split_score(scores, split, name),
             )
             rows.append(f"| {' | '.join(cells)} |")
     return "\n".join([*FLOOR_HEADER, *rows]) if rows else "Not measured yet."
@@ -169,16 +167,16 @@ def gain_rows(root: Path, baseline: Baseline) -> list[str]:
     before, after = (read_scores(each.results(root)) for each in (scratch, baseline))
     if not before or not after:
         return []
-    monitor, rows = after["monitor"], []
+    name, rows = baseline.shown_score(after), []
     minutes = " → ".join(mean_minutes(scores) for scores in (before, after))
     for split in (split for split in SPLITS if split in before and split in after):
         old, new = (
-            [in_percent(row[split][monitor], monitor) for row in scores["seeds"]]
+            [in_percent(row[split][name], name) for row in scores["seeds"]]
             for scores in (before, after)
         )
         cells = (
             baseline.name,
-            score_name(monitor),
+            score_name(name),
             split,
             mean_and_deviation(old),
             mean_and_deviation(new),

@@ -8,6 +8,7 @@ a cluster that does; "kill_in_scoring": the update whose scoring it does not sur
 """
 
 import collections
+import functools
 import itertools
 import json
 import os
@@ -27,7 +28,7 @@ sys.argv = ["train.py", *sys.argv[3:]]
 
 import train  # noqa: E402
 
-from core.base import workers  # noqa: E402
+from core.base import extras, workers  # noqa: E402
 from core.train import project as wiring  # noqa: E402
 from core.train.prediction import Predictor  # noqa: E402
 from core.train.scoring import Evaluator  # noqa: E402
@@ -153,8 +154,8 @@ def call_from_orbit(own: list[keras.callbacks.Callback]) -> None:
     orbit_loop.Training.after_steps = observed_after
 
 
-def observe(settings, model, train_batches, run, callbacks) -> None:
-    """Do what the loop does, and write down what happened."""
+def observe(loop, settings, model, train_batches, run, callbacks) -> None:
+    """Do what a loop does, and write down what happened."""
     evaluator = next(callback for callback in callbacks if isinstance(callback, Evaluator))
     own, position = [], run.position
     if plan.keys() & {"kill_at", "end_at", "copy_at"}:
@@ -174,7 +175,7 @@ def observe(settings, model, train_batches, run, callbacks) -> None:
         own.append(EpochCounter(probe))
     if hasattr(settings, "orbit") and settings.orbit.enabled:
         call_from_orbit(own)
-    run_loop(settings, model, train_batches, run, [*callbacks, *own])
+    loop(settings, model, train_batches, run, [*callbacks, *own])
     if probe is None:
         return
     untouched = all(np.array_equal(fed, copy) for fed, copy in probe.fed)
@@ -201,7 +202,13 @@ def observe(settings, model, train_batches, run, callbacks) -> None:
     )
 
 
-run_loop, wiring.run_loop = wiring.run_loop, observe
+def ask(hook, *arguments):
+    """Answer as the extras do, but for the loop, which is observed."""
+    answer = extras.ask(hook, *arguments)
+    return functools.partial(observe, answer or wiring.fit) if hook == "choose_loop" else answer
+
+
+wiring.ask = ask
 if plan.get("kill_in_report"):
     train.write_report = lambda *arguments: die()
 train.main()

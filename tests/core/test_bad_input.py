@@ -155,6 +155,14 @@ BAD_COMMANDS = {
         "predict.py swapped sample/test.jsonl out.jsonl",
         "swapped/tokenizer.json is missing, damaged or swapped",
     ),
+    "run without its tokenizer": (
+        "predict.py tokenless sample/test.jsonl out.jsonl",
+        "tokenless/tokenizer.json is missing, damaged or swapped",
+    ),
+    "run of an earlier version without its tokenizer": (
+        "predict.py unnoted_tokenless sample/test.jsonl out.jsonl",
+        "unnoted_tokenless/tokenizer.json can't be read",
+    ),
     "swapped tokenizer, compared": (
         "compare.py done swapped",
         "swapped/tokenizer.json is missing, damaged or swapped",
@@ -289,6 +297,8 @@ def break_runs(runs):
         "lost",
         "textual",
         "unnoted",
+        "tokenless",
+        "unnoted_tokenless",
     ):
         shutil.copytree(runs / "done", runs / name)
     shutil.copytree(runs / "done", runs / "crossed" / "fold_1")
@@ -300,6 +310,9 @@ def break_runs(runs):
     # As runs of earlier versions: without a manifest.
     for name in ("reshaped", "retokenised", "foreign", "torn", "unlabelled", "unset", "unnoted"):
         (runs / name / "manifest.json").unlink()
+    (runs / "unnoted_tokenless/manifest.json").unlink()
+    for name in ("tokenless", "unnoted_tokenless"):
+        (runs / name / "tokenizer.json").unlink()
     tokens = (runs / "swapped/tokenizer.json").read_bytes()
     (runs / "swapped/tokenizer.json").write_bytes(tokens + b" ")
     torn = (runs / "torn/tokenizer.json").read_bytes()
@@ -322,7 +335,9 @@ def break_runs(runs):
     position |= {"seconds": 0.0, "best": -1.0, "stopped": False}
     arrays = {f"position/{name}": np.asarray(value) for name, value in position.items()}
     np.savez(runs / "changed/checkpoint.npz", **arrays, **{"00000": np.zeros(3)})
-    (runs / "damaged/best.weights.h5").write_bytes(b"\x89HDF cut short")
+    weights = bytearray((runs / "damaged/best.weights.h5").read_bytes())
+    weights[len(weights) // 2] ^= 1  # HDF5 would load them
+    (runs / "damaged/best.weights.h5").write_bytes(weights)
     shutil.move(runs / "wide/best.weights.h5", runs / "reshaped/best.weights.h5")
     shutil.rmtree(runs / "wide")
     (runs / "unscored/scores.json").unlink()
@@ -403,6 +418,19 @@ def test_keys_that_nothing_reads_are_warned_of(process, case, tmp_path):
         f'warning: {file}, line 3: "id" stands twice in one object: the fields are {fields}',
         f"warning: {file}: so it is with 2 more keys",
     ]
+
+
+def test_keys_within_an_object_are_warned_of(process, case, tmp_path):
+    record = json.loads(case.GOOD)
+    objects = [v[0] for v in record.values() if isinstance(v, list) and isinstance(v[0], dict)]
+    if not objects:
+        pytest.skip("its records hold no objects")
+    objects[0]["triger"] = 0
+    file = tmp_path / "in.jsonl"
+    file.write_text(f"{case.GOOD}{json.dumps({**record, 'id': 1})}\n", encoding="utf-8")
+    done = process.run("predict.py", "done", file, tmp_path / "out.jsonl")
+    assert done.code == 0, done.err
+    assert f'warning: {file}, line 2: "triger" is not read: the fields are ' in done.out
 
 
 def test_ids_keep_their_type(process, case, tmp_path):

@@ -111,17 +111,18 @@ def test_other_files_have_a_place_of_their_own(tmp_path, monkeypatch):
     monkeypatch.setattr(scoring, "members", lambda run: [tmp_path])
     (tmp_path / "predictions").mkdir()
     (tmp_path / "predictions/dev.jsonl").write_text("tuned\n", encoding="utf-8")
-    before = {"dev": {"f1": 0.5}, "monitor": "f1", "seed": 1, "finished": "now"}
+    before = {"dev": {"f1": 0.5}, "monitor": "f1", "seed": 1, "finished": "now", "command": "c"}
     write_json(tmp_path / "scores.json", before)
-    names = ("other/dev", "a/monitor", "a/seed", "a/finished", "a/test", "a/test", "b/test")
+    facts = ("monitor", "seed", "finished", "command")
+    names = ("other/dev", *(f"a/{fact}" for fact in facts), "a/test", "a/test", "b/test")
     for number, name in enumerate(names):
         path = tmp_path / f"{name}.jsonl"
         keep_scores("run", path, evaluation(f"{name}.jsonl", number), {"measured": "today"})
     scores = read_scores(tmp_path)
     files = scores.pop("files")
     assert scores == before
-    assert list(files) == ["other_dev", "monitor", "seed", "finished", "test", "b_test"]
-    assert files["test"]["f1"] == 5 and files["b_test"]["file"] == "b/test.jsonl"
+    assert list(files) == ["other_dev", *facts, "test", "b_test"]
+    assert files["test"]["f1"] == 6 and files["b_test"]["file"] == "b/test.jsonl"
     assert files["other_dev"]["data_hash"] == "sha256:other/dev.jsonl"
     # Files outside the project have no folder in `file`.
     other = Evaluation({**files["test"], "data_hash": "sha256:0", "f1": 9}, [{"f1": 9}], [])

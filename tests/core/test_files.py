@@ -1,5 +1,6 @@
 """Files are written whole or not at all, and only in the place of what they may replace."""
 
+import io
 import os
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import pytest
 from conftest import ROOT
 from filelock import FileLock
 
-from core.base.errors import InputError
+from core.base.errors import InputError, command
 from core.base.files import check_destination, read_json, take_lock, write_text
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="pipes and devices have names on POSIX alone")
@@ -138,3 +139,13 @@ def test_what_cannot_be_locked_is_said(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(FileLock, "acquire", refuse)
     take_lock(tmp_path / "run/.training.lock")
     assert "can't be locked (no flock here): start no second training" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "cp936"])
+def test_what_a_console_cannot_show_is_written_as_numbers(monkeypatch, encoding):
+    """As that of Windows, which has a code page."""
+    shown = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(shown, encoding=encoding))
+    command(lambda: print("北 é █ 😀"))()
+    sys.stdout.flush()
+    assert shown.getvalue().strip().endswith(rb"\U0001f600")

@@ -52,12 +52,14 @@ CLUSTERS = {
         "accumulation": 4,
     },
 }
-# Orbit's loop in one process and in two, in loops of another length than an epoch.
+# Orbit's loop in one process and in two, in loops of another length than an epoch; micro-batches
+# on one replica.
 ORBIT = {
     f"{name}_orbit": {
         **{**VARIANTS, **CLUSTERS}[name],
         "orbit.enabled": True,
         "orbit.steps_per_loop": 3,
+        "accumulation": 2,
     }
     for name in ("one_replica", "two_workers")
 }

@@ -1,10 +1,14 @@
 """Transformer layers, fused: the numbers and gradients of KerasHub's own; that they are in use."""
 
+import json
+
 import keras
 import keras_hub
 import numpy as np
 import pytest
 import tensorflow as tf
+from conftest import ROOT
+from projects import run
 from scipy.special import erf
 
 from core.model.dropout import Masks, place_dropout
@@ -182,14 +186,14 @@ def test_tanh_gelu_is_that_of_keras_hub():
 # ------------------------------------------------------------------------ dropout
 
 
-def draw(rows, step=0, number=0, shape=(6, 5), rate=0.3, calls=1, place=0) -> np.ndarray:
+def draw(rows, step=0, number=0, shape=(6, 5), rate=0.3, calls=1, place=0, seed=3):
     """Return what a layer of a placed model makes of ones, after so many calls."""
     inputs = keras.Input(shape)
     layers = [keras.layers.Dropout(rate) for _ in range(place + 1)]
     hidden = inputs
     for layer in layers:
         hidden = layer(hidden)
-    place_dropout(keras.Model(inputs, hidden), seed=3)
+    place_dropout(keras.Model(inputs, hidden), seed)
     with Masks(tf.constant(step), tf.constant(rows), number).drawn():
         for _ in range(calls):
             output = layers[-1](tf.ones((len(rows), *shape)), training=True)
@@ -204,8 +208,9 @@ def test_rows_drop_the_same_places_alone_and_together(shape):
     assert len({row.tobytes() for row in draw(range(8), shape=(64,))}) == 8
 
 
-def test_masks_differ_by_step_pass_call_and_layer():
+def test_masks_differ_by_step_pass_call_layer_and_seed():
     changes = ({}, {"step": 1}, {"number": 1}, {"calls": 2}, {"place": 1}, {"rows": range(8, 16)})
+    changes += ({"seed": 4},)
     masks = [draw(**{"rows": range(8), "shape": (64,), **change}) for change in changes]
     for index, one in enumerate(masks):
         for other in masks[:index]:
@@ -261,6 +266,49 @@ def test_dropout_of_every_encoder_is_placed():
     np.testing.assert_allclose(half, whole[2:], atol=1e-6)
     with Masks(tf.constant(1), tf.range(4)).drawn():
         assert np.abs(encoder(batch, training=True) - whole).max() > 1e-2
+
+
+ON_REPLICAS = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+import keras, tensorflow as tf
+from core.model.dropout import place_dropout
+
+processor = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(processor, [tf.config.LogicalDeviceConfiguration()] * 2)
+keras.utils.set_random_seed(1)
+found = {}
+for name, devices in {"one": ["CPU:0"], "two": ["CPU:0", "CPU:1"]}.items():
+    strategy = tf.distribute.MirroredStrategy(devices)
+    with strategy.scope():
+        inputs = keras.Input((20,))
+        noise = keras.layers.GaussianNoise(1.0, seed=7)
+        channels = keras.layers.SpatialDropout1D(0.5, seed=8)
+        hidden = keras.layers.Reshape((20, 1))(noise(inputs))
+        model = keras.Model(inputs, channels(keras.ops.concatenate([hidden] * 8, axis=-1)))
+    place_dropout(model, 1)
+    step = tf.function(lambda: strategy.run(lambda: model(tf.zeros((2, 20)), training=True)))
+    found[name] = [
+        [part.numpy().tolist() for part in strategy.experimental_local_results(step())]
+        for _ in range(2)
+    ]
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.trains
+def test_other_random_layers_draw_numbers_of_their_own_on_each_replica(tmp_path):
+    """As one replica alone does on the first, and others in each step."""
+    (tmp_path / "draw.py").write_text(ON_REPLICAS, encoding="utf-8")
+    done = run(tmp_path / "draw.py", ROOT / "templates", cwd=tmp_path)
+    found = json.loads(done.stdout.splitlines()[-1])
+    drawn = [np.array(part) for step in found["two"] for part in step]
+    assert [len(step) for step in found["two"]] == [2, 2]
+    for index, one in enumerate(drawn):
+        # Both the noise and which channels are dropped.
+        assert all(np.any(one != other) for other in drawn[:index])
+        assert all(np.any((one == 0) != (other == 0)) for other in drawn[:index])
+    np.testing.assert_array_equal([step[0] for step in found["two"]], np.array(found["one"])[:, 0])
 
 
 def test_dropout_outside_of_a_training_is_that_of_keras():

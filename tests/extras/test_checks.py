@@ -25,6 +25,7 @@ use_template("relation_extraction")
 from core.base.errors import InputError  # noqa: E402
 from core.base.settings import CoreSettings, with_tables  # noqa: E402
 from core.data.data_checks import Finding, read_files  # noqa: E402
+from core.data.data_generator import DataGenerator  # noqa: E402
 from core.data.tokens import train_tokenizer  # noqa: E402
 from core.train.training import Models, TrainingModel  # noqa: E402
 from extras.doctor import checking, model_checks, record_checks  # noqa: E402
@@ -313,6 +314,38 @@ def test_what_a_tpu_has_not_is_an_error_where_one_is_asked_for(
     assert str(dataclasses.replace(warning, level=level)) in capsys.readouterr().out
 
 
+class ReluByPlaces(Layer):
+    """Right on any part of a batch, but for a TPU: it looks for the places above 0."""
+
+    def call(self, inputs):
+        places = tf.where(inputs > 0)
+        return tf.scatter_nd(
+            places, tf.gather_nd(inputs, places), tf.shape(inputs, out_type=tf.int64)
+        )
+
+
+class Sequences(DataGenerator):
+    """Random tokens of one length."""
+
+    def __init__(self):
+        super().__init__(np.full(model_checks.BATCH_SIZE, LENGTH), model_checks.BATCH_SIZE, 1)
+
+    def make_batch(self, examples, length):
+        return {"ids": np.random.default_rng(1).integers(0, 20, (len(examples), length))}
+
+
+@pytest.mark.trains
+def test_what_a_tpu_has_not_is_said_once(capsys):
+    """Nothing is compiled after it, and no check that follows finds what it leads to."""
+    options = argparse.Namespace(tpu="v5e:2x2", memory_trial=False)
+    build_anew = functools.partial(build_models, ReluByPlaces)
+    with pytest.raises(SystemExit):
+        checking.finish_checks(options, SETTINGS, [], build_anew(), Sequences(), build_anew)
+    *_, error, counted = capsys.readouterr().out.splitlines()
+    assert error.startswith("error: layer training/culprit: operation Where")
+    assert counted == "1 errors, 0 warnings"
+
+
 @pytest.mark.parametrize(("flag", "extra"), [("--tpu=v5e:2x2", "tpu"), ("--memory", "recompute")])
 def test_an_option_whose_folder_is_absent_says_how_to_get_it(monkeypatch, flag, extra):
     monkeypatch.setattr(checking, "present", lambda: ["doctor"])
@@ -451,7 +484,9 @@ def test_random_numbers_that_replicas_share_are_named(batch):
     model = build(functools.partial(keras.layers.GaussianNoise, 0.1))
     (finding,) = model_checks.find_replica_faults(model, batch, noisy, SETTINGS)
     assert finding.level == "warning"
-    assert finding.what == "layer culprit draws the same random numbers on each of several replicas"
+    assert (
+        finding.what == "layer culprit draws other random numbers on several replicas than on one"
+    )
 
 
 @pytest.mark.trains

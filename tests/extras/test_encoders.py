@@ -49,7 +49,7 @@ from core.model.encoder import (
 )
 from core.model.pointers import EfficientGlobalPointer
 from core.train.training import Models, TrainingModel
-from extras.doctor.model_checks import draws_alike, find_config_faults, find_split_faults
+from extras.doctor.model_checks import draws_by_replica, find_config_faults, find_split_faults
 from extras.encoders import memory, naming
 from extras.optimizers.toolbox import decayed_rates, freeze_layers
 from extras.recompute.recompute import recompute_layers
@@ -534,7 +534,7 @@ def test_an_encoder_is_saved_cloned_and_static(kind, tmp_path):
         assert find(model, batch) == []
     place_dropout(model, 1)
     layers = [layer for _, layer in named_layers(model)]
-    assert all(not draws_alike(layer) for layer in layers)
+    assert all(not draws_by_replica(layer) for layer in layers)
     model.compile(keras.optimizers.Adam(1e-3), 1, False)
     assert find_lowering_faults(model, batch) == []
 

@@ -452,6 +452,8 @@ def two_machines(tmp_path_factory) -> list[Path]:
     """Two copies of one project."""
     first = bake_project("relation_extraction", tmp_path_factory.mktemp("first"), "cluster")
     shorten(first, {"train": 40, "dev": 9})
+    (first / "encoder").mkdir()
+    (first / "encoder/tokenizer.json").write_text('{"one": 1}', encoding="utf-8")
     second = tmp_path_factory.mktemp("second") / first.name
     shutil.copytree(first, second)
     return [first, second]
@@ -468,11 +470,16 @@ def edit_code(project: Path) -> None:
     path.write_text(path.read_text(encoding="utf-8") + "\nOTHER = 1\n", encoding="utf-8")
 
 
+def edit_encoder(project: Path) -> None:
+    (project / "encoder/tokenizer.json").write_text('{"other": 1}', encoding="utf-8")
+
+
 DIFFERENCES = {
     "setting": ({"learning_rate": 0.5}, None, "worker 1 has learning_rate = 0.5, and worker 0"),
     "run": ({"run_name": "b"}, None, "worker 1 has run_name = 'b', and worker 0 has 'differ'"),
     "order": ({}, permute, "worker 1 has another content of train_file ('sample/train.jsonl')"),
     "code": ({}, edit_code, "worker 1 has another content of task/model.py"),
+    "tokenizer": ({}, edit_encoder, "worker 1 has another content of encoder ('encoder')"),
     "devices": ({"devices.logical_devices": 2}, None, "the same devices.logical_devices"),
 }
 
@@ -486,6 +493,7 @@ def test_workers_that_differ_end_before_the_first_step(two_machines, tmp_path, n
         second = shutil.copytree(second, tmp_path / second.name)
         change(second)
     asked = {"run_name": "differ", "epochs": 1, "strategy": "multi_worker"}
+    asked |= {"encoder": "encoder"} if name == "tokenizer" else {}
     commands = [
         (["train.py", *flags(project, **{**asked, **own})], project, environment)
         for project, own, environment in zip(
@@ -496,6 +504,13 @@ def test_workers_that_differ_end_before_the_first_step(two_machines, tmp_path, n
         assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
         assert sentence in done.stderr.splitlines()[-1], done.stderr
     assert not any((project / "runs").exists() for project in (first, second))
+
+
+def test_a_model_of_the_hub_is_compared_by_its_commit(monkeypatch):
+    """Its folder is named after it, on each machine in the cache of its user."""
+    found = {"hf://owner/model": Path("snapshots/5fc1"), "hf://owner/preset": None}
+    monkeypatch.setattr(cluster, "local_folder", found.__getitem__)
+    assert [cluster.content_of(name) for name in found] == ["5fc1", ""]
 
 
 def test_what_may_differ_between_workers():

@@ -445,6 +445,22 @@ def test_published_scores_stand_beside_ours(repository: Path) -> None:
     assert row.format("43.5 ± 0.7") in read(repository)
 
 
+def test_tables_show_the_score_that_the_recipe_names(repository: Path) -> None:
+    """Not the one that chose the epoch: in the results, in the headline, and on its page."""
+    reproduce_baseline(repository, "toy_other")
+    path = repository / "baselines/toy_other/scores.json"
+    scores = json.loads(path.read_text())
+    for number, row in enumerate(scores["seeds"]):
+        row["dev"]["bleu"], row["test"]["bleu"] = 60 + number, 70.5 + number
+    path.write_text(json.dumps(scores))
+    named = BASELINES.replace("seeds = [3, 4]", 'seeds = [3, 4]\nheadline = true\nscore = "bleu"')
+    (repository / "generator/baselines.toml").write_text(named)
+    build_repository(repository, progress=False)
+    row = "BLEU | 60.5 ± 0.7 | 71.0 ± 0.7 |"
+    for name in ("docs/results.md", "README.md", "baselines/toy_other/README.md"):
+        assert row in (repository / name).read_text(encoding="utf-8"), name
+
+
 def test_a_classical_model_stands_beside_ours(repository: Path) -> None:
     reproduce_baseline(repository, "toy_other")
     assert "classical model" not in read(repository)

@@ -43,6 +43,34 @@ def f_string(script: str, text: str) -> re.Pattern:
     return re.compile(re.sub(r"\\\{.*?\\\}", "(.+)", re.escape(text)))
 
 
+# What READMEs say of the bounds of decoding, by the names of constants.
+BOUNDS = {
+    "relation_extraction": [
+        "the {MOST_SPANS} best subjects and objects and the {MOST_TRIPLES} best triples are "
+        "considered, where they score above {lowest}",
+    ],
+    "event_extraction": [
+        "The {MOST_SPANS} best spans of a window are considered, where they score above {lowest}",
+        "where they are more than {MOST_LINKED}, or would make more than {MOST_CLIQUES} events",
+    ],
+    "named_entity_recognition": [
+        "The {MOST_SPANS} best spans of a window are considered, where they score above {lowest}",
+    ],
+    "reading_comprehension": ["Of a question the {MOST_SPANS} best spans are kept"],
+}
+
+
+@pytest.mark.parametrize("template", BOUNDS)
+def test_the_bounds_of_decoding_stand_in_its_readme(template):
+    project = ROOT / "templates" / template / "{{cookiecutter.project_slug}}"
+    code = "".join(file.read_text(encoding="utf-8") for file in project.glob("task/*.py"))
+    bounds = dict(re.findall(r"^([A-Z_]+) = (-?[\d.]+)$", code, flags=re.M))
+    lowest = 1 / (1 + math.exp(-float(bounds.get("LOWEST_SCORE", 0))))
+    text = " ".join((project / "README.md").read_text(encoding="utf-8").split())
+    for sentence in BOUNDS[template]:
+        assert sentence.format(lowest=f"{lowest:.3f}", **bounds) in text
+
+
 def test_both_languages_show_the_same():
     assert shown() == shown("README_zh.md") and len(shown()) == 5
 

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+LARGEST = 700.0  # of what exp is taken of: JSON has no infinity
+
 
 def accuracy(
     correct: np.ndarray, predicted: np.ndarray, surprise: np.ndarray, axis=-1
@@ -14,7 +16,8 @@ def perplexity(
     correct: np.ndarray, predicted: np.ndarray, surprise: np.ndarray, axis=-1
 ) -> np.ndarray:
     """Return exp of the mean of -log p: among how many tokens the model hesitates, as it were."""
-    return np.exp(surprise.sum(axis) / np.maximum(predicted.sum(axis), 1))
+    mean = surprise.sum(axis) / np.maximum(predicted.sum(axis), 1)
+    return np.exp(np.minimum(mean, LARGEST))
 
 
 def score(columns: np.ndarray) -> dict[str, float | int]:

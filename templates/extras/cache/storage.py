@@ -17,6 +17,7 @@ import contextlib
 import errno
 import functools
 import hashlib
+import itertools
 import json
 import marshal
 import os
@@ -46,6 +47,7 @@ FOOTER = struct.Struct("<8sQQQI")  # magic, rows, numbers a row, bytes of facts,
 CHECKSUM = struct.Struct("<I")
 MARSHAL = 2  # writes the same bytes for the same value: later versions look at who else has it
 ROWS_KEPT = 512  # in memory, for a batch asks for each of its rows several times
+ROWS_AT_ONCE = 64  # read by one call where they are wanted in order
 ARRAY, CLASS, TUPLE, LIST, DICT = range(5)
 SMALLER = {"<i4": "<i2", "<f4": "<i1"}  # of tokens and offsets, and of labels as 0 and 1
 # Tables of extras that a reading, or an encoding, may read; they are in the key of what is kept.
@@ -75,11 +77,7 @@ def simplify(value: Any) -> Any:
     if kind in PLAIN:
         return value
     if kind is np.ndarray and not value.dtype.hasobject:
-        stored = value
-        if smaller := SMALLER.get(value.dtype.str):
-            with np.errstate(invalid="ignore"):
-                small = value.astype(smaller)  # a part of the bytes, mostly
-            stored = small if small.astype(value.dtype).tobytes() == value.tobytes() else value
+        stored = smallest(value)
         return ARRAY, value.dtype.str, stored.dtype.str, value.shape, stored.tobytes()
     if kind is tuple or kind is list:
         return TUPLE if kind is tuple else LIST, [simplify(part) for part in value]
@@ -88,6 +86,18 @@ def simplify(value: Any) -> Any:
     if is_dataclass(kind):
         return CLASS, kind.__name__, [simplify(getattr(value, name)) for name in names_of(kind)]
     raise TypeError(f"{kind.__name__} can't be kept in a file of rows")
+
+
+def smallest(value: np.ndarray) -> np.ndarray:
+    """Return an array in fewer bytes, mostly a part of them, if it holds the same."""
+    if value.dtype.str not in SMALLER:
+        return value
+    if value.dtype.kind == "i":
+        small = value.astype(SMALLER[value.dtype.str])
+        return small if (small == value).all() else value
+    with np.errstate(invalid="ignore"):
+        small = value.astype(SMALLER[value.dtype.str])
+    return small if small.astype(value.dtype).tobytes() == value.tobytes() else value  # -0.0
 
 
 @functools.cache
@@ -274,22 +284,30 @@ class Rows(Sequence):
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            return [self[position] for position in range(*index.indices(len(self)))]
+            return list(self.in_order(range(*index.indices(len(self)))))
         position = range(len(self))[index]  # from the end too, and IndexError beyond it
         position = position if self.chosen is None else int(self.chosen[position])
         if (row := self.kept.get(position)) is None:
             if len(self.kept) >= ROWS_KEPT:
                 self.kept.clear()
-            row = self.kept[position] = self.read_anew(position)
+            row = self.kept[position] = self.restored(self.bytes_of(position))
         return row
 
     def __iter__(self) -> Iterator[Any]:
-        for position in range(len(self)):
-            yield self.read_anew(position if self.chosen is None else int(self.chosen[position]))
+        return self.in_order(range(len(self)))
 
-    def read_anew(self, position: int) -> Any:
-        """Return the row at a position among all."""
-        return self.restored(self.bytes_of(position))
+    def in_order(self, positions: range) -> Iterator[Any]:
+        """Yield the rows at some positions; those beside each other are read together."""
+        if self.chosen is not None or positions.step != 1:
+            for position in positions:
+                own = position if self.chosen is None else int(self.chosen[position])
+                yield self.restored(self.bytes_of(own))
+            return
+        first = positions.start
+        while first < positions.stop:
+            last = min(positions.stop, first + ROWS_AT_ONCE, self.firsts[self.part_of(first) + 1])
+            yield from map(self.restored, self.bytes_between(first, int(last)))
+            first = int(last)
 
     def part_of(self, position: int) -> int:
         """Return the number of the file that has the row at a position among all."""
@@ -297,14 +315,20 @@ class Rows(Sequence):
 
     def bytes_of(self, position: int) -> bytes:
         """Return the bytes of the row at a position among all; mended where they are damaged."""
-        number = self.part_of(position)
-        part = self.parts[number]
-        place, end = part.places[position - self.firsts[number] :][:2].tolist()
-        row = part.handle.read(end - place, place)
-        checksum, data = row[: CHECKSUM.size], row[CHECKSUM.size :]
-        if len(row) == end - place and CHECKSUM.pack(zlib.crc32(data)) == checksum:
-            return data
-        return self.mend(position)
+        [data] = self.bytes_between(position, position + 1)
+        return data
+
+    def bytes_between(self, first: int, last: int) -> Iterator[bytes]:
+        """Yield the bytes of the rows of one file from a position to before another."""
+        number = self.part_of(first)
+        part, before = self.parts[number], int(self.firsts[number])
+        places = part.places[first - before : last - before + 1].tolist()
+        read = part.handle.read(places[-1] - places[0], places[0])
+        for position, (place, end) in enumerate(itertools.pairwise(places), first):
+            row = read[place - places[0] : end - places[0]]
+            checksum, data = row[: CHECKSUM.size], row[CHECKSUM.size :]
+            whole = len(row) == end - place and CHECKSUM.pack(zlib.crc32(data)) == checksum
+            yield data if whole else self.mend(position)
 
 
 @contextlib.contextmanager

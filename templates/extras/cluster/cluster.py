@@ -26,6 +26,7 @@ from core.base.errors import InputError, gist
 from core.base.files import PROJECT, file_hash, project_path, writes
 from core.base.settings import CoreSettings, flatten
 from core.base.workers import Alone, gather, is_chief, join_workers, wait_for_workers
+from core.model.encoder import local_folder
 from core.runs.code_hash import code_hashes
 from core.runs.run_folder import FREE_SETTINGS
 
@@ -301,9 +302,11 @@ def describe_training(settings: CoreSettings) -> dict[str, Part]:
 
 
 def content_of(value: object) -> str:
-    """Return the hash of the file or folder that a setting names; empty: it names none."""
+    """Return the hash of the file, folder or model that a setting names; empty: it names none."""
     if not isinstance(value, str) or not value:
         return ""
+    if value.startswith("hf://"):
+        return getattr(local_folder(value), "name", "")  # of a snapshot it is the hash of a commit
     path = project_path(value)
     if path.is_dir():
         files = sorted(file for file in path.rglob("*") if file.is_file())

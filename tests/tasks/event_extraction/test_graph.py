@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from conftest import use_template
 
-PROJECT = use_template("event_extraction")
+use_template("event_extraction")
 
 from core.data.tokens import split_into_windows, train_tokenizer  # noqa: E402
 from task import checks, graph  # noqa: E402
@@ -202,11 +202,6 @@ def test_selected_spans_and_links_are_those_of_the_whole_grids(seed):
         if schema.labels[two][0] == kind and (i, j) <= (k, m) and weakest > -4:
             expected[kind, *sorted((span, other))] = 1 / (1 + np.exp(-weakest))
     assert links == pytest.approx(expected, abs=1e-6) and expected
-
-
-def test_the_readme_says_how_many_spans_are_considered():
-    text = (PROJECT / "README.md").read_text(encoding="utf-8")
-    assert f"the {checks.MOST_SPANS} best spans are considered" in text
 
 
 def test_what_tags_express_survives_tags():

@@ -1,6 +1,7 @@
 """The commands of pre-training: from text to a folder that a project of another task takes."""
 
 import json
+import shutil
 
 import pytest
 from project_process import ProjectProcess
@@ -120,6 +121,32 @@ def test_bad_commands(process, name):
     for word in words:
         assert word in sentence
     assert contents(project) == before
+
+
+@pytest.mark.parametrize(
+    ("file", "words"),
+    [
+        ("best.weights.h5", "is missing, damaged or swapped: restore it, or train again"),
+        ("tokenizer.json", "is missing, damaged or swapped"),
+        ("scores.json", "holds no JSON object, or an empty one"),
+        ("config.json", "holds no JSON object, or an empty one"),
+    ],
+)
+def test_a_damaged_run_is_refused(process, file, words):
+    runs = process.project / "runs"
+    shutil.copytree(runs / "default", runs / "broken")
+    content = bytearray((runs / "broken" / file).read_bytes())
+    content[len(content) // 2] ^= 1
+    (runs / "broken" / file).write_bytes(b"[]" if "JSON" in words else content)
+    before = contents(process.project)
+    done = process.run("evaluate.py", "broken", str(process.project / "sample/test.txt"))
+    try:
+        assert contents(process.project) == before
+    finally:
+        shutil.rmtree(runs / "broken")
+    assert done.code == 1 and "Traceback" not in done.err, f"{done.out}\n{done.err}"
+    sentence = done.err.strip().splitlines()[-1]
+    assert sentence.startswith("error: ") and f"{file} {words}" in sentence
 
 
 def contents(project) -> dict[str, bytes]:

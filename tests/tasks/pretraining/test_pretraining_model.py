@@ -337,3 +337,9 @@ def test_pieces_become_a_text():
     text, spans = join_pieces(["[CLS]", "born", "in", "war", "##saw", "玛", "拉", "a", "."])
     assert text == "[CLS] born in warsaw玛拉a ."
     assert [text[start:end] for start, end in spans][2:6] == ["in", "war", "saw", "玛"]
+
+
+def test_scores_of_a_model_that_knows_nothing_are_valid_json():
+    found = score(np.array([[0, 1, 1e9]]))
+    assert found["perplexity"] > 1e300
+    json.dumps(found, allow_nan=False)

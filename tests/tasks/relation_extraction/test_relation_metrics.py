@@ -280,6 +280,34 @@ def test_the_best_of_too_many_equal_triples_are_kept():
 TEXTS = ["ada quill founded zenco", "bob runs acme and zenco in rome", "nobody", "ada " * 20]
 
 
+def largest_tensor(function, inputs) -> int:
+    """Return how many numbers the largest tensor has that a function makes on its way."""
+    specs = {tensor.name: tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in inputs}
+    made = tf.function(function).get_concrete_function(specs).graph.as_graph_def(add_shapes=True)
+    nodes = [*made.node, *(node for own in made.library.function for node in own.node_def)]
+    shapes = (shape for node in nodes for shape in node.attr["_output_shapes"].list.shape)
+    return max(int(np.prod([size.size for size in shape.dim])) for shape in shapes)
+
+
+@pytest.mark.parametrize("entity_heads", ["shared", "per_predicate"])
+def test_the_grids_of_many_predicates_are_never_held_together(entity_heads):
+    predicates, length = 200, 512
+    settings = Settings.model_construct(
+        max_length=length, pointer="efficient", pointer_size=8, entity_heads=entity_heads
+    )
+    encoder = BertEncoder(
+        vocabulary_size=20, num_layers=1, num_heads=1, hidden_dim=16,
+        intermediate_dim=16, max_sequence_length=length, name="encoder",
+    )  # fmt: skip
+    models = build_models(encoder, predicates, settings)
+    inputs = models.inference.inputs
+    inputs = [keras.KerasTensor((1, length), one.dtype, name=one.name) for one in inputs]
+    predictor = Predictor([models.inference], tf.distribute.get_strategy(), select_triples)
+    assert largest_tensor(predictor.run_replicas, inputs) <= 8 * length**2
+    whole = keras.Model(models.inference.inputs, [own.logits for own in models.scores])
+    assert largest_tensor(whole, inputs) >= predicates * length**2
+
+
 @pytest.mark.parametrize("entity_heads", ["shared", "per_predicate"])
 @pytest.mark.parametrize("pointer", ["efficient", "plain"])
 def test_predictions_are_those_of_the_scores_that_training_learns(pointer, entity_heads):

@@ -115,9 +115,9 @@ def test_encodings_are_not_held_until_the_last_is_made(tokenizer, monkeypatch):
         def __getattr__(self, name):
             return getattr(tokenizer, name)
 
-        def encode_batch(self, texts):
+        def encode_batch_fast(self, texts):
             order.append("encode")
-            return tokenizer.encode_batch(texts)
+            return tokenizer.encode_batch_fast(texts)
 
     examples = [pair(n, "one two") for n in range(4)]
     kept = encode_examples(Watched(), examples, 12, lambda own: order.append("keep") or own.ids)

@@ -52,7 +52,7 @@ HOOKS = {
     "load_backbone": "core/model/encoder.py: the encoder of a folder",
     "read_torch_file": "extras/writers: the tensors of a pytorch_model.bin by name",
     "load_tokenizer": "core/model/encoder.py: the tokenizer of a folder, a run or a preset",
-    "choose_loop": "core/train/loop.py: what trains in the place of fit",
+    "choose_loop": "core/train/project.py: what trains in the place of fit",
     "optimizer_options": "core/train/optimizer.py: further arguments of any optimizer",
     "make_optimizer": "core/train/optimizer.py: an optimizer in the place of AdamW",
     "keep_used_rows": "core/train/project.py: nothing; it lets fewer rows of embeddings be trained",

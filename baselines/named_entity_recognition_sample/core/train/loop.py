@@ -1,28 +1,14 @@
-"""Train from the run's position on to the last epoch: by `fit`, or by the loop of an extra."""
+"""Train by `fit` from the run's position on to the last epoch."""
 
 import sys
 
 import keras
 
-from core.base.extras import ask
 from core.base.settings import CoreSettings
 from core.base.workers import is_chief
 from core.data.data_generator import DataGenerator
 from core.runs.run_folder import Run
 from core.train.training import TrainingModel
-
-
-def run_loop(
-    settings: CoreSettings,
-    model: TrainingModel,
-    train_batches: DataGenerator,
-    run: Run,
-    callbacks: list[keras.callbacks.Callback],
-) -> None:
-    """Train a compiled model from the run's position on; the callbacks count, score and save."""
-    loop = ask("choose_loop", settings) or fit
-    with train_batches.own_errors():
-        loop(settings, model, train_batches, run, callbacks)
 
 
 def fit(
@@ -32,7 +18,7 @@ def fit(
     run: Run,
     callbacks: list[keras.callbacks.Callback],
 ) -> None:
-    """Train by Keras's own loop; arguments as in `run_loop`."""
+    """Train a compiled model from the run's position on; the callbacks count, score and save."""
     position = run.position
     verbose = (1 if sys.stdout.isatty() else 2) if is_chief() else 0
 

@@ -39,7 +39,7 @@ from core.runs.code_hash import code_hash, code_hashes
 FREE_SETTINGS = {
     *("task", "overwrite", "shown_examples", "run_name", "test_file", "checkpoint_steps"),
     *("prediction_batch_size", "strategy", "devices.tpu", "devices.logical_devices", "devices.xla"),
-    *("preparation.processes", *declared("FREE")),
+    *("preparation.processes", "floor", "n_best", *declared("FREE")),
 }
 
 CHECKPOINTS = ("checkpoint.npz", "older_checkpoint.npz")

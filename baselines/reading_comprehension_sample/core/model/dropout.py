@@ -97,12 +97,24 @@ class Dropout(keras.layers.Dropout):
         return drop(inputs)
 
 
+class ReplicaSeeds(keras.random.SeedGenerator):
+    """The seeds of another random layer, other ones on each replica: Keras gives all the same."""
+
+    def next(self, ordered: bool = True) -> tf.Tensor:
+        seed, replica = super().next(ordered), tf.distribute.get_replica_context()
+        number = replica.replica_id_in_sync_group if replica else 0
+        return seed + tf.cast(tf.stack([number, 0]), seed.dtype)
+
+
 def place_dropout(model: keras.Model, seed: int) -> None:
     """Let the dropout layers of a model, its encoder's too, draw their masks from `Masks`."""
-    layers = [layer for _, layer in named_layers(model) if can_be_placed(layer)]
-    for number, layer in enumerate(dict.fromkeys(layers)):
+    layers = dict.fromkeys(layer for _, layer in named_layers(model))
+    for number, layer in enumerate(filter(can_be_placed, layers)):
         layer.__class__ = Dropout
         layer.stream = f"{seed}/{number}"
+    for seeds in (value for layer in layers for value in vars(layer).values()):
+        if isinstance(seeds, keras.random.SeedGenerator):
+            seeds.__class__ = ReplicaSeeds
 
 
 def can_be_placed(layer: keras.layers.Layer) -> bool:

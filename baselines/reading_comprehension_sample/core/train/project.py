@@ -17,7 +17,7 @@ from core.model.dropout import place_dropout
 from core.model.encoder import restore_encoder, save_encoder
 from core.runs.run_folder import Run, check_members, find_runs, load_best, provenance
 from core.train.devices import Strategy, find_precision, make_strategy, scale_to_replicas
-from core.train.loop import run_loop
+from core.train.loop import fit
 from core.train.optimizer import make_optimizer
 from core.train.prediction import Predictor, mean_outputs
 from core.train.scoring import Checkpoint, Evaluation, Evaluator, OwnWeights, PositionCounter
@@ -77,7 +77,9 @@ def train_models(
     facts, model = provenance(settings), models.inference
     evaluator = Evaluator(run, evaluate, model, monitor, facts, train_batches, settings, averages)
     callbacks = [PositionCounter(run, len(train_batches)), evaluator, Checkpoint(run, settings)]
-    run_loop(settings, models.training, train_batches, run, callbacks)
+    loop = ask("choose_loop", settings) or fit
+    with train_batches.own_errors():
+        loop(settings, models.training, train_batches, run, callbacks)
     evaluator.finish()
 
 

@@ -208,12 +208,12 @@ def find_replica_faults(
     ] or [
         Finding(
             "warning",
-            f"layer {path} draws the same random numbers on each of several replicas",
+            f"layer {path} draws other random numbers on several replicas than on one",
             join_places(f"{REPLICAS} replicas", place_of(layer)),
             "use keras.layers.Dropout, whose masks are placed, or train on one replica.",
         )
         for path, layer in named_layers(model)
-        if draws_alike(layer)
+        if draws_by_replica(layer)
     ]
     if findings:
         return findings
@@ -366,8 +366,8 @@ def without_dropout(model: keras.Model) -> Iterator[None]:
             layer.rate = rate
 
 
-def draws_alike(layer: keras.layers.Layer) -> bool:
-    """Tell whether a layer draws random numbers, and the same ones on every replica."""
+def draws_by_replica(layer: keras.layers.Layer) -> bool:
+    """Tell whether a layer draws random numbers, and each replica its own, whatever its rows."""
     draws = any(isinstance(value, keras.random.SeedGenerator) for value in vars(layer).values())
     # Keras's attention has a generator that only its dropout layer stands for.
     passes_on = isinstance(layer, keras.layers.MultiHeadAttention)
