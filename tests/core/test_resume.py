@@ -372,7 +372,7 @@ def test_what_changes_no_weight_does_not_keep_a_run_from_going_on(process, unfin
     model = project / "task/model.py"
     before = model.read_bytes()
     free = {"strategy": "single", "prediction_batch_size": 7, "devices.tpu": "none"}
-    free |= {"cluster.port": 4321}
+    free |= {"cluster.port": 4321} if (project / "extras/cluster").is_dir() else {}
     free |= {"text_classification": {"floor": False}, "reading_comprehension": {"n_best": 3}}.get(
         template_of(project), {}
     )
