@@ -508,9 +508,8 @@ def test_workers_that_differ_end_before_the_first_step(two_machines, tmp_path, n
 
 def test_a_model_of_the_hub_is_compared_by_its_commit(monkeypatch):
     """Its folder is named after it, on each machine in the cache of its user."""
-    found = {"hf://owner/model": Path("snapshots/5fc1"), "hf://owner/preset": None}
-    monkeypatch.setattr(cluster, "local_folder", found.__getitem__)
-    assert [cluster.content_of(name) for name in found] == ["5fc1", ""]
+    monkeypatch.setattr(cluster, "download", {"owner/model": Path("snapshots/5fc1")}.__getitem__)
+    assert cluster.content_of("hf://owner/model") == "5fc1"
 
 
 def test_what_may_differ_between_workers():

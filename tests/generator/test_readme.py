@@ -67,8 +67,11 @@ def test_the_bounds_of_decoding_stand_in_its_readme(template):
     bounds = dict(re.findall(r"^([A-Z_]+) = (-?[\d.]+)$", code, flags=re.M))
     lowest = 1 / (1 + math.exp(-float(bounds.get("LOWEST_SCORE", 0))))
     text = " ".join((project / "README.md").read_text(encoding="utf-8").split())
+    chinese = (project / "README_zh.md").read_text(encoding="utf-8")
     for sentence in BOUNDS[template]:
-        assert sentence.format(lowest=f"{lowest:.3f}", **bounds) in text
+        known = sentence.format(lowest=f"{lowest:.3f}", **bounds)
+        assert known in text
+        assert all(number in chinese for number in re.findall(r"[\d.]+", known))
 
 
 def test_both_languages_show_the_same():

@@ -97,7 +97,8 @@ def smallest(value: np.ndarray) -> np.ndarray:
         return small if (small == value).all() else value
     with np.errstate(invalid="ignore"):
         small = value.astype(SMALLER[value.dtype.str])
-    return small if small.astype(value.dtype).tobytes() == value.tobytes() else value  # -0.0
+    # By their bytes: -0.0 equals 0, which it becomes.
+    return small if small.astype(value.dtype).tobytes() == value.tobytes() else value
 
 
 @functools.cache

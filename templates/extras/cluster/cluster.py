@@ -26,7 +26,7 @@ from core.base.errors import InputError, gist
 from core.base.files import PROJECT, file_hash, project_path, writes
 from core.base.settings import CoreSettings, flatten
 from core.base.workers import Alone, gather, is_chief, join_workers, wait_for_workers
-from core.model.encoder import local_folder
+from core.model.encoder import download
 from core.runs.code_hash import code_hashes
 from core.runs.run_folder import FREE_SETTINGS
 
@@ -306,7 +306,7 @@ def content_of(value: object) -> str:
     if not isinstance(value, str) or not value:
         return ""
     if value.startswith("hf://"):
-        return getattr(local_folder(value), "name", "")  # of a snapshot it is the hash of a commit
+        return download(value.removeprefix("hf://")).name  # of a snapshot, the hash of its commit
     path = project_path(value)
     if path.is_dir():
         files = sorted(file for file in path.rglob("*") if file.is_file())

@@ -98,7 +98,7 @@ class Dropout(keras.layers.Dropout):
 
 
 class ReplicaSeeds(keras.random.SeedGenerator):
-    """The seeds of another random layer, other ones on each replica: Keras gives all the same."""
+    """Seeds of a layer that is not placed: each replica has its own; Keras has one for all."""
 
     def next(self, ordered: bool = True) -> tf.Tensor:
         seed, replica = super().next(ordered), tf.distribute.get_replica_context()
@@ -107,7 +107,7 @@ class ReplicaSeeds(keras.random.SeedGenerator):
 
 
 def place_dropout(model: keras.Model, seed: int) -> None:
-    """Let the dropout layers of a model, its encoder's too, draw their masks from `Masks`."""
+    """Let dropout, the encoder's too, draw from `Masks`, and other layers apart on each replica."""
     layers = dict.fromkeys(layer for _, layer in named_layers(model))
     for number, layer in enumerate(filter(can_be_placed, layers)):
         layer.__class__ = Dropout
