@@ -335,15 +335,19 @@ class Sequences(DataGenerator):
 
 
 @pytest.mark.trains
-def test_what_a_tpu_has_not_is_said_once(capsys):
+@pytest.mark.parametrize(
+    ("layer", "what"),
+    [(ReluByPlaces, "operation Where"), (NoGradient, "operation Unique; no grad")],
+)
+def test_what_a_tpu_has_not_is_said_once(capsys, layer, what):
     """Nothing is compiled after it, and no check that follows finds what it leads to."""
     options = argparse.Namespace(tpu="v5e:2x2", memory_trial=False)
-    build_anew = functools.partial(build_models, ReluByPlaces)
+    build_anew = functools.partial(build_models, layer)
     with pytest.raises(SystemExit):
         checking.finish_checks(options, SETTINGS, [], build_anew(), Sequences(), build_anew)
     *_, error, counted = capsys.readouterr().out.splitlines()
-    assert error.startswith("error: layer training/culprit: operation Where")
-    assert counted == "1 errors, 0 warnings"
+    assert error.startswith(f"error: layer training/culprit: {what}")
+    assert counted == "errors: 1, warnings: 0"
 
 
 @pytest.mark.parametrize(("flag", "extra"), [("--tpu=v5e:2x2", "tpu"), ("--memory", "recompute")])
@@ -677,7 +681,7 @@ def test_a_missing_input_is_an_error(tmp_path):
     done = run_check(project)
     assert done.returncode == 1, done.stderr
     assert "missing keys ['annotated'], keys that no input reads ['noted']" in done.stdout
-    assert done.stdout.splitlines()[-1] == "1 errors, 0 warnings"
+    assert done.stdout.splitlines()[-1] == "errors: 1, warnings: 0"
 
 
 @pytest.mark.trains

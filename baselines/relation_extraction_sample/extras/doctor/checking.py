@@ -82,5 +82,5 @@ def conclude(findings: Sequence[Finding]) -> None:
     for finding in findings:
         print(finding)
     errors = sum(finding.level == "error" for finding in findings)
-    print(f"{errors} errors, {len(findings) - errors} warnings" if findings else "sound")
+    print(f"errors: {errors}, warnings: {len(findings) - errors}" if findings else "sound")
     sys.exit(1 if errors else 0)
