@@ -616,9 +616,9 @@ def test_items_that_are_encoded_otherwise_are_not_kept(task, table, monkeypatch,
     ],
 )
 def test_arrays_are_the_same_bits(value):
-    data = storage.pack([value])
+    [data] = storage.pack([[value]])
     assert_equal(storage.unpack(data, {}), [value])
-    one = storage.pack([np.ones(1000, np.float32)])
+    [one] = storage.pack([np.ones(1000, np.float32)])
     assert len(one) < 1100  # labels as 0 and 1 take a byte each
 
 

@@ -88,8 +88,10 @@ def read_triple(item: object, text: str) -> Triple:
 
 def collect_predicates(examples: Sequence[Example]) -> list[str]:
     """Return every predicate of the training examples, sorted."""
-    predicates = {triple.predicate for example in examples for triple in example.triples}
-    predicates.update(*(example.annotated_predicates or () for example in examples))
+    predicates = set()
+    for example in examples:
+        predicates |= {triple.predicate for triple in example.triples}
+        predicates |= example.annotated_predicates or set()
     if not predicates:
         raise InputError("no training example has a triple: there is nothing to learn.")
     return sorted(predicates)

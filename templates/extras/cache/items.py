@@ -70,7 +70,7 @@ def open_items(
     with locked(source.folder / ".lock", source.path.name):
         parts, made = source.make_parts(folder, make, f"encode {source.path.name}")
         items = Items(parts, whole, classes, anew, folder)
-        if not items.agree_with([pack(row) for row in rows]):
+        if not items.agree_with(rows):
             print(
                 f"warning: {source.path.name} is encoded otherwise than it was, with the same code "
                 "and settings: it is not kept."
@@ -117,8 +117,11 @@ def encode(
         if sizes_of(generator) is None:
             for name, value in what_measure_sets(generator).items():
                 measured[name] = merged(value, measured.get(name, value))
-        for row, (example, *numbers) in items_of(generator):
-            yield pack(row), [first + example, *numbers]
+        items = list(items_of(generator))
+        for data, (_, (example, *numbers)) in zip(
+            pack([row for row, _ in items]), items, strict=True
+        ):
+            yield data, [first + example, *numbers]
 
 
 def what_measure_sets(generator: DataGenerator) -> dict[str, Any]:
@@ -206,9 +209,9 @@ class Items(Rows):
         rows = [row for row, _ in self.encode_anew(self.examples[example : example + 1])]
         return rows[position - int(np.searchsorted(self.example_of, example))]
 
-    def agree_with(self, rows: Sequence[bytes]) -> bool:
+    def agree_with(self, rows: Sequence[list]) -> bool:
         """Tell whether the first rows are those that were encoded now."""
-        return [self.bytes_of(position) for position in range(len(rows))] == list(rows)
+        return pack(self[: len(rows)]) == pack(rows)
 
     def of(self, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the positions of the items of some examples, and which of these each is of."""

@@ -6,6 +6,7 @@ TensorFlow is not loaded unless something needs it: no encoding does, and that t
 encode a small file.
 """
 
+import gc
 import importlib.util
 import os
 import pickle
@@ -44,8 +45,12 @@ def share(
     """
     processes = min(processes, len(arguments))
     if processes <= 1:
-        for argument in arguments:
-            yield argument, function(argument)
+        gc.freeze()  # or each full collection would look at all that TensorFlow has made
+        try:
+            for argument in arguments:
+                yield argument, function(argument)
+        finally:
+            gc.unfreeze()
         return
     workers: list[subprocess.Popen] = []
     free: queue.SimpleQueue = queue.SimpleQueue()

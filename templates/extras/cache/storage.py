@@ -62,30 +62,56 @@ class Damaged(Exception):
 # ------------------------------------------------------------------------------ a row
 
 
-def pack(value: Any) -> bytes:
-    """Return the bytes of a value: numbers, strings, arrays, and what is made of them.
+def pack(values: Sequence) -> list[bytes]:
+    """Return the bytes of values: numbers, strings, arrays, and what is made of them.
+
+    Values that are alike, as rows are, take a fraction of the time together.
 
     Raises:
         TypeError: something else is in it.
     """
-    return marshal.dumps(simplify(value), MARSHAL)
+    return [marshal.dumps(value, MARSHAL) for value in simplify(values)]
 
 
-def simplify(value: Any) -> Any:
-    """Return a value made of Python's own types; what is not plain is a tuple with its kind."""
-    kind = type(value)
-    if kind in PLAIN:
-        return value
-    if kind is np.ndarray and not value.dtype.hasobject:
-        stored = smallest(value)
-        return ARRAY, value.dtype.str, stored.dtype.str, value.shape, stored.tobytes()
-    if kind is tuple or kind is list:
-        return TUPLE if kind is tuple else LIST, [simplify(part) for part in value]
-    if isinstance(value, dict):
-        return DICT, [(simplify(key), simplify(part)) for key, part in value.items()]
+def simplify(values: Sequence) -> Sequence:
+    """Return values made of Python's own types; what is not plain is a tuple with its kind."""
+    if {*map(type, values)} <= PLAIN:
+        return values
+    kind = type(values[0])
+    alike = {getattr(value, "dtype", type(value)) for value in values}
+    if len(alike) > 1:
+        return [simplify([value])[0] for value in values]
+    if kind is np.ndarray and not values[0].dtype.hasobject:
+        return simplify_arrays(values)
     if is_dataclass(kind):
-        return CLASS, kind.__name__, [simplify(getattr(value, name)) for name in names_of(kind)]
+        names = names_of(kind)
+        parts = together([[getattr(value, name) for name in names] for value in values])
+        return [(CLASS, kind.__name__, own) for own in parts]
+    if kind is tuple or kind is list:
+        return [(TUPLE if kind is tuple else LIST, own) for own in together(values)]
+    if issubclass(kind, dict):
+        keys = together([list(value) for value in values])
+        parts = together([list(value.values()) for value in values])
+        return [(DICT, [*zip(*own, strict=True)]) for own in zip(keys, parts, strict=True)]
     raise TypeError(f"{kind.__name__} can't be kept in a file of rows")
+
+
+def together(rows: Sequence[Sequence]) -> list[list]:
+    """Return lists whose entries are simplified, those of one place together."""
+    if len({*map(len, rows)}) > 1:
+        return [list(simplify(row)) if row else [] for row in rows]
+    columns = [simplify(column) for column in zip(*rows, strict=True)]
+    return [list(row) for row in zip(*columns, strict=True)] if columns else [[] for _ in rows]
+
+
+def simplify_arrays(values: Sequence[np.ndarray]) -> list[tuple]:
+    """Return arrays of one type as their types, shapes and bytes."""
+    stored = smallest(np.concatenate([value.ravel() for value in values]))
+    data, size = stored.tobytes(), stored.itemsize
+    ends = itertools.accumulate((size * value.size for value in values), initial=0)
+    kinds = ARRAY, values[0].dtype.str, stored.dtype.str
+    pieces = zip(values, itertools.pairwise(ends), strict=True)
+    return [(*kinds, value.shape, data[first:end]) for value, (first, end) in pieces]
 
 
 def smallest(value: np.ndarray) -> np.ndarray:

@@ -56,24 +56,31 @@ def words():
     return tokenizer
 
 
+def describe(frame):
+    """Return the tokens and the segments of the three parts around a question and its context."""
+    parts = (frame.before, frame.between, frame.after)
+    assert all((part[1:3] == -1).all() for part in parts)
+    return [part[0].tolist() for part in parts], [part[3].tolist() for part in parts]
+
+
 def test_frame_of_bert():
     tokenizer = bert()
     frame = data.read_frame(tokenizer)
     cls, sep = (tokenizer.token_to_id(token) for token in ("[CLS]", "[SEP]"))
-    assert (frame.before, frame.between, frame.after) == ([cls], [sep], [sep])
-    assert frame.segments == [0, 0, 0, 1, 1]
+    assert describe(frame) == ([[cls], [sep], [sep]], [[0], [0], [1]])
+    assert frame.segments == (0, 1)
 
 
 @pytest.mark.parametrize("tokenizer", [byte_level, preset])
 def test_frame_of_roberta(tokenizer):
     frame = data.read_frame(tokenizer())
-    assert (frame.before, frame.between, frame.after) == ([0], [2, 2], [2])
-    assert frame.segments == [0, 0, 0, 0, 0]
+    assert describe(frame) == ([[0], [2, 2], [2]], [[0], [0, 0], [0]])
+    assert frame.segments == (0, 0)
 
 
 def test_no_frame_at_all():
     frame = data.read_frame(words())
-    assert (frame.before, frame.between, frame.after) == ([], [], [])
+    assert describe(frame) == ([[], [], []], [[], [], []])
 
 
 @pytest.mark.parametrize("tokenizer", [bert, byte_level])
@@ -97,11 +104,12 @@ def test_windows_hold_the_question_and_together_the_whole_context(tokenizer, max
     (windows,) = data.split_into_windows(tokenizer, [example], max_length, overlap)
     frame = data.read_frame(tokenizer)
     question = tokenizer.encode("who", add_special_tokens=False).ids
-    front = [*frame.before, *question, *frame.between]
+    (before, between, after), _ = describe(frame)
+    front = [*before, *question, *between]
     (whole,) = data.split_into_windows(tokenizer, [example], 10_000, 0)[0]
-    position, room = 0, len(windows[0]) - len(front) - len(frame.after)
+    position, room = 0, len(windows[0]) - len(front) - len(after)
     for window in windows:
-        assert len(front) + len(frame.after) < len(window) <= max_length
+        assert len(front) + len(after) < len(window) <= max_length
         assert window.token_ids[: len(front)].tolist() == front
         assert len(window) == len(window.segment_ids) == len(window.starts) == len(window.ends)
         pieces = context_tokens(window)

@@ -1,5 +1,6 @@
 """Tokens with exact character offsets, and overlapping windows of long texts."""
 
+import itertools
 import re
 import unicodedata
 from collections.abc import Callable, Iterable
@@ -43,12 +44,10 @@ class Window:
 
     def token_span(self, span: tuple[int, int]) -> tuple[int, int] | None:
         """Return the first and the last token of a character span; None: not in this window."""
-        real = self.starts >= 0
-        touched = np.flatnonzero(real & (self.starts < span[1]) & (self.ends > span[0]))
-        if not len(touched):
+        if span[0] < self.reach[0] or span[1] > self.reach[1]:
             return None
-        inside = self.reach[0] <= span[0] and span[1] <= self.reach[1]
-        return (int(touched[0]), int(touched[-1])) if inside else None
+        [touched] = ((self.starts < span[1]) & (self.ends > span[0])).nonzero()
+        return (int(touched[0]), int(touched[-1])) if len(touched) else None
 
 
 def is_aligned(span: tuple[int, int], window: Window) -> bool:
@@ -164,10 +163,11 @@ def exact_offsets(text: str, offsets: list[tuple[int, int]]) -> tuple[np.ndarray
     Without the space that byte-level tokens begin with, and with the accents of their own that a
     normalizer drops: a span that ends there would lose them.
     """
-    starts, ends = np.array(offsets, np.int32).reshape(-1, 2).T.copy()
-    nexts = np.append(starts[1:], np.int32(len(text)))
+    pairs = np.fromiter(itertools.chain.from_iterable(offsets), np.int32, 2 * len(offsets))
+    starts, ends = pairs[0::2], pairs[1::2]
     firsts = np.minimum(skip(text, str.isspace)[starts], ends)
     if not text.isascii():
+        nexts = np.append(starts[1:], np.int32(len(text)))
         lasts = np.minimum(skip(text, lambda c: unicodedata.category(c)[0] == "M")[ends], nexts)
         ends = np.where(ends < nexts, lasts, ends)
     return np.maximum(starts, firsts), ends

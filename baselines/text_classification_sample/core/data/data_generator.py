@@ -48,7 +48,7 @@ class DataGenerator:
     ) -> None:
         self.lengths = np.asarray(lengths)
         self.batch_size = batch_size
-        self.boundaries = bucket_boundaries(self.lengths, buckets)
+        self.boundaries = bucket_boundaries(*np.unique(lengths, return_counts=True), buckets)
         self.bucket_of = np.searchsorted(self.boundaries, self.lengths)
         self.seed = seed
 
@@ -218,34 +218,29 @@ def cut_batches(
     return batches
 
 
-def bucket_boundaries(
-    lengths: np.ndarray, buckets: int, counts: np.ndarray | None = None
-) -> np.ndarray:
+def bucket_boundaries(lengths: np.ndarray, counts: np.ndarray, buckets: int) -> np.ndarray:
     """Return the padded lengths, `buckets` at the most, that waste the fewest tokens.
 
     Exact, by dynamic programming: cheapest(b, j) = min over i < j of cheapest(b - 1, i) + the
     examples of the lengths i+1..j, padded to length j.
 
-    With `counts`, the examples of each length, the lengths rise; without, each is of one example.
+    The lengths rise; `counts` are the examples of each.
     """
-    unique = np.asarray(lengths)
-    if counts is None:
-        unique, counts = np.unique(lengths, return_counts=True)
     total = np.concatenate([[0], np.cumsum(counts)])
     cost = np.where(
-        np.tri(len(unique) + 1, len(unique), -1).astype(bool),
+        np.tri(len(lengths) + 1, len(lengths), -1).astype(bool),
         np.inf,
-        (total[None, 1:] - total[:, None]) * unique[None, :],
+        (total[None, 1:] - total[:, None]) * lengths[None, :],
     )
-    cheapest = np.concatenate([[0.0], np.full(len(unique), np.inf)])
+    cheapest = np.concatenate([[0.0], np.full(len(lengths), np.inf)])
     choices = []
-    for _ in range(min(buckets, len(unique))):
+    for _ in range(min(buckets, len(lengths))):
         candidates = cheapest[:, None] + cost
         choices.append(candidates.argmin(axis=0))
         cheapest = np.concatenate([[np.inf], candidates.min(axis=0)])
-    boundaries, end = [], len(unique)
+    boundaries, end = [], len(lengths)
     for choice in reversed(choices):
-        boundaries.append(unique[end - 1])
+        boundaries.append(lengths[end - 1])
         end = choice[end - 1]
     return np.array(boundaries[::-1])
 

@@ -54,7 +54,7 @@ class ShardGenerator(DataGenerator):
         self.sizes = np.array([shard.examples for shard in self.manifest.shards])
         tokens = np.flatnonzero(self.manifest.lengths)
         self.boundaries = bucket_boundaries(
-            tokens + SPECIAL_TOKENS_AROUND, settings.buckets, self.manifest.lengths[tokens]
+            tokens + SPECIAL_TOKENS_AROUND, self.manifest.lengths[tokens], settings.buckets
         )
 
     @property

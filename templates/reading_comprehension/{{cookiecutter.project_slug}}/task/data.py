@@ -22,9 +22,6 @@ NULL = (0, 0)
 TEXTS_AT_ONCE = 1024
 FIELDS = ("id", "question", "context", "answers", "answer_texts")
 
-# Of a text: token ids, starts and ends `[tokens]`, and the number of its characters.
-Tokens = tuple[np.ndarray, np.ndarray, np.ndarray, int]
-
 
 @dataclass(frozen=True)
 class Example:
@@ -103,12 +100,15 @@ def tokenizer_texts(examples: Sequence[Example]) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Frame:
-    """The tokens around question and context, and the segment of each of the five parts."""
+    """What stands around a question and its context: ids, two of -1, segments `[4, tokens]`.
 
-    before: list[int]
-    between: list[int]
-    after: list[int]
-    segments: list[int]
+    `segments` are those of the question and of the context.
+    """
+
+    before: np.ndarray
+    between: np.ndarray
+    after: np.ndarray
+    segments: tuple[int, int]
 
 
 def read_frame(tokenizer: Tokenizer) -> Frame:
@@ -132,9 +132,16 @@ def read_frame(tokenizer: Tokenizer) -> Frame:
         first = single.sequence_ids.index(0)
         last = len(single.ids) - single.sequence_ids[::-1].index(0)
         after = single.ids[last:]
-        return Frame(single.ids[:first], 2 * after, after, segments=[0] * 5)
-    order = ("before", 0, "between", 1, "after")
-    return Frame(**parts, segments=[segments.get(part, 0) for part in order])
+        parts, segments = {"before": single.ids[:first], "between": 2 * after, "after": after}, {}
+    rows = {name: tokens_of(ids, segments.get(name, 0)) for name, ids in parts.items()}
+    return Frame(**rows, segments=(segments.get(0, 0), segments.get(1, 0)))
+
+
+def tokens_of(ids: Sequence[int] | np.ndarray, segment: int) -> np.ndarray:
+    """Return tokens of no place in the context: ids, -1, -1, segment `[4, tokens]`."""
+    rows = np.full((4, len(ids)), -1, np.int32)
+    rows[0], rows[3] = ids, segment
+    return rows
 
 
 @dataclass(frozen=True)
@@ -174,18 +181,18 @@ def split_into_windows(
     # Many questions are asked of one passage: it is encoded once.
     questions = encode_texts(tokenizer, [example.question for example in examples])
     contexts = encode_texts(tokenizer, [example.context for example in examples], progress)
-    return [
-        question_windows(
-            questions[example.question][0], contexts[example.context], frame, max_length, overlap
-        )
-        for example in examples
-    ]
+    windows = []
+    for example in examples:
+        asked, context = questions[example.question][0], contexts[example.context]
+        characters = len(example.context)
+        windows.append(question_windows(asked, context, characters, frame, max_length, overlap))
+    return windows
 
 
 def encode_texts(
     tokenizer: Tokenizer, texts: Sequence[str], progress: str = ""
-) -> dict[str, Tokens]:
-    """Return the tokens of each text."""
+) -> dict[str, np.ndarray]:
+    """Return the tokens of each text: ids, starts and ends `[3, tokens]`."""
     unique = list(dict.fromkeys(texts))
     encoded = {}
     chunks = range(0, len(unique), TEXTS_AT_ONCE)
@@ -193,41 +200,41 @@ def encode_texts(
         batch = unique[chunk : chunk + TEXTS_AT_ONCE]
         encodings = tokenizer.encode_batch(batch, add_special_tokens=False)
         for text, encoding in zip(batch, encodings, strict=True):
-            starts, ends = exact_offsets(text, encoding.offsets)
-            encoded[text] = (np.array(encoding.ids, np.int32), starts, ends, len(text))
+            ids = np.array(encoding.ids, np.int32)
+            encoded[text] = np.stack([ids, *exact_offsets(text, encoding.offsets)])
     return encoded
 
 
 def question_windows(
-    question: np.ndarray, context: Tokens, frame: Frame, max_length: int, overlap: int
+    question: np.ndarray,
+    context: np.ndarray,
+    characters: int,
+    frame: Frame,
+    max_length: int,
+    overlap: int,
 ) -> list[QuestionWindow]:
-    """Return the windows of one question, given as token ids; `split_into_windows` has the rest."""
-    ids, starts, ends, characters = context
-    longest = max(1, max_length // 2 - len(frame.before) - len(frame.between))
-    kept = question[:longest]
-    front, after = (
-        np.array(part, np.int32) for part in ([*frame.before, *kept, *frame.between], frame.after)
-    )
-    no_place, none_after = np.full_like(front, -1), np.full_like(after, -1)
-    room = max(1, max_length - len(front) - len(after))
+    """Return the windows of one question.
+
+    Args:
+        question: token ids; `context`: its tokens `[3, tokens]`, of so many `characters`.
+        frame: what stands around them; `split_into_windows` has the rest.
+    """
+    longest = max(1, max_length // 2 - frame.before.shape[1] - frame.between.shape[1])
+    asked = tokens_of(question[:longest], frame.segments[0])
+    front = np.concatenate([frame.before, asked, frame.between], axis=1)
+    tokens = np.concatenate([context, np.full_like(context[:1], frame.segments[1])])
+    _, starts, ends = context
+    room = max(1, max_length - front.shape[1] - frame.after.shape[1])
     windows = []
-    for first in window_starts(len(ids), room, min(overlap, room // 2)):
-        end = min(first + room, len(ids))
-        sizes = [len(frame.before), len(kept), len(frame.between), end - first, len(frame.after)]
-        windows.append(
-            QuestionWindow(
-                token_ids=np.concatenate([front, ids[first:end], after]),
-                starts=np.concatenate([no_place, starts[first:end], none_after]),
-                ends=np.concatenate([no_place, ends[first:end], none_after]),
-                # A character of several byte-level tokens may lie on both sides of a border.
-                reach=(
-                    int(min(ends[first - 1], starts[first])) if first else 0,
-                    int(max(starts[end], ends[end - 1])) if end < len(ids) else characters,
-                ),
-                segment_ids=np.repeat(frame.segments, sizes).astype(np.int32),
-                question_cut=len(question) > longest,
-            )
+    for first in window_starts(len(starts), room, min(overlap, room // 2)):
+        end = first + room
+        rows = np.concatenate([front, tokens[:, first:end], frame.after], axis=1)
+        # A character of several byte-level tokens may lie on both sides of a border.
+        reach = (
+            int(min(ends[first - 1], starts[first])) if first else 0,
+            int(max(starts[end], ends[end - 1])) if end < len(starts) else characters,
         )
+        windows.append(QuestionWindow(*rows[:3], reach, rows[3], len(question) > longest))
     return windows
 
 
