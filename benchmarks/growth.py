@@ -7,7 +7,8 @@ first start, by one process on one core and by two, and at its second start. Eac
 of its own: it reads, checks and encodes the file, and makes batches. Seconds and memory are those
 beyond its imports; the memory is that of the process that trains, and beside it all that its
 largest worker has. Seconds of processors hold those of the workers. The Rust tokenizer's
-`encode_batch` alone, on the same texts, is measured beside: a passage once.
+`encode_batch` alone, on the same texts, is measured beside: a passage once. With `--peer` the stock
+recipe of PyTorch is, too: `datasets.map` and transformers' collators (`peer_encoding.py`).
 
 python benchmarks/growth.py --output benchmarks/results/growth.json
 python benchmarks/growth.py --records texts --output benchmarks/results/growth_texts.json
@@ -65,6 +66,7 @@ def main() -> None:
     parser.add_argument(
         "--most", type=int, default=SIZES[1], help="records in lists, or encoded by one process"
     )
+    parser.add_argument("--peer", help="Python of an environment with torch and transformers")
     parser.add_argument("--output", type=Path, help="JSON file of the results")
     parser.add_argument("--trial", nargs=2, metavar=("WAY", "FOLDER"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -78,7 +80,7 @@ def main() -> None:
         print(json.dumps(tried))
         return
     kind = arguments.records
-    sizes = {str(size): measure(kind, size, arguments.most) for size in arguments.sizes}
+    sizes = {str(s): measure(kind, s, arguments.most, arguments.peer) for s in arguments.sizes}
     results = {
         "question": "memory and seconds from a file of records to its batches, as the file grows",
         "records": f"{RECORDS[kind][1]}, synthetic",
@@ -88,7 +90,7 @@ def main() -> None:
     write_results(results, arguments.output)
 
 
-def measure(kind: str, size: int, most: int) -> dict:
+def measure(kind: str, size: int, most: int, peer: str | None) -> dict:
     """Return what is measured of one size, each trial in a process of its own."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -99,6 +101,8 @@ def measure(kind: str, size: int, most: int) -> dict:
                 remove(folder / "cache")
             if size <= most or way not in ("lists", "cache_one_process"):
                 found[way] = run_trial(way, folder, kind)
+        for start in ("peer_first_start", "peer_second_start") if peer else ():
+            found[start] = run_peer(peer, folder, kind)
         found["file_mebibytes"] = mebibytes((folder / "records.jsonl").stat().st_size)
         files = (path for path in (folder / "cache").rglob("*") if path.is_file())
         found["cache_mebibytes"] = mebibytes(sum(path.stat().st_size for path in files))
@@ -136,6 +140,16 @@ def run_trial(way: str, folder: Path, kind: str) -> dict:
         command, check=True, stdout=subprocess.PIPE, encoding="utf-8", env=environment
     )
     print(f"{folder.name}, {way}: {done.stdout.splitlines()[-1]}", file=sys.stderr, flush=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def run_peer(python: str, folder: Path, kind: str) -> dict:
+    """Return what a start of the peer prints."""
+    script = str(Path(__file__).with_name("peer_encoding.py"))
+    done = subprocess.run(
+        [python, script, kind, str(folder)], check=True, stdout=subprocess.PIPE, encoding="utf-8"
+    )
+    print(f"{folder.name}, peer: {done.stdout.splitlines()[-1]}", file=sys.stderr, flush=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 
