@@ -33,7 +33,7 @@ FIGURES = (
     (
         "peer_reading_comprehension.json",
         ("peer", "epochs", -1, "test", "f1"),
-        "SQuAD test F1 of that peer, same encoder, epochs and windows, one seed",
+        "SQuAD test F1 of that peer in percent, same encoder, epochs and windows, one seed",
     ),
     (
         "peer_text_classification.json",

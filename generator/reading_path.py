@@ -15,6 +15,7 @@ TASK_FILES = (
     "model",
     "training",
     "decode",
+    "graph",
     "metrics",
     "evaluation",
 )

@@ -15,11 +15,11 @@ from task.data import Event, Node
 # becomes one event.
 MOST_CLIQUES = 256
 MOST_LINKED = 48
-# A link between two mentions that are kept needs less: few pairs of them are not of one event.
+# A link between two kept mentions is accepted above this: most such pairs share an event.
 LIKELY_LINK = 0.1
 # What is surer stands, whatever else claims its place. A surer link says who belongs to whom.
 SURE = 0.9
-# An argument must win its place and its role against others: a fourth of the odds will do.
+# An argument also competes for its place and its role: its odds are multiplied by this.
 EASED = 4.0
 
 # A span with its role and event type.
@@ -45,7 +45,7 @@ class Graph:
 
 
 def standing(role: str | None, probability: float) -> float:
-    """Return what of a mention is compared with the threshold: of an argument, its eased odds."""
+    """Return the probability that meets the threshold: an argument's has `EASED` times its odds."""
     ease = 1.0 if role is None else EASED
     return ease * probability / (1 + (ease - 1) * probability)
 
@@ -73,7 +73,7 @@ def events_at(graph: Graph, threshold: float) -> list[Event]:
         if kind in graph.triggered:
             triggers = sorted(span for role, span in kept if role is None)
             if kept and not triggers:
-                # Arguments may have a trigger that is less likely.
+                # The arguments may have a less likely trigger: its odds are eased as theirs are.
                 eased = {s: p for (role, s), p in nodes.items() if not role}
                 best = max(eased, key=lambda span: eased[span], default=None)
                 triggers = [best] if best and standing("", eased[best]) > threshold else []
@@ -187,9 +187,9 @@ def find_cliques(network: networkx.Graph, most: int) -> list[list[int]]:
 def drop_doubles(events: list[Event]) -> list[Event]:
     """Keep the best of events over the same spans: that with the most different roles.
 
-    A link says that two spans belong together, not in which roles. Of "A beat B and lost to C" the
-    links of the first match hold for the winner A, and for A as what it is in the second, a loser:
-    a match with two losers. An event is dropped only if all its mentions stand in others.
+    A link says that two spans belong together, not in which roles. In "A beat B and lost to C" A is
+    winner and loser: the links of the first match would also make one with two losers, A and B. An
+    event is dropped only if all its mentions stand in others.
     """
     ranks = {
         event: (frozenset(span for _, span in event.nodes()), len(dict(event.arguments)))

@@ -23,7 +23,7 @@ from task.graph import Graph, Mention, events_at, mentions_of, standing
 from task.settings import Metric
 
 METRICS = get_args(Metric)
-QUANTILES = np.linspace(0.04, 0.96, 24)  # of what the mentions stand at: where thresholds are tried
+QUANTILES = np.linspace(0.04, 0.96, 24)  # of `standing` of all mentions: the thresholds to try
 # Which items a table counts, and by which part of them.
 TABLES = {
     "per_role": ("argument_classification", 1),
@@ -108,7 +108,7 @@ def score(golds: Sequence[Example], predictions: dict[Id, list[Event]]) -> dict:
 def tune_threshold(golds: Sequence[Example], graphs: dict[Id, Graph], metric: str) -> dict:
     """Return the `threshold` with the best sum of two F1: of a metric, and of whole events.
 
-    Tried are 0.5, which wins where nothing is better, and quantiles of what the mentions stand at.
+    It tries 0.5, which wins where nothing is better, and quantiles of `standing` of the mentions.
     Beside it `precision_recall`: rows of the metric, that of the threshold first.
     """
     stands = [standing(r, p) for own in graphs.values() for (_, r, _), p in own.mentions.items()]

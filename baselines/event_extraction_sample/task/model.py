@@ -48,7 +48,7 @@ def add_pointers(hidden, mask, schema: Schema, settings: Settings) -> tuple[dict
         "tail": pointer(types, size, rotary=False, spans=False, name="tail_pointer"),
     }
     # All scores of long texts are large: prediction computes those that `select_spans` asks for.
-    # First, for Keras takes the first outputs of a layer for the longest.
+    # Before the scores: Keras expects no more outputs of a layer than its first call has.
     outputs: dict = {name: layer(hidden, mask, whole=False) for name, layer in pointers.items()}
     scores, labels, losses = [], {}, {}
     for name, layer in pointers.items():

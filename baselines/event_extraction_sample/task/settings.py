@@ -31,5 +31,5 @@ class Settings(WindowSettings):
     crf_learning_rate: float = Field(1e-2, gt=0, description="peak rate of the CRF's transitions")
     metric: Metric = Field(
         "argument_classification",
-        description="chooses the best epoch; with whole events the threshold",
+        description="chooses the best epoch and, with whole events, the threshold",
     )

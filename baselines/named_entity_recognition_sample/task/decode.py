@@ -21,7 +21,7 @@ Candidates = dict[Id, list[tuple[Entity, float]]]
 # Entity type -> what a score must be above.
 Thresholds = Mapping[str, float]
 
-# Candidates below e^-4 / (1 + e^-4) = 0.018 never pass a tuned threshold.
+# Candidates below e^-4 / (1 + e^-4) = 0.018 are dropped before a threshold is tuned.
 LOWEST_SCORE = -4.0
 # The best of a window, of all types. A model in its first steps accepts everything.
 MOST_SPANS = 96

@@ -42,7 +42,7 @@ def add_pointer(hidden, mask, types: int, settings: Settings) -> tuple:
     kind = {"efficient": EfficientGlobalPointer, "plain": GlobalPointer}[settings.pointer]
     pointer = kind(types, settings.pointer_size, name="span_pointer")
     # All scores of long texts are large: prediction computes those that `select_spans` asks for.
-    # First, for Keras takes the first outputs of a layer for the longest.
+    # Before the scores: Keras expects no more outputs of a layer than its first call has.
     parts = pointer(hidden, mask, whole=False)
     scores = pointer(hidden, mask)
     labels = keras.Input((types, None, 2), dtype="int32", name="span_labels")

@@ -104,7 +104,7 @@ class Run:
         return scores["dev"][scores["monitor"]]
 
     def note_files(self, *names: str, stay: bool = True) -> None:
-        """Keep the hashes of files in the manifest, for whoever loads them; of those that stay."""
+        """Keep the hashes of files in the manifest; not `stay`: none, for they will change."""
         path = self.folder / MANIFEST
         known = read_json(path) if path.is_file() else {}
         found = [name for name in names if not stay or (self.folder / name).is_file()]

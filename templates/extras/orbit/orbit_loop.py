@@ -296,7 +296,7 @@ class Training:
             signal.signal(signal.SIGTERM, before)
 
     def note_preemption(self, number: int, frame: FrameType | None) -> None:
-        """Remember that the process was told to end: machines that are lent give some seconds."""
+        """Remember that the process was told to end: preemptible machines give some seconds."""
         self.preempted = True
 
     def after_steps(self, losses: dict) -> None:

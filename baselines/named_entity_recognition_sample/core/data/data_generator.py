@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import keras
 import numpy as np
-import tensorflow as tf  # types in quotes: a process that encodes does not load it
+import tensorflow as tf  # types in quotes: processes of extras/cache load it only when used
 
 from core.base.errors import InputError
 from core.base.extras import ask
@@ -20,7 +20,7 @@ class DataGenerator:
     """Yield batches of encoded examples; a task says how one batch is laid out.
 
     The order depends on (seed, epoch) alone, so a resumed training goes on with the very next
-    batch. Each bucket pads to one length, so each is compiled once.
+    batch. Each bucket pads to one length, so XLA compiles each once.
 
     Args:
         lengths: tokens of each example, special ones included.

@@ -111,9 +111,9 @@ def connect_to_tpu(name: str) -> tf.distribute.Strategy:
 
 
 def find_precision(settings: CoreSettings) -> str:
-    """Return `devices.precision`; `auto` becomes what an extra finds fastest here, in a line."""
+    """Return `devices.precision`; an extra decides what `auto` is, and a printed line says why."""
     if settings.devices.precision == "auto":
-        found = ask("find_precision", settings) or ("float32", "no extra knows what is faster")
+        found = ask("find_precision", settings) or ("float32", "want of extras/encoders")
         settings.devices.precision, reason = broadcast(found)  # the chief's, on all workers
         print(f"precision: {settings.devices.precision}, for {reason} (devices.precision = auto)")
     return settings.devices.precision

@@ -1,4 +1,4 @@
-"""What stands around every task: how a training begins and runs, and how trained runs come back."""
+"""What stands around every task: how a training begins and ends, and how runs are loaded."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -158,7 +158,7 @@ def load_trained(
             keras.config.set_dtype_policy(find_precision(settings))  # as it was trained
             encoder, tokenizer = restore_encoder(folder)
             built = build(encoder, labels, settings)
-            # Where an extra keeps weights out of runs; those of a file come on top.
+            # With frozen weights of an extra first; best.weights.h5 holds the trained ones.
             ask("restore_base", settings, folder, built, tokenizer)
             load_best(built.inference, folder)
             models.append(built.inference)

@@ -65,7 +65,7 @@ class TrainingModel(keras.Model):
         self.accumulation = accumulation
         self.compile_gradients = compile_gradients
         names = ["loss", *(self.output_names if len(self.output_names) > 1 else ())]
-        # Of examples, from sums: right on a ragged last batch too.
+        # Means over examples, kept as sums: right on a ragged last batch too.
         self.loss_means = [keras.metrics.Mean(name, dtype="float32") for name in names]
         plain = self.graph_of(self.gradients, ["loss", *self.output_names])
         self.batch_gradients = make_gradients(self) if make_gradients else plain

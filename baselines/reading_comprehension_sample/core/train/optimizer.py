@@ -14,12 +14,12 @@ EPSILON = 1e-6  # as BERT was trained: with Keras's 1e-7 rare rows jump
 
 @keras.saving.register_keras_serializable("common")
 class WarmUpThenDecay(keras.optimizers.schedules.LearningRateSchedule):
-    """Rise linearly from 0 to the peak, then fall linearly to 0.
+    """Rise linearly to the peak, then fall linearly; neither the first rate nor the last is 0.
 
     Args:
         peak: the highest learning rate.
         steps: updates of the whole training.
-        warm_up_steps: updates until the peak; without a warm-up Adam's first moments are noise.
+        warm_up_steps: updates until the peak; without, Adam's first steps rest on few gradients.
     """
 
     def __init__(self, peak: float, steps: int, warm_up_steps: int) -> None:
@@ -30,7 +30,7 @@ class WarmUpThenDecay(keras.optimizers.schedules.LearningRateSchedule):
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
         step = tf.cast(step, "float32") + 1.0  # the first update is number 1: no step is lost at 0
         rise = step / max(self.warm_up_steps, 1)
-        # The last update is above 0 too: it would be a step for nothing.
+        # The last rate is above 0 too: with 0 the last update would change nothing.
         done = (step - self.warm_up_steps) / (self.steps - self.warm_up_steps + 1)
         fall = self.fall(tf.clip_by_value(done, 0.0, 1.0))
         return self.peak * tf.minimum(rise, fall)

@@ -29,7 +29,7 @@ class Evaluation:
     """What the metric says of one file.
 
     Attributes:
-        scores: numbers by name, with what belongs to them (threshold, per label, `beside`).
+        scores: numbers by name; threshold, rates of labels, `beside`: scores of training records.
         predictions: records of the predictions file, in the order of the file.
         shown: a few records in words, gold beside prediction.
     """
@@ -150,7 +150,7 @@ class Evaluator(keras.callbacks.Callback):
             **{f"dev_{name}": value for name, value in numbers.items()},
             **evaluation.scores.get("beside", {}),
         }
-        # Of numbers alone is JSON made: a perplexity may be infinite.
+        # JSON holds finite numbers only, and a perplexity may be infinite.
         row = {name: value for name, value in row.items() if math.isfinite(value)}
         append_json_line(self.run.folder / "metrics.jsonl", row)
         with self.writer.as_default(step=position.updates):
@@ -177,11 +177,11 @@ class Evaluator(keras.callbacks.Callback):
         if evaluation.scores[self.monitor] > position.best:
             position.best, position.waited = evaluation.scores[self.monitor], 0
             folder = self.run.folder
-            self.run.note_files("best.weights.h5", stay=False)  # whenever this process is killed
+            self.run.note_files("best.weights.h5", stay=False)  # else a kill leaves a wrong hash
             write_whole(folder / "best.weights.h5", self.inference_model.save_weights)
             self.run.note_files("best.weights.h5")
             write_json_lines(folder / "predictions" / "dev.jsonl", evaluation.predictions)
-            # Scores of other files go: they were those of weights that are no more.
+            # Scores of other files are dropped: they belong to the weights before these.
             write_json(
                 folder / "scores.json",
                 {**self.facts, "monitor": self.monitor, **facts, "dev": evaluation.scores},
@@ -233,7 +233,7 @@ class Checkpoint(keras.callbacks.Callback):
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     def note(self, number: int, frame: FrameType | None) -> None:
-        """Remember that the process was told to end: machines that are lent give some seconds."""
+        """Remember that the process was told to end: preemptible machines give some seconds."""
         self.told = True
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:

@@ -18,7 +18,7 @@ from core.train.prediction import Predictor, mean_outputs
 from task.data import Event, EventGenerator, Example, Schema
 from task.graph import Graph, Link, Mention, events_at, gap_between
 
-# Candidates below e^-4 / (1 + e^-4) = 0.018 never pass a tuned threshold.
+# Candidates below e^-4 / (1 + e^-4) = 0.018 are dropped before a threshold is tuned.
 LOWEST_SCORE = -4.0
 # The best of a window, of all roles and types. A model in its first steps accepts everything.
 MOST_SPANS = 96

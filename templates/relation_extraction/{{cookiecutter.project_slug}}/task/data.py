@@ -100,8 +100,8 @@ def collect_predicates(examples: Sequence[Example]) -> list[str]:
 class TripleGenerator(DataGenerator):
     """Batches of windows, with the labels of the pointers unless they are to be predicted.
 
-    Every window is one example of the training. A triple is taught in the windows that hold both
-    its spans.
+    A window is one example of DataGenerator; `self.examples` are records. A triple is taught in the
+    windows that hold both its spans.
 
     Args:
         examples: from `read_examples`.

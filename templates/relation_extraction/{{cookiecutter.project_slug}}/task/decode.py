@@ -15,7 +15,7 @@ from task.data import Example, Triple, TripleGenerator
 # Record id -> triples with their scores, surest first.
 Candidates = dict[Id, list[tuple[Triple, float]]]
 
-# Candidates below e^-4 / (1 + e^-4) = 0.018 never pass a tuned threshold.
+# Candidates below e^-4 / (1 + e^-4) = 0.018 are dropped before a threshold is tuned.
 LOWEST_SCORE = -4.0
 # The best of a window are enough: of subjects, of objects (for each predicate, where each has its
 # own), and of triples. A model in its first steps accepts everything.
@@ -74,7 +74,7 @@ def decode_window(
         object_ = int(window.starts[other_first]), int(window.ends[other_last])
         if min(*subject, *object_) >= 0:  # special tokens stand for no characters
             triple = Triple(subject, predicates[predicate], object_)
-            # Tokens of one character, as bytes are, can make the same triple twice.
+            # Several byte-level tokens of one character: two spans of tokens, one triple.
             triples[triple] = max(score, triples.get(triple, score))
     return triples
 

@@ -36,7 +36,7 @@ def build_models(encoder: keras.Model, predicates: int, settings: Settings) -> M
         "tail": pointer(predicates, size, **link, name="tail_pointer"),
     }
     # All scores of long texts are large: prediction computes those that `select_triples` asks for.
-    # First, for Keras takes the first outputs of a layer for the longest.
+    # Before the scores: Keras expects no more outputs of a layer than its first call has.
     parts = {name: layer(hidden, mask, whole=False) for name, layer in pointers.items()}
     inference = keras.Model(inputs, {**parts, "mask": mask}, name="inference")
     scores = {name: layer(hidden, mask) for name, layer in pointers.items()}
