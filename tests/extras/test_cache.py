@@ -3,8 +3,10 @@
 import errno
 import functools
 import hashlib
+import importlib.util
 import json
 import os
+import pickle
 import random
 import subprocess
 import sys
@@ -20,6 +22,12 @@ use_template("relation_extraction")
 from core.base.errors import InputError, explain_file_error  # noqa: E402
 from core.data.tokens import train_tokenizer  # noqa: E402
 from extras.cache import items, settings, sources, storage  # noqa: E402
+from extras.cache.beam_workers import (  # noqa: E402
+    CarriedError,
+    call_pickled,
+    error_told_in,
+    run_on_beam,
+)
 from extras.cache.hooks import recall_fact  # noqa: E402
 from extras.cache.processes import share  # noqa: E402
 from extras.cache.settings import Table  # noqa: E402
@@ -33,6 +41,10 @@ OWN = {name: module for name, module in sys.modules.items() if is_of_template(mo
 PATH = list(sys.path)
 WORDS = "Ada Zoë Müller 北京 Zenco works founded né(e) e\u0301te\u0301 1998, of the in and".split()
 RECORDS = 60
+needs_beam = pytest.mark.skipif(
+    importlib.util.find_spec("apache_beam") is None,
+    reason="Apache Beam is absent: pip install -r requirements.txt of extras/cache",
+)
 
 
 def make_record(number: int) -> dict:
@@ -176,6 +188,50 @@ def test_several_processes_encode_as_one(file, table, monkeypatch):
     monkeypatch.setattr(sources, "SHARED", 0)
     plain = generator(read_plainly(file))
     assert_same(generator(read_examples(file)), plain)
+
+
+@needs_beam
+def test_workers_of_beam_encode_as_one(file, table, monkeypatch):
+    table.beam = "--runner=DirectRunner"
+    monkeypatch.setattr(sources, "SHARED", 0)
+    plain = generator(read_plainly(file))
+
+    def nobody(function, blocks, processes):
+        assert not blocks
+        return iter(())
+
+    with monkeypatch.context() as others:
+        others.setattr(sources, "share", nobody)
+        assert_same(generator(read_examples(file)), plain)
+    with file.open("a", encoding="utf-8") as more:
+        more.write("[1]\n")
+    with pytest.raises(InputError) as plainly:
+        read_plainly(file)
+    with pytest.raises(InputError) as kept:
+        read_examples(file)
+    assert str(kept.value) == str(plainly.value)
+
+
+@needs_beam
+def test_what_beam_refuses_is_one_sentence():
+    with pytest.raises(InputError, match="Apache Beam refuses '--runner=NoRunner'"):
+        run_on_beam(print, [1], "--runner=NoRunner")
+
+
+def test_without_beam_there_is_a_sentence(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(InputError, match="Apache Beam is absent: pip install -r extras/cache/req"):
+        run_on_beam(print, [1], "--runner=DirectRunner")
+
+
+def test_an_error_of_a_worker_comes_back_as_it_was():
+    """Runners pass on text alone, with their own words around it."""
+    with pytest.raises(CarriedError) as carried:
+        call_pickled("x", pickle.dumps(int))
+    told = f"Traceback ...\n{CarriedError.__name__}: {carried.value} [while running 'Map']"
+    error = error_told_in(told)
+    assert isinstance(error, ValueError) and "invalid literal" in str(error)
+    assert error_told_in("RuntimeError: no worker") is None
 
 
 def test_a_fact_is_asked_for_once(file, table):

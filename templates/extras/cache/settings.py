@@ -7,7 +7,7 @@ from pydantic import Field
 from core.base.settings import CONFIG, CoreSettings, SettingsTable
 
 # What changes no number.
-FREE = ("cache.enabled", "cache.folder", "cache.processes")
+FREE = ("cache.enabled", "cache.folder", "cache.processes", "cache.beam")
 
 
 class Table(SettingsTable):
@@ -16,6 +16,7 @@ class Table(SettingsTable):
     enabled: bool = Field(False, description="keep what was encoded in files, and read it there")
     folder: str = Field("cache", min_length=1, description="of these files; it may be deleted")
     processes: int = Field(0, ge=0, description="that encode a large file; 0: one for each core")
+    beam: str = Field("", description="options of Apache Beam, whose workers encode; empty: none")
 
 
 class Settings(CoreSettings):

@@ -21,6 +21,7 @@ from tqdm import tqdm
 from core.base.errors import InputError
 from core.base.files import PROJECT, TEMPORARY
 from core.data.records import SHOWN_KEYS
+from extras.cache.beam_workers import run_on_beam
 from extras.cache.processes import count_cores, share
 from extras.cache.settings import Table
 from extras.cache.storage import (
@@ -64,7 +65,7 @@ class Source:
         path: of the file; `blocks` are all of it.
         folder: of all that is kept of it; `key` tells apart how its records are read.
         read_one: as in `read_records` of core.
-        processes: that share what is to be made.
+        processes: that share what is to be made; `beam`: options of Beam, whose workers do so.
     """
 
     path: Path
@@ -73,6 +74,7 @@ class Source:
     read_one: Callable[[dict, int], Any]
     blocks: list[Block]
     processes: int
+    beam: str = ""
 
     @property
     def records(self) -> Path:
@@ -102,9 +104,14 @@ class Source:
                 missing.append(block)
         total, rest = (sum(b.end - b.start for b in blocks) for blocks in (self.blocks, missing))
         bar = {"total": total, "initial": total - rest, "unit": "B", "unit_scale": True}
+        here = missing
+        if self.beam and rest >= SHARED:
+            print(f"{title}: by the workers of Apache Beam", flush=True)
+            run_on_beam(make, missing, self.beam)
+            here = []
         processes = self.processes if rest >= SHARED else 1
-        with tqdm(desc=title, leave=False, disable=None if missing else True, **bar) as progress:
-            for block, _ in share(make, missing, processes):
+        with tqdm(desc=title, leave=False, disable=None if here else True, **bar) as progress:
+            for block, _ in share(make, here, processes):
                 progress.update(block.end - block.start)
         try:
             return [parts.get(b) or open_part(folder / b.name) for b in self.blocks], bool(missing)
@@ -166,7 +173,8 @@ def open_examples(
         content, blocks = survey(path)
         forget_other_content(folder, path, content)
         key = key_of(read_one, sorted(fields))
-        source = Source(path, folder, key, read_one, blocks, table.processes or count_cores())
+        processes = table.processes or count_cores()
+        source = Source(path, folder, key, read_one, blocks, processes, table.beam)
         check = functools.partial(
             check_block, path=path, fields=fields, read_one=read_one, folder=source.records
         )

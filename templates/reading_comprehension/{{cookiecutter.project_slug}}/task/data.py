@@ -234,7 +234,8 @@ def question_windows(
             int(min(ends[first - 1], starts[first])) if first else 0,
             int(max(starts[end], ends[end - 1])) if end < len(starts) else characters,
         )
-        windows.append(QuestionWindow(*rows[:3], reach, rows[3], len(question) > longest))
+        was_cut = len(question) > longest
+        windows.append(QuestionWindow(rows[0], rows[1], rows[2], reach, rows[3], was_cut))
     return windows
 
 
