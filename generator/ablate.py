@@ -87,7 +87,7 @@ class Experiment:
     def flags(self, variant: str) -> list[str]:
         """Return a variant's settings as flags."""
         flags = ["--encoder", str(self.encoder.resolve())] if self.encoder else []
-        for name, value in self.study.settings_of(variant).items():
+        for name, value in {**self.study.held, **self.study.settings_of(variant)}.items():
             flags += [f"--{name}", str(value).lower() if isinstance(value, bool) else str(value)]
         return flags
 

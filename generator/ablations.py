@@ -22,6 +22,8 @@ class Study:
             reference.
         settings: those of all trainings.
         seeds: every variant is trained with each.
+        held: settings of the baseline as they were when the study began: its recipe has learned
+            from the study since.
     """
 
     name: str
@@ -29,6 +31,7 @@ class Study:
     variants: dict[str, dict[str, object]]
     settings: dict[str, object] = field(default_factory=dict)
     seeds: tuple[int, ...] = (1, 2, 3)
+    held: dict[str, object] = field(default_factory=dict)
 
     @property
     def reference(self) -> str:
@@ -69,6 +72,7 @@ def read_entry(entry: dict) -> dict:
     return {
         **entry,
         "settings": flatten(entry.get("settings", {})),
+        "held": flatten(entry.get("held", {})),
         "variants": {name: flatten(own) for name, own in entry.get("variants", {}).items()},
         "seeds": tuple(entry.get("seeds", (1, 2, 3))),
     }
