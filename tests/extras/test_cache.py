@@ -8,6 +8,7 @@ import json
 import os
 import pickle
 import random
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +21,7 @@ from projects import bake_project, flags, run, shorten
 use_template("relation_extraction")
 
 from core.base.errors import InputError, explain_file_error  # noqa: E402
+from core.base.settings import read_settings  # noqa: E402
 from core.data.tokens import train_tokenizer  # noqa: E402
 from extras.cache import items, settings, sources, storage  # noqa: E402
 from extras.cache.beam_workers import (  # noqa: E402
@@ -216,6 +218,18 @@ def test_workers_of_beam_encode_as_one(file, table, monkeypatch):
 def test_what_beam_refuses_is_one_sentence():
     with pytest.raises(InputError, match="Apache Beam refuses '--runner=NoRunner'"):
         run_on_beam(print, [1], "--runner=NoRunner")
+
+
+def test_the_readme_gives_options_of_beam_as_the_command_line_takes_them(tmp_path, monkeypatch):
+    monkeypatch.setattr("core.base.settings.CONFIG", tmp_path / "config.toml")
+    (tmp_path / "config.toml").write_text("", encoding="utf-8")
+    text = (ROOT / "templates/extras/cache/README.md").read_text(encoding="utf-8")
+    commands = [line for line in text.splitlines() if "--cache.beam" in line]
+    for command in commands:
+        words = shlex.split(command, comments=True)
+        made = read_settings(Settings, words[words.index("train.py") + 1 :])
+        assert made.cache.beam.startswith("--runner=") and made.cache.enabled
+    assert len(commands) == 2
 
 
 def test_without_beam_there_is_a_sentence(monkeypatch):
