@@ -28,7 +28,7 @@ from extras.cache.beam_workers import (  # noqa: E402
     CarriedError,
     call_pickled,
     error_told_in,
-    run_on_beam,
+    share_on_beam,
 )
 from extras.cache.hooks import recall_fact  # noqa: E402
 from extras.cache.processes import share  # noqa: E402
@@ -197,13 +197,8 @@ def test_workers_of_beam_encode_as_one(file, table, monkeypatch):
     table.beam = "--runner=DirectRunner"
     monkeypatch.setattr(sources, "SHARED", 0)
     plain = generator(read_plainly(file))
-
-    def nobody(function, blocks, processes):
-        assert not blocks
-        return iter(())
-
     with monkeypatch.context() as others:
-        others.setattr(sources, "share", nobody)
+        others.setattr(sources, "share", None)  # no process of its own
         assert_same(generator(read_examples(file)), plain)
     with file.open("a", encoding="utf-8") as more:
         more.write("[1]\n")
@@ -217,7 +212,7 @@ def test_workers_of_beam_encode_as_one(file, table, monkeypatch):
 @needs_beam
 def test_what_beam_refuses_is_one_sentence():
     with pytest.raises(InputError, match="Apache Beam refuses '--runner=NoRunner'"):
-        run_on_beam(print, [1], "--runner=NoRunner")
+        share_on_beam(print, [1], "--runner=NoRunner")
 
 
 def test_the_readme_gives_options_of_beam_as_the_command_line_takes_them(tmp_path, monkeypatch):
@@ -235,7 +230,7 @@ def test_the_readme_gives_options_of_beam_as_the_command_line_takes_them(tmp_pat
 def test_without_beam_there_is_a_sentence(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(InputError, match="Apache Beam is absent: pip install -r extras/cache/req"):
-        run_on_beam(print, [1], "--runner=DirectRunner")
+        share_on_beam(print, [1], "--runner=DirectRunner")
 
 
 def test_an_error_of_a_worker_comes_back_as_it_was():

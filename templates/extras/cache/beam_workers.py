@@ -1,7 +1,7 @@
 """Calls of a function that the workers of Apache Beam share: on Flink, Spark, or this machine.
 
 They see the same disk as this process, and import the project: it is on their PYTHONPATH, and what
-the project requires is installed, as beam.Dockerfile does it. TensorFlow is not needed.
+it requires is installed. They do not load TensorFlow.
 """
 
 import base64
@@ -21,8 +21,10 @@ class CarriedError(Exception):
     """An error of a worker as text, for runners pass on nothing else."""
 
 
-def run_on_beam(function: Callable[[Any], Any], arguments: Sequence[Any], options: str) -> None:
-    """Call a function of each argument, on whichever worker is free.
+def share_on_beam(
+    function: Callable[[Any], Any], arguments: Sequence[Any], options: str
+) -> list[tuple[Any, None]]:
+    """Return arguments, each with None, when a function was called of each on whichever worker.
 
     Args:
         function: can be pickled, by the names of what it is made of; its results are not kept.
@@ -55,6 +57,7 @@ def run_on_beam(function: Callable[[Any], Any], arguments: Sequence[Any], option
         if own is None:
             raise
         raise own from error
+    return [(argument, None) for argument in arguments]
 
 
 def call_pickled(argument: Any, function: bytes) -> None:

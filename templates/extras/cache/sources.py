@@ -10,7 +10,7 @@ import os
 import pickle
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from tqdm import tqdm
 from core.base.errors import InputError
 from core.base.files import PROJECT, TEMPORARY
 from core.data.records import SHOWN_KEYS
-from extras.cache.beam_workers import run_on_beam
+from extras.cache.beam_workers import share_on_beam
 from extras.cache.processes import count_cores, share
 from extras.cache.settings import Table
 from extras.cache.storage import (
@@ -104,14 +104,13 @@ class Source:
                 missing.append(block)
         total, rest = (sum(b.end - b.start for b in blocks) for blocks in (self.blocks, missing))
         bar = {"total": total, "initial": total - rest, "unit": "B", "unit_scale": True}
-        here = missing
-        if self.beam and rest >= SHARED:
-            print(f"{title}: by the workers of Apache Beam", flush=True)
-            run_on_beam(make, missing, self.beam)
-            here = []
-        processes = self.processes if rest >= SHARED else 1
-        with tqdm(desc=title, leave=False, disable=None if here else True, **bar) as progress:
-            for block, _ in share(make, here, processes):
+        large = rest >= SHARED
+        with tqdm(desc=title, leave=False, disable=None if missing else True, **bar) as progress:
+            if self.beam and large:
+                calls: Iterable = share_on_beam(make, missing, self.beam)
+            else:
+                calls = share(make, missing, self.processes if large else 1)
+            for block, _ in calls:
                 progress.update(block.end - block.start)
         try:
             return [parts.get(b) or open_part(folder / b.name) for b in self.blocks], bool(missing)
