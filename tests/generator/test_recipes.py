@@ -94,7 +94,7 @@ def test_every_recipe_fits_its_template(template: str, tmp_path: Path) -> None:
 
 def test_baking_by_the_command_line(tmp_path: Path) -> None:
     name = "relation_extraction_finre_pretrained"
-    result = run_baselines("bake", name, "--to", tmp_path, "extras=cluster")
+    result = run_baselines("bake", name, "--to", tmp_path, "extras=cluster, optimizers")
     assert result.returncode == 0, result.stderr
     project = tmp_path / name
     assert result.stdout.splitlines() == [
@@ -110,7 +110,7 @@ def test_baking_by_the_command_line(tmp_path: Path) -> None:
     assert (config["encoder"], config["epochs"]) == (ENCODER, 15)
     assert config["train_file"] == "data/finre/train.jsonl"
     answers = json.loads((project / ".cookiecutter.json").read_text())["cookiecutter"]
-    assert (answers["encoder"], answers["extras"]) == (ENCODER, "cluster")
+    assert (answers["encoder"], answers["extras"]) == (ENCODER, "cluster, optimizers")
     other = run_baselines("bake", name, "--to", tmp_path, "project_slug=mine", "encoder=tiny")
     assert other.returncode == 0 and not (tmp_path / "mine" / ENCODER).exists()
 
