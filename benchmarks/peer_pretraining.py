@@ -24,6 +24,7 @@ output file holds already of the same settings is kept. All runs on the processo
 
 The peer lives in an environment of its own: pip install torch transformers
 
+baselines bake pretraining_sample --to build
 python benchmarks/peer_pretraining.py --peer_python PEER/bin/python --text TEXT \
     --output benchmarks/results/peer_pretraining.json
 """
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from task.data import ShardGenerator
 
 SCRIPT = Path(__file__)
-SAMPLE = SCRIPT.resolve().parents[1] / "baselines" / "pretraining_sample"
+SAMPLE = SCRIPT.resolve().parents[1] / "build" / "pretraining_sample"
 # What one round of a measurement times, in this order: whose, and how its batches are made.
 MEASURES = {
     "packed": ("ours_packed", "peer_packed"),

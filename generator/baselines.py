@@ -7,7 +7,7 @@ from pathlib import Path
 from generator import InputError
 from generator.files import sha256
 
-# In the folder of a whole project: what compare.py compares a run with.
+# In the folder of a template's sample: what compare.py compares a run with.
 REFERENCE = "reference"
 
 # In the folder of a baseline that makes an encoder; others read it from there.
@@ -33,6 +33,7 @@ class Baseline:
         published: scores that others report on its data set.
         score: that of the tables; None: the one that chooses the epoch.
         headline: whether its score stands in README.md, for its task.
+        baked: whether its project is committed too, to be read before anything is installed.
     """
 
     name: str
@@ -47,10 +48,11 @@ class Baseline:
     published: tuple[dict, ...] = ()
     score: str | None = None
     headline: bool = False
+    baked: bool = False
 
     @property
     def is_sample(self) -> bool:
-        """Whether it is the one of its template's sample, which the repository holds whole."""
+        """Whether it is the one of its template's sample, whose data and reference it holds."""
         return self.name == f"{self.template}_sample"
 
     @property
@@ -67,7 +69,7 @@ class Baseline:
         return root / "baselines" / self.name
 
     def results(self, root: Path) -> Path:
-        """Return where its results stand: a whole project has them as its reference."""
+        """Return where its results stand: those of a sample are what its template ships."""
         return self.folder(root) / REFERENCE if self.is_sample else self.folder(root)
 
 

@@ -19,7 +19,7 @@ from generator.scores import TABLES, update_documents
 # What building leaves alone in a baseline's folder: made by runs and by `reproduce`, or fetched.
 LARGE = ("data", *MADE_BY_RUNS)
 KEPT = (*LARGE, ENCODER)
-# The results of a recipe; those of a whole project are its reference.
+# The results of a recipe; those of a sample are its reference.
 RESULTS = ("scores.json", "predictions")
 # What takes part in a comparison.
 COPIED = ("templates", "generator", "baselines", "benchmarks", "docs")
@@ -39,33 +39,44 @@ def build_repository(root: Path, progress: bool = True) -> None:
         for baseline in bar:
             bar.set_postfix_str(baseline.name)
             if baseline.is_sample:
-                bake_sample(root, baseline)
+                make_sample(root, baseline)
+            if baseline.baked:
+                bake_project(root, baseline)
             else:
-                tidy_folder(baseline.folder(root))
+                tidy_folder(root, baseline)
     update_documents(root)
 
 
-def bake_sample(root: Path, baseline: Baseline) -> None:
-    """Make the sample of a template anew, and bake its baseline around it.
+def make_sample(root: Path, baseline: Baseline) -> None:
+    """Make the sample of a template anew, and the table in its READMEs.
 
     The template gets sample and reference from there: nothing removes them while it is baked.
     """
-    target = baseline.folder(root)
     sample = importlib.import_module(f"generator.samples.{baseline.template}")
     with tempfile.TemporaryDirectory() as folder:
         sample.write_sample(Path(folder))
-        copy_tree(Path(folder), target / "sample")
+        copy_tree(Path(folder), baseline.folder(root) / "sample")
     update_reading_paths(root, baseline.template)
+
+
+def bake_project(root: Path, baseline: Baseline) -> None:
+    """Bake a baseline around its results."""
     with tempfile.TemporaryDirectory() as folder:
         project = bake_recipe(root, baseline, Path(folder))
-        copy_tree(project, target, keep=(*KEPT, *SAMPLE))
+        copy_tree(project, baseline.folder(root), keep=(*KEPT, *results_of(baseline)))
 
 
-def tidy_folder(folder: Path) -> None:
-    """Keep results, encoder and README.md of a baseline that is a recipe: the rest is baked."""
-    for path in list_files(folder, but=(*KEPT, *RESULTS, PAGE)):
+def tidy_folder(root: Path, baseline: Baseline) -> None:
+    """Remove what is neither results nor the page of a baseline."""
+    folder = baseline.folder(root)
+    for path in list_files(folder, but=(*KEPT, *results_of(baseline), PAGE)):
         (folder / path).unlink()
         remove_empty_folders(folder, (folder / path).parent)
+
+
+def results_of(baseline: Baseline) -> tuple[str, ...]:
+    """Return what building never bakes, in a baseline's folder: results, and a sample."""
+    return SAMPLE if baseline.is_sample else RESULTS
 
 
 # ------------------------------------------------------------------------------------- check
@@ -104,11 +115,12 @@ def remove_unlisted(root: Path) -> None:
 
 def generated_files(root: Path) -> set[Path]:
     """Return what building writes whole, relative to the repository."""
-    samples = {baseline.name for baseline in read_baselines(root).values() if baseline.is_sample}
+    baselines = read_baselines(root)
     found = set()
     for folder in (root / "baselines").glob("*/"):
-        kept = (*KEPT, REFERENCE) if folder.name in samples else (*KEPT, *RESULTS)
-        found |= {(folder / path).relative_to(root) for path in list_files(folder, kept)}
+        sample = folder.name in baselines and baselines[folder.name].is_sample
+        made = (REFERENCE,) if sample else RESULTS
+        found |= {(folder / path).relative_to(root) for path in list_files(folder, (*KEPT, *made))}
     return found
 
 

@@ -1,8 +1,8 @@
-"""README.md of each baseline that is a recipe: what it is, its scores, its commands."""
+"""README.md of each baseline without a committed project: what it is, its scores, its commands."""
 
 from pathlib import Path
 
-from generator.baselines import Baseline, encoder_name, read_baselines
+from generator.baselines import REFERENCE, Baseline, encoder_name, read_baselines
 from generator.data_sets.registry import find_data_set
 from generator.files import write_text
 from generator.projects import describe_settings
@@ -21,7 +21,7 @@ PAGE = "README.md"
 def write_pages(root: Path) -> None:
     """Write the pages of all recipes."""
     for baseline in read_baselines(root).values():
-        if not baseline.is_sample:
+        if not baseline.baked:
             path, text = baseline.folder(root) / PAGE, page(root, baseline)
             if not path.is_file() or path.read_text(encoding="utf-8") != text:
                 write_text(path, text)
@@ -32,6 +32,9 @@ def page(root: Path, baseline: Baseline) -> str:
     scores = read_scores(baseline.results(root))
     task = task_name(baseline.template)
     prepare = "python prepare.py\n" if has_preparation(root, baseline) else ""
+    # A project of a sample has the same reference.
+    results = f"{REFERENCE}/" if baseline.is_sample else ""
+    other = "" if baseline.is_sample else f" REPOSITORY/baselines/{baseline.name}"
     parts = [
         f"# {baseline.name}\n",
         f"{task[0].upper()}{task[1:]}. {describe_data(baseline)} {describe_encoder(baseline)}\n",
@@ -44,16 +47,19 @@ def page(root: Path, baseline: Baseline) -> str:
         f"cd DIR/{baseline.name}",
         *get_data(baseline),
         f"pip install -r requirements.txt\n{prepare}python train.py",
-        f"python compare.py default REPOSITORY/baselines/{baseline.name}",
+        f"python compare.py default{other}",
         "```\n",
-        "The last line compares the run with the predictions in this folder.\n",
+        "The last line compares the run with the predictions in "
+        f"{f'`{results}`' if results else 'this folder'}. To read the code without baking it: "
+        f"[templates/{baseline.template}](../../templates/{baseline.template}),"
+        " [templates/core](../../templates/core).\n",
         "## The scores\n",
         "```",
         f"baselines reproduce {baseline.name}{' --from TEXTS' if baseline.local_files else ''}",
         "```\n",
-        "trains and scores every seed anew. `scores.json` has the scores of each, with versions,"
-        " hardware and hashes; `predictions/` has ids, spans, labels and scores, and no text of the"
-        " data.",
+        f"trains and scores every seed anew. `{results}scores.json` has the scores of each, with"
+        f" versions, hardware and hashes; `{results}predictions/` has ids, spans, labels and"
+        " scores, and no text of the data.",
     ]
     if (baseline.folder(root) / "encoder").is_dir():
         parts.append("`encoder/` is what the training made, in the format of Hugging Face.")

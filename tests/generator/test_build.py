@@ -29,6 +29,7 @@ from generator.smoke import smoke_baselines
 BASELINES = """
 [toy_sample]
 template = "toy"
+baked = true
 
 [toy_other]
 template = "toy"
@@ -203,6 +204,27 @@ def test_build_bakes_the_sample_and_describes_the_recipe(repository: Path) -> No
     ):
         assert part in text
     assert differences(repository) == []
+
+
+def test_a_sample_that_is_not_baked_keeps_data_reference_and_page(repository: Path) -> None:
+    reproduce_baseline(repository, "toy_sample")
+    path = repository / "generator/baselines.toml"
+    path.write_text(BASELINES.replace("baked = true\n", ""))
+    assert "baselines/toy_sample/train.py (not built)" in "".join(differences(repository))
+    build_repository(repository, progress=False)
+    folder = repository / "baselines/toy_sample"
+    left = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert left == {
+        "README.md",
+        *(f"sample/{split}.jsonl" for split in ("train", "dev", "test")),
+        "reference/scores.json",
+        "reference/predictions/dev.jsonl",
+    }
+    text = (folder / "README.md").read_text()
+    assert "python compare.py default\n" in text and "predictions in `reference/`" in text
+    assert differences(repository) == []
+    # Its project has what it had.
+    assert (project_of(repository, "toy_sample") / "reference/scores.json").is_file()
 
 
 def test_a_recipe_becomes_a_project(repository: Path) -> None:

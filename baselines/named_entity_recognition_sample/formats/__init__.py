@@ -1,1 +1,0 @@
-"""What files look like that hold entities: CoNLL columns."""

@@ -1,1 +1,0 @@
-"""Pre-training: an encoder learns a language from plain text."""

@@ -1,1 +1,0 @@
-"""Reading comprehension: the answer to a question, as a span of a passage."""
