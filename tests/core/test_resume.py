@@ -27,14 +27,18 @@ from projects import (
 )
 
 WORKER = ROOT / "tests" / "replica_worker.py"
-LIKE_RELATION_EXTRACTION = ("event_extraction", "named_entity_recognition", "reading_comprehension")
 STEPS = 6  # an epoch: 90 examples in batches of 16, the last of 10
+END = 16  # within the third epoch
 # Dropout is on; the settings leave its seeds no other way than through the checkpoint.
-SETTINGS = {"epochs": 3, "batch_size": 16, "dropout": 0.1, "attention_dropout": 0.1}
+SETTINGS = {
+    "epochs": 3,
+    "steps": END,
+    "batch_size": 16,
+    "dropout": 0.1,
+    "attention_dropout": 0.1,
+}
 CURVE = {"regularization.curve_records": 7}
 KILLS = {
-    # The checkpoint is of update 8 = epoch 1, step 2; two more updates are lost.
-    "in_mid_epoch": {"plan": {"kill_at": 10}, "checkpoint_steps": 4},
     # The checkpoint is of the end of epoch 0.
     "before_the_first_of_an_epoch": {"plan": {"kill_at": 8}, "checkpoint_steps": 100},
     # A checkpoint falls due at the last step of an epoch, and the scoring after it is not survived.
@@ -42,6 +46,9 @@ KILLS = {
 }
 
 pytestmark = pytest.mark.trains
+needs_signals = pytest.mark.skipif(
+    not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL"
+)
 
 
 @pytest.fixture(scope="module", params=TEMPLATES)
@@ -58,17 +65,29 @@ def project(request, tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def whole(project) -> Path:
     """The folder of an uninterrupted run."""
-    run("train.py", *flags(project, run_name="whole", **SETTINGS), cwd=project)
+    done = run("train.py", *flags(project, run_name="whole", **SETTINGS), cwd=project)
+    assert done.stdout.count("6/6 - ") == 2 and "4/4 - " in done.stdout  # steps of each epoch
     return project / "runs" / "whole"
 
 
-def kill(project: Path, name: str, folder: Path, plan: dict, **settings) -> None:
-    """Start a run that is killed."""
+def interrupt(project: Path, name: str, folder: Path, plan: dict, **settings) -> str:
+    """Start a run that a plan ends; return what it prints."""
     path = folder / f"{name}.json"
     path.write_text(json.dumps(plan), encoding="utf-8")
     arguments = flags(project, run_name=name, **SETTINGS, **settings)
     result = run(WORKER, project, path, *arguments, cwd=folder, check=False)
-    assert result.returncode == -signal.SIGKILL, f"{result.stdout}\n{result.stderr}"
+    # Whoever waits for it, such as a shell or Kubernetes, must not go on as if it were done.
+    expected = 143 if "end_at" in plan else -signal.SIGKILL
+    assert result.returncode == expected, f"{result.stdout}\n{result.stderr}"
+    assert "Traceback" not in result.stderr, result.stderr
+    assert "finished" not in read_scores(project / "runs" / name)
+    return result.stdout
+
+
+def read_scores(folder: Path) -> dict:
+    """Return scores.json of a run; empty if it has none yet."""
+    path = folder / "scores.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
 def weights(folder: Path) -> dict[str, np.ndarray]:
@@ -92,27 +111,47 @@ def rows(folder: Path) -> list[dict]:
     ]
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
-@pytest.mark.parametrize("name", KILLS)
-def test_killed_run_ends_like_an_uninterrupted_one(project, whole, name, tmp_path):
-    if name != "in_mid_epoch" and template_of(project) != TEMPLATES[-1]:
-        pytest.skip("where the shared code is interrupted makes no difference between the tasks")
-    if template_of(project) in LIKE_RELATION_EXTRACTION:
-        pytest.skip("its batches are those of relation extraction, with other labels")
-    asked = {"checkpoint_steps": KILLS[name]["checkpoint_steps"]}
-    # Training records are scored beside dev, as they were not in the run that was not killed.
-    asked |= CURVE if (project / "extras/regularization").is_dir() else {}
-    kill(project, name, tmp_path, KILLS[name]["plan"], **asked)
-    folder = project / "runs" / name
-    assert (folder / "checkpoint.npz").is_file()
-    assert "finished" not in json.loads((folder / "scores.json").read_text(encoding="utf-8"))
+@needs_signals
+def test_a_run_that_is_interrupted_three_times_ends_like_another(project, whole, tmp_path):
+    """It is told to end, killed in its last epoch, which is cut short, and killed in its report."""
+    # Training records are scored beside dev, as they were not in the run that was left alone.
+    asked = CURVE if (project / "extras/regularization").is_dir() else {}
+    asked = {**asked, "checkpoint_steps": 7}
+    folder = project / "runs/again"
+    said = interrupt(project, "again", tmp_path, {"end_at": 4}, **asked)
+    assert "told to end: all is saved" in said
+    assert saved_updates(folder) == 5  # the step after the signal is a whole one
+    interrupt(project, "again", tmp_path, {"kill_at": END - 1}, **asked)
+    assert saved_updates(folder) == 14  # the update after it is lost
+    interrupt(project, "again", tmp_path, {"kill_in_report": True}, **asked)
+    assert not (folder / "report.html").exists()
     # From another folder: the run is found all the same.
-    again = flags(project, run_name=name, **SETTINGS, **asked)
+    again = flags(project, run_name="again", **SETTINGS, **asked)
     run(project / "train.py", *again, cwd=tmp_path, anew=True)
+    assert (folder / "report.html").is_file()
     assert_same_end(folder, whole)
     lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     scored = [json.loads(line).get("train_records") for line in lines]
     assert scored == [7 if len(asked) > 1 else None] * 3
+
+
+@needs_signals
+@pytest.mark.parametrize("name", KILLS)
+def test_a_run_that_is_killed_between_epochs_ends_like_another(project, whole, name, tmp_path):
+    if template_of(project) != TEMPLATES[-1]:
+        pytest.skip("where the shared code is interrupted makes no difference between the tasks")
+    asked = {"checkpoint_steps": KILLS[name]["checkpoint_steps"]}
+    interrupt(project, name, tmp_path, KILLS[name]["plan"], **asked)
+    folder = project / "runs" / name
+    assert saved_updates(folder) == STEPS
+    run("train.py", *flags(project, run_name=name, **SETTINGS, **asked), cwd=project)
+    assert_same_end(folder, whole)
+
+
+def saved_updates(folder: Path) -> int:
+    """Return the updates of the newest checkpoint of a run."""
+    with np.load(folder / "checkpoint.npz") as saved:
+        return int(saved["position/updates"])
 
 
 def assert_same_end(folder: Path, whole: Path) -> None:
@@ -122,12 +161,14 @@ def assert_same_end(folder: Path, whole: Path) -> None:
     largest = max(np.abs(expected[key] - found[key]).max() for key in expected)
     print(f"{folder.name}: largest difference of a weight {largest:.1e}")
     assert largest < 1e-7
-    assert [row["step"] for row in rows(folder)] == [STEPS, 2 * STEPS, 3 * STEPS]
+    steps = [(row["epoch"], row["step"]) for row in rows(folder)]
+    assert steps == [(1, STEPS), (2, 2 * STEPS), (2.6667, END)]
     for row, other in zip(rows(folder), rows(whole), strict=True):
         assert row == pytest.approx(other, rel=1e-6)
-    scores = [json.loads((f / "scores.json").read_text(encoding="utf-8")) for f in (folder, whole)]
-    scores[0]["dev"].pop("beside", None)
-    assert scores[0]["dev"] == scores[1]["dev"] and scores[0]["epochs"] == scores[1]["epochs"]
+    scores, expected_scores = read_scores(folder), read_scores(whole)
+    scores["dev"].pop("beside", None)
+    assert scores["dev"] == expected_scores["dev"]
+    assert scores["epochs"] == expected_scores["epochs"]
     predictions = [(f / "predictions" / "dev.jsonl").read_bytes() for f in (folder, whole)]
     assert predictions[0] == predictions[1]
     assert not (folder / "checkpoint.npz").exists()
@@ -157,7 +198,7 @@ def end_second_worker(project: Path, plan: dict, folder: Path, asked: list[str])
     return workers
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no signals")
+@needs_signals
 def test_a_cluster_that_was_stopped_ends_like_an_uninterrupted_one(project, cluster, tmp_path):
     """It is told to end in its second epoch, and loses a worker in its third."""
     loop, settings, whole = cluster
@@ -170,13 +211,12 @@ def test_a_cluster_that_was_stopped_ends_like_an_uninterrupted_one(project, clus
     if loop == "orbit":
         assert (folder / "checkpoints" / "ckpt-12.index").is_file()
     else:
-        with np.load(folder / "checkpoint.npz") as saved:
-            assert saved["position/updates"] == 12
+        assert saved_updates(folder) == 12
     if loop == "fit":  # Orbit's goes on from a checkpoint alike, whoever ended it
         workers = end_second_worker(project, {"kill_at": 14}, tmp_path, asked)
         assert workers[1].returncode == -signal.SIGKILL, workers
         assert any(folder.glob("checkpoint*"))
-    assert "finished" not in json.loads((folder / "scores.json").read_text(encoding="utf-8"))
+    assert "finished" not in read_scores(folder)
     run_workers(2, "train.py", *asked, cwd=project)
     assert_same_end(folder, whole)
 
@@ -213,12 +253,11 @@ def test_one_process_trains_and_another_scores(project, whole):
     assert scoring.returncode == 0 and "Traceback" not in out, out
     steps = [row["step"] for row in rows(folder)]
     # Orbit saves after its first loop and with each epoch; of these the newest three stay.
-    saved = {jobs["orbit.steps_per_loop"], STEPS, 2 * STEPS, 3 * STEPS}
-    assert steps[-1] == 3 * STEPS and set(steps) <= saved
+    saved = {jobs["orbit.steps_per_loop"], STEPS, 2 * STEPS, END}
+    assert steps[-1] == END and set(steps) <= saved
     last, expected = rows(folder)[-1], rows(whole)[-1]
     assert last == pytest.approx(expected, rel=1e-6)
-    scores = json.loads((folder / "scores.json").read_text(encoding="utf-8"))
-    assert "finished" in scores and not (folder / "checkpoints").exists()
+    assert "finished" in read_scores(folder) and not (folder / "checkpoints").exists()
 
 
 @pytest.mark.skipif(not HAS_ORBIT, reason=NO_ORBIT)
@@ -226,7 +265,7 @@ def test_scoring_goes_through_all_checkpoints_and_ends_when_no_more_come(project
     if template_of(project) != TEMPLATES[-1]:
         pytest.skip("all tasks share the code of Orbit's loop: one of them shows it")
     jobs = {"orbit.enabled": True, "orbit.steps_per_loop": 2, "checkpoint_steps": 2}
-    kill(project, "dead", tmp_path, {"kill_at": 8}, **jobs, **{"orbit.job": "train"})
+    interrupt(project, "dead", tmp_path, {"kill_at": 8}, **jobs, **{"orbit.job": "train"})
     folder = project / "runs" / "dead"
     for part in (folder / "checkpoints").glob("ckpt-4.data*"):
         part.write_bytes(part.read_bytes()[: part.stat().st_size // 2])
@@ -237,9 +276,9 @@ def test_scoring_goes_through_all_checkpoints_and_ends_when_no_more_come(project
         assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
         assert [row["step"] for row in rows(folder)] == [2, 6]
         assert begun or "ckpt-4, which is damaged" in done.stdout
-        assert f"waiting for a checkpoint after step 6 of {3 * STEPS} in" in done.stdout
+        assert f"waiting for a checkpoint after step 6 of {END} in" in done.stdout
         sentence = done.stderr.splitlines()[-1]
-        assert f"error: no checkpoint after step 6 of {3 * STEPS} has come" in sentence
+        assert f"error: no checkpoint after step 6 of {END} has come" in sentence
         assert "for 0.05 minutes (orbit.wait_minutes), and the training is not fin" in sentence
 
 
@@ -248,7 +287,7 @@ def test_orbit_passes_over_a_torn_checkpoint(project, whole, tmp_path):
     if template_of(project) != TEMPLATES[-1]:
         pytest.skip("all tasks share the code of Orbit's loop: one of them shows it")
     orbit = {"orbit.enabled": True, "orbit.steps_per_loop": 2, "checkpoint_steps": 2}
-    kill(project, "torn_orbit", tmp_path, {"kill_at": 8}, **orbit)
+    interrupt(project, "torn_orbit", tmp_path, {"kill_at": 8}, **orbit)
     folder = whole.with_name("torn_orbit")
     for part in (folder / "checkpoints").glob("ckpt-6*"):
         part.write_bytes(part.read_bytes()[: part.stat().st_size // 2])
@@ -257,7 +296,7 @@ def test_orbit_passes_over_a_torn_checkpoint(project, whole, tmp_path):
     # `whole` is of Keras's loop, whose last bits are others.
     expected, found = weights(whole), weights(folder)
     assert max(np.abs(expected[key] - found[key]).max() for key in expected) < 1e-6
-    assert [row["step"] for row in rows(folder)] == [STEPS, 2 * STEPS, 3 * STEPS]
+    assert [row["step"] for row in rows(folder)] == [STEPS, 2 * STEPS, END]
 
 
 @pytest.fixture(scope="module")
@@ -300,7 +339,7 @@ def test_the_report_of_every_task_opens_in_a_browser(whole, tmp_path):
 def unfinished(project, whole, tmp_path_factory) -> Path:
     """A copy of the run as it was before its end."""
     folder = whole.with_name("unfinished")
-    kill(
+    interrupt(
         project,
         "unfinished",
         tmp_path_factory.mktemp("plan"),
@@ -317,28 +356,11 @@ def test_other_settings_are_refused(process, unfinished):
     assert contents(unfinished) == before
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no signals")
-def test_a_run_that_is_told_to_end_saves_and_goes_on(project, whole, tmp_path):
-    if template_of(project) != TEMPLATES[-1]:
-        pytest.skip("how a run is told to end makes no difference between the tasks")
-    plan = tmp_path / "plan.json"
-    plan.write_text(json.dumps({"end_at": 9}), encoding="utf-8")
-    asked = flags(project, run_name="told", **SETTINGS, checkpoint_steps=100)
-    done = run(WORKER, project, plan, *asked, cwd=tmp_path, check=False)
-    # Whoever waits for it, such as a shell or Kubernetes, must not go on as if it were done.
-    assert done.returncode == 143, f"{done.stdout}\n{done.stderr}"
-    assert "told to end: all is saved" in done.stdout and "Traceback" not in done.stderr
-    with np.load(project / "runs" / "told" / "checkpoint.npz") as saved:
-        assert saved["position/updates"] == 10  # the step after the signal is a whole one
-    run("train.py", *asked, cwd=project)
-    assert_same_end(project / "runs" / "told", whole)
-
-
 def test_a_torn_checkpoint_is_skipped_for_the_one_before(process, whole, tmp_path):
     project = process.project
     if template_of(project) != TEMPLATES[-1]:
         pytest.skip("where a checkpoint is torn makes no difference between the tasks")
-    kill(project, "half", tmp_path, {"kill_at": 5}, checkpoint_steps=2)
+    interrupt(project, "half", tmp_path, {"kill_at": 5}, checkpoint_steps=2)
     folder = whole.with_name("half")
     newest = (folder / "checkpoint.npz").read_bytes()
     (folder / "checkpoint.npz").write_bytes(newest[: len(newest) // 2])
@@ -391,47 +413,17 @@ def test_what_changes_no_weight_does_not_keep_a_run_from_going_on(process, unfin
     assert not (altered / ".writing-dead").exists()
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
-def test_a_run_that_is_killed_in_its_report_gets_one(project, whole, tmp_path):
-    if template_of(project) != TEMPLATES[-1]:
-        pytest.skip("when a run is marked as finished makes no difference between the tasks")
-    kill(project, "unreported", tmp_path, {"kill_in_report": True})
-    folder = project / "runs/unreported"
-    assert not (folder / "report.html").exists()
-    run("train.py", *flags(project, run_name="unreported", **SETTINGS), cwd=project)
-    assert (folder / "report.html").is_file()
-    assert_same_end(folder, whole)
-
-
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
+@needs_signals
 def test_an_overwriting_that_is_killed_goes_on(project, whole, tmp_path):
     if template_of(project) != TEMPLATES[-1]:
         pytest.skip("how a run is overwritten makes no difference between the tasks")
     folder = project / "runs/replaced"
     shutil.copytree(whole, folder)
     again = {"checkpoint_steps": 4, "overwrite": True}
-    kill(project, "replaced", tmp_path, {"kill_at": 10}, **again)
+    interrupt(project, "replaced", tmp_path, {"kill_at": 10}, **again)
     first = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()[0]
     assert first not in (whole / "metrics.jsonl").read_text(encoding="utf-8")
     run("train.py", *flags(project, run_name="replaced", **SETTINGS, **again), cwd=project)
     assert_same_end(folder, whole)
     # The very line, with its times: nothing was trained twice.
     assert (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()[0] == first
-
-
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
-def test_steps_within_an_epoch_are_what_is_said(project, tmp_path):
-    if template_of(project) != TEMPLATES[-1]:
-        pytest.skip("all tasks share the loop: one of them shows it")
-    asked = flags(project, run_name="short", steps=8, **SETTINGS)
-    done = run("train.py", *asked, cwd=project)
-    assert "6/6 - " in done.stdout and "2/2 - " in done.stdout
-    short = project / "runs/short"
-    assert [(row["epoch"], row["step"]) for row in rows(short)] == [(1, 6), (1.3333, 8)]
-    assert json.loads((short / "scores.json").read_text(encoding="utf-8"))["epochs"] == 1.3333
-    kill(project, "short_killed", tmp_path, {"kill_at": 7}, steps=8, checkpoint_steps=2)
-    killed = flags(project, run_name="short_killed", steps=8, checkpoint_steps=2, **SETTINGS)
-    run("train.py", *killed, cwd=project)
-    expected, found = weights(short), weights(short.with_name("short_killed"))
-    assert max(np.abs(expected[key] - found[key]).max() for key in expected) < 1e-7
-    assert rows(short.with_name("short_killed"))[-1] == pytest.approx(rows(short)[-1], rel=1e-6)
