@@ -4,6 +4,29 @@ import json
 from pathlib import Path
 from typing import Any
 
+# Size, way and figure of what growth.py measured, and what it says; its plot shows all.
+GROWTH = (
+    (("100000", "lists", "peak_mebibytes"), "in lists: MiB beyond imports"),
+    (
+        ("100000", "cache_one_process_to_tokenizer"),
+        "first start with `cache`, one process: seconds of processors / `encode_batch` alone",
+    ),
+    (("100000", "times_as_fast_by_two"), "the same: times as fast by two processes"),
+    *(
+        (("1000000", way, key), f"{how}: {what}")
+        for way, how in (
+            ("cache_two_processes", "first start with `cache`"),
+            ("cache_second_start", "later starts"),
+            ("peer_first_start", "first start of `datasets.map`"),
+            ("peer_second_start", "its later starts"),
+        )
+        for key, what in (
+            ("seconds", "seconds until the first batch"),
+            ("peak_mebibytes", "MiB beyond imports"),
+            ("batches_a_second", "batches a second"),
+        )
+    ),
+)
 FIGURE_HEADER = ("| measured | figure |", "|---|---|")
 # File in benchmarks/results, keys of the figure in it, what it says.
 FIGURES = (
@@ -88,18 +111,9 @@ FIGURES = (
         )
     ),
     *(
-        (f"growth{kind}.json", ("sizes", str(size), way, key), f"{size:,} {name}, {what}, {how}")
-        for kind, name in (("", "records"), ("_texts", "texts"), ("_passages", "questions"))
-        for size in (10_000, 100_000, 1_000_000)
-        for key, what in (
-            ("cpu_seconds", "seconds of processors until the first batch"),
-            ("peak_mebibytes", "MiB beyond imports"),
-        )
-        for way, how in (
-            ("lists", "in lists"),
-            ("cache_two_processes", "`cache`, first start"),
-            ("cache_second_start", "`cache`, later starts"),
-        )
+        (f"growth{kind}.json", ("sizes", *keys), f"{int(keys[0]):,} {name}, {meaning}")
+        for kind, name in (("", "triples' texts"), ("_texts", "texts"), ("_passages", "questions"))
+        for keys, meaning in GROWTH
     ),
     (
         "dropout_speed.json",

@@ -634,6 +634,23 @@ def test_evaluation_is_measured_for_each_task_with_records(monkeypatch) -> None:
     assert sorted(measured) == sorted(shown) == sorted(TASKS)
 
 
+def test_what_growth_measures_is_drawn_and_in_the_table(monkeypatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    growth, drawn = map(importlib.import_module, ("growth", "growth_plot"))
+    assert drawn.KINDS.keys() == growth.RECORDS.keys()
+    sizes = map(str, growth.SIZES)
+    figures = {"seconds": 1.5, "peak_mebibytes": 90.1, "batches_a_second": 800.0}
+    ways = [*growth.WAYS, "peer_first_start", "peer_second_start"]
+    assert drawn.WAYS.keys() == {*ways} - {"cache_one_process"}
+    found = {"sizes": {size: dict.fromkeys(ways, figures) for size in sizes}}
+    svg = drawn.plot(dict.fromkeys(drawn.KINDS, found)).decode()
+    for words in ("relations: MiB beyond imports", "in lists", "datasets.map, later starts"):
+        assert words in svg
+    tabled = [keys for file, keys, _ in FIGURES if file in drawn.KINDS.values()]
+    assert {keys[1] for keys in tabled} <= found["sizes"].keys()
+    assert {keys[2] for keys in tabled if len(keys) == 4} <= {*ways}
+
+
 def test_the_headline_stands_in_the_readme(repository: Path) -> None:
     path = repository / "generator/baselines.toml"
     path.write_text(BASELINES.replace("seeds = [3, 4]", "seeds = [3, 4]\nheadline = true"))
