@@ -16,6 +16,7 @@ import pytest
 from conftest import ROOT
 
 from generator import InputError
+from generator.baselines import Baseline, find_baselines
 from generator.data_sets.convert import (
     convert_data_set,
     convert_file,
@@ -211,6 +212,11 @@ def test_no_server_at_all_is_one_sentence(served_set, tmp_path: Path, monkeypatc
 
 # The official files are rebuilt here from the local copy, with records between that are not pinned.
 LOCAL = ROOT.parent / "shared" / "data"
+EVENT_RECIPES = [
+    baseline
+    for baseline in find_baselines(ROOT)
+    if baseline.template == "event_extraction" and baseline.data_set
+]
 LOCAL_FOLDERS = {
     "knowledgenet": "re_knowledgenet_en",
     "finre": "re_finre_zh",
@@ -275,6 +281,34 @@ def test_a_file_converted_alone_has_the_pinned_records(name: str, tmp_path: Path
     both = {record for record in own.keys() & pinned.keys() if not record.endswith("-2")}
     once = {record for record in both if f"{record}-2" not in known}
     assert len(once) > 99 and all(own[record] == pinned[record] for record in once)
+
+
+@pytest.mark.parametrize("recipe", EVENT_RECIPES, ids=lambda recipe: recipe.name)
+def test_shipped_events_are_about_as_many_as_the_true_ones(recipe: Baseline, tmp_path: Path):
+    """And their F1 is the published one: whoever submits them sends what was scored."""
+    get_data_set(str(recipe.data_set), tmp_path, find_local(str(recipe.data_set)))
+    scores = json.loads((recipe.results(ROOT) / "scores.json").read_text(encoding="utf-8"))
+    for split in ("dev", "test"):
+        path = recipe.results(ROOT) / f"predictions/{split}.jsonl"
+        true, found = whole_events(tmp_path / f"{split}.jsonl"), whole_events(path)
+        assert 0.75 < len(found) / len(true) < 1.25
+        f1 = 2 * len(true & found) / (len(true) + len(found))
+        assert scores[split]["event_f1"] == pytest.approx(f1, abs=1e-12)
+
+
+def whole_events(path: Path) -> set[tuple]:
+    """Return the events of a file, each with its record."""
+    records = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    return {
+        (record["id"], event["type"], tuple(event["trigger"]), arguments_of(event))
+        for record in records
+        for event in record["events"]
+    }
+
+
+def arguments_of(event: dict) -> frozenset[tuple]:
+    """Return the arguments of an event, in no order."""
+    return frozenset((argument["role"], *argument["span"]) for argument in event["arguments"])
 
 
 def test_a_changed_source_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
