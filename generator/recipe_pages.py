@@ -34,6 +34,7 @@ def page(root: Path, baseline: Baseline) -> str:
     prepare = "python prepare.py\n" if has_preparation(root, baseline) else ""
     # A project of a sample has the same reference.
     results = f"{REFERENCE}/" if baseline.is_sample else ""
+    where = f"`{results}`" if results else "this folder"
     other = "" if baseline.is_sample else f" REPOSITORY/baselines/{baseline.name}"
     parts = [
         f"# {baseline.name}\n",
@@ -43,27 +44,38 @@ def page(root: Path, baseline: Baseline) -> str:
         *settings_part(baseline),
         "## The project\n",
         "```",
+        'pip install -e ".[train]"  # in a clone, REPOSITORY below: brings the command baselines',
         f"baselines bake {baseline.name} --to DIR",
         f"cd DIR/{baseline.name}",
         *get_data(baseline),
         f"pip install -r requirements.txt\n{prepare}python train.py",
         f"python compare.py default{other}",
         "```\n",
-        "The last line compares the run with the predictions in "
-        f"{f'`{results}`' if results else 'this folder'}. To read the code without baking it: "
-        f"[templates/{baseline.template}](../../templates/{baseline.template}),"
-        " [templates/core](../../templates/core).\n",
+        f"The last line compares the run with the predictions in {where}.",
+        f"{where_to_read(root, baseline)}\n",
         "## The scores\n",
         "```",
         f"baselines reproduce {baseline.name}{' --from TEXTS' if baseline.local_files else ''}",
         "```\n",
         f"trains and scores every seed anew. `{results}scores.json` has the scores of each, with"
-        f" versions, hardware and hashes; `{results}predictions/` has ids, spans, labels and"
-        " scores, and no text of the data.",
+        f" versions, hardware and hashes; `{results}predictions/` has what they are computed from,"
+        " and no text of the data.",
     ]
     if (baseline.folder(root) / "encoder").is_dir():
         parts.append("`encoder/` is what the training made, in the format of Hugging Face.")
     return "\n".join(parts) + "\n"
+
+
+def where_to_read(root: Path, baseline: Baseline) -> str:
+    """Say where the code stands for whoever bakes nothing."""
+    sample = f"{baseline.template}_sample"
+    if read_baselines(root)[sample].baked:
+        return f"To read the code without baking it: [{sample}](../{sample})."
+    task = f"templates/{baseline.template}"
+    return (
+        f"To read the code without baking it: [{task}](../../{task}), and"
+        " [templates/core](../../templates/core)."
+    )
 
 
 def has_preparation(root: Path, baseline: Baseline) -> bool:
@@ -73,6 +85,8 @@ def has_preparation(root: Path, baseline: Baseline) -> bool:
 
 def describe_data(baseline: Baseline) -> str:
     """Say what a baseline is trained on."""
+    if baseline.is_sample:
+        return "Data: [sample/](sample), which is made up."
     if not baseline.data_set:
         return f"Data: {baseline.data or 'the sample of the template'}."
     data_set = find_data_set(baseline.data_set)
@@ -128,5 +142,6 @@ def get_data(baseline: Baseline) -> list[str]:
         return [f"baselines data get {baseline.data_set} --to data/{baseline.data_set}"]
     if baseline.local_files:
         files = " ".join(f"TEXTS/{name}" for name in baseline.local_files)
-        return [f"mkdir data && cp {files} data/"]
+        names = " and ".join(baseline.local_files)
+        return [f"mkdir data && cp {files} data/  # TEXTS: a folder of yours that has {names}"]
     return []

@@ -22,7 +22,7 @@ from generator.score_names import (
 )
 
 SCORE_HEADER = (
-    "| baseline | encoder | score | dev | test | seeds | minutes a seed | code |",
+    "| baseline | encoder | score | dev | test | number of seeds | minutes a seed | code |",
     "|---|---|---|---|---|---|---|---|",
 )
 HEADLINE_HEADER = (

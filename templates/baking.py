@@ -422,13 +422,14 @@ def end_of_project(answers: dict[str, Any], template: str) -> dict[str, Any]:
         "baking": str(Path(__file__).resolve()),
         "folder": before["folder"],
         "existed": before["existed"],
+        "data": answers["data_folder"],
         "unwanted": [n for n in known_extras() if n not in chosen and n not in before["extras"]],
         "added": [name for name in chosen if name not in before["extras"]],
     }
 
 
 def end_project(
-    project: Path, folder: str, existed: bool, unwanted: list[str], added: list[str]
+    project: Path, folder: str, existed: bool, data: str, unwanted: list[str], added: list[str]
 ) -> None:
     """Delete the extras that nobody chose, and say what comes next.
 
@@ -436,6 +437,7 @@ def end_project(
         project: the project's folder.
         folder: the same, as its user would write it.
         existed: whether it was a project before.
+        data: the folder of its records, as it was answered.
         unwanted: extras to delete.
         added: extras that it did not have before.
     """
@@ -443,6 +445,11 @@ def end_project(
     if existed:
         print("\n".join(describe_added(project, name) for name in added))
         return
+    if not any((project / data).glob("train.*")):
+        print(
+            f"note: {Path(folder, data).as_posix()} holds no training file yet. A relative"
+            " data_folder starts at the project's folder: ../NAME is beside it."
+        )
     scripts = [name for name in ("prepare.py", "train.py") if (project / name).is_file()]
     commands = [f"cd {shlex.quote(folder)}", "pip install -r requirements.txt"]
     print(" && ".join([*commands, *(f"python {name}" for name in scripts)]))

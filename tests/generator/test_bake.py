@@ -198,6 +198,18 @@ def test_config_names_the_files_that_are_there(repository: Path, tmp_path: Path)
     assert f"`{names[0]}`" in (project / "README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("folder, found", [("data", False), ("../data", True), ("sample", True)])
+def test_a_folder_without_training_data_is_said(
+    repository: Path, tmp_path: Path, folder: str, found: bool
+) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/train.jsonl").touch()
+    answers = ["project_slug=mine", f"data_folder={folder}", "extras=none"]
+    result = run_without_questions(repository / TEMPLATE, *answers, cwd=tmp_path)
+    note = "note: mine/data holds no training file yet. A relative data_folder starts at"
+    assert result.returncode == 0 and (note not in result.stdout) == found
+
+
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_a_named_encoder_brings_the_extra_that_reads_it(
     repository: Path, tmp_path: Path, template: str

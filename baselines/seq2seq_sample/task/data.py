@@ -172,7 +172,7 @@ class PairGenerator(DataGenerator):
 
     def measure(self) -> None:
         """Give sources and targets of each bucket one shape, from their `sizes`."""
-        # A length that is no boundary has a shape of its own: see `block_lengths`.
+        # `signature` asks for a boundary + 1, to see which axes grow: it may not be one too.
         apart = ~np.isin(self.boundaries + 1, self.boundaries)
         self.boundaries = self.boundaries[apart]
         self.bucket_of = np.searchsorted(self.boundaries, self.lengths)

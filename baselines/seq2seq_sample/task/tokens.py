@@ -57,7 +57,7 @@ def train_text_tokenizer(texts: Sequence[str], vocabulary_size: int) -> Tokenize
     )
     trained = json.loads(tokenizer.to_str())["model"]
     merges = [tuple(merge) for merge in trained["merges"]]
-    # A new one, for which bytes are no special tokens.
+    # A new one, for which bytes are not special tokens.
     model = models.BPE(trained["vocab"], merges, byte_fallback=True, unk_token="[UNK]")
     tokenizer = text_tokenizer(model)
     # They are not registered as special tokens: a text may well hold the characters "[SEP]".
@@ -104,7 +104,7 @@ def find_target_tokens(tokenizer: Tokenizer, encoder: keras.Model) -> TargetToke
 
     Args:
         tokenizer: of the encoder.
-        encoder: a pretrained writer names its own; rows beyond the tokenizer are no tokens.
+        encoder: a pretrained writer names its own; rows beyond the tokenizer are not tokens.
     """
     frame = getattr(encoder, "frame", None) or tokenizer.encode("").ids
     if len(frame) < 2:

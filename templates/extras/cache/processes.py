@@ -124,7 +124,7 @@ def end(workers: Sequence[subprocess.Popen]) -> None:
 def work() -> None:
     """Read the path of modules and the function, then one argument after the other."""
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever prints is no answer
+    os.dup2(2, 1)  # what is printed is not an answer
     requests = sys.stdin.buffer
     sys.path[:] = pickle.load(requests)
     load_later()

@@ -198,7 +198,7 @@ def open_examples(
 
 
 class Unfit(Exception):
-    """A record that is no object, or a line that core cuts in another way."""
+    """A record that is not an object, or a line that core cuts in another way."""
 
 
 def survey(path: Path) -> tuple[str, list[Block]]:

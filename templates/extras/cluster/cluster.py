@@ -63,7 +63,7 @@ def read_tf_config() -> dict | None:
     """Return the cluster that the variable TF_CONFIG names; a chief becomes the first worker.
 
     Raises:
-        InputError: it is no JSON, lacks the workers or the task, or names servers.
+        InputError: it is not JSON, lacks the workers or the task, or names servers.
     """
     text = os.environ.get("TF_CONFIG")
     if not text:

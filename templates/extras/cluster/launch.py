@@ -114,7 +114,7 @@ def start_guard() -> subprocess.Popen:
     """Start the process that ends the workers when this one is gone without a word.
 
     It watches a pipe, which ends with its writer on Linux and macOS alike; prctl is Linux's alone.
-    It is no thread of the workers: TensorFlow holds Python's lock while a worker joins the others.
+    A thread of a worker could not: TensorFlow holds Python's lock while it joins the others.
     """
     return subprocess.Popen(
         [sys.executable, __file__, GUARD],

@@ -26,7 +26,7 @@ class Settings(RecordSettings):
 
 
 def complain(settings: Settings) -> str | None:
-    """Refuse what is no single training on records."""
+    """Refuse all but a single training on records."""
     if not settings.folds.count:
         return None
     if not isinstance(settings, RecordSettings):

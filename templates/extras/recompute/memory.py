@@ -27,7 +27,7 @@ FLOAT, OPTIMIZER = 4, 12  # bytes of a weight, and of its gradient with two mome
 KEPT, KEPT_BY_LORA, KEPT_SCORES = (15, 4), (13, 3), 2
 RUNTIME = 120 * MEBIBYTE  # what TensorFlow takes besides, likewise
 USUAL_RANK = 8  # where no table `lora` asks for another
-# Families whose feed-forward part has a gate, and whose positions are no table.
+# Families whose feed-forward part has a gate, and whose positions are not a table.
 GATED = ("modernbert", "llama", "mistral", "qwen", "gemma", "smollm")
 DOUBLINGS = 5
 TIMED_STEPS = 3

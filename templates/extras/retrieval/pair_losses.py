@@ -84,7 +84,7 @@ def search_losses(
         scale: of the cosines.
     """
     scores = scale * tf.matmul(queries, answers, transpose_b=True)
-    # An answer is no negative for a query that it is known to be right for, by whichever pair of
+    # An answer is not a negative for a query that it is known to be right for, by whichever pair of
     # the batch: another answer of the same query, or the same text once more.
     right = tf.cast(same_query & fits[None, :], tf.float32)
     right = tf.matmul(right, tf.cast(same_answer, tf.float32)) > 0

@@ -29,6 +29,7 @@ def main() -> None:
     run = open_run(settings)
     print(settings.describe())
     strategy = make_strategy(settings)
+    # For extras/folds: records with a source in common share a fold; there is one kind of them.
     keys = (((example.source,), 0) for example in examples)
     score = functools.partial(evaluate, dev_examples, path=dev_path, settings=settings)
     if not ask(

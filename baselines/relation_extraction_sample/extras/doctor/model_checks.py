@@ -127,7 +127,7 @@ def config_finding(path: str, layer: keras.layers.Layer, what: str) -> Finding:
 
 
 def find_added_losses(model: TrainingModel, batch: Batch) -> list[Finding]:
-    """Find layers whose losses are no outputs: the training step counts outputs alone."""
+    """Find layers whose losses are not outputs: the training step counts outputs alone."""
     model(model_inputs(model, batch), training=True)
     return [
         Finding(

@@ -159,7 +159,7 @@ class DataGenerator:
         return tf.data.Dataset.from_generator(copies, output_signature=signature).prefetch(4)
 
     def signature(self, rows: int) -> "dict[str, tf.TensorSpec]":
-        """Return the shapes and types of a batch of so many rows, by name."""
+        """Return shapes and types of a batch of so many rows; an axis that grows is not static."""
         first, length = self.first_batch(None)
         example, longer = (self.make_batch(np.resize(first, rows), length + n) for n in (0, 1))
         static = len(self.boundaries) == 1

@@ -82,7 +82,7 @@ def train_tokenizer(texts: Iterable[str], vocabulary_size: int) -> Tokenizer:
             show_progress=False,
         ),
     )
-    # A new one, for which the inner characters are no special tokens.
+    # A new one, for which the inner characters are not special tokens.
     return word_piece_tokenizer(tokenizer.get_vocab())
 
 

@@ -85,7 +85,7 @@ def fill_record(record: dict, found: list[dict]) -> dict | None:
             }
             for number, item in enumerate(found)
         ]
-        # Relations are of entities that are no more.
+        # The entities that relations name are gone.
         return {**record, "entities": rows, "relations": []}
     name = next((name for name in ("label", "labels") if name in record), None)
     if name is None or entities is not None:

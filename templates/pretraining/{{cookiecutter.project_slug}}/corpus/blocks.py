@@ -75,7 +75,7 @@ class Reading:
 
 
 class SkippedLine(Exception):
-    """A line that is no text: the message is a key of `REASONS`."""
+    """A line that is not text: the message is a key of `REASONS`."""
 
 
 def find_files(patterns: str, setting: str) -> list[TextFile]:

@@ -1,4 +1,4 @@
-"""The tokens that are no text: those around it, and those that hide it."""
+"""The tokens that are not text: those around it, and those that hide it."""
 
 from dataclasses import dataclass, field
 
@@ -21,7 +21,7 @@ class SpecialTokens:
         begin: stands before a text.
         end: stands after it.
         mask: stands for a hidden token.
-        is_special: bool `[vocabulary]`: all that are no text, the unknown one among them.
+        is_special: bool `[vocabulary]`: all that are not text, the unknown one among them.
         ordinary: all others.
         sentence_ends: those of `SENTENCE_ENDS` that the tokenizer has.
     """

@@ -34,7 +34,7 @@ class ShardGenerator(DataGenerator):
 
     Args:
         folder: of the shards.
-        special: tokens that are no text.
+        special: tokens that are not text.
         settings: `buckets`, `pool_examples`, those that `lay_out` reads, and the `seed` of the
             order and of what is hidden.
         batch_size: as in `DataGenerator`.
@@ -185,7 +185,7 @@ class HeldOutGenerator(DataGenerator):
 
     Args:
         texts: all in memory.
-        special: tokens that are no text.
+        special: tokens that are not text.
         settings: `prediction_batch_size`; others as in `ShardGenerator`.
     """
 

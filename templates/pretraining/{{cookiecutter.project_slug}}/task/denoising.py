@@ -23,7 +23,7 @@ def damage_all(
     Args:
         padded: the texts with the tokens around them, which stay.
         settings: `mask_rate`, `span_length`, `permute_sentences`.
-        special: tokens that are no text.
+        special: tokens that are not text.
         random: draws orders and spans.
     """
     token_ids = np.full_like(padded.token_ids, special.pad)

@@ -78,7 +78,7 @@ def find_shared_passages(files: dict[str, Sequence[Example]]) -> list[Finding]:
 
 
 def find_untaught(files: dict[str, Sequence[Example]]) -> list[Finding]:
-    """Find questions whose answers are no spans of the passage."""
+    """Find questions whose answers are not spans of the passage."""
     findings = []
     for position, (name, examples) in enumerate(files.items()):
         lines = [example.line for example in examples if not example.teachable]
