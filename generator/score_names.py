@@ -2,7 +2,9 @@
 
 import statistics
 
-ABBREVIATIONS = {"bleu": "BLEU", "f1": "F1", "l": "L", "map": "MAP", "mrr": "MRR", "rouge": "ROUGE"}
+ABBREVIATIONS = {"bleu": "BLEU", "f1": "F1", "map": "MAP", "mrr": "MRR", "rouge_l": "ROUGE-L"}
+# Of templates that are not called as the task is.
+TASKS = {"pretraining": "pre-training", "seq2seq": "text generation"}
 # These are made to run from 0 to 100; all other scores are shares.
 PERCENT = {"bleu", "chrf"}
 # So many steps are compared when the code of a baseline has changed.
@@ -11,12 +13,13 @@ FIRST_STEPS = 20
 
 def task_name(template: str) -> str:
     """Return what a template is for, as a reader writes it."""
-    return template.replace("_", " ").replace("pretraining", "pre-training")
+    return TASKS.get(template, template.replace("_", " "))
 
 
 def score_name(monitor: str) -> str:
     """Return a score's name as a reader writes it."""
-    return " ".join(ABBREVIATIONS.get(word, word) for word in monitor.split("_"))
+    words = [monitor] if monitor in ABBREVIATIONS else monitor.split("_")
+    return " ".join(ABBREVIATIONS.get(word, word) for word in words)
 
 
 def in_percent(value: float, monitor: str) -> float:
