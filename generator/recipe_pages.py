@@ -69,7 +69,7 @@ def page(root: Path, baseline: Baseline) -> str:
 def where_to_read(root: Path, baseline: Baseline) -> str:
     """Say where the code stands for whoever bakes nothing."""
     sample = f"{baseline.template}_sample"
-    if read_baselines(root)[sample].baked:
+    if any(other.name == sample and other.baked for other in read_baselines(root).values()):
         return f"To read the code without baking it: [{sample}](../{sample})."
     task = f"templates/{baseline.template}"
     return (

@@ -29,8 +29,7 @@ def main() -> None:
     run = open_run(settings)
     print(settings.describe())
     strategy = make_strategy(settings)
-    # For extras/folds: records with a source in common share a fold; there is one kind of them.
-    keys = (((example.source,), 0) for example in examples)
+    keys = (((example.source,), 0) for example in examples)  # of a fold: equal sources share it
     score = functools.partial(evaluate, dev_examples, path=dev_path, settings=settings)
     if not ask(
         "cross_validate", settings, strategy, run, examples, keys, train, load_runs, predict, score
