@@ -112,7 +112,7 @@ FIGURES = (
     ),
     *(
         (f"growth{kind}.json", ("sizes", *keys), f"{int(keys[0]):,} {name}, {meaning}")
-        for kind, name in (("", "records of relations"), ("_texts", "texts"), ("_passages", "questions"))
+        for kind, name in (("", "relations"), ("_texts", "texts"), ("_passages", "questions"))
         for keys, meaning in GROWTH
     ),
     (
