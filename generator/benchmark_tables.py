@@ -13,7 +13,7 @@ GROWTH = (
     ),
     (("100000", "times_as_fast_by_two"), "the same: times as fast by two processes"),
     *(
-        (("1000000", way, key), f"{how}: {what}")
+        (("100000", way, key), f"{how}: {what}")
         for way, how in (
             ("cache_two_processes", "first start with `cache`"),
             ("cache_second_start", "later starts"),

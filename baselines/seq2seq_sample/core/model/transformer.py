@@ -1,7 +1,7 @@
 """Parts of a Transformer layer that go over memory less often: KerasHub's weights and numbers.
 
-On a CPU a third of a training step is spent on more than products of matrices: each other operation
-reads and writes all hidden states, and gradients that are derived automatically do so many times.
+On a CPU products of matrices take two thirds of a training step. Each other operation reads and
+writes all hidden states, and gradients that are derived automatically do so many times.
 Here query, key and value are one product, the mask is added, and GELU and the normalisation
 bring their gradients.
 """
