@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -37,6 +38,18 @@ def use_template(name: str) -> Path:
     # Behind the one source of `core`: the last bake has left a copy of it in the template.
     sys.path.insert(sys.path.index(str(ROOT / "templates")) + 1, str(project))
     return project
+
+
+# What an extra notes for the length of a process: (module, name of a list).
+NOTES = (("extras.cache.settings", "_used"), ("extras.chunks.hooks", "_plans"))
+
+
+@pytest.fixture(autouse=True)
+def nothing_noted(monkeypatch) -> None:
+    """A test finds the notes of extras empty, as a new process does, whatever ran before it."""
+    for module, name in NOTES:
+        if module in sys.modules:
+            monkeypatch.setattr(sys.modules[module], name, [])
 
 
 # The longest first: the last to start decides when all have ended.

@@ -59,7 +59,6 @@ def own_task(monkeypatch) -> None:
     for name, module in OWN.items():
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setattr(sys, "path", list(PATH))
-    monkeypatch.setattr(hooks, "_plans", [])
 
 
 @pytest.fixture
