@@ -239,7 +239,6 @@ def time_tokenizer(folder: Path) -> dict:
 
 def open_batches(path: Path, kind: str, tokenizer: Any, settings: Any) -> Any:
     """Return the batches of a file of records, as a training makes them."""
-    from core.base.extras import ask
     from task import data
 
     if kind == "texts":
@@ -250,15 +249,13 @@ def open_batches(path: Path, kind: str, tokenizer: Any, settings: Any) -> Any:
     examples = data.read_examples(path)
     if kind == "passages":
         return data.AnswerGenerator.of(examples, tokenizer, INPUTS, settings, BATCH_SIZE)
-    collect = data.collect_predicates
-    predicates = ask("recall_fact", collect, examples) or collect(examples)
-    encoding = (tokenizer, predicates, INPUTS, settings)
+    encoding = (tokenizer, data.collect_predicates(examples), INPUTS, settings)
     return data.TripleGenerator.of(examples, *encoding, BATCH_SIZE)
 
 
 def try_way(way: str, folder: Path, kind: str) -> dict:
     """Start as a training does, up to the first batch, and make more batches."""
-    from core.base.extras import ask
+    from core.base.extras import open_module, present
     from extras.cache import settings as tables
     from task import data  # noqa: F401
     from task.settings import Settings
@@ -268,7 +265,8 @@ def try_way(way: str, folder: Path, kind: str) -> dict:
     table = {"enabled": on, "folder": str(folder / "cache"), "processes": processes}
     tables.complete(SimpleNamespace(cache=tables.Table(**table)))  # type: ignore[arg-type]
     settings = Settings.model_construct()
-    ask("recall_fact", len, [])  # opens all extras
+    for extra in present():  # imports are not measured
+        open_module(extra, "hooks")
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak begins anew
     largest = [0]
     threading.Thread(target=watch_workers, args=(largest,), daemon=True).start()

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import ROOT, is_of_template, use_template
-from projects import bake_project, flags, run, shorten
+from projects import TASKS, bake_project, flags, run, shorten
 
 use_template("relation_extraction")
 
@@ -30,13 +30,19 @@ from extras.cache.beam_workers import (  # noqa: E402
     error_told_in,
     share_on_beam,
 )
-from extras.cache.hooks import recall_fact  # noqa: E402
+from extras.cache.hooks import recall_fact, recall_set  # noqa: E402
 from extras.cache.processes import share  # noqa: E402
 from extras.cache.settings import Table  # noqa: E402
 from extras.cache.sources import Examples  # noqa: E402
 from extras.cache.storage import code_hash, describe, key_of  # noqa: E402
 from extras.folds.folds import choose  # noqa: E402
-from task.data import Example, TripleGenerator, collect_predicates, read_examples  # noqa: E402
+from task.data import (  # noqa: E402
+    Example,
+    TripleGenerator,
+    collect_predicates,
+    find_predicates,
+    read_examples,
+)
 from task.settings import Settings  # noqa: E402
 
 OWN = {name: module for name, module in sys.modules.items() if is_of_template(module)}
@@ -259,7 +265,22 @@ def test_a_fact_is_asked_for_once(file, table):
             flip(path, place)
         assert recall_fact(count, read_examples(file)) == [RECORDS]
     assert asked == [RECORDS] * 3
-    assert recall_fact(collect_predicates, read_examples(file)) == ["p0", "p1", "p2", "p3"]
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_set_is_put_together_from_all_parts(file, table, processes, monkeypatch):
+    monkeypatch.setattr(sources, "SHARED", 1)
+    table.processes = processes
+    examples = read_examples(file)
+    assert len(examples.parts) > 3
+    assert recall_set(find_predicates, examples) == {"p0", "p1", "p2", "p3"}
+    assert collect_predicates(examples) == collect_predicates(read_plainly(file))
+    monkeypatch.setattr(sources, "ask_block", None)  # it is not asked again
+    assert recall_set(find_predicates, examples) == {"p0", "p1", "p2", "p3"}
+    assert recall_set(find_predicates, read_plainly(file)) is None
+    some = examples.choose([3])
+    assert recall_set(find_predicates, some) is None
+    assert find_predicates(some) == find_predicates(read_plainly(file)[3:4])
 
 
 # ------------------------------------------------------------------------------- the key
@@ -520,6 +541,31 @@ for batch in generator.batches(3):
 print("loaded", "tensorflow.python" in sys.modules)
 print(known.hexdigest(), flush=True)
 """
+
+
+# Imports what encodes, with all extras that it asks.
+IMPORTS = """
+import re, sys
+from pathlib import Path
+root, project = sys.argv[1:]
+sys.path[:0] = [root + "/templates", project]
+from extras.cache.processes import load_later
+load_later()
+import extras.cache.items, task.data
+from core.base.extras import has_hook, open_module, present
+asked = re.findall(r'ask\\("(\\w+)"', Path(task.data.__file__).read_text(encoding="utf-8"))
+opened = [(e, h) for h in asked for e in present() if has_hook(e, h) and open_module(e, "hooks")]
+assert "tensorflow.python" not in sys.modules, opened
+import keras
+assert keras.ops.add(1, 2) == 3 and "tensorflow.python" in sys.modules
+"""
+
+
+@pytest.mark.parametrize("template", TASKS)
+def test_no_process_that_encodes_loads_tensorflow(template):
+    """With it each would take 800 MB, and seconds."""
+    project = ROOT / "templates" / template / "{{cookiecutter.project_slug}}"
+    subprocess.run([sys.executable, "-c", IMPORTS, str(ROOT), str(project)], check=True)
 
 
 def start(tmp_path: Path, table: Table, file: Path, slow: float = 0.0) -> subprocess.Popen:

@@ -10,6 +10,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from core.base.errors import InputError
+from core.base.extras import ask
 from core.data.data_generator import Batch, DataGenerator, pad
 from core.data.records import Id, Span, read_field, read_id, read_records, read_span
 from core.data.tokens import Window, split_into_windows
@@ -88,13 +89,19 @@ def read_triple(item: object, text: str) -> Triple:
 
 def collect_predicates(examples: Sequence[Example]) -> list[str]:
     """Return every predicate of the training examples, sorted."""
+    predicates = ask("recall_set", find_predicates, examples) or find_predicates(examples)
+    if not predicates:
+        raise InputError("no training example has a triple: there is nothing to learn.")
+    return sorted(predicates)
+
+
+def find_predicates(examples: Sequence[Example]) -> set[str]:
+    """Return the predicates that examples name."""
     predicates = set()
     for example in examples:
         predicates |= {triple.predicate for triple in example.triples}
         predicates |= example.annotated_predicates or set()
-    if not predicates:
-        raise InputError("no training example has a triple: there is nothing to learn.")
-    return sorted(predicates)
+    return predicates
 
 
 class TripleGenerator(DataGenerator):

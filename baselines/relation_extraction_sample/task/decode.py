@@ -93,14 +93,10 @@ def predict_triples(
     """
 
     def decode(positions: np.ndarray, outputs: dict[str, np.ndarray]) -> list[dict]:
-        return [
-            decode_window(
-                {name: output[row] for name, output in outputs.items()},
-                generator.windows[position],
-                generator.predicates,
-            )
-            for row, position in enumerate(positions)
-        ]
+        rows = [dict(zip(outputs, row, strict=True)) for row in zip(*outputs.values(), strict=True)]
+        windows = [generator.windows[position] for position in positions]
+        every = generator.predicates
+        return [decode_window(*pair, every) for pair in zip(rows, windows, strict=True)]
 
     found: dict[Id, dict[Triple, float]] = {example.id: {} for example in generator.examples}
     for position, candidates in predictor.decode(generator, decode, progress):

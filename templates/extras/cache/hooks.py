@@ -30,6 +30,11 @@ def recall_fact(function: Callable[[Any], Any], examples: Sequence) -> Any:
     return recall(function, examples) if isinstance(examples, Examples) else None
 
 
+def recall_set(function: Callable[[Any], set], examples: Sequence) -> set | None:
+    """Return what a function finds in all examples of a file, or found in them before."""
+    return recall(function, examples, joined=True) if isinstance(examples, Examples) else None
+
+
 def open_batches(
     kind: type[DataGenerator], examples: Sequence, arguments: tuple
 ) -> DataGenerator | None:

@@ -6,7 +6,6 @@ import inspect
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +21,11 @@ from extras.cache.storage import (
     classes_of,
     key_of,
     locked,
-    open_part,
     pack,
     unpack,
     write_part,
 )
+from extras.cache.words import WordTokenizer, encodes_words
 
 EXAMPLES_AT_ONCE = 1024
 # Of the order of the items, which is decided when a training begins.
@@ -60,6 +59,8 @@ def open_items(
     classes = classes_of(rows)
     known |= {"settings": SettingsRead(settings, **ORDER), "batch_size": 1}
     source, key = examples.source, key_of(kind, examples.source.key, known)
+    if encodes_words(known.get("tokenizer")):
+        known["tokenizer"] = WordTokenizer(known["tokenizer"])
     folder = source.folder / f"items-{key}"
     anew = functools.partial(encode, kind=kind, arguments=known)
     width = numbers_of(generator).shape[1]
@@ -97,10 +98,8 @@ def encode_block(
     width: int,
 ) -> None:
     """Encode the examples of a block and write the items as rows, each with `width` numbers."""
-    own = replace(source, blocks=[block])
-    examples = Examples(own, [open_part(own.records / block.name)])
     measured: dict[str, Any] = {}
-    rows = encode(examples, kind, arguments, measured)
+    rows = encode(source.examples_of(block), kind, arguments, measured)
     write_part(folder / block.name, width, rows, lambda: {"measured": measured})
 
 

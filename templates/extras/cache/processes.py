@@ -7,7 +7,7 @@ encode a small file.
 """
 
 import gc
-import importlib.util
+import importlib
 import os
 import pickle
 import queue
@@ -128,7 +128,9 @@ def work() -> None:
     requests = sys.stdin.buffer
     sys.path[:] = pickle.load(requests)
     load_later()
-    serve(pickle.load(requests), requests, answers)
+    function = pickle.load(requests)
+    gc.freeze()
+    serve(function, requests, answers)
 
 
 class Later(ModuleType):
@@ -137,12 +139,10 @@ class Later(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # which an import asks for
             raise AttributeError(name)
-        del sys.modules[self.__name__]
-        spec = importlib.util.find_spec(self.__name__)
-        assert spec and spec.loader
-        sys.modules[self.__name__] = module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return getattr(module, name)
+        for late in LATER:  # all of them, for Keras looks for parts of TensorFlow
+            if isinstance(sys.modules[late], Later):
+                del sys.modules[late]
+        return getattr(importlib.import_module(self.__name__), name)
 
 
 def load_later() -> None:

@@ -18,14 +18,7 @@ from rich.text import Text
 from scipy import stats
 
 from core.base.errors import InputError
-from core.base.files import (
-    PROJECT,
-    file_hash,
-    project_path,
-    read_json,
-    read_json_lines,
-    write_json,
-)
+from core.base.files import PROJECT, file_hash, project_path, read_json, read_json_lines, write_json
 from core.data.records import Id
 from core.runs.run_folder import check_files, known_runs
 
@@ -93,8 +86,7 @@ def shared_gold_file(run: Scored, other: Scored) -> Path:
     config = run.folder / "config.json"
     if not path.is_file() and config.is_file():
         # Of a file outside the project the scores hold the name alone; the settings know the place.
-        settings = read_json(config)
-        path = project_path(settings.get("dev_file", run.file))
+        path = project_path(read_json(config).get("dev_file", run.file))
     if not path.is_file() or file_hash(path) != run.data_hash:
         raise InputError(
             f"{path} is missing, or has changed since {run.name} was scored on it: restore it."
@@ -106,8 +98,7 @@ def read_predictions(scored: Scored, ids: list[Id]) -> dict[Id, tuple[str, dict]
     """Return record id -> (file and line, record) of the dev predictions, all of which must be."""
     path = scored.folder / "predictions" / "dev.jsonl"
     records = {str(r.get("id")): (f"{path}, line {n}", r) for n, r in read_json_lines(path)}
-    missing = [name for name in ids if str(name) not in records]
-    if missing:
+    if missing := [name for name in ids if str(name) not in records]:
         raise InputError(
             f"{path} lacks {len(missing)} of {len(ids)} records, {missing[0]!r} for one: write it "
             "anew with evaluate.py."

@@ -10,20 +10,17 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import keras
-import numpy as np
 from keras import ops
-from tokenizers import Tokenizer
 
 from core.base.errors import InputError
 from core.model.encoder import encoder_inputs, hidden_states
 from core.train.training import Models, Scores, TrainingModel
 from extras.retrieval.settings import Settings
+from extras.retrieval.text_inputs import SIDES
 
 Tensor: TypeAlias = keras.KerasTensor
 
-SIDES = ("text_a_", "text_b_")  # begin the names of the inputs of both texts
 PAIRS = "pairs"  # the kind of `Scores` that are two vectors and a grade
-TEXTS_AT_ONCE = 1024
 
 
 @keras.saving.register_keras_serializable("retrieval")
@@ -179,31 +176,3 @@ def order_labels(labels: Any, settings: Settings) -> list[int]:
             f"{grades[-1]}: set positive_label = {grades[-1]!r}."
         )
     return [grades.index(name) for name in names]
-
-
-def encode_texts(
-    tokenizer: Tokenizer, texts: Sequence[str], names: Sequence[str], max_length: int
-) -> dict[str, list[np.ndarray]]:
-    """Return the inputs of an encoder by name, one array `[length]` for each text.
-
-    Args:
-        tokenizer: of the encoder.
-        texts: those that occur often are encoded once.
-        names: of the inputs.
-        max_length: tokens, special ones included; what is longer loses its end.
-    """
-    tokenizer.no_padding()
-    tokenizer.enable_truncation(max_length)
-    unique = list(dict.fromkeys(texts))
-    known: dict[str, dict[str, np.ndarray]] = {}
-    for start in range(0, len(unique), TEXTS_AT_ONCE):
-        chunk = unique[start : start + TEXTS_AT_ONCE]
-        for text, encoding in zip(chunk, tokenizer.encode_batch(chunk), strict=True):
-            arrays = {
-                "token_ids": encoding.ids,
-                "segment_ids": encoding.type_ids,
-                "padding_mask": encoding.attention_mask,
-            }
-            known[text] = {name: np.array(arrays[name], np.int32) for name in names}
-    tokenizer.no_truncation()  # it is saved with the run as it came
-    return {name: [known[text][name] for text in texts] for name in names}

@@ -1,21 +1,25 @@
 """Bi-encoders in the place of the classifier of pairs, where the table asks for one."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import keras
 import numpy as np
 from tokenizers import Tokenizer
 
 from core.base.errors import InputError
-from core.train.training import Models, Scores, TrainingModel
 from extras.retrieval.settings import Settings
+from extras.retrieval.text_inputs import SIDES, text_inputs
+
+if TYPE_CHECKING:  # processes of extras/cache need no TensorFlow
+    import keras
+
+    from core.train.training import Models, Scores, TrainingModel
 
 # Share of the batches that may be without a pair to learn from, before somebody is told.
 FEW_EMPTY = 0.05
 
 
-def build_models(encoder: keras.Model, labels: Any, settings: Settings) -> Models | None:
+def build_models(encoder: "keras.Model", labels: Any, settings: Settings) -> "Models | None":
     """Return the models of a bi-encoder; None: those of the task.
 
     Raises:
@@ -48,15 +52,13 @@ def encode_texts(
         inputs: the names of all inputs of the model; those of others are left out.
         settings: `max_length`.
     """
-    from extras.retrieval.bi_encoder import SIDES, encode_texts
-
     if not any(name.startswith(SIDES) for name in inputs):
         return None
     found: dict[str, list[np.ndarray]] = {}
     for number, side in enumerate(SIDES):
         own = {name: name.removeprefix(side) for name in inputs if name.startswith(side)}
         one = [pair[number] for pair in texts]
-        arrays = encode_texts(tokenizer, one, list(own.values()), settings.max_length)
+        arrays = text_inputs(tokenizer, one, list(own.values()), settings.max_length)
         found |= {name: arrays[plain] for name, plain in own.items()}
     return found
 
@@ -72,8 +74,8 @@ def name_negatives(counts: dict[str, int], positive_label: str) -> dict[str, int
 
 
 def make_gradients(
-    settings: Settings, encoder: keras.Model, scores: Sequence[Scores]
-) -> Callable[[TrainingModel], Callable] | None:
+    settings: Settings, encoder: "keras.Model", scores: "Sequence[Scores]"
+) -> "Callable[[TrainingModel], Callable] | None":
     """Return what makes the gradient of pairs that are compared with each other; None: the plain.
 
     Args:

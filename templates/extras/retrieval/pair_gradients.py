@@ -13,9 +13,9 @@ import numpy as np
 import tensorflow as tf
 
 from core.train.training import Gradients, TrainingModel
-from extras.retrieval.bi_encoder import SIDES
 from extras.retrieval.pair_losses import PairBatch, cosent_loss, negatives_losses
 from extras.retrieval.settings import Table
+from extras.retrieval.text_inputs import SIDES
 
 SLOPES = "slopes"  # the gradient by the vectors, beside the inputs of a micro-batch
 # A text is told from others by sums of its tokens, weighted at random, modulo a prime. Two texts

@@ -26,8 +26,9 @@ from core.data.records import Id, read_field, read_id
 from core.train.prediction import Predictor
 from core.train.project import TrainedRuns, load_trained
 from core.train.training import Models
-from extras.retrieval.bi_encoder import build_pair_models, encode_texts
+from extras.retrieval.bi_encoder import build_pair_models
 from extras.retrieval.settings import Settings
+from extras.retrieval.text_inputs import text_inputs
 
 TEXTS_AT_ONCE = 4096  # encoded and written together: an interruption costs so many at the most
 LENGTHS = 8  # padded lengths, of all files the same: a graph for each is made once
@@ -44,7 +45,7 @@ class TextGenerator(DataGenerator):
 
     def __init__(self, texts: Sequence[str], runs: TrainedRuns) -> None:
         longest = runs.settings.max_length
-        self.arrays = encode_texts(runs.tokenizer, texts, runs.encoder_inputs, longest)
+        self.arrays = text_inputs(runs.tokenizer, texts, runs.encoder_inputs, longest)
         lengths = [len(ids) for ids in self.arrays["token_ids"]]
         super().__init__(lengths, runs.settings.prediction_batch_size, 1)
         self.boundaries = np.unique(-(-longest * np.arange(1, LENGTHS + 1) // LENGTHS))

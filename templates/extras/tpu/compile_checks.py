@@ -14,10 +14,11 @@ from tqdm import tqdm
 
 from core.base.errors import gist
 from core.base.settings import CoreSettings
-from core.data.data_checks import Finding, join_places, name_place
+from core.data.data_checks import Finding
 from core.data.data_generator import Batch, DataGenerator
 from core.model.encoder import named_layers
 from core.train.training import TrainingModel
+from extras.doctor.model_checks import name_place
 from extras.tpu.static_checks import layer_of
 from extras.tpu.tpu_compile import TpuProgram, compile_for_tpu_cores, count_cores
 
@@ -107,7 +108,7 @@ def lowering_finding(layer: str, what: str, place: str = "") -> Finding:
     return Finding(
         "warning",
         f"layer {layer}: {what}",
-        join_places("HLO of the training step", place),
+        f"HLO of the training step{place}",
         "use masks and fixed sizes, and operations that XLA knows, or stay off TPUs.",
     )
 

@@ -8,10 +8,11 @@ import keras
 import tensorflow as tf
 
 from core.base.errors import gist
-from core.data.data_checks import Finding, join_places, name_place
+from core.data.data_checks import Finding
 from core.data.data_generator import Batch
 from core.model.encoder import named_layers
 from core.train.training import TrainingModel
+from extras.doctor.model_checks import name_place
 
 # What XLA can't compile for a TPU: Python, strings, and results whose size depends on values.
 DYNAMIC_OPERATIONS = {
@@ -92,7 +93,7 @@ def dynamic_layers(model: keras.Model, graph: tf.Graph) -> list[Finding]:
 def static_finding(layer: str, what: str, place: str) -> Finding:
     """Say that a layer is not static."""
     mend = "use masks and fixed sizes (tf.where with three arguments, top_k), or stay off TPUs."
-    where = join_places("static graph for TPU", place)
+    where = f"static graph for TPU{place}"
     return Finding("warning", f"layer {layer}: {what}", where, mend)
 
 

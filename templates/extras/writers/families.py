@@ -16,9 +16,8 @@ from extras.writers.decoder import Decoder
 from extras.writers.encoder_decoder import EncoderDecoder
 from extras.writers.files import Fields, Weights
 from extras.writers.layers import INITIAL_DEVIATION, Block
-from extras.writers.settings import classifies, packs
+from extras.writers.settings import CHOSEN, classifies, packs
 
-CHOSEN = "pretrained"  # the `model` that this extra makes
 TRAINED = "denoising"  # the `objective` of pre-training whose model it makes
 SLIDING = "sliding_attention"
 GELUS = ("gelu_new", "gelu_fast", "gelu_pytorch_tanh")

@@ -6,6 +6,8 @@ from pydantic import Field, field_validator
 
 from core.base.settings import RecordSettings, SettingsTable
 
+CHOSEN = "pretrained"  # the `model` of text generation that this extra makes
+
 
 class Table(SettingsTable):
     """What a pretrained writer is asked."""

@@ -44,6 +44,7 @@ EXTRAS = {
 HOOKS = {
     "open_records": "core/data/records.py: the examples of a file, each read when it is asked for",
     "recall_fact": "task/: what a function says of all examples of a file",
+    "recall_set": "task/: the set of what a function finds in examples of a file",
     "open_batches": "core/data/data_generator.py: batches encoded before, or padded otherwise",
     "make_strategy": "core/train/devices.py: a tf.distribute.Strategy",
     "find_config": "core/model/encoder.py: the file that describes the encoder of a folder",
@@ -101,9 +102,15 @@ def present() -> list[str]:
 
 def ask(hook: str, *arguments: Any) -> Any:
     """Return the first answer of an extra to one of `HOOKS`; None: core's own way holds."""
-    modules = [open_module(name, "hooks") for name in present()]
-    answers = (getattr(own, hook)(*arguments) for own in modules if hasattr(own, hook))
-    return next((answer for answer in answers if answer is not None), None)
+    own = [open_module(name, "hooks") for name in present() if has_hook(name, hook)]
+    return next((a for one in own if (a := getattr(one, hook)(*arguments)) is not None), None)
+
+
+@functools.cache
+def has_hook(extra: str, hook: str) -> bool:
+    """Tell whether an extra has a hook; its module is read, not imported, which may take long."""
+    path = PROJECT / "extras" / extra / "hooks.py"
+    return path.is_file() and f"\ndef {hook}(" in path.read_text(encoding="utf-8")
 
 
 def need(extra: str, module: str = "") -> Any:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from core.base.extras import ask
-from core.base.files import PROJECT, project_path
+from core.base.files import project_path
 from core.base.settings import RecordSettings
 
 AnyExample = TypeVar("AnyExample")
@@ -25,20 +25,6 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.level}: {self.what} ({self.where}): {self.mend}"
-
-
-def name_place(file: str | None, line: int) -> str:
-    """Return `task/model.py, line 12` for a line of the project; empty: of a library."""
-    path = Path(file or "")
-    if "site-packages" in path.parts or "dist-packages" in path.parts or not path.is_file():
-        return ""
-    name = path.relative_to(PROJECT).as_posix() if path.is_relative_to(PROJECT) else path.name
-    return f"{name}, line {line}"
-
-
-def join_places(*parts: str) -> str:
-    """Return the parts that say something, as the `where` of a finding."""
-    return "; ".join(part for part in parts if part)
 
 
 def read_files(

@@ -131,11 +131,8 @@ def split_into_windows(
     chunks = range(0, len(texts), 1024)
     for chunk in tqdm(chunks, desc=progress, disable=None if progress else True, leave=False):
         batch = texts[chunk : chunk + 1024]
-        for text, encoding in zip(
-            batch, tokenizer.encode_batch(batch, add_special_tokens=False), strict=True
-        ):
-            starts, ends = exact_offsets(text, encoding.offsets)
-            rows = np.stack([np.array(encoding.ids, np.int32), starts, ends])
+        for text, rows in zip(batch, token_rows(tokenizer, batch), strict=True):
+            _, starts, ends = rows
             windows.append([])
             for first in window_starts(len(starts), room, overlap):
                 part, end = slice(first, first + room), first + room
@@ -147,6 +144,17 @@ def split_into_windows(
                 framed = np.concatenate([before, rows[:, part], after], axis=1)
                 windows[-1].append(Window(framed[0], framed[1], framed[2], reach))
     return windows
+
+
+def token_rows(tokenizer: Tokenizer, texts: list[str]) -> list[np.ndarray]:
+    """Return the tokens of each text: ids, starts and ends `[3, tokens]`."""
+    if own := getattr(tokenizer, "token_rows", None):  # extras/cache has encoded most words before
+        return own(texts)
+    encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
+    return [
+        np.stack([np.array(encoding.ids, np.int32), *exact_offsets(text, encoding.offsets)])
+        for text, encoding in zip(texts, encodings, strict=True)
+    ]
 
 
 def window_starts(tokens: int, room: int, overlap: int) -> list[int]:

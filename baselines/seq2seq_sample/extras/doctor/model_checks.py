@@ -6,6 +6,7 @@ import functools
 import inspect
 import multiprocessing
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -15,8 +16,9 @@ from tqdm import tqdm
 
 from core.base.errors import InputError, gist
 from core.base.extras import ask
+from core.base.files import PROJECT
 from core.base.settings import CoreSettings
-from core.data.data_checks import Finding, join_places, name_place
+from core.data.data_checks import Finding
 from core.data.data_generator import Batch, DataGenerator
 from core.model.dropout import can_be_placed
 from core.model.encoder import named_layers
@@ -122,8 +124,7 @@ def find_clone_faults(model: keras.Model, batch: Batch) -> list[Finding]:
 def config_finding(path: str, layer: keras.layers.Layer, what: str) -> Finding:
     """Say that a layer's config is wrong."""
     mend = "return every argument of __init__ from get_config, and name functions, no lambda."
-    where = join_places("get_config", place_of(layer))
-    return Finding("error", f"layer {path} {what}", where, mend)
+    return Finding("error", f"layer {path} {what}", f"get_config{place_of(layer)}", mend)
 
 
 def find_added_losses(model: TrainingModel, batch: Batch) -> list[Finding]:
@@ -133,7 +134,7 @@ def find_added_losses(model: TrainingModel, batch: Batch) -> list[Finding]:
         Finding(
             "error",
             f"layer {path} adds a loss by {how}, which is never trained",
-            join_places("losses", place_of(layer)),
+            f"losses{place_of(layer)}",
             "make it an output of the model: one sum for each example, [batch].",
         )
         for path, layer in named_layers(model)
@@ -182,8 +183,7 @@ def split_finding(path: str, layer: keras.layers.Layer, what: str) -> Finding:
         "let no layer look across examples: a loss layer puts out sums [batch], which loss_weight "
         "averages."
     )
-    where = join_places(f"{REPLICAS} replicas", place_of(layer))
-    return Finding("error", f"layer {path} {what}", where, mend)
+    return Finding("error", f"layer {path} {what}", f"{REPLICAS} replicas{place_of(layer)}", mend)
 
 
 def find_replica_faults(
@@ -200,7 +200,7 @@ def find_replica_faults(
         Finding(
             "error",
             f"layer {path} is never built",
-            join_places(f"{REPLICAS} replicas", place_of(layer)),
+            f"{REPLICAS} replicas{place_of(layer)}",
             "call it in the layer that holds it, or build it in that layer's build.",
         )
         for path, layer in named_layers(model)
@@ -209,7 +209,7 @@ def find_replica_faults(
         Finding(
             "warning",
             f"layer {path} draws other random numbers on several replicas than on one",
-            join_places(f"{REPLICAS} replicas", place_of(layer)),
+            f"{REPLICAS} replicas{place_of(layer)}",
             "use keras.layers.Dropout, whose masks are placed, or train on one replica.",
         )
         for path, layer in named_layers(model)
@@ -385,9 +385,18 @@ def as_tensors(batch: Batch) -> dict[str, tf.Tensor]:
 
 
 def place_of(layer: keras.layers.Layer) -> str:
-    """Return file and line of the code of a layer; empty: it is a library's."""
+    """Return `; task/model.py, line 12` for the code of a layer; empty: it is a library's."""
     code = layer.function if isinstance(layer, keras.layers.Lambda) else type(layer)
     try:
         return name_place(inspect.getsourcefile(code), inspect.getsourcelines(code)[1])
     except (OSError, TypeError):  # defined where there is no file, or in C
         return ""
+
+
+def name_place(file: str | None, line: int) -> str:
+    """Return `; task/model.py, line 12` for a line of the project; empty: of a library."""
+    path = Path(file or "")
+    if "site-packages" in path.parts or "dist-packages" in path.parts or not path.is_file():
+        return ""
+    name = path.relative_to(PROJECT).as_posix() if path.is_relative_to(PROJECT) else path.name
+    return f"; {name}, line {line}"

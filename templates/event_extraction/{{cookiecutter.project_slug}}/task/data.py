@@ -11,6 +11,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from core.base.errors import InputError
+from core.base.extras import ask
 from core.data.data_generator import Batch, DataGenerator, pad
 from core.data.records import Id, Span, check_span, read_field, read_id, read_records, read_span
 from core.data.tokens import Window, split_into_windows
@@ -96,8 +97,7 @@ def read_event(item: object, text: str) -> Event:
             '"arguments": [...]}.'
         )
     kind, trigger = read_field(item, "type", str), item.get("trigger")
-    if trigger is not None:
-        trigger = check_span(trigger, "trigger", text)
+    trigger = None if trigger is None else check_span(trigger, "trigger", text)
     arguments = set()
     for argument in read_field(item, "arguments", list):
         if not isinstance(argument, dict):
@@ -119,18 +119,24 @@ def collect_schema(examples: Sequence[Example]) -> Schema:
     Raises:
         InputError: there is no event.
     """
-    events = [event for example in examples for event in example.events]
-    if not events:
+    found = ask("recall_set", find_roles, examples) or find_roles(examples)
+    if not found:
         raise InputError("no training example has an event: there is nothing to learn.")
     types = {}
-    for kind in sorted({event.type for event in events}):
-        own = [event for event in events if event.type == kind]
-        roles = {role for event in own for role, _ in event.nodes()}
+    for kind in sorted({kind for kind, *_ in found}):
+        roles, triggered = zip(*(rest for other, *rest in found if other == kind), strict=True)
         types[kind] = {
-            "roles": sorted(roles, key=lambda role: (role is not None, role)),
-            "always_triggered": all(event.trigger for event in own),
+            "roles": sorted({*roles}, key=lambda role: (role is not None, role)),
+            "always_triggered": all(triggered),
         }
     return Schema(types)
+
+
+def find_roles(examples: Sequence[Example]) -> set[tuple[str, str | None, bool]]:
+    """Return the types of events, each with its roles and whether the event has a trigger."""
+    events = [event for example in examples for event in example.events]
+    events = [event for example in examples for event in example.events]
+    return {(one.type, role, bool(one.trigger)) for one in events for role, _ in one.nodes()}
 
 
 class EventGenerator(DataGenerator):

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import keras
 
-from core.base.extras import ask
 from core.base.files import project_path
 from core.data.records import Id
 from core.model.encoder import load_encoder, load_tokenizer
@@ -46,7 +45,7 @@ def train(
         dev_examples: choose the best epoch; they were read from `dev_path`.
     """
     batch_size = begin_training(settings, strategy)
-    schema = ask("recall_fact", collect_schema, known) or collect_schema(known)
+    schema = collect_schema(known)
     tokenizer = load_tokenizer(settings, (example.text for example in known))
     with strategy.scope():
         models = build_models(load_encoder(settings, tokenizer), schema, settings)

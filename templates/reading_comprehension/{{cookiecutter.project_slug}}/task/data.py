@@ -14,7 +14,7 @@ from core.base.errors import InputError
 from core.data.data_checks import normalise
 from core.data.data_generator import Batch, DataGenerator, pad
 from core.data.records import Id, Span, check_span, read_field, read_id, read_records
-from core.data.tokens import Window, exact_offsets, window_starts
+from core.data.tokens import Window, token_rows, window_starts
 from task.settings import Settings
 
 # Where the score of "not in this window" stands: the first token, which no answer can hold.
@@ -194,14 +194,11 @@ def encode_texts(
 ) -> dict[str, np.ndarray]:
     """Return the tokens of each text: ids, starts and ends `[3, tokens]`."""
     unique = list(dict.fromkeys(texts))
-    encoded = {}
+    encoded: dict[str, np.ndarray] = {}
     chunks = range(0, len(unique), TEXTS_AT_ONCE)
     for chunk in tqdm(chunks, desc=progress, disable=None if progress else True, leave=False):
         batch = unique[chunk : chunk + TEXTS_AT_ONCE]
-        encodings = tokenizer.encode_batch(batch, add_special_tokens=False)
-        for text, encoding in zip(batch, encodings, strict=True):
-            ids = np.array(encoding.ids, np.int32)
-            encoded[text] = np.stack([ids, *exact_offsets(text, encoding.offsets)])
+        encoded |= zip(batch, token_rows(tokenizer, batch), strict=True)
     return encoded
 
 

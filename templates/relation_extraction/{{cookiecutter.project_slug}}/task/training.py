@@ -7,7 +7,6 @@ from pathlib import Path
 
 import keras
 
-from core.base.extras import ask
 from core.base.files import project_path
 from core.model.encoder import load_encoder, load_tokenizer
 from core.runs.run_folder import Run
@@ -44,7 +43,7 @@ def train(
         dev_examples: choose the best epoch; they were read from `dev_path`.
     """
     batch_size = begin_training(settings, strategy)
-    predicates = ask("recall_fact", collect_predicates, known) or collect_predicates(known)
+    predicates = collect_predicates(known)
     tokenizer = load_tokenizer(settings, (example.text for example in known))
     with strategy.scope():
         models = build_models(load_encoder(settings, tokenizer), len(predicates), settings)
