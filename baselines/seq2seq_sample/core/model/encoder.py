@@ -196,12 +196,12 @@ def restore_encoder(folder: Path) -> tuple[keras.Model, Tokenizer]:
         InputError: the folder holds no run, or its encoder is of an extra that is gone.
     """
     saved = read_json(folder / "encoder.json")
+    found = ask("load_tokenizer", str(folder), folder)  # imports the layers of extras, too
     try:
         encoder = keras.saving.deserialize_keras_object(saved)
     except (ImportError, TypeError) as error:
         missing = f"{folder}: its encoder, {saved.get('class_name')}, is not in this project"
         raise InputError(f"{missing}: restore what has it{OR_THE_EXTRA}.") from error
-    found = ask("load_tokenizer", str(folder), folder)
     return encoder, found or load_tokenizer_file(folder / "tokenizer.json")
 
 
