@@ -21,6 +21,7 @@ from extras.cache.storage import (
     classes_of,
     key_of,
     locked,
+    narrow,
     pack,
     unpack,
     write_part,
@@ -190,8 +191,9 @@ class Items(Rows):
         self.examples, self.folder = examples, folder
         self.classes, self.encode_anew = classes, encode_anew
         numbers = zip(parts, examples.firsts, strict=False)
-        self.example_of = np.concatenate([part.numbers[:, 0] + first for part, first in numbers])
-        self.lengths = np.concatenate([part.numbers[:, 1] for part in parts])
+        examples_of = [part.numbers[:, 0] + first for part, first in numbers]
+        self.example_of = narrow(np.concatenate(examples_of))
+        self.lengths = np.concatenate([part.numbers[:, 1].astype(np.int32) for part in parts])
         self.sizes = np.concatenate([part.numbers[:, 2:].astype(np.int32) for part in parts])
 
     def restored(self, data: bytes) -> list:

@@ -279,7 +279,13 @@ def open_part(path: Path) -> Part:
     places = np.frombuffer(end, "<u8", rows + 1)
     numbers = np.frombuffer(end, "<i8", rows * width, 8 * (rows + 1)).reshape(rows, width)
     facts = json.loads(end[8 * (rows + 1 + rows * width) :])
-    return Part(handle, places.copy(), numbers.copy(), facts)
+    return Part(handle, narrow(places), numbers.copy(), facts)
+
+
+def narrow(numbers: np.ndarray) -> np.ndarray:
+    """Return whole numbers, which rise, in 4 bytes each if they have room: they stay in memory."""
+    small = not len(numbers) or numbers[-1] < 1 << 31
+    return numbers.astype(np.int32 if small else np.int64)
 
 
 # ------------------------------------------------------------------------- many files
