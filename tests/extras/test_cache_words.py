@@ -43,7 +43,7 @@ def draw_texts(seed: int, count: int) -> list[str]:
     return texts
 
 
-TEXTS = draw_texts(0, 6000)
+TEXTS = draw_texts(0, 3000)
 
 
 def make_tokenizer(normalizer=None, pre_tokenizer=None, added=()) -> Tokenizer:
@@ -73,8 +73,8 @@ def test_tokens_are_those_of_the_whole_text(name, remembered, monkeypatch):
     whole = OF_WORDS[name]
     assert encodes_words(whole)
     by_words = WordTokenizer(whole)
-    for first in range(0, len(TEXTS), 1500):
-        some = TEXTS[first : first + 1500]
+    for first in range(0, len(TEXTS), 1000):
+        some = TEXTS[first : first + 1000]
         both = (token_rows(own, some) for own in (whole, by_words))
         for text, one, two in zip(some, *both, strict=True):
             assert one.dtype == two.dtype and np.array_equal(one, two), text
@@ -92,6 +92,38 @@ def test_windows_are_the_same_and_a_copy_begins_anew():
     copy = pickle.loads(pickle.dumps(by_words))
     assert by_words.number_of and not copy.number_of
     assert windows_by(copy) == whole
+
+
+@pytest.mark.parametrize("name", OF_WORDS)
+@pytest.mark.parametrize("length", [None, 3, 24])
+def test_texts_are_framed_and_cut_as_by_the_tokenizer(name, length):
+    whole = Tokenizer.from_str(OF_WORDS[name].to_str())
+    if length:
+        whole.enable_truncation(length, strategy="longest_first")
+    by_words = WordTokenizer(whole)
+    for some in (TEXTS[:1000], TEXTS[500:1500]):
+        both = (own.encode_batch_fast(some) for own in (whole, by_words))
+        for text, one, two in zip(some, *both, strict=True):
+            assert (one.ids, one.type_ids) == (two.ids, two.type_ids), text
+            assert one.sequence_ids == two.sequence_ids
+    few = by_words.encode_batch_fast(TEXTS[:50])
+    for one, two in zip(whole.encode_batch(TEXTS[:50]), few, strict=True):
+        assert one.attention_mask == two.attention_mask and one.tokens == two.tokens
+        assert len(one.overflowing) == len(two.overflowing)
+
+
+def test_pairs_and_other_frames_are_left_to_the_tokenizer():
+    whole = make_tokenizer()
+    pairs = [("a b", "c"), ("d", "e f")]
+    whole.enable_truncation(5, strategy="longest_first")
+    assert [e.ids for e in WordTokenizer(whole).encode_batch_fast(pairs)] == [
+        e.ids for e in whole.encode_batch_fast(pairs)
+    ]
+    whole.enable_truncation(5, direction="left")
+    texts = ["a b c d e f g", "a"]
+    assert [e.ids for e in WordTokenizer(whole).encode_batch_fast(texts)] == [
+        e.ids for e in whole.encode_batch_fast(texts)
+    ]
 
 
 def test_whatever_else_is_asked_is_answered():

@@ -1,8 +1,9 @@
 """A tokenizer that encodes each word once, however often it stands in the texts."""
 
+import functools
 import itertools
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,27 @@ def kinds_of(part: Any) -> set[str]:
     state = json.loads(part.__getstate__())
     own = state.get("normalizers", state.get("pretokenizers")) or [state]
     return {one["type"] for one in own}
+
+
+class Framed:
+    """An encoding of one text: what is read of it mostly, and all else when it is asked for.
+
+    Args:
+        before, own, after: ids of the special tokens before the text, of its own, and of those
+            after it.
+        encode: encodes the text.
+    """
+
+    def __init__(
+        self, before: list[int], own: list[int], after: list[int], encode: Callable[[], Any]
+    ) -> None:
+        self.ids = [*before, *own, *after]
+        self.type_ids = [0] * len(self.ids)
+        self.sequence_ids = [*[None] * len(before), *[0] * len(own), *[None] * len(after)]
+        self.encode = encode
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.encode(), name)
 
 
 class WordTokenizer:
@@ -87,6 +109,26 @@ class WordTokenizer:
         rows = self.tokens[:, tokens]
         rows[1:] += np.repeat(places, counts).astype(np.int32)
         return np.split(rows, token_ends[word_ends[:-1] - 1], axis=1)
+
+    def encode_batch_fast(self, texts: Sequence[Any]) -> Sequence[Any]:
+        """Return the encodings of texts, framed and cut; of pairs those of the tokenizer itself."""
+        one, cut = self.tokenizer.encode("a"), self.tokenizer.truncation
+        to_the_right = cut is None or cut["direction"] == "right"
+        if any(one.type_ids) or not to_the_right or not all(isinstance(t, str) for t in texts):
+            return self.tokenizer.encode_batch_fast(texts)
+        own = [place for place, special in enumerate(one.special_tokens_mask) if not special]
+        before, after = one.ids[: own[0]], one.ids[own[-1] + 1 :]
+        room = cut["max_length"] - len(before) - len(after) if cut else None
+        self.tokenizer.no_truncation()
+        rows = self.token_rows(texts)
+        if cut:
+            self.tokenizer.enable_truncation(**cut)
+        return [
+            Framed(
+                before, ids[:room].tolist(), after, functools.partial(self.tokenizer.encode, text)
+            )
+            for text, (ids, _, _) in zip(texts, rows, strict=True)
+        ]
 
     def learn(self, words: Iterable[str]) -> None:
         """Encode words that are new."""
