@@ -4,29 +4,28 @@ import json
 from pathlib import Path
 from typing import Any
 
-# Size, way and figure of what growth.py measured, and what it says; its plot shows all.
-GROWTH = (
-    (("100000", "lists", "peak_mebibytes"), "in lists: MiB beyond imports"),
-    (
-        ("100000", "cache_one_process_to_tokenizer"),
-        "first start with `cache`, one process: seconds of processors / `encode_batch` alone",
-    ),
-    (("100000", "times_as_fast_by_two"), "the same: times as fast by two processes"),
-    *(
-        (("100000", way, key), f"{how}: {what}")
-        for way, how in (
-            ("cache_two_processes", "first start with `cache`"),
-            ("cache_second_start", "later starts"),
-            ("peer_first_start", "first start of `datasets.map`"),
-            ("peer_second_start", "its later starts"),
-        )
-        for key, what in (
-            ("seconds", "seconds until the first batch"),
-            ("peak_mebibytes", "MiB beyond imports"),
-            ("batches_a_second", "batches a second"),
-        )
-    ),
-)
+# File of growth.py -> what its records are called.
+GROWTH = {
+    "growth.json": "relations",
+    "growth_texts.json": "texts",
+    "growth_passages.json": "questions",
+}
+# A column of their table -> keys of ours and of the peer's figure in the results of a size.
+GROWTH_COLUMNS = {
+    "seconds to the first batch": [
+        (way, "seconds") for way in ("cache_two_processes", "peer_first_start")
+    ],
+    "at later starts": [(way, "seconds") for way in ("cache_second_start", "peer_second_start")],
+    "MiB beyond imports": [
+        (way, "peak_mebibytes") for way in ("cache_two_processes", "peer_first_start")
+    ],
+    "batches a second": [
+        (way, "batches_a_second") for way in ("cache_second_start", "peer_second_start")
+    ],
+    "in lists: seconds, MiB": [("lists", "seconds"), ("lists", "peak_mebibytes")],
+    "processors / `encode_batch`": [("cache_one_process_to_tokenizer",)],
+    "times as fast by two": [("times_as_fast_by_two",)],
+}
 FIGURE_HEADER = ("| measured | figure |", "|---|---|")
 # File in benchmarks/results, keys of the figure in it, what it says.
 FIGURES = (
@@ -110,11 +109,6 @@ FIGURES = (
             ("memory_ratio", "its peak memory"),
         )
     ),
-    *(
-        (f"growth{kind}.json", ("sizes", *keys), f"{int(keys[0]):,} {name}, {meaning}")
-        for kind, name in (("", "relations"), ("_texts", "texts"), ("_passages", "questions"))
-        for keys, meaning in GROWTH
-    ),
     (
         "dropout_speed.json",
         ("times_as_long",),
@@ -177,13 +171,33 @@ def figure_table(root: Path) -> str:
     for file, keys, meaning in FIGURES:
         value = find_figure(root / "benchmarks" / "results" / file, keys)
         if value is not None:
-            rows.append(
-                f"| {meaning} | {value:,.0f} |" if value >= 100 else f"| {meaning} | {value:.3g} |"
-            )
+            rows.append(f"| {meaning} | {show_figure(value)} |")
     return "\n".join([*FIGURE_HEADER, *rows])
 
 
-def find_figure(path: Path, keys: tuple[str | int, ...]) -> float | None:
+def growth_table(root: Path) -> str:
+    """Return the table of what growth.py measured: ours with the extra `cache`, then the peer's."""
+    rows = [f"| records | {' | '.join(GROWTH_COLUMNS)} |", "|---" * (1 + len(GROWTH_COLUMNS)) + "|"]
+    for file, name in GROWTH.items():
+        path = root / "benchmarks" / "results" / file
+        for size in find_figure(path, ("sizes",)) or ():
+            cells = [
+                [find_figure(path, ("sizes", size, *keys)) for keys in column]
+                for column in GROWTH_COLUMNS.values()
+            ]
+            shown = [", ".join(map(show_figure, cell)) for cell in cells]
+            rows.append(f"| {int(size):,} {name} | {' | '.join(shown)} |")
+    return "\n".join(rows)
+
+
+def show_figure(value: float | None) -> str:
+    """Return a figure with three digits, or whole."""
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def find_figure(path: Path, keys: tuple[str | int, ...]) -> Any:
     """Return a figure of a benchmark's results; None: it has not been measured."""
     value: Any = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     for key in keys:
