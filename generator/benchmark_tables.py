@@ -11,7 +11,7 @@ GROWTH = {
     "growth_passages.json": "questions",
 }
 # A column of their table -> keys of ours and of the peer's figure in the results of a size.
-GROWTH_COLUMNS = {
+GROWTH_COLUMNS: dict[str, list[tuple[str, ...]]] = {
     "seconds to the first batch": [
         (way, "seconds") for way in ("cache_two_processes", "peer_first_start")
     ],
