@@ -7,7 +7,7 @@ encode a small file.
 """
 
 import gc
-import importlib
+import importlib.util
 import os
 import pickle
 import queue
@@ -142,7 +142,11 @@ class Later(ModuleType):
         for late in LATER:  # all of them, for Keras looks for parts of TensorFlow
             if isinstance(sys.modules[late], Later):
                 del sys.modules[late]
-        return getattr(importlib.import_module(self.__name__), name)
+        spec = importlib.util.find_spec(self.__name__)
+        assert spec and spec.loader
+        sys.modules[self.__name__] = module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return getattr(module, name)
 
 
 def load_later() -> None:

@@ -18,8 +18,7 @@ from core.data.data_checks import Finding
 from core.data.data_generator import Batch, DataGenerator
 from core.model.encoder import named_layers
 from core.train.training import TrainingModel
-from extras.doctor.model_checks import name_place
-from extras.tpu.static_checks import layer_of
+from extras.tpu.static_checks import layer_of, name_line
 from extras.tpu.tpu_compile import TpuProgram, compile_for_tpu_cores, count_cores
 
 # A size that depends on values, and where XLA says which code it comes from.
@@ -99,7 +98,7 @@ def dynamic_sizes(text: str, names: set[str], model: str) -> Iterator[Finding]:
             layer = layer_of(operation[1], names) if operation else ""
             if layer not in seen:
                 seen.add(layer)
-                place = name_place(source[1], int(source[2])) if source else ""
+                place = name_line(source[1], int(source[2])) if source else ""
                 yield lowering_finding(layer or model, "a size that depends on values", place)
 
 

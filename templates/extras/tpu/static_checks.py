@@ -8,11 +8,11 @@ import keras
 import tensorflow as tf
 
 from core.base.errors import gist
+from core.base.extras import need
 from core.data.data_checks import Finding
 from core.data.data_generator import Batch
 from core.model.encoder import named_layers
 from core.train.training import TrainingModel
-from extras.doctor.model_checks import name_place
 
 # What XLA can't compile for a TPU: Python, strings, and results whose size depends on values.
 DYNAMIC_OPERATIONS = {
@@ -97,6 +97,11 @@ def static_finding(layer: str, what: str, place: str) -> Finding:
     return Finding("warning", f"layer {layer}: {what}", where, mend)
 
 
+def name_line(file: str | None, line: int) -> str:
+    """Return `; task/model.py, line 12`, as the doctor does, which asks for these findings."""
+    return need("doctor", "model_checks").name_place(file, line)
+
+
 def line_of(graph: tf.Graph, node: str) -> str:
     """Return the line of the project that made a node of a graph; empty: it is a library's."""
     try:
@@ -104,7 +109,7 @@ def line_of(graph: tf.Graph, node: str) -> str:
     except KeyError:  # within a function that another function calls
         return ""
     for frame in reversed(frames):
-        place = name_place(frame.filename, frame.lineno)
+        place = name_line(frame.filename, frame.lineno)
         if place and not frame.filename.endswith(CALLERS):
             return place
     return ""

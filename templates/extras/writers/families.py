@@ -16,7 +16,7 @@ from extras.writers.decoder import Decoder
 from extras.writers.encoder_decoder import EncoderDecoder
 from extras.writers.files import Fields, Weights
 from extras.writers.layers import INITIAL_DEVIATION, Block
-from extras.writers.settings import CHOSEN, classifies, packs
+from extras.writers.settings import classifies, packs, writes
 
 TRAINED = "denoising"  # the `objective` of pre-training whose model it makes
 SLIDING = "sliding_attention"
@@ -520,7 +520,7 @@ def asked_by(settings: CoreSettings) -> str:
     """Return the setting that asks for a writer; empty: none does."""
     if getattr(settings, "objective", None) == TRAINED:
         return f'objective = "{TRAINED}"'
-    return f'model = "{CHOSEN}"' if getattr(settings, "model", None) == CHOSEN else ""
+    return 'model = "pretrained"' if writes(settings) else ""
 
 
 def make_writer(settings: CoreSettings, folder: Path) -> keras.Model | None:
@@ -544,7 +544,7 @@ def make_writer(settings: CoreSettings, folder: Path) -> keras.Model | None:
         if model is not None and family in FAMILIES:
             raise InputError(
                 f"{settings.encoder} is a {family}, which writes by itself: set model = "
-                f'"{CHOSEN}", or choose an encoder.'
+                '"pretrained", or choose an encoder.'
             )
         return None
     if family not in FAMILIES:

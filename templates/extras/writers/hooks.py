@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 
 from core.base.errors import InputError
 from core.base.settings import CoreSettings
-from extras.writers.settings import CHOSEN, Settings, classifies, packs
+from extras.writers.settings import Settings, classifies, packs, writes
 
 if TYPE_CHECKING:  # processes of extras/cache, which need no TensorFlow, ask for prompts
     import keras
@@ -45,7 +45,7 @@ def encode_prompts(
     tokenizer: Tokenizer, sources: Sequence[str], settings: Settings
 ) -> list[np.ndarray] | None:
     """Return the tokens of each prompt with its source; None: another model reads sources alone."""
-    if getattr(settings, "model", None) != CHOSEN:
+    if not writes(settings):
         return None
     from extras.writers import files
 

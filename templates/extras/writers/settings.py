@@ -6,8 +6,6 @@ from pydantic import Field, field_validator
 
 from core.base.settings import RecordSettings, SettingsTable
 
-CHOSEN = "pretrained"  # the `model` of text generation that this extra makes
-
 
 class Table(SettingsTable):
     """What a pretrained writer is asked."""
@@ -37,6 +35,11 @@ class Settings(RecordSettings):
     """The settings of a project that has this extra."""
 
     writers: Table = Field(default_factory=Table)
+
+
+def writes(settings: Any) -> bool:
+    """Tell whether text generation is asked for a model that this extra makes."""
+    return getattr(settings, "model", None) == "pretrained"
 
 
 def classifies(settings: Any) -> bool:
