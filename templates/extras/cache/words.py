@@ -10,10 +10,11 @@ import numpy as np
 from tokenizers import Tokenizer
 from tokenizers.models import WordPiece
 
-from core.data.tokens import exact_offsets
+from core.data.tokens import exact_offsets, token_rows
 
 # Tokens that are remembered: beyond these all words are forgotten, so that memory stays small.
 REMEMBERED = 1 << 18
+LONG = 20  # characters of a word, on average, in texts of a script without spaces
 # Parts of a tokenizer that look at no character beyond a space, and those that cut at each space.
 NORMALIZERS = {"BertNormalizer", "Lowercase", "StripAccents", "NFC", "NFD", "NFKC", "NFKD"}
 CUTTING = {"BertPreTokenizer", "Whitespace", "WhitespaceSplit"}
@@ -98,6 +99,8 @@ class WordTokenizer:
         if self.tokens.shape[1] > REMEMBERED:
             self.forget()
         parts = [text.split(" ") for text in texts]
+        if sum(map(len, texts)) > LONG * sum(map(len, parts)):  # few would be found again
+            return token_rows(self.tokenizer, list(texts))
         self.learn({*itertools.chain.from_iterable(parts)} - self.number_of.keys())
         numbers = map(self.number_of.__getitem__, itertools.chain.from_iterable(parts))
         in_text = np.fromiter(map(len, parts), np.int64)
