@@ -30,7 +30,7 @@ from extras.cache.beam_workers import (  # noqa: E402
     error_told_in,
     share_on_beam,
 )
-from extras.cache.hooks import recall_fact, recall_set  # noqa: E402
+from extras.cache.hooks import recall_fact, recall_joined  # noqa: E402
 from extras.cache.processes import share  # noqa: E402
 from extras.cache.settings import Table  # noqa: E402
 from extras.cache.sources import Examples  # noqa: E402
@@ -138,7 +138,7 @@ def assert_same(kept: TripleGenerator, plain: TripleGenerator) -> None:
             assert one[name].dtype == two[name].dtype, name
             np.testing.assert_array_equal(one[name], two[name], err_msg=name)
     assert kept.signature(4) == plain.signature(4)
-    assert kept.example_of.tolist() == plain.example_of.tolist()
+    assert list(kept.example_of) == list(plain.example_of)
     for one, two in zip(kept.windows, plain.windows, strict=True):
         assert type(one) is type(two) and one.reach == two.reach
         assert one.starts.tolist() == two.starts.tolist() and one.ends.dtype == two.ends.dtype
@@ -273,13 +273,13 @@ def test_a_set_is_put_together_from_all_parts(file, table, processes, monkeypatc
     table.processes = processes
     examples = read_examples(file)
     assert len(examples.parts) > 3
-    assert recall_set(find_predicates, examples) == {"p0", "p1", "p2", "p3"}
+    assert recall_joined(find_predicates, examples) == {"p0", "p1", "p2", "p3"}
     assert collect_predicates(examples) == collect_predicates(read_plainly(file))
     monkeypatch.setattr(sources, "ask_block", None)  # it is not asked again
-    assert recall_set(find_predicates, examples) == {"p0", "p1", "p2", "p3"}
-    assert recall_set(find_predicates, read_plainly(file)) is None
+    assert recall_joined(find_predicates, examples) == {"p0", "p1", "p2", "p3"}
+    assert recall_joined(find_predicates, read_plainly(file)) is None
     some = examples.choose([3])
-    assert recall_set(find_predicates, some) is None
+    assert recall_joined(find_predicates, some) is None
     assert find_predicates(some) == find_predicates(read_plainly(file)[3:4])
 
 

@@ -30,8 +30,8 @@ def recall_fact(function: Callable[[Any], Any], examples: Sequence) -> Any:
     return recall(function, examples) if isinstance(examples, Examples) else None
 
 
-def recall_set(function: Callable[[Any], set], examples: Sequence) -> set | None:
-    """Return what a function finds in all examples of a file, or found in them before."""
+def recall_joined(function: Callable[[Any], Any], examples: Sequence) -> Any:
+    """Return what a function finds in all examples of a file, as `recall_fact`, part by part."""
     return recall(function, examples, joined=True) if isinstance(examples, Examples) else None
 
 

@@ -9,6 +9,7 @@ import os
 import pickle
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -194,8 +195,11 @@ def open_examples(
         if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
             shutil.rmtree(source.records, ignore_errors=True)
             raise InputError(f"{path} has changed while it was read: run the same command again.")
-        ids = np.concatenate([part.numbers[:, 0] for part in parts]) if parts else np.zeros(0)
-        if not len(ids) or len(np.unique(ids)) < len(ids):
+        ids = np.empty(sum(map(len, parts)), np.int64)
+        for part, end in zip(parts, np.cumsum([*map(len, parts)]), strict=True):
+            ids[end - len(part) : end] = part.numbers()[:, 0]
+        ids.sort()  # in its place, as there may be many
+        if not len(ids) or (ids[1:] == ids[:-1]).any():
             shutil.rmtree(source.records, ignore_errors=True)
             return None
         if made:
@@ -337,7 +341,7 @@ def recall(function: Callable[[Any], Any], examples: Examples, joined: bool = Fa
     Args:
         function: can be pickled.
         examples: of a file.
-        joined: it finds a set, so that several processes may look for parts of it.
+        joined: what it says of parts of them can be joined, so several processes may ask it.
     """
     if examples.chosen is not None:
         return None
@@ -348,11 +352,20 @@ def recall(function: Callable[[Any], Any], examples: Examples, joined: bool = Fa
     if joined:
         ask = functools.partial(ask_block, source=source, function=function)
         calls = share(ask, source.blocks, source.processes if source.is_large else 1)
-        value = set().union(*(found for _, found in calls))
+        value = join([found for _, found in sorted(calls, key=lambda call: call[0].number)])
     else:
         value = function(examples)
     write_part(path, 0, [(pickle.dumps(value), ())])
     return value
+
+
+def join(parts: Sequence[Any]) -> Any:
+    """Return what was said of all parts: a set, the sums of counts, the first value of each key."""
+    if isinstance(parts[0], Counter):
+        return sum(parts, Counter())
+    if isinstance(parts[0], dict):
+        return {key: value for part in reversed(parts) for key, value in part.items()}
+    return set().union(*parts)
 
 
 def ask_block(block: Block, source: Source, function: Callable[[Any], Any]) -> Any:
