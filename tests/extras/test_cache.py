@@ -11,7 +11,10 @@ import random
 import shlex
 import subprocess
 import sys
+import time
+from collections import Counter
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -23,7 +26,7 @@ use_template("relation_extraction")
 from core.base.errors import InputError, explain_file_error  # noqa: E402
 from core.base.settings import read_settings  # noqa: E402
 from core.data.tokens import train_tokenizer  # noqa: E402
-from extras.cache import items, settings, sources, storage  # noqa: E402
+from extras.cache import items, processes, settings, sources, storage  # noqa: E402
 from extras.cache.beam_workers import (  # noqa: E402
     CarriedError,
     call_pickled,
@@ -505,6 +508,32 @@ def test_a_full_disk_is_one_sentence_and_nothing_is_lost(file, table, monkeypatc
 def test_a_worker_that_is_ended_is_one_sentence():
     with pytest.raises(InputError, match="has ended with 9, maybe for want of memory"):
         list(share(os._exit, [9, 9, 9], 2))
+
+
+def test_processes_wait_for_the_next_share(monkeypatch, tmp_path):
+    """Each is the leader of a group of its own, whose number tells them apart."""
+    monkeypatch.setattr(processes, "SECONDS_WAITING", 1.0)
+    one, two = ({found for _, found in share(os.getpgid, [0] * 40, 2)} for _ in range(2))
+    assert one | two == two | one and len(one | two) == 2
+    kept = [worker.process for worker in processes._waiting]
+    monkeypatch.syspath_prepend(tmp_path)  # of other code
+    assert not {found for _, found in share(os.getpgid, [0] * 4, 2)} & one
+    assert all(process.poll() is not None for process in kept)
+    monkeypatch.setitem(sys.modules, "changed_since", changed := ModuleType("changed_since"))
+    changed.__file__ = str(tmp_path / "changed_since.py")
+    before = {worker.process.pid for worker in processes._waiting}
+    Path(changed.__file__).write_text("")
+    assert not {found for _, found in share(os.getpgid, [0] * 4, 2)} & before
+    deadline = time.monotonic() + 30
+    while processes._waiting and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not processes._waiting
+
+
+def test_parts_are_joined_as_the_whole():
+    assert sources.join([{1, 2}, {2, 3}]) == {1, 2, 3}
+    assert sources.join([Counter("ab"), Counter("bc")]) == Counter("abbc")
+    assert sources.join([{"a": 1}, {"a": 2, "b": 3}]) == {"a": 1, "b": 3}
 
 
 # Encodes a file and prints the hash of its batches; TensorFlow is not loaded, which takes longer.

@@ -1,6 +1,6 @@
 """Examples, and what they are encoded to, come from files, where the table says so."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,16 @@ def open_records(
         print(f"cache: {path} is not kept: {module} reads it, and makes other records of these.")
         return None
     return open_examples(path, fields, with_settings_read(read_one), table)
+
+
+def open_stream(path: str | Path, stream: Callable[[], Iterator[Any]]) -> Examples | None:
+    """Return the examples that a function yields of a file; None: the caller is to read them."""
+    table, path = table_in_use(), Path(path)
+    if not table.enabled or not path.is_file():
+        return None
+    from extras.cache import streams
+
+    return streams.open_stream(path, stream, table)
 
 
 def recall_fact(function: Callable[[Any], Any], examples: Sequence) -> Any:

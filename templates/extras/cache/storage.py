@@ -522,10 +522,11 @@ def with_settings_read(function: Callable) -> Callable:
     """Return a function, or a partial one, whose settings are those that it may read."""
     if not isinstance(function, functools.partial):
         return function
-    named = {
-        name: SettingsRead(value) if isinstance(value, CoreSettings) else value
-        for name, value in function.keywords.items()
-    }
+
+    def narrowed(value: Any) -> Any:
+        return SettingsRead(value) if isinstance(value, CoreSettings) else with_settings_read(value)
+
+    named = {name: narrowed(value) for name, value in function.keywords.items()}
     return functools.partial(function.func, *function.args, **named)
 
 
