@@ -66,17 +66,26 @@ def measure(task: str, arguments: argparse.Namespace) -> dict:
                 found[way].append(run_training(task, project, way, epochs))
             last = {way: own[-1]["examples_a_second"] for way, own in found.items()}
             print(f"{task}, pair {number + 1}:", last, file=sys.stderr, flush=True)
-    speeds = {way: [one["examples_a_second"] for one in own] for way, own in found.items()}
-    each = [round(on / off, 3) for off, on in zip(speeds["lists"], speeds["cache"], strict=True)]
+    speeds, cpu = (
+        {way: [round(one[key], 4) for one in own] for way, own in found.items()}
+        for key in ("examples_a_second", "cpu_seconds")
+    )
     losses = [one["losses"] for own in found.values() for one in own]
     return {
         "steps": len(losses[0]),
-        "examples_a_second": {
-            way: [round(speed, 1) for speed in own] for way, own in speeds.items()
-        },
-        "cache_to_lists": {"each": each, "median": statistics.median(each)},
+        "examples_a_second": speeds,
+        "cpu_seconds_a_step": cpu,
+        "cache_to_lists": ratios(speeds),
+        "cpu_cache_to_lists": ratios(cpu),
         "same_losses": all(own == losses[0] for own in losses),
     }
+
+
+def ratios(measured: dict[str, list[float]]) -> dict:
+    """Return the ratio of each pair, and the median to quote."""
+    pairs = zip(measured["cache"], measured["lists"], strict=True)
+    each = [round(on / off, 3) for on, off in pairs]
+    return {"each": each, "median": statistics.median(each)}
 
 
 def run_training(task: str, project: Path, way: str, flags: list[str]) -> dict:
@@ -111,9 +120,11 @@ def train(project: Path, flags: list[str]) -> None:
     keras.Model.fit = timed_fit
     sys.argv = ["train.py", *flags]
     runpy.run_path(str(project / "train.py"), run_name="__main__")
-    seconds, steps = map(sum, zip(*clock.epochs[1:], strict=True)) if clock.epochs[1:] else (1, 0)
-    speed = BATCH_SIZE * steps / seconds
-    print(json.dumps({"examples_a_second": speed, "losses": clock.losses}))
+    found: dict[str, Any] = {"losses": clock.losses}
+    if counted := clock.epochs[1:]:
+        wall, cpu, steps = map(sum, zip(*counted, strict=True))
+        found |= {"examples_a_second": BATCH_SIZE * steps / wall, "cpu_seconds": cpu / steps}
+    print(json.dumps(found))
 
 
 def make_clock(keras: Any) -> Any:
@@ -123,18 +134,20 @@ def make_clock(keras: Any) -> Any:
         def __init__(self) -> None:
             super().__init__()
             self.losses: list[float] = []
-            self.epochs: list[tuple[float, int]] = []  # seconds, steps
+            self.epochs: list[tuple[float, float, int]] = []  # seconds, of processors, steps
 
         def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
             (loss,) = (logs or {})["loss"]  # the mean of the epoch so far, `[1]`
             self.losses.append(float(loss))  # it waits for the step
-            if batch == SKIPPED - 1:
-                self.since = time.perf_counter()
-            self.ended, self.steps = time.perf_counter(), batch + 1 - SKIPPED
+            self.ended = time.perf_counter(), time.process_time()
+            self.steps = batch + 1 - SKIPPED
+            if not self.steps:
+                self.since = self.ended
 
         def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
             if self.steps > 0:
-                self.epochs.append((self.ended - self.since, self.steps))
+                wall, cpu = (end - begin for begin, end in zip(self.since, self.ended, strict=True))
+                self.epochs.append((wall, cpu, self.steps))
 
     return Clock()
 

@@ -6,8 +6,8 @@ decoding. Ours is what `predict` of each project's task/training.py does; the pe
 Each round runs the peer with batches in the order of the file, padded to their longest, then ours,
 then the peer with records sorted by length. Each run is a process of its own: it predicts the file
 once to warm up, whose seconds are noted apart, then some times by the clock. Only the ratios of one
-round are compared. Both sides have the same records, batch size, length, and overlap of windows. One
-thing departs: of a text above 128 tokens the peer of relations reads the beginning, ours the whole.
+round are compared. Both sides have the same records, batch size, length and overlap of windows. One
+thing differs: of a text above 128 tokens the peer of relations reads the beginning, ours all of it.
 
 The encoder is pretrained, and nothing is trained: the time doesn't hang on what is found, but for
 pointers, which find everything while their weights are random. Both sides get the same weights of
