@@ -77,8 +77,11 @@ def parse_arguments() -> argparse.Namespace:
         action="store_true",
         help="ours: scores.json of the baseline, no training",
     )
-    add("--part", choices=["peer", "peer_steps", "our_steps"], help="for the processes of a run")
-    add("--padding", choices=["max_length", "grouped"], default="grouped")
+    parts = ["peer", "peer_steps", "our_steps", "peer_prediction"]
+    add("--part", choices=parts, help="for the processes of a run")
+    add("--padding", choices=["max_length", "longest", "grouped"], default="grouped")
+    add("--predict", type=Path, help="file whose prediction --part peer_prediction times")
+    add("--passes", type=int, default=2, help="timed ones of it, after one to warm up")
     add("--output", type=Path, help="JSON file of the results")
     return parser.parse_args()
 
@@ -87,7 +90,12 @@ def main() -> None:
     """Run the rounds and both trainings, or one part in a process of its own."""
     arguments = parse_arguments()
     if arguments.part:
-        part = {"peer": train_peer, "peer_steps": time_peer, "our_steps": time_ours}
+        part = {
+            "peer": train_peer,
+            "peer_steps": time_peer,
+            "our_steps": time_ours,
+            "peer_prediction": time_peer_prediction,
+        }
         print(json.dumps(part[arguments.part](arguments)))
         return
     if not arguments.peer_python or not arguments.project:
@@ -235,10 +243,8 @@ def plan_epoch(windows: list[dict], arguments: argparse.Namespace, epoch: int) -
     return list(BatchSampler(sampler, arguments.batch_size, drop_last=False))
 
 
-def prepare_peer(
-    arguments: argparse.Namespace,
-) -> tuple[Any, list[dict], Any, Callable[[list[int]], float]]:
-    """Return tokenizer, training windows, model, and the step that trains it."""
+def load_peer(arguments: argparse.Namespace) -> tuple[Any, Any]:
+    """Return tokenizer and model."""
     import torch
     import transformers
 
@@ -246,10 +252,21 @@ def prepare_peer(
     torch.set_num_threads(usable_cores())
     torch.manual_seed(arguments.seed)
     tokenizer = transformers.AutoTokenizer.from_pretrained(arguments.encoder)
-    windows = make_windows(read_records(arguments.data / "train.jsonl"), tokenizer, arguments)
     model = transformers.AutoModelForQuestionAnswering.from_pretrained(
         arguments.encoder, attention_probs_dropout_prob=0.0
     )
+    return tokenizer, model
+
+
+def prepare_peer(
+    arguments: argparse.Namespace,
+) -> tuple[Any, list[dict], Any, Callable[[list[int]], float]]:
+    """Return tokenizer, training windows, model, and the step that trains it."""
+    import torch
+    import transformers
+
+    tokenizer, model = load_peer(arguments)
+    windows = make_windows(read_records(arguments.data / "train.jsonl"), tokenizer, arguments)
     steps = -(-len(windows) // arguments.batch_size) * arguments.epochs
     optimizer = torch.optim.AdamW(model.parameters(), lr=arguments.learning_rate, weight_decay=0.0)
     schedule = transformers.get_linear_schedule_with_warmup(
@@ -329,19 +346,64 @@ def train_peer(arguments: argparse.Namespace) -> dict:
 
 
 def score_peer(model: Any, tokenizer: Any, arguments: argparse.Namespace, part: str) -> dict:
-    """Predict a file, the best span of all windows of a question, and score it."""
-    import torch
-
+    """Predict a file and score it."""
     records = read_records(arguments.data / f"{part}.jsonl")
     unanswerable = any(not gold_texts(record) for record in records)
+    answers = predict_peer(model, tokenizer, arguments, records, unanswerable)
+    texts = [answer["text"] for answer in answers]
+    return score_texts([gold_texts(record) for record in records], texts)
+
+
+def time_peer_prediction(arguments: argparse.Namespace) -> dict:
+    """Time the prediction of a file, from records in memory to those of the predictions file."""
+    tokenizer, model = load_peer(arguments)
+    # Windows are labelled where answers are known: here they are not.
+    records = [{**record, "answers": []} for record in read_records(arguments.predict)]
+    length = arguments.max_length if arguments.padding == "max_length" else None
+    in_order = arguments.padding != "grouped"
+    seconds = []
+    for _ in range(1 + arguments.passes):
+        began = time.perf_counter()
+        answers = predict_peer(model, tokenizer, arguments, records, False, in_order, length)
+        seconds.append(time.perf_counter() - began)
+    return {
+        "records": len(records),
+        "found": len(answers),
+        "first_seconds": seconds[0],
+        "seconds": seconds[1:],
+    }
+
+
+def predict_peer(
+    model: Any,
+    tokenizer: Any,
+    arguments: argparse.Namespace,
+    records: list[dict],
+    unanswerable: bool,
+    in_order: bool = False,
+    length: int | None = None,
+) -> list[dict]:
+    """Return the best span of all windows of each question.
+
+    Args:
+        model: of starts and ends, whose `tokenizer` it is.
+        arguments: `max_length`, `doc_stride`.
+        records: the questions.
+        unanswerable: some have no answer.
+        in_order: batches in the order of the file, else sorted by length.
+        length: to pad to; None: to the longest of a batch.
+    """
+    import torch
+
     windows = make_windows(records, tokenizer, arguments)
-    windows.sort(key=lambda window: len(window["inputs"]["input_ids"]))
+    if not in_order:
+        windows.sort(key=lambda window: len(window["inputs"]["input_ids"]))
     found = collections.defaultdict(list)
     nulls: dict[int, float] = {}
     model.eval()
     for first in range(0, len(windows), PREDICTION_BATCH):
         chosen = windows[first : first + PREDICTION_BATCH]
-        batch = collate(chosen, tokenizer, None)
+        batch = collate(chosen, tokenizer, length)
         with torch.inference_mode():
             outputs = model(**batch)
         starts, ends = outputs.start_logits.numpy(), outputs.end_logits.numpy()
@@ -350,12 +412,13 @@ def score_peer(model: Any, tokenizer: Any, arguments: argparse.Namespace, part: 
             null = float(start[0] + end[0])
             nulls[number] = min(null, nulls.get(number, null))
             found[number] += spans_of_window(window["context"], start, end)
-    texts = []
+    answers = []
     for number, record in enumerate(records):
         score, span = max(found[number], default=(-np.inf, (0, 0)))
         empty = unanswerable and nulls[number] > score
-        texts.append("" if empty else record["context"][slice(*span)])
-    return score_texts([gold_texts(record) for record in records], texts)
+        text = "" if empty else record["context"][slice(*span)]
+        answers.append({"id": record["id"], "answer": span, "text": text, "score": score})
+    return answers
 
 
 def spans_of_window(context: list, start: np.ndarray, end: np.ndarray) -> list[tuple]:

@@ -21,6 +21,7 @@ Run (the data folder holds train.jsonl, dev.jsonl, test.jsonl):
     python benchmarks/peer_relation_extraction.py --data DATA --encoder ENCODER \
         --batching shuffled --work WORK --output peer.json
     python benchmarks/peer_relation_extraction.py --data DATA --encoder ENCODER --steps 20
+    python benchmarks/peer_relation_extraction.py --data DATA --encoder ENCODER --predict FILE
 
 `--batching shuffled` is the stock recipe (prediction in the order of the file); `grouped` is
 transformers' grouping by length (prediction sorted by length); `fixed` pads every text to
@@ -85,6 +86,9 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--seed", type=int, default=1)
     add("--device", default="cpu", help="cpu or cuda")
     add("--steps", type=int, help="only time this many steps, spread over the lengths")
+    add("--predict", type=Path, help="only time the prediction of this file, with fresh pointers")
+    add("--passes", type=int, default=2, help="timed ones of --predict, after one to warm up")
+    add("--pointers", type=Path, help="weights for --predict, as prediction_speed.py writes them")
     add("--work", type=Path, help="folder of the checkpoint: makes the run resumable")
     add("--output", type=Path, help="JSON file of the results; predictions are put beside it")
     return parser.parse_args(arguments)
@@ -498,6 +502,44 @@ def decode(encoded: EncodedExample, logits: dict, predicates: list[str]) -> dict
     return triples
 
 
+def set_pointers(model: GPLinker, path: Path) -> None:
+    """Take the weights of efficient pointers from a file, which has one score a head and end."""
+    with np.load(path) as arrays, torch.no_grad():
+        for name in ("entities", "heads", "tails"):
+            kernel, bias, types, type_bias = (
+                torch.from_numpy(arrays[f"{name}_{part}"])
+                for part in ("kernel", "bias", "types", "type_bias")
+            )
+            layer = getattr(model, name)
+            layer.p_dense.weight.copy_(kernel.T)
+            layer.p_dense.bias.copy_(bias)
+            # Starts of all heads, then ends; bert4torch has both of a head in turns, and halves.
+            layer.q_dense.weight.copy_(
+                2 * types.T.unflatten(0, (2, -1)).swapaxes(0, 1).flatten(0, 1)
+            )
+            layer.q_dense.bias.copy_(2 * type_bias.unflatten(0, (2, -1)).T.flatten())
+
+
+def time_file(model: GPLinker, run: Run) -> dict:
+    """Time the prediction of a file, from examples in memory to the rows of a predictions file."""
+    # All predicates are asked for, of examples of which nothing is known.
+    examples = [
+        Example(example.id, example.text, frozenset(), None)
+        for example in read_examples(run.options.predict)
+    ]
+    seconds = []
+    for _ in range(1 + run.options.passes):
+        began = time.perf_counter()
+        rows = prediction_rows(run.predict(model, run.encode(examples)))
+        seconds.append(time.perf_counter() - began)
+    return {
+        "records": len(examples),
+        "found": sum(len(row["triples"]) for row in rows),
+        "first_seconds": seconds[0],
+        "seconds": seconds[1:],
+    }
+
+
 def score(examples: list[Example], predictions: dict[str, dict[Triple, float]]) -> dict:
     """Strict micro precision, recall and F1 of whole triples over the annotated predicates."""
     correct = predicted = gold = 0
@@ -539,16 +581,25 @@ def time_prediction(model, run: Run) -> dict:
 # ---------------------------------------------------------------- results
 
 
-def write_predictions(path: Path, predictions: dict[str, dict[Triple, float]]) -> None:
-    """Write ids, spans and scores, without any text of the data."""
-    unfinished = path.with_name(path.name + ".part")
-    with jsonlines.open(unfinished, "w") as writer:
-        for identifier, triples in sorted(predictions.items()):
-            rows = [
+def prediction_rows(predictions: dict[str, dict[Triple, float]]) -> list[dict]:
+    """Return ids, spans and scores, without any text of the data."""
+    return [
+        {
+            "id": identifier,
+            "triples": [
                 {"subject": t[0], "predicate": t[1], "object": t[2], "score": round(value, 4)}
                 for t, value in sorted(triples.items())
-            ]
-            writer.write({"id": identifier, "triples": rows})
+            ],
+        }
+        for identifier, triples in sorted(predictions.items())
+    ]
+
+
+def write_predictions(path: Path, predictions: dict[str, dict[Triple, float]]) -> None:
+    """Write the rows of a predictions file."""
+    unfinished = path.with_name(path.name + ".part")
+    with jsonlines.open(unfinished, "w") as writer:
+        writer.write_all(prediction_rows(predictions))
     os.replace(unfinished, path)
 
 
@@ -564,7 +615,7 @@ def write_results(results: dict, output: Path | None) -> None:
 
 def describe(options) -> dict:
     """Name the settings that a result, and a checkpoint, belong to."""
-    left_out = {"data", "encoder", "work", "output", "steps"}
+    left_out = {"data", "encoder", "work", "output", "steps", "predict", "passes", "pointers"}
     settings = {key: value for key, value in vars(options).items() if key not in left_out}
     data = hashlib.sha256((options.data / "train.jsonl").read_bytes()).hexdigest()
     return settings | {"data_hash": f"sha256:{data}"}
@@ -617,6 +668,12 @@ def main(arguments: list[str] | None = None) -> None:
     predicates = collect_predicates(examples["train"])
     tokenizer = transformers.AutoTokenizer.from_pretrained(options.encoder)
     run = Run(tokenizer, predicates, examples["dev"], examples["test"], options)
+    if options.predict:
+        model = build_model(options, predicates)
+        if options.pointers:
+            set_pointers(model, options.pointers)
+        write_results(time_file(model, run), options.output)
+        return
     encoded = {part: run.encode(items) for part, items in examples.items()}
     model = build_model(options, predicates)
     steps_per_epoch = -(-len(encoded["train"]) // options.batch_size)

@@ -16,6 +16,7 @@ Run (the data folder holds train.jsonl, dev.jsonl, test.jsonl of `baselines data
     python benchmarks/peer_text_classification.py --data DATA --encoder ENCODER \
         --batching shuffled --work WORK --output peer.json
     python benchmarks/peer_text_classification.py --data DATA --encoder ENCODER --steps 20
+    python benchmarks/peer_text_classification.py --data DATA --encoder ENCODER --predict FILE
 
 `--batching shuffled` pads each batch to its longest pair (prediction in the order of the file);
 `grouped` is transformers' grouping by length (prediction sorted by length); `fixed` pads every pair
@@ -75,6 +76,8 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--seed", type=int, default=1)
     add("--device", default="cpu", help="cpu or cuda")
     add("--steps", type=int, help="only time this many steps, spread over an epoch")
+    add("--predict", type=Path, help="only time the prediction of this file, with a fresh head")
+    add("--passes", type=int, default=2, help="timed ones of --predict, after one to warm up")
     add("--work", type=Path, help="folder of the checkpoint: makes the run resumable")
     add("--output", type=Path, help="JSON file of the results; predictions are put beside it")
     return parser.parse_args(arguments)
@@ -97,26 +100,35 @@ class Pair:
 def read_pairs(path: Path, tokenizer, max_length: int) -> list[Pair]:
     """Read a file of records, one JSON object a line, and tokenize it."""
     try:
-        with jsonlines.open(path) as reader:
-            records = list(reader)
-        batch = tokenizer(
-            [record["text_a"] for record in records],
-            [record["text_b"] for record in records],
-            truncation="longest_first",
-            max_length=max_length,
-            return_token_type_ids=True,
-        )
-        return [
-            Pair(record["id"], record["group"], int(record["label"] == POSITIVE), ids, segments)
-            for record, ids, segments in zip(
-                records, batch["input_ids"], batch["token_type_ids"], strict=True
-            )
-        ]
+        return encode_pairs(read_records(path), tokenizer, max_length)
     except (OSError, jsonlines.Error, KeyError, TypeError) as error:
         raise SystemExit(
             f"{path} cannot be read ({error!r}): give the folder written by `baselines data get "
             "selqa` to --data."
         ) from error
+
+
+def read_records(path: Path) -> list[dict]:
+    """Read a file of records, one JSON object a line."""
+    with jsonlines.open(path) as reader:
+        return list(reader)
+
+
+def encode_pairs(records: list[dict], tokenizer, max_length: int) -> list[Pair]:
+    """Tokenize records."""
+    batch = tokenizer(
+        [record["text_a"] for record in records],
+        [record["text_b"] for record in records],
+        truncation="longest_first",
+        max_length=max_length,
+        return_token_type_ids=True,
+    )
+    return [
+        Pair(record["id"], record["group"], int(record["label"] == POSITIVE), ids, segments)
+        for record, ids, segments in zip(
+            records, batch["input_ids"], batch["token_type_ids"], strict=True
+        )
+    ]
 
 
 @dataclass(frozen=True)
@@ -354,15 +366,36 @@ def time_prediction(model, pairs: list[Pair], tokenizer, options) -> dict:
     }
 
 
+def time_file(model, tokenizer, options) -> dict:
+    """Time the prediction of a file, from records in memory to those of the predictions file."""
+    records = read_records(options.predict)
+    seconds = []
+    for _ in range(1 + options.passes):
+        began = time.perf_counter()
+        pairs = encode_pairs(records, tokenizer, options.max_length)
+        rows = prediction_rows(predict(model, pairs, tokenizer, options))
+        seconds.append(time.perf_counter() - began)
+    return {
+        "records": len(records),
+        "found": len(rows),
+        "first_seconds": seconds[0],
+        "seconds": seconds[1:],
+    }
+
+
 # ---------------------------------------------------------------- results
 
 
+def prediction_rows(scores: dict[str, float]) -> list[dict]:
+    """Return ids and scores, without any text of the data."""
+    return [{"id": name, "score": float(f"{value:.7g}")} for name, value in sorted(scores.items())]
+
+
 def write_predictions(path: Path, scores: dict[str, float]) -> None:
-    """Write ids and scores, without any text of the data."""
+    """Write the rows of a predictions file."""
     unfinished = path.with_name(path.name + ".part")
     with jsonlines.open(unfinished, "w") as writer:
-        for identifier, value in sorted(scores.items()):
-            writer.write({"id": identifier, "score": float(f"{value:.7g}")})
+        writer.write_all(prediction_rows(scores))
     os.replace(unfinished, path)
 
 
@@ -378,7 +411,7 @@ def write_results(results: dict, output: Path | None) -> None:
 
 def describe(options) -> dict:
     """Name the settings that a result, and a checkpoint, belong to."""
-    left_out = {"data", "encoder", "work", "output", "steps"}
+    left_out = {"data", "encoder", "work", "output", "steps", "predict", "passes"}
     settings = {key: value for key, value in vars(options).items() if key not in left_out}
     data = hashlib.sha256((options.data / "train.jsonl").read_bytes()).hexdigest()
     return settings | {"data_hash": f"sha256:{data}"}
@@ -428,6 +461,9 @@ def main(arguments: list[str] | None = None) -> None:
     torch.set_num_threads(os.cpu_count() or 1)
     torch.manual_seed(options.seed)
     tokenizer = transformers.AutoTokenizer.from_pretrained(options.encoder)
+    if options.predict:
+        write_results(time_file(build_model(options), tokenizer, options), options.output)
+        return
     pairs = {
         part: read_pairs(options.data / f"{part}.jsonl", tokenizer, options.max_length)
         for part in PARTS

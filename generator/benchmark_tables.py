@@ -26,6 +26,15 @@ GROWTH_COLUMNS: dict[str, list[tuple[str, ...]]] = {
     "processors / `encode_batch`": [("cache_one_process_to_tokenizer",)],
     "times as fast by two": [("times_as_fast_by_two",)],
 }
+# A column of the table of prediction_speed.py -> keys of its figures in the results of a task.
+PREDICTION_COLUMNS: dict[str, list[tuple[str, ...]]] = {
+    "ours, records a second": [("median", "ours")],
+    "the peer, in order": [("median", "peer_stock")],
+    "the peer, sorted": [("median", "peer_sorted")],
+    "ours / in order": [("ours_to_stock", "median")],
+    "ours / sorted": [("ours_to_sorted", "median")],
+    "seconds of the first pass": [("first_seconds", side) for side in ("ours", "peer_stock")],
+}
 FIGURE_HEADER = ("| measured | figure |", "|---|---|")
 # File in benchmarks/results, keys of the figure in it, what it says.
 FIGURES = (
@@ -147,6 +156,14 @@ FIGURES = (
             "text_classification",
         )
     ),
+    *(
+        (
+            "cache_training.json",
+            (task, "cache_to_lists", "median"),
+            f"{task.replace('_', ' ')}: examples a second of a training, extra `cache` / lists",
+        )
+        for task in ("text_classification", "relation_extraction", "reading_comprehension")
+    ),
     (
         "pipeline_speed.json",
         ("generator_to_training",),
@@ -177,17 +194,39 @@ def figure_table(root: Path) -> str:
 
 def growth_table(root: Path) -> str:
     """Return the table of what growth.py measured: ours with the extra `cache`, then the peer's."""
-    rows = [f"| records | {' | '.join(GROWTH_COLUMNS)} |", "|---" * (1 + len(GROWTH_COLUMNS)) + "|"]
+    rows = table_header("records", GROWTH_COLUMNS)
     for file, name in GROWTH.items():
         path = root / "benchmarks" / "results" / file
         for size in find_figure(path, ("sizes",)) or ():
-            cells = [
-                [find_figure(path, ("sizes", size, *keys)) for keys in column]
-                for column in GROWTH_COLUMNS.values()
-            ]
-            shown = [", ".join(map(show_figure, cell)) for cell in cells]
-            rows.append(f"| {int(size):,} {name} | {' | '.join(shown)} |")
+            title = f"{int(size):,} {name}"
+            rows.append(table_row(title, path, ("sizes", size), GROWTH_COLUMNS))
     return "\n".join(rows)
+
+
+def prediction_table(root: Path) -> str:
+    """Return the table of what prediction_speed.py measured beside the peers."""
+    path = root / "benchmarks" / "results" / "prediction_speed.json"
+    if not path.is_file():
+        return "Not measured yet."
+    results = json.loads(path.read_text(encoding="utf-8"))
+    rows = table_header("task", PREDICTION_COLUMNS)
+    measured = (name for name, own in results.items() if isinstance(own, dict))
+    for task in (name for name in measured if "ours_to_stock" in results[name]):
+        rows.append(table_row(task.replace("_", " "), path, (task,), PREDICTION_COLUMNS))
+    return "\n".join(rows)
+
+
+def table_header(title: str, columns: dict[str, list[tuple[str, ...]]]) -> list[str]:
+    """Return the first two rows of a table."""
+    return [f"| {title} | {' | '.join(columns)} |", "|---" * (1 + len(columns)) + "|"]
+
+
+def table_row(
+    title: str, path: Path, keys: tuple[str, ...], columns: dict[str, list[tuple[str, ...]]]
+) -> str:
+    """Return the figures that stand below some keys of a benchmark's results, column by column."""
+    cells = [[find_figure(path, (*keys, *own)) for own in column] for column in columns.values()]
+    return f"| {title} | {' | '.join(', '.join(map(show_figure, cell)) for cell in cells)} |"
 
 
 def show_figure(value: float | None) -> str:

@@ -7,7 +7,12 @@ from pathlib import Path
 from generator import InputError
 from generator.ablation_table import ablation_summary
 from generator.baselines import Baseline, find_baselines
-from generator.benchmark_tables import figure_table, growth_table, scaling_table
+from generator.benchmark_tables import (
+    figure_table,
+    growth_table,
+    prediction_table,
+    scaling_table,
+)
 from generator.files import write_text
 from generator.projects import CodeHashes
 from generator.recipe_pages import write_pages
@@ -210,7 +215,11 @@ TABLES: dict[str, dict[str, Callable[[Path], str]]] = {
         "floor": floor_table,
         "gains": gain_table,
     },
-    "docs/benchmarks.md": {"benchmarks": figure_table, "growth": growth_table},
+    "docs/benchmarks.md": {
+        "benchmarks": figure_table,
+        "prediction": prediction_table,
+        "growth": growth_table,
+    },
     "docs/ablation.md": {"ablation": ablation_summary},
     "docs/scaling.md": {"scaling": scaling_table},
 }

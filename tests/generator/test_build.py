@@ -15,7 +15,7 @@ from projects import TASKS
 
 from generator import InputError
 from generator.baselines import read_baselines
-from generator.benchmark_tables import FIGURES, GROWTH, growth_table
+from generator.benchmark_tables import FIGURES, GROWTH, growth_table, prediction_table
 from generator.build import build_repository, differences
 from generator.confirm import confirm_baseline
 from generator.data_sets.registry import DATA_SETS
@@ -653,6 +653,31 @@ def test_what_growth_measures_is_drawn_and_in_the_table(tmp_path, monkeypatch) -
     *_, row = growth_table(tmp_path).splitlines()
     pairs = " | ".join(["1.5, 1.5", "1.5, 1.5", "90.1, 90.1", "800, 800", "1.5, 90.1"])
     assert row == f"| 1,000,000 texts | {pairs} | - | - |"
+
+
+def test_prediction_beside_the_peers_is_in_a_table(tmp_path, monkeypatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    speed = importlib.import_module("prediction_speed")
+    assert prediction_table(tmp_path) == "Not measured yet."
+    rows = [
+        {side: {"records": 60, "first_seconds": 9.0, "seconds": [own, own]} for side, own in row}
+        for row in (zip(speed.SIDES, seconds, strict=True) for seconds in ((3, 2, 1), (4, 2, 2)))
+    ]
+    found = {task: {"found": {}, **speed.describe(rows)} for task in speed.TASKS}
+    results = tmp_path / "benchmarks/results"
+    results.mkdir(parents=True)
+    path = results / "prediction_speed.json"
+    path.write_text(json.dumps({"question": "?", "passes": 2, **found}), encoding="utf-8")
+    _, _, *shown = prediction_table(tmp_path).splitlines()
+    figures = " | ".join(["30", "17.5", "45", "1.75", "0.75", "9, 9"])
+    assert shown == [f"| {task.replace('_', ' ')} | {figures} |" for task in speed.TASKS]
+
+
+def test_training_with_the_cache_is_in_the_table_for_each_task(monkeypatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    measured = importlib.import_module("cache_training").TASKS
+    shown = [keys[0] for file, keys, _ in FIGURES if file == "cache_training.json"]
+    assert shown == [*measured]
 
 
 def test_the_headline_stands_in_the_readme(repository: Path) -> None:
