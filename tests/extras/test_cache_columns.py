@@ -42,7 +42,7 @@ def own_task(monkeypatch) -> None:
 
 
 def make_lines(sentences: int = SENTENCES) -> list[str]:
-    """Return tokens and tags with what else a file may have; I follows B in the second half alone."""
+    """Return tokens and tags with what else a file may have; I stands in the second half alone."""
     draw = random.Random(3)
     lines = ["-DOCSTART- O", ""]
     for number in range(sentences):

@@ -118,8 +118,9 @@ def read_sentences(
     Raises:
         InputError: names the file and the line of what is wrong.
     """
-    known = {"path": Path(path), "table": table, "require_tags": require_tags, "make": make}
-    stream = functools.partial(stream_sentences, **known)
+    stream = functools.partial(
+        stream_sentences, path=Path(path), table=table, require_tags=require_tags, make=make
+    )
     return ask("open_stream", path, stream) or [*stream()]
 
 
