@@ -13,7 +13,6 @@ random order, what is mapped counts as memory of the process, and a file that is
 process that maps it. So no byte of a row is in memory until it is asked for.
 """
 
-import ast
 import contextlib
 import errno
 import functools
@@ -22,6 +21,7 @@ import itertools
 import json
 import marshal
 import os
+import re
 import struct
 import sys
 import tempfile
@@ -39,7 +39,7 @@ from pydantic import BaseModel
 from tokenizers import Tokenizer
 
 from core.base.errors import InputError
-from core.base.extras import present
+from core.base.extras import has_hook, present
 from core.base.files import PROJECT, TEMPORARY
 from core.base.settings import CoreSettings, RecordSettings
 
@@ -53,6 +53,8 @@ ARRAY, CLASS, TUPLE, LIST, DICT = range(5)
 SMALLER = {"<i4": "<i2", "<f4": "<i1"}  # of tokens and offsets, and of labels as 0 and 1
 # Tables of extras that a reading, or an encoding, may read; they are in the key of what is kept.
 TABLES = ("competition", "writers")
+IMPORT = re.compile(r"^[ \t]*(?:from ([\w.]+) )?import (\([^)]*\)|[^\n]+)", re.M)
+DOOR = re.compile(r"\b(ask|need)\(\s*\"(\w+)\"(?:,\s*\"(\w+)\")?")
 PLAIN = frozenset((str, int, float, bool, bytes, type(None)))
 
 
@@ -557,31 +559,22 @@ def find_module(name: str, roots: Sequence[Path]) -> Path | None:
 
 @functools.cache
 def imports_of(code: bytes) -> list[str]:
-    """Return the names of the modules that code may import, or ask through the door to extras."""
-    names = []
-    for node in ast.walk(ast.parse(code)):
-        if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            names += [node.module or "", *(f"{node.module}.{a.name}" for a in node.names)]
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            constants = (part.value for part in node.args if isinstance(part, ast.Constant))
-            words = [value for value in constants if isinstance(value, str)]
-            if node.func.id == "ask" and words[:1]:
-                names += modules_with_hook(words[0])
-            elif node.func.id == "need" and words[:1]:
-                names.append(f"extras.{words[0]}.{words[-1]}")
+    """Return the names of the modules that code may import, or ask through the door to extras.
+
+    Patterns find them in a tenth of the time that parsing takes, which each start would wait for.
+    A word in a comment that looks like one is one more file in the hash.
+    """
+    text, names = code.decode(), []
+    for module, listed in IMPORT.findall(text):
+        parts = re.findall(r"[\w.]+", re.sub(r"#.*| as \w+", "", listed))
+        names += [module, *(f"{module}.{part}" for part in parts)] if module else parts
+    for who, word, module in DOOR.findall(text):
+        names += modules_with_hook(word) if who == "ask" else [f"extras.{word}.{module or word}"]
     return names
 
 
 @functools.cache
 def modules_with_hook(hook: str) -> list[str]:
     """Return the names of the modules of extras, other than this one, that have a hook."""
-    found = []
-    for extra in present():
-        path = PROJECT / "extras" / extra / "hooks.py"
-        if path.parent != Path(__file__).parent and path.is_file():
-            tree = ast.parse(path.read_bytes())
-            if any(isinstance(node, ast.FunctionDef) and node.name == hook for node in tree.body):
-                found.append(f"extras.{extra}.hooks")
-    return found
+    own = Path(__file__).parent.name
+    return [f"extras.{name}.hooks" for name in present() if name != own and has_hook(name, hook)]
