@@ -3,6 +3,7 @@
 import csv
 import random
 import sys
+import tracemalloc
 import weakref
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from extras.cache import sources, streams  # noqa: E402
 from extras.cache.settings import Table  # noqa: E402
 from extras.cache.sources import Examples  # noqa: E402
 from extras.cache.storage import open_part  # noqa: E402
+from extras.competition import tables  # noqa: E402
 from task.data import ExampleGenerator, collect_targets, read_examples  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
@@ -41,9 +43,9 @@ def own_task(monkeypatch) -> None:
     monkeypatch.setattr(sys, "path", list(PATH))
 
 
-def make_rows() -> list[dict]:
+def make_rows(rows: int = ROWS) -> list[dict]:
     draw = random.Random(3)
-    texts = (" ".join(draw.choices(WORDS, k=draw.choice((1, 4, 20)))) for _ in range(ROWS))
+    texts = (" ".join(draw.choices(WORDS, k=draw.choice((1, 4, 20)))) for _ in range(rows))
     return [{"id": n, "text": text, "kind": "abc"[n % 3]} for n, text in enumerate(texts)]
 
 
@@ -74,6 +76,7 @@ def table(tmp_path, monkeypatch) -> Table:
     monkeypatch.setattr(tables_in_use, "_used", [own])
     monkeypatch.setattr(streams, "BLOCK", 2000)
     monkeypatch.setattr(sources, "SHARED", 1)
+    monkeypatch.setattr(sources, "READ_AT_ONCE", 1 << 16)
     return own
 
 
@@ -134,6 +137,24 @@ def test_what_was_interrupted_or_damaged_is_read_anew(file, table, lost):
         assert open_part(folder / "all.rows").facts["parts"] == len([*folder.glob("0*.rows")])
 
 
+@pytest.mark.parametrize("last", [1, ROWS - 3])
+def test_a_reading_that_was_ended_begins_anew(file, table, last, monkeypatch):
+    settings, make_record = make_settings(), tables.make_record
+
+    def end(row: dict, *arguments) -> dict:
+        if int(row["id"]) >= last:
+            raise KeyboardInterrupt
+        return make_record(row, *arguments)
+
+    monkeypatch.setattr(tables, "make_record", end)
+    with pytest.raises(KeyboardInterrupt):
+        read_examples(file, settings=settings)
+    assert bool([*Path(table.folder).rglob("00000.rows")]) == (last > 1)
+    monkeypatch.setattr(tables, "make_record", make_record)
+    plain = read_plainly(file, settings)
+    assert_same_batches(read_examples(file, settings=settings), plain, settings)
+
+
 @pytest.mark.parametrize("change", [{"kind": ""}, {"id": 3}, {"text": "\ud800"}])
 def test_what_is_wrong_is_said_as_without(file, table, change):
     rows = make_rows()
@@ -166,3 +187,18 @@ class Row:
 def test_no_more_than_a_few_rows_are_in_memory(tmp_path):
     streams.write_stream(tmp_path, (Row(number) for number in range(500)), 0)
     assert len(open_part(tmp_path / "00000.rows")) == 500 and Row.most < 5
+
+
+def test_no_table_is_in_memory(file, table, tmp_path):
+    """Neither its rows nor its examples are, as it is read and checked."""
+    settings = make_settings()
+    read_examples(file, settings=settings)  # and what has to be imported is
+    large = write_table(tmp_path / "large.csv", make_rows(8000))
+    tracemalloc.start()
+    try:
+        kept = read_examples(large, settings=settings)
+        most = tracemalloc.get_traced_memory()[1]
+        plain = read_plainly(large, settings)
+        assert most < 1.5e6 < tracemalloc.get_traced_memory()[0] and list(kept) == plain
+    finally:
+        tracemalloc.stop()
