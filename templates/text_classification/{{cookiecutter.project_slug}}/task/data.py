@@ -21,6 +21,7 @@ TEXTS_AT_ONCE = 1024
 TABLES = (".csv", ".tsv")
 FIELDS = ("id", "text_a", "text_b", "label", "labels", "group", "fold_group", "target")
 OPTIONAL = ("text_b", "group", "fold_group")
+need_once = functools.cache(need)  # for each record
 FIELD_OF = {False: '"label"', True: '"labels"'}  # by `several`, as messages name it
 
 
@@ -102,14 +103,13 @@ def read_examples(
         InputError: names file, line and what is wrong with the record.
     """
     settings = settings or Settings.model_construct()
-    read_one = functools.partial(read_example, require_labels=require_labels, settings=settings)
+    reader = functools.partial(read_example, require_labels=require_labels, settings=settings)
     if Path(path).suffix.lower() in TABLES:
-        read_table = need("competition", "tables").read_table
-        examples = read_table(path, settings, require_labels, read_one)
+        examples = need("competition", "tables").read_table(path, settings, require_labels, reader)
     else:
         table = getattr(settings, "competition", None)
         names = table.target_names if table and settings.output == "number" else ()
-        examples = read_records(path, (*FIELDS, *names), read_one)
+        examples = read_records(path, (*FIELDS, *names), reader)
     kinds = ask("recall_joined", find_kinds, examples) or find_kinds(examples)
     (first, first_line), *others = kinds.items()
     for kind, line in others:
@@ -142,8 +142,8 @@ def read_example(record: dict, line: int, require_labels: bool, settings: Settin
     """Check one record by itself."""
     identity, numbers = read_id(record), {}
     if settings.output == "number" or hasattr(settings, "competition"):
-        prepare = need("competition", "targets").prepare_record
-        record, numbers = prepare(record, settings, require_labels)
+        targets = need_once("competition", "targets")
+        record, numbers = targets.prepare_record(record, settings, require_labels)
     if "label" in record and "labels" in record:
         raise InputError('the record has both "label" and "labels": keep one of them.')
     several, labels = "labels" in record, []
