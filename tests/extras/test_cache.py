@@ -11,7 +11,10 @@ import random
 import shlex
 import subprocess
 import sys
+import time
+from collections import Counter
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -23,14 +26,14 @@ use_template("relation_extraction")
 from core.base.errors import InputError, explain_file_error  # noqa: E402
 from core.base.settings import read_settings  # noqa: E402
 from core.data.tokens import train_tokenizer  # noqa: E402
-from extras.cache import items, settings, sources, storage  # noqa: E402
+from extras.cache import items, processes, settings, sources, storage  # noqa: E402
 from extras.cache.beam_workers import (  # noqa: E402
     CarriedError,
     call_pickled,
     error_told_in,
     share_on_beam,
 )
-from extras.cache.hooks import recall_fact, recall_set  # noqa: E402
+from extras.cache.hooks import recall_fact, recall_joined  # noqa: E402
 from extras.cache.processes import share  # noqa: E402
 from extras.cache.settings import Table  # noqa: E402
 from extras.cache.sources import Examples  # noqa: E402
@@ -138,7 +141,7 @@ def assert_same(kept: TripleGenerator, plain: TripleGenerator) -> None:
             assert one[name].dtype == two[name].dtype, name
             np.testing.assert_array_equal(one[name], two[name], err_msg=name)
     assert kept.signature(4) == plain.signature(4)
-    assert kept.example_of.tolist() == plain.example_of.tolist()
+    assert list(kept.example_of) == list(plain.example_of)
     for one, two in zip(kept.windows, plain.windows, strict=True):
         assert type(one) is type(two) and one.reach == two.reach
         assert one.starts.tolist() == two.starts.tolist() and one.ends.dtype == two.ends.dtype
@@ -273,13 +276,13 @@ def test_a_set_is_put_together_from_all_parts(file, table, processes, monkeypatc
     table.processes = processes
     examples = read_examples(file)
     assert len(examples.parts) > 3
-    assert recall_set(find_predicates, examples) == {"p0", "p1", "p2", "p3"}
+    assert recall_joined(find_predicates, examples) == {"p0", "p1", "p2", "p3"}
     assert collect_predicates(examples) == collect_predicates(read_plainly(file))
     monkeypatch.setattr(sources, "ask_block", None)  # it is not asked again
-    assert recall_set(find_predicates, examples) == {"p0", "p1", "p2", "p3"}
-    assert recall_set(find_predicates, read_plainly(file)) is None
+    assert recall_joined(find_predicates, examples) == {"p0", "p1", "p2", "p3"}
+    assert recall_joined(find_predicates, read_plainly(file)) is None
     some = examples.choose([3])
-    assert recall_set(find_predicates, some) is None
+    assert recall_joined(find_predicates, some) is None
     assert find_predicates(some) == find_predicates(read_plainly(file)[3:4])
 
 
@@ -505,6 +508,32 @@ def test_a_full_disk_is_one_sentence_and_nothing_is_lost(file, table, monkeypatc
 def test_a_worker_that_is_ended_is_one_sentence():
     with pytest.raises(InputError, match="has ended with 9, maybe for want of memory"):
         list(share(os._exit, [9, 9, 9], 2))
+
+
+def test_processes_wait_for_the_next_share(monkeypatch, tmp_path):
+    """Each is the leader of a group of its own, whose number tells them apart."""
+    monkeypatch.setattr(processes, "SECONDS_WAITING", 1.0)
+    one, two = ({found for _, found in share(os.getpgid, [0] * 40, 2)} for _ in range(2))
+    assert one | two == two | one and len(one | two) == 2
+    kept = [worker.process for worker in processes._waiting]
+    monkeypatch.syspath_prepend(tmp_path)  # of other code
+    assert not {found for _, found in share(os.getpgid, [0] * 4, 2)} & one
+    assert all(process.poll() is not None for process in kept)
+    monkeypatch.setitem(sys.modules, "changed_since", changed := ModuleType("changed_since"))
+    changed.__file__ = str(tmp_path / "changed_since.py")
+    before = {worker.process.pid for worker in processes._waiting}
+    Path(changed.__file__).write_text("")
+    assert not {found for _, found in share(os.getpgid, [0] * 4, 2)} & before
+    deadline = time.monotonic() + 30
+    while processes._waiting and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not processes._waiting
+
+
+def test_parts_are_joined_as_the_whole():
+    assert sources.join([{1, 2}, {2, 3}]) == {1, 2, 3}
+    assert sources.join([Counter("ab"), Counter("bc")]) == Counter("abbc")
+    assert sources.join([{"a": 1}, {"a": 2, "b": 3}]) == {"a": 1, "b": 3}
 
 
 # Encodes a file and prints the hash of its batches; TensorFlow is not loaded, which takes longer.

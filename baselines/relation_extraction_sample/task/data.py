@@ -89,7 +89,7 @@ def read_triple(item: object, text: str) -> Triple:
 
 def collect_predicates(examples: Sequence[Example]) -> list[str]:
     """Return every predicate of the training examples, sorted."""
-    predicates = ask("recall_set", find_predicates, examples) or find_predicates(examples)
+    predicates = ask("recall_joined", find_predicates, examples) or find_predicates(examples)
     if not predicates:
         raise InputError("no training example has a triple: there is nothing to learn.")
     return sorted(predicates)

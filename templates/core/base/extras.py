@@ -43,8 +43,9 @@ EXTRAS = {
 # Name of a hook -> who asks it, and what it may answer.
 HOOKS = {
     "open_records": "core/data/records.py: the examples of a file, each read when it is asked for",
+    "open_stream": "extras/competition: examples in an order that only their reader can find",
     "recall_fact": "task/: what a function says of all examples of a file",
-    "recall_set": "task/: the set of what a function finds in examples of a file",
+    "recall_joined": "task/: what a function finds: a set, a Counter, or the first for each key",
     "open_batches": "core/data/data_generator.py: batches encoded before, or padded otherwise",
     "make_strategy": "core/train/devices.py: a tf.distribute.Strategy",
     "find_config": "core/model/encoder.py: the file that describes the encoder of a folder",

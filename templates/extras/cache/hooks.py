@@ -1,6 +1,6 @@
 """Examples, and what they are encoded to, come from files, where the table says so."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +25,23 @@ def open_records(
     return open_examples(path, fields, with_settings_read(read_one), table)
 
 
+def open_stream(path: str | Path, stream: Callable[[], Iterator[Any]]) -> Examples | None:
+    """Return the examples that a function yields of a file; None: the caller is to read them."""
+    table, path = table_in_use(), Path(path)
+    if not table.enabled or not path.is_file():
+        return None
+    from extras.cache import streams
+
+    return streams.open_stream(path, stream, table)
+
+
 def recall_fact(function: Callable[[Any], Any], examples: Sequence) -> Any:
     """Return what a function says of all examples of a file, or said of them before."""
     return recall(function, examples) if isinstance(examples, Examples) else None
 
 
-def recall_set(function: Callable[[Any], set], examples: Sequence) -> set | None:
-    """Return what a function finds in all examples of a file, or found in them before."""
+def recall_joined(function: Callable[[Any], Any], examples: Sequence) -> Any:
+    """Return what a function finds in all examples of a file, as `recall_fact`, part by part."""
     return recall(function, examples, joined=True) if isinstance(examples, Examples) else None
 
 

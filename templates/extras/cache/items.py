@@ -11,10 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from core.base.errors import InputError
 from core.base.settings import CoreSettings
 from core.data.data_generator import DataGenerator
+from extras.cache.plans import plan
 from extras.cache.sources import Block, Examples, Source, size_of
 from extras.cache.storage import (
+    Damaged,
     Part,
     Rows,
     SettingsRead,
@@ -190,11 +193,22 @@ class Items(Rows):
         super().__init__(parts)
         self.examples, self.folder = examples, folder
         self.classes, self.encode_anew = classes, encode_anew
-        numbers = zip(parts, examples.firsts, strict=False)
-        examples_of = [part.numbers[:, 0] + first for part, first in numbers]
-        self.example_of = narrow(np.concatenate(examples_of))
-        self.lengths = np.concatenate([part.numbers[:, 1].astype(np.int32) for part in parts])
-        self.sizes = np.concatenate([part.numbers[:, 2:].astype(np.int32) for part in parts])
+        self.lengths = np.concatenate([narrow(part.numbers()[:, 1]) for part in parts])
+        self.sizes = np.concatenate([narrow(part.numbers()[:, 2:]) for part in parts])
+
+    @functools.cached_property
+    def example_of(self) -> np.ndarray:
+        """The position of the example of each item; a training asks for none of them.
+
+        Raises:
+            InputError: a file was damaged since it was opened.
+        """
+        parts = zip(self.parts, self.examples.firsts.tolist(), strict=False)
+        try:
+            found = [narrow(p.numbers()[:, 0].astype(np.int64) + first) for p, first in parts]
+        except Damaged as error:
+            raise InputError(f"{error}: run the same command again.") from error
+        return np.concatenate(found)
 
     def restored(self, data: bytes) -> list:
         """Return the entries of the bytes of a row."""
@@ -243,17 +257,33 @@ class Entries(Sequence):
         ]
 
 
+class ExampleOf(Sequence):
+    """The position of the example of each item; they are read when one of them is asked for."""
+
+    def __init__(self, items: Items) -> None:
+        self.items = items
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.items.example_of[index]
+
+
 def fill(
     generator: DataGenerator, items: Items, examples: Examples, settings: CoreSettings
 ) -> None:
     """Let a generator of the first example be one of all, or of those that were chosen."""
-    positions, example_of = None, items.example_of
+    positions: np.ndarray | None = None
+    example_of: Sequence | np.ndarray = ExampleOf(items)
     lengths, sizes = items.lengths, items.sizes
     if examples.chosen is not None:
         positions, example_of = items.of(examples.chosen)
         lengths, sizes = lengths[positions], sizes[positions]
     size, seed = generator.batch_size, settings.seed
     DataGenerator.__init__(generator, lengths, size, settings.buckets, seed)  # type: ignore[arg-type]
+    generator.bucket_of = generator.bucket_of.astype(np.uint8 if settings.buckets < 256 else int)
+    generator.plan = functools.partial(plan, generator)  # type: ignore[method-assign,assignment]
     for entry, name in enumerate(generator.of_items):
         if items[0][entry] is not None:
             setattr(generator, name, Entries(items, entry, positions))

@@ -3,7 +3,8 @@
 Each of them is started with this file as its script. It reads pickles from its input until that
 ends, as it does when the process that started it is killed, and writes pickles to its output.
 TensorFlow is not loaded unless something needs it: no encoding does, and that takes longer than to
-encode a small file.
+encode a small file. To start takes a while all the same, so they wait for a moment for more calls:
+a file is checked, asked for its labels and encoded one after the other.
 """
 
 import gc
@@ -13,8 +14,12 @@ import pickle
 import queue
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
+from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, BinaryIO
 
@@ -23,6 +28,30 @@ from core.base.errors import InputError
 LATER = ("tensorflow", "keras")
 # Each process has one core. Bars of progress would be one for each.
 ENVIRONMENT = {"TOKENIZERS_PARALLELISM": "false", "TQDM_DISABLE": "1", "OMP_NUM_THREADS": "1"}
+SECONDS_WAITING = 10.0  # for another share
+
+
+@dataclass
+class Worker:
+    """A process that serves calls, and what it can import: the same files as when it started."""
+
+    process: subprocess.Popen
+    path: list[str]
+    began: float = field(default_factory=time.time)
+
+    @property
+    def fits(self) -> bool:
+        """Whether it lives, and would import the code that this process has now."""
+        own = (getattr(module, "__file__", None) for module in [*sys.modules.values()])
+        files = [file for file in own if file and not file.startswith(sys.prefix)]
+        changes = [os.path.getmtime(file) for file in files if os.path.isfile(file)]
+        same = self.path == sys.path and all(change < self.began for change in changes)
+        return same and self.process.poll() is None
+
+
+_waiting: list[Worker] = []
+_timer: list[threading.Timer] = []
+_lock = threading.Lock()
 
 
 def count_cores() -> int:
@@ -52,12 +81,13 @@ def share(
         finally:
             gc.unfreeze()
         return
-    workers: list[subprocess.Popen] = []
     free: queue.SimpleQueue = queue.SimpleQueue()
+    workers = take_waiting(processes)
     try:
-        for _ in range(processes):
-            workers.append(start(function))
-            free.put(workers[-1])
+        workers += [start() for _ in range(processes - len(workers))]
+        for worker in workers:
+            tell(worker.process, (True, function))
+            free.put(worker.process)
         with ThreadPoolExecutor(processes) as pool:
             calls = {pool.submit(call, free, argument): argument for argument in arguments}
             try:
@@ -67,22 +97,43 @@ def share(
                 pool.shutdown(wait=False, cancel_futures=True)
                 end(workers)
                 raise
-    finally:
+    except BaseException:
         end(workers)
+        raise
+    let_wait(workers)
 
 
-def start(function: Callable) -> subprocess.Popen:
-    """Start a process that waits for arguments of a function."""
-    worker = subprocess.Popen(
+def take_waiting(most: int) -> list[Worker]:
+    """Return processes that wait, so many at the most; others, and those of old code, are ended."""
+    with _lock:
+        waiting, _waiting[:] = [*_waiting], []
+    fit = [worker for worker in waiting if worker.fits][:most]
+    end([worker for worker in waiting if worker not in fit])
+    return fit
+
+
+def let_wait(workers: list[Worker]) -> None:
+    """Let processes wait for another share; they are ended if there is none for a while."""
+    with _lock:
+        _waiting.extend(workers)
+        for timer in _timer:
+            timer.cancel()
+        _timer[:] = [threading.Timer(SECONDS_WAITING, take_waiting, [0])]
+        _timer[0].daemon = True
+        _timer[0].start()
+
+
+def start() -> Worker:
+    """Start a process that waits for a function and for arguments of it."""
+    process = subprocess.Popen(
         [sys.executable, __file__],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, **ENVIRONMENT, "PYTHONPATH": os.pathsep.join(sys.path)},
         start_new_session=True,  # an interruption from the keyboard is for this process alone
     )
-    tell(worker, sys.path)
-    tell(worker, function)
-    return worker
+    tell(process, sys.path)
+    return Worker(process, [*sys.path])
 
 
 def tell(worker: subprocess.Popen, value: Any) -> None:
@@ -96,7 +147,7 @@ def call(free: queue.SimpleQueue, argument: Any) -> Any:
     """Return what the next free process makes of an argument."""
     worker = free.get()
     try:
-        tell(worker, argument)
+        tell(worker, (False, argument))
         result, error = pickle.load(worker.stdout)
     except (EOFError, BrokenPipeError, pickle.UnpicklingError) as lost:
         raise InputError(
@@ -110,27 +161,26 @@ def call(free: queue.SimpleQueue, argument: Any) -> Any:
     return result
 
 
-def end(workers: Sequence[subprocess.Popen]) -> None:
+def end(workers: Sequence[Worker]) -> None:
     """End processes, whatever they do."""
     for worker in workers:
-        worker.kill()
+        worker.process.kill()
     for worker in workers:
-        worker.communicate()
+        with suppress(BrokenPipeError):  # of what it did not read
+            worker.process.communicate()
 
 
 # ------------------------------------------------------------------- in such a process
 
 
 def work() -> None:
-    """Read the path of modules and the function, then one argument after the other."""
+    """Read the path of modules, then functions and arguments of them."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what is printed is not an answer
     requests = sys.stdin.buffer
     sys.path[:] = pickle.load(requests)
     load_later()
-    function = pickle.load(requests)
-    gc.freeze()
-    serve(function, requests, answers)
+    serve(requests, answers)
 
 
 class Later(ModuleType):
@@ -154,13 +204,18 @@ def load_later() -> None:
     sys.modules.update({name: Later(name) for name in LATER})
 
 
-def serve(function: Any, requests: BinaryIO, answers: BinaryIO) -> None:
-    """Answer each argument with the result, or with the exception."""
+def serve(requests: BinaryIO, answers: BinaryIO) -> None:
+    """Answer each argument of the last function with the result, or with the exception."""
+    function: Any = None
     while True:
         try:
-            argument = pickle.load(requests)
+            is_function, argument = pickle.load(requests)
         except EOFError:
             return
+        if is_function:
+            function = argument
+            gc.freeze()
+            continue
         answer: tuple[Any, Exception | None]
         try:
             answer = (function(argument), None)

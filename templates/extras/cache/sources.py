@@ -9,6 +9,7 @@ import os
 import pickle
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -70,7 +71,7 @@ class Source:
     path: Path
     folder: Path
     key: str
-    read_one: Callable[[dict, int], Any]
+    read_one: Callable[[dict, int], Any] | None
     blocks: list[Block]
     processes: int
     beam: str = ""
@@ -171,9 +172,7 @@ def open_examples(
     except (AttributeError, TypeError, pickle.PicklingError):
         print(f"cache: {path} is not kept: another process can't import what reads its records.")
         return None
-    place = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
-    folder = PROJECT / table.folder / f"{path.stem}-{place}"
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = folder_of(path, table)
     with locked(folder / ".lock", path.name):
         before = path.stat()
         content, blocks = survey(path)
@@ -190,18 +189,44 @@ def open_examples(
             print(f"cache: {path} is not kept: a record is wrong, or a line ends in another way.")
             shutil.rmtree(source.records, ignore_errors=True)
             return None
-        after = path.stat()
-        if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
-            shutil.rmtree(source.records, ignore_errors=True)
-            raise InputError(f"{path} has changed while it was read: run the same command again.")
-        ids = np.concatenate([part.numbers[:, 0] for part in parts]) if parts else np.zeros(0)
-        if not len(ids) or len(np.unique(ids)) < len(ids):
+        refuse_change(path, before, source.records)
+        examples = Examples(source, parts)
+        if not len(examples) or has_repeated_ids(parts):
             shutil.rmtree(source.records, ignore_errors=True)
             return None
         if made:
-            print(f"cache: {len(ids)} records of {path} checked, {size_of(source.records)}")
+            print(f"cache: {len(examples)} records of {path} checked, {size_of(source.records)}")
     warn_of_keys(path, fields, parts)
-    return Examples(source, parts)
+    return examples
+
+
+def folder_of(path: Path, table: Table) -> Path:
+    """Return the folder of all that is kept of a file, which is there from now on."""
+    place = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
+    folder = PROJECT / table.folder / f"{path.stem}-{place}"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def refuse_change(path: Path, before: os.stat_result, records: Path) -> None:
+    """Delete records of a file that has changed while they were read.
+
+    Raises:
+        InputError: it has.
+    """
+    after = path.stat()
+    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+        shutil.rmtree(records, ignore_errors=True)
+        raise InputError(f"{path} has changed while it was read: run the same command again.")
+
+
+def has_repeated_ids(parts: Sequence[Part]) -> bool:
+    """Tell whether two records may have one id, by the hashes of the ids."""
+    ids = np.empty(sum(map(len, parts)), np.int64)
+    for part, end in zip(parts, np.cumsum([*map(len, parts)]), strict=True):
+        ids[end - len(part) : end] = part.numbers()[:, 0]
+    ids.sort()  # in its place, as there may be many
+    return bool((ids[1:] == ids[:-1]).any())
 
 
 class Unfit(Exception):
@@ -337,7 +362,7 @@ def recall(function: Callable[[Any], Any], examples: Examples, joined: bool = Fa
     Args:
         function: can be pickled.
         examples: of a file.
-        joined: it finds a set, so that several processes may look for parts of it.
+        joined: what it says of parts of them can be joined, so several processes may ask it.
     """
     if examples.chosen is not None:
         return None
@@ -348,11 +373,20 @@ def recall(function: Callable[[Any], Any], examples: Examples, joined: bool = Fa
     if joined:
         ask = functools.partial(ask_block, source=source, function=function)
         calls = share(ask, source.blocks, source.processes if source.is_large else 1)
-        value = set().union(*(found for _, found in calls))
+        value = join([found for _, found in sorted(calls, key=lambda call: call[0].number)])
     else:
         value = function(examples)
     write_part(path, 0, [(pickle.dumps(value), ())])
     return value
+
+
+def join(parts: Sequence[Any]) -> Any:
+    """Return what was said of all parts: a set, the sums of counts, the first value of each key."""
+    if isinstance(parts[0], Counter):
+        return sum(parts, Counter())
+    if isinstance(parts[0], dict):
+        return {key: value for part in reversed(parts) for key, value in part.items()}
+    return set().union(*parts)
 
 
 def ask_block(block: Block, source: Source, function: Callable[[Any], Any]) -> Any:

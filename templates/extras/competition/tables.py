@@ -5,7 +5,8 @@ such as "007" into numbers, and a broken row into a guess; and it does not say o
 """
 
 import csv
-import io
+import functools
+import itertools
 import math
 import re
 import sys
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from core.base.errors import InputError
+from core.base.extras import ask
 from core.base.files import project_path
 from extras.competition.settings import Settings, Table
 
@@ -23,6 +25,7 @@ DELIMITERS = {".csv": ",", ".tsv": "\t"}
 # Names that say that a column is the text, where nobody says it.
 TEXT_NAMES = ("text_a", "text", "full_text", "excerpt", "comment_text", "sentence", "content")
 SHOWN_COLUMNS = 12
+FIRST_ROWS = 100  # tell which column is the text
 
 
 @dataclass(frozen=True)
@@ -56,8 +59,8 @@ def read_table(
     settings: Settings,
     require_labels: bool,
     read_one: Callable[[dict, int], Any],
-) -> list[Any]:
-    """Read the examples of a .csv or .tsv file.
+) -> Sequence[Any]:
+    """Read the examples of a .csv or .tsv file; with extras/cache they come from files.
 
     Args:
         path: of the file; the first row is the header.
@@ -69,26 +72,47 @@ def read_table(
     Raises:
         InputError: names file, line and what is wrong.
     """
-    rows = list(read_rows(path, settings.competition.encoding))
-    header = list(rows[0][1]) if rows else []
-    columns = find_columns(path, header, rows, settings, require_labels)
+    first_rows = [*itertools.islice(read_rows(path, settings.competition.encoding), FIRST_ROWS)]
+    columns = find_columns(path, [*first_rows[0][1]], first_rows, settings, require_labels)
     print(f"{Path(path).name}: {columns.describe()}")
+    stream = functools.partial(
+        stream_examples,
+        path=Path(path),
+        columns=columns,
+        settings=settings,
+        require_labels=require_labels,
+        read_one=read_one,
+    )
+    if kept := ask("open_stream", path, stream):
+        return kept
     examples: list[Any] = []
     lines: dict[str, int] = {}
-    for position, (line, row) in enumerate(rows):
+    for example in stream():
+        if (first := lines.setdefault(str(example.id), example.line)) != example.line:
+            raise InputError(
+                f"{path}, line {example.line}: id {example.id!r} stands on line {first} already: "
+                "give each row an id of its own, or name the column of the ids with "
+                "competition.id_column."
+            )
+        examples.append(example)
+    return examples
+
+
+def stream_examples(
+    path: Path,
+    columns: Columns,
+    settings: Settings,
+    require_labels: bool,
+    read_one: Callable[[dict, int], Any],
+) -> Iterator[Any]:
+    """Yield the examples of a table in their order; arguments and errors as of `read_table`."""
+    for position, (line, row) in enumerate(read_rows(path, settings.competition.encoding)):
         try:
             record = make_record(row, columns, settings, require_labels)
-            example = read_one({"id": position, **record}, line)
-            if (first := lines.setdefault(str(example.id), line)) != line:
-                raise InputError(
-                    f"id {example.id!r} stands on line {first} already: give each row an id of its "
-                    "own, or name the column of the ids with competition.id_column."
-                )
+            yield read_one({"id": position, **record}, line)
         except InputError as error:
             what = textwrap.shorten(str(error), 400, placeholder=" [...].")
             raise InputError(f"{path}, line {line}: {what}") from error
-        examples.append(example)
-    return examples
 
 
 def read_rows(path: str | Path, encoding: str = "utf-8") -> Iterator[tuple[int, dict[str, str]]]:
@@ -101,9 +125,7 @@ def read_rows(path: str | Path, encoding: str = "utf-8") -> Iterator[tuple[int, 
     """
     path = Path(path)
     reader = csv.reader(
-        io.StringIO(decode(path, encoding), newline=""),
-        delimiter=DELIMITERS[path.suffix.lower()],
-        strict=True,
+        read_lines(path, encoding), delimiter=DELIMITERS[path.suffix.lower()], strict=True
     )
     header: list[str] | None = None
     count, line = 0, 1
@@ -137,19 +159,29 @@ def read_rows(path: str | Path, encoding: str = "utf-8") -> Iterator[tuple[int, 
         raise InputError(f"{path} {what}: the first line names the columns, rows follow.")
 
 
-def decode(path: Path, encoding: str) -> str:
-    """Return the text of a file, without a mark of byte order."""
+def read_lines(path: Path, encoding: str) -> Iterator[str]:
+    """Yield the lines of a file as they are, without a mark of byte order."""
     if not path.is_file():
         raise InputError(f"{path} is not a file: check the path, or the setting that names it.")
-    content = path.read_bytes()
     try:
-        return content.decode(encoding).removeprefix("\ufeff")
+        with open(path, encoding=encoding, newline="") as file:
+            yield next(file, "").removeprefix("\ufeff")
+            yield from file
     except UnicodeError as error:
-        line = content.count(b"\n", 0, getattr(error, "start", 0)) + 1
+        line = line_of_fault(path.read_bytes(), encoding)
         raise InputError(
             f"{path}, line {line}: not {encoding}: save the file as UTF-8, or set "
             "competition.encoding to what it is, such as cp1252, utf-16 or gb18030."
         ) from error
+
+
+def line_of_fault(content: bytes, encoding: str) -> int:
+    """Return the line of the first bytes that are not of an encoding."""
+    try:
+        content.decode(encoding)
+    except UnicodeError as error:
+        return content.count(b"\n", 0, getattr(error, "start", 0)) + 1
+    return 1
 
 
 def check_header(path: Path, line: int, names: list[str]) -> list[str]:

@@ -106,10 +106,15 @@ class Predictor:
         names = sorted({tensor.name for model in self.models for tensor in model.inputs})
         off = None if progress else True
         bar = tqdm(generator.plan(None)[turn], progress, disable=off, leave=False, unit="batch")
+        made: Iterable = (
+            (examples, self.forward({name: batch[name] for name in names}))
+            for (examples, _), batch in zip(bar, dataset, strict=True)
+        )
         with generator.own_errors():
-            for (examples, _), batch in zip(bar, dataset, strict=True):
+            # One batch ahead: the device computes it while the one before it is decoded.
+            for (examples, outputs), _ in itertools.pairwise(itertools.chain(made, [None])):
                 arrays = {}
-                for name, output in self.forward({name: batch[name] for name in names}).items():
+                for name, output in outputs.items():
                     parts = self.strategy.experimental_local_results(output)
                     arrays[name] = np.concatenate([part.numpy() for part in parts])[: len(examples)]
                 yield examples, arrays

@@ -55,8 +55,7 @@ def keep_scores(run: str, path: Path, evaluation: Evaluation, facts: dict) -> No
     if name == "dev" or files.get(name, own)["data_hash"] != own["data_hash"]:
         name = f"{path.resolve().parent.name}_{name}"
     write_json_lines(folder / "predictions" / f"{name}.jsonl", evaluation.predictions)
-    files = {**files, name: {**evaluation.scores, **facts}}
-    write_json(folder / "scores.json", {**scores, "files": files})
+    write_json(folder / "scores.json", {**scores, "files": {**files, name: {**own, **facts}}})
 
 
 class OwnWeights:
@@ -138,7 +137,6 @@ class Evaluator(keras.callbacks.Callback):
             self.keep_if_best(evaluation)
             score = evaluation.scores[self.monitor]
             self.averages.add(self.inference_model, position.updates, score)
-        numbers = {k: v for k, v in evaluation.scores.items() if isinstance(v, int | float)}
         whole = len(self.train_batches)
         row = {
             "epoch": position.epoch + (position.step and round(position.step / whole, 4)),
@@ -147,7 +145,7 @@ class Evaluator(keras.callbacks.Callback):
             **{name: np.asarray(value).item() for name, value in (logs or {}).items()},
             "learning_rate": float(self.model.optimizer.learning_rate),
             "examples_per_second": steps * self.train_batches.batch_size / seconds,
-            **{f"dev_{name}": value for name, value in numbers.items()},
+            **{f"dev_{k}": v for k, v in evaluation.scores.items() if isinstance(v, int | float)},
             **evaluation.scores.get("beside", {}),
         }
         # JSON holds finite numbers only, and a perplexity may be infinite.
@@ -158,9 +156,8 @@ class Evaluator(keras.callbacks.Callback):
                 tf.summary.scalar(name, value)
         self.writer.flush()
         if logs is not None:
-            logs[f"dev_{self.monitor}"] = evaluation.scores[self.monitor]
-        for text in evaluation.shown:
-            print(f"\n{text}", end="")
+            logs[f"dev_{self.monitor}"] = score
+        print(*(f"\n{text}" for text in evaluation.shown), sep="", end="")
         self.since = (time.perf_counter(), position.updates)
 
     def finish(self) -> None:

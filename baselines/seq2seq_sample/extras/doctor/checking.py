@@ -78,9 +78,7 @@ def finish_checks(
 
 def conclude(findings: Sequence[Finding]) -> None:
     """Print what was found, and exit: 1 where something must be mended first, else 0."""
-    print()
-    for finding in findings:
-        print(finding)
+    print("", *findings, sep="\n")
     errors = sum(finding.level == "error" for finding in findings)
     print(f"errors: {errors}, warnings: {len(findings) - errors}" if findings else "sound")
     sys.exit(1 if errors else 0)

@@ -119,7 +119,7 @@ def collect_schema(examples: Sequence[Example]) -> Schema:
     Raises:
         InputError: there is no event.
     """
-    found = ask("recall_set", find_roles, examples) or find_roles(examples)
+    found = ask("recall_joined", find_roles, examples) or find_roles(examples)
     if not found:
         raise InputError("no training example has an event: there is nothing to learn.")
     types = {}

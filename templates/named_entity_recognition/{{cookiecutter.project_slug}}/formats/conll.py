@@ -7,13 +7,17 @@ bio2    B begins, I goes on
 bioes   B begins, I goes on, E ends, S stands alone; BILOU writes L and U, BMES writes M for I
 """
 
+import functools
+import itertools
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from core.base.errors import InputError
+from core.base.extras import ask
 from core.base.files import write_text
 from formats.settings import ConllTable
 
@@ -37,41 +41,45 @@ UNSPACED = re.compile(
 
 Tag = tuple[str, str]  # letter and type; of O both are empty
 Chunk = tuple[str, int, int]  # type, first and last token
+# Number of a line, from 1 -> its columns, with what separates them in between.
+Sentence = dict[int, list[str]]
 
 
 @dataclass(frozen=True)
 class ConllFile:
-    """A file of columns.
+    """A file of columns, which is sound; it is read each time that its sentences are asked for.
 
     Attributes:
-        path: of the file; `lines` are its lines as they are, without line ends.
-        cells: number of a line, from 1 -> its columns, with what separates them in between.
-        sentences: the numbers of the lines of each.
+        path: of the file.
+        separator: of its columns, as a pattern.
         token, tag: the numbers of these columns, from 0; a file to predict may have no tags.
         labelled: whether entities are read from it.
     """
 
     path: Path
-    lines: list[str]
-    cells: dict[int, list[str]]
-    sentences: list[list[int]]
+    separator: str
     token: int
     tag: int | None
     labelled: bool
 
-    def column(self, lines: Sequence[int], column: int) -> list[str]:
-        """Return one column of some lines."""
-        return [self.cells[line][2 * column] for line in lines]
+    @property
+    def sentences(self) -> Iterator[Sentence]:
+        """The sentences, one after the other: a large file is never in memory."""
+        return split_sentences(self.path, self.separator)
 
-    def tags(self, lines: Sequence[int]) -> list[Tag]:
-        """Return the tags of some lines.
+    def column(self, sentence: Sentence, column: int) -> list[str]:
+        """Return one column of a sentence."""
+        return [cells[2 * column] for cells in sentence.values()]
+
+    def tags(self, sentence: Sentence) -> list[Tag]:
+        """Return the tags of a sentence.
 
         Raises:
             InputError: names the line of what is not a tag.
         """
         tags = []
-        for line in lines if self.tag is not None else ():
-            cell = self.cells[line][2 * (self.tag or 0)]
+        cells = self.column(sentence, self.tag) if self.tag is not None else ()
+        for line, cell in zip(sentence, cells, strict=False):
             tag = parse_tag(cell)
             if tag is None:
                 raise InputError(
@@ -96,8 +104,40 @@ def is_conll(path: str | Path) -> bool:
         return not first.startswith('{"')
 
 
+def read_sentences(
+    path: str | Path, table: ConllTable, require_tags: bool, make: Callable[..., Any]
+) -> Sequence[Any]:
+    """Return what is made of each sentence of a file; with extras/cache it comes from files.
+
+    Args:
+        path: as of `read_conll`, and so is `require_tags`.
+        table: what the columns are, and what their tags mean.
+        make: of the line that a sentence begins on, its text, the characters of its tokens and its
+            entities; what it makes has an `id`.
+
+    Raises:
+        InputError: names the file and the line of what is wrong.
+    """
+    stream = functools.partial(
+        stream_sentences, path=Path(path), table=table, require_tags=require_tags, make=make
+    )
+    return ask("open_stream", path, stream) or [*stream()]
+
+
+def stream_sentences(
+    path: Path, table: ConllTable, require_tags: bool, make: Callable[..., Any]
+) -> Iterator[Any]:
+    """Yield what is made of each sentence; arguments and errors as of `read_sentences`."""
+    file = read_conll(path, table, require_tags)
+    scheme = file_scheme(file, table) if file.labelled else None
+    for sentence in file.sentences:
+        chunks = read_entities(file, sentence, scheme or "bio2", table) if file.labelled else []
+        text, tokens = join_tokens(file.column(sentence, file.token), table.join)
+        yield make(next(iter(sentence)), text, tokens, chunks)
+
+
 def read_conll(path: str | Path, table: ConllTable, require_tags: bool) -> ConllFile:
-    """Read a file of columns, which tabs separate, or else spaces.
+    """Find the columns of a file, which tabs separate, or else spaces, and check all its lines.
 
     Args:
         path: tokens and tags; marks of documents and lines of comment are left out.
@@ -108,46 +148,58 @@ def read_conll(path: str | Path, table: ConllTable, require_tags: bool) -> Conll
         InputError: names the file and the line of what is wrong.
     """
     path = Path(path)
+    separator = "\t" if any("\t" in line for _, line in read_lines(path)) else "[ \t]+"
+    sentences = split_sentences(path, separator)
+    token, tag = find_columns(path, sentences, table, require_tags)
+    return ConllFile(path, separator, token, tag, require_tags)
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a file as they are, without line ends, each with its number from 1.
+
+    Raises:
+        InputError: names the line that is not UTF-8.
+    """
     with open(path, encoding="utf-8-sig", errors="surrogateescape") as file:
-        lines = [line.rstrip("\n") for line in file]
-    separator = "\t" if any("\t" in line for line in lines) else "[ \t]+"
-    cells: dict[int, list[str]] = {}
-    sentences: list[list[int]] = [[]]
-    for number, line in enumerate(lines, start=1):
-        try:
-            line.encode(errors="surrogateescape").decode()
-        except UnicodeDecodeError as error:
-            what = f"not UTF-8 ({error.reason}): save the file as UTF-8."
-            raise InputError(f"{path}, line {number}: {what}") from error
-        mark = line.startswith(DOCUMENT_MARK) or not sentences[-1] and COMMENT.match(line)
-        if mark or not line.strip(" \t\r"):
-            sentences += [[]] if sentences[-1] else []
-            continue
-        cells[number] = re.split(f"({separator})", line.rstrip(" \r"))
-        sentences[-1].append(number)
-    sentences = [sentence for sentence in sentences if sentence]
-    if not sentences:
-        raise InputError(f"{path} holds no record: write one token on each line.")
-    token, tag = find_columns(path, cells, table, require_tags)
-    return ConllFile(path, lines, cells, sentences, token, tag, require_tags)
+        for number, line in enumerate(file, start=1):
+            try:
+                if not line.isascii():
+                    line.encode(errors="surrogateescape").decode()
+            except UnicodeDecodeError as error:
+                what = f"not UTF-8 ({error.reason}): save the file as UTF-8."
+                raise InputError(f"{path}, line {number}: {what}") from error
+            yield number, line.rstrip("\n")
+
+
+def split_sentences(path: Path, separator: str) -> Iterator[Sentence]:
+    """Yield the sentences of a file, whose columns a pattern separates; raises as `read_lines`."""
+    split = re.compile(f"({separator})").split
+    sentence: Sentence = {}
+    for number, line in read_lines(path):
+        mark = line.startswith(DOCUMENT_MARK) or not sentence and COMMENT.match(line)
+        if not mark and line.strip(" \t\r"):
+            sentence[number] = split(line.rstrip(" \r"))
+        elif sentence:
+            yield sentence
+            sentence = {}
+    if sentence:
+        yield sentence
 
 
 def find_columns(
-    path: Path, cells: dict[int, list[str]], table: ConllTable, require_tags: bool
+    path: Path, sentences: Iterable[Sentence], table: ConllTable, require_tags: bool
 ) -> tuple[int, int | None]:
     """Return the columns of tokens and of tags, from 0; without tags the second is None.
 
     Raises:
-        InputError: a line has other columns than the first, or lacks one that is named.
+        InputError: there is no line, one has other columns than the first, or lacks one that is
+            named.
     """
-    first, *_ = cells
-    width = len(cells[first]) // 2 + 1
-    for line, parts in cells.items():
-        if len(parts) // 2 + 1 != width:
-            raise InputError(
-                f"{path}, line {line}: {count_columns(len(parts) // 2 + 1)}, and line {first} has "
-                f"{width}: write as many on each line, with tabs where a token holds a space."
-            )
+    lines = itertools.chain.from_iterable(sentence.items() for sentence in sentences)
+    first, cells = next(lines, (0, []))
+    if not first:
+        raise InputError(f"{path} holds no record: write one token on each line.")
+    width = len(cells) // 2 + 1
     places = {}
     for name in ("token_column", "tag_column"):
         column = getattr(table, name)
@@ -158,19 +210,22 @@ def find_columns(
                 "it to a column of the file."
             )
     token, tag = places["token_column"], places["tag_column"]
-    for line, parts in cells.items():
-        if not parts[2 * token]:
-            raise InputError(f"{path}, line {line}: the token is empty: write one, or delete it.")
     if require_tags and tag == token:
         raise InputError(
             f"{path}, line {first}: {count_columns(width)}, and tokens and tags are read from the "
             "same one: add the tags, or set conll.token_column and conll.tag_column."
         )
-    if not require_tags:
-        found = 0 <= tag < width and tag != token
-        if not found or not all(is_tag(parts[2 * tag]) for parts in cells.values()):
-            return token, None
-    return token, tag
+    tagged = 0 <= tag < width and tag != token
+    for line, parts in itertools.chain([(first, cells)], lines):
+        if len(parts) != len(cells):
+            raise InputError(
+                f"{path}, line {line}: {count_columns(len(parts) // 2 + 1)}, and line {first} has "
+                f"{width}: write as many on each line, with tabs where a token holds a space."
+            )
+        if not parts[2 * token]:
+            raise InputError(f"{path}, line {line}: the token is empty: write one, or delete it.")
+        tagged = tagged and (require_tags or is_tag(parts[2 * tag]))
+    return token, tag if tagged else None
 
 
 def count_columns(count: int) -> str:
@@ -183,6 +238,7 @@ def is_tag(cell: str) -> bool:
     return cell in NO_TAGS or parse_tag(cell) is not None
 
 
+@functools.lru_cache(1024)
 def parse_tag(cell: str) -> Tag | None:
     """Return letter and type of a tag; None: it is none."""
     letter, _, kind = cell.partition("-")
@@ -266,38 +322,43 @@ def file_scheme(file: ConllFile, table: ConllTable) -> str | None:
     Raises:
         InputError: names the line of what is not a tag, or of a letter of another scheme.
     """
-    letters: set[str] = set()
-    for lines in file.sentences:
-        for line, (letter, _) in zip(lines, file.tags(lines), strict=True):
-            letters |= {letter} - {""}
-            if not fitting_schemes(letters):
-                raise InputError(
-                    f"{file.path}, line {line}: no scheme has {', '.join(sorted(letters))} "
-                    "together: write all tags in BIO, BIOES, BILOU or BMES."
-                )
-    found = find_scheme(file.tags(lines) for lines in file.sentences)
+    found = find_scheme(tags_that_fit(file))
     return found if table.scheme == "auto" else table.scheme
 
 
-def file_chunks(file: ConllFile, table: ConllTable) -> list[list[Chunk]]:
-    """Return the entities of each sentence of a file.
+def tags_that_fit(file: ConllFile) -> Iterator[list[Tag]]:
+    """Yield the tags of each sentence; raises as `file_scheme`."""
+    letters: set[str] = set()
+    for sentence in file.sentences:
+        tags = file.tags(sentence)
+        for line, (letter, _) in zip(sentence, tags, strict=False):
+            if letter and letter not in letters:
+                letters.add(letter)
+                if not fitting_schemes(letters):
+                    raise InputError(
+                        f"{file.path}, line {line}: no scheme has {', '.join(sorted(letters))} "
+                        "together: write all tags in BIO, BIOES, BILOU or BMES."
+                    )
+        yield tags
+
+
+def read_entities(
+    file: ConllFile, sentence: Sentence, scheme: str, table: ConllTable
+) -> list[Chunk]:
+    """Return the entities of a sentence of a file.
 
     Raises:
         InputError: names the line of a tag that the scheme does not allow there.
     """
-    scheme = file_scheme(file, table) or "bio2"
-    every = []
-    for lines in file.sentences:
-        chunks, wrong = find_chunks(file.tags(lines), scheme, table.broken_tags)
-        if wrong is not None and table.broken_tags == "refuse":
-            cell = file.column(lines, file.tag or 0)[wrong]
-            raise InputError(
-                f"{file.path}, line {lines[wrong]}: {cell!r} can't stand here in "
-                f"{scheme.upper()}: mend the tag, or set conll.broken_tags to begin, as conlleval "
-                "reads it, or to drop, as seqeval's strict mode does."
-            )
-        every.append(chunks)
-    return every
+    chunks, wrong = find_chunks(file.tags(sentence), scheme, table.broken_tags)
+    if wrong is not None and table.broken_tags == "refuse":
+        cell, line = file.column(sentence, file.tag or 0)[wrong], [*sentence][wrong]
+        raise InputError(
+            f"{file.path}, line {line}: {cell!r} can't stand here in "
+            f"{scheme.upper()}: mend the tag, or set conll.broken_tags to begin, as conlleval "
+            "reads it, or to drop, as seqeval's strict mode does."
+        )
+    return chunks
 
 
 def join_tokens(tokens: Sequence[str], join: str) -> tuple[str, list[tuple[int, int]]]:
@@ -324,13 +385,11 @@ def write_conll(out: Path, file: ConllFile, chunks: Sequence[Sequence[Chunk]], s
         chunks: of each sentence.
         scheme: of `LETTERS`.
     """
-    lines = list(file.lines)
-    tab = "\t" if any("\t" in parts for parts in file.cells.values()) else " "
-    for numbers, own in zip(file.sentences, chunks, strict=True):
-        for line, (letter, kind) in zip(
-            numbers, write_chunks(own, len(numbers), scheme), strict=True
-        ):
-            cells = list(file.cells[line])
+    lines = [line for _, line in read_lines(file.path)]
+    tab = "\t" if file.separator == "\t" else " "
+    for sentence, own in zip(file.sentences, chunks, strict=True):
+        tags = write_chunks(own, len(sentence), scheme)
+        for (line, cells), (letter, kind) in zip(sentence.items(), tags, strict=True):
             if file.tag is None:
                 cells += [tab, ""]
             cells[-1 if file.tag is None else 2 * file.tag] = f"{letter}-{kind}" if kind else "O"

@@ -13,8 +13,7 @@ from core.base.errors import InputError
 from core.data.data_generator import Batch, DataGenerator, pad
 from core.data.records import Id, Span, check_span, read_field, read_id, read_records, read_span
 from core.data.tokens import Window, split_into_windows
-from formats.conll import ConllFile, file_chunks, file_scheme, is_conll, join_tokens, read_conll
-from formats.settings import ConllTable
+from formats.conll import Chunk, file_scheme, is_conll, read_conll, read_sentences
 from task.settings import Settings
 
 FIELDS = ("id", "text", "entities", "type", "span", "label", "start_offset", "end_offset")
@@ -77,20 +76,15 @@ def read_examples(
         InputError: names file, line and what is wrong there.
     """
     if is_conll(path):
-        return conll_examples(read_conll(path, settings.conll, require_entities), settings.conll)
+        return read_sentences(path, settings.conll, require_entities, conll_example)
     fields = (*FIELDS, *OF_DOCCANO)
     return read_records(path, fields, functools.partial(read_example, required=require_entities))
 
 
-def conll_examples(file: ConllFile, table: ConllTable) -> list[Example]:
-    """Return the sentences of a file of columns; the id of each is the line that it begins on."""
-    found = file_chunks(file, table) if file.labelled else [[] for _ in file.sentences]
-    examples = []
-    for lines, chunks in zip(file.sentences, found, strict=True):
-        text, tokens = join_tokens(file.column(lines, file.token), table.join)
-        entities = tuple(Entity((tokens[i][0], tokens[j][1]), kind) for kind, i, j in chunks)
-        examples.append(Example(lines[0], text, entities, tuple(tokens), lines[0]))
-    return examples
+def conll_example(line: int, text: str, tokens: list[Span], chunks: list[Chunk]) -> Example:
+    """Return a sentence of a file of columns; its id is the line that it begins on."""
+    entities = tuple(Entity((tokens[i][0], tokens[j][1]), kind) for kind, i, j in chunks)
+    return Example(line, text, entities, tuple(tokens), line)
 
 
 def read_example(record: dict, line: int, required: bool) -> Example:

@@ -62,9 +62,11 @@ def scheme_of(file: ConllFile, table: ConllTable, scheme: str) -> str:
     """Return the scheme that a file is to be written in: its own, or else the one that is given."""
     if table.scheme != "auto":
         return table.scheme
-    numbers = [line for lines in file.sentences for line in lines]
-    cells = file.column(numbers, file.tag) if file.tag is not None else []
-    tagged = cells and all(is_tag(cell) and cell not in NO_TAGS for cell in cells)
+    tagged = file.tag is not None and all(
+        is_tag(cell) and cell not in NO_TAGS
+        for sentence in file.sentences
+        for cell in file.column(sentence, file.tag)
+    )
     return (file_scheme(file, table) if tagged else None) or scheme
 
 

@@ -94,9 +94,8 @@ def predict_triples(
 
     def decode(positions: np.ndarray, outputs: dict[str, np.ndarray]) -> list[dict]:
         rows = [dict(zip(outputs, row, strict=True)) for row in zip(*outputs.values(), strict=True)]
-        windows = [generator.windows[position] for position in positions]
-        every = generator.predicates
-        return [decode_window(*pair, every) for pair in zip(rows, windows, strict=True)]
+        pairs = zip(rows, (generator.windows[position] for position in positions), strict=True)
+        return [decode_window(*pair, generator.predicates) for pair in pairs]
 
     found: dict[Id, dict[Triple, float]] = {example.id: {} for example in generator.examples}
     for position, candidates in predictor.decode(generator, decode, progress):

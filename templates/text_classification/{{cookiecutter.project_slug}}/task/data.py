@@ -110,7 +110,7 @@ def read_examples(
         table = getattr(settings, "competition", None)
         names = table.target_names if table and settings.output == "number" else ()
         examples = read_records(path, (*FIELDS, *names), read_one)
-    kinds = ask("recall_fact", find_kinds, examples) or find_kinds(examples)
+    kinds = ask("recall_joined", find_kinds, examples) or find_kinds(examples)
     (first, first_line), *others = kinds.items()
     for kind, line in others:
         place = f"{path}, line {line}: the record"
@@ -183,8 +183,7 @@ def collect_targets(examples: Sequence[Example], settings: Settings) -> Labels:
         numbers = need("competition", "targets").collect_numbers
         count = functools.partial(numbers, settings=settings)
         return Labels(**(ask("recall_fact", count, examples) or count(examples)))
-    collect = functools.partial(collect_labels, positive_label=settings.positive_label)
-    labels = ask("recall_fact", collect, examples) or collect(examples)
+    labels = collect_labels(examples, settings.positive_label)
     if unknown := settings.label_weights.keys() - labels.names:
         what = f"class_weights names {min(unknown)!r}, which no training example has"
         raise InputError(f"{what}: write the label as the training file does.")
@@ -203,7 +202,7 @@ def collect_labels(examples: Sequence[Example], positive_label: str = "") -> Lab
     Raises:
         InputError: there is nothing to learn, or no such label.
     """
-    counts = Counter(label for example in examples for label in example.labels)
+    counts = ask("recall_joined", count_labels, examples) or count_labels(examples)
     if examples[0].text_b is not None:
         counts.update(ask("name_negatives", counts, positive_label) or {})
     names, several = sorted(counts), examples[0].several
@@ -213,10 +212,8 @@ def collect_labels(examples: Sequence[Example], positive_label: str = "") -> Lab
     positive = positive_label or None
     if positive is not None and (several or positive not in counts):
         why = "each record may have several labels" if several else "no training example has it"
-        raise InputError(
-            f"positive_label = {positive!r}, but {why}: the labels are {', '.join(names[:10])}"
-            f"{', ...' if len(names) > 10 else ''}."
-        )
+        shown = ", ".join(names[:10]) + ", ..." * (len(names) > 10)
+        raise InputError(f"positive_label = {positive!r}, but {why}: the labels are {shown}.")
     if positive is None and examples[0].group is not None and not several:
         if len(names) > 2 and "1" not in counts:
             raise InputError(
@@ -234,6 +231,11 @@ def collect_labels(examples: Sequence[Example], positive_label: str = "") -> Lab
     )
 
 
+def count_labels(examples: Sequence[Example]) -> Counter[str]:
+    """Return how many examples have each label."""
+    return Counter(label for example in examples for label in example.labels)
+
+
 def check_kind(
     examples: Sequence[Example], labels: Labels, path: str | Path, scored: bool = True
 ) -> None:
@@ -244,7 +246,7 @@ def check_kind(
     Raises:
         InputError: names file and line.
     """
-    kinds = ask("recall_fact", find_kinds, examples) or find_kinds(examples)
+    kinds = ask("recall_joined", find_kinds, examples) or find_kinds(examples)
     for (several, pair, *_), line in kinds.items():
         have, wanted = ("two texts" if two else "one text" for two in (pair, labels.pairs))
         if scored and several is not None and several != labels.several:

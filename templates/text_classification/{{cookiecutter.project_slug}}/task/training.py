@@ -48,8 +48,8 @@ def train(
     inputs = [tensor.name for tensor in models.inference.inputs]
     encoding = (tokenizer, labels, inputs, settings)
 
-    size = settings.prediction_batch_size
     batches = ExampleGenerator.of(train_examples, *encoding, batch_size)
+    size = settings.prediction_batch_size
     dev_batches = ExampleGenerator.of(dev_examples, *encoding, size, False)
     predictor = Predictor([models.inference], strategy)
 
@@ -69,10 +69,9 @@ def train(
 
 def load_runs(paths: Sequence[str | Path], strategy: Strategy | None = None) -> TrainedRuns:
     """Load runs with their best weights; arguments as in `load_trained`."""
+    what = (paths, Settings, SHARED_SETTINGS)
     return load_trained(
-        paths,
-        Settings,
-        SHARED_SETTINGS,
+        *what,
         lambda encoder, saved, own: build_models(encoder, restore_labels(saved), own),
         strategy,
     )
@@ -88,6 +87,5 @@ def predict(runs: TrainedRuns, examples: Sequence[Example]) -> Candidates:
     # Members of an ensemble may pool in other ways: one may read what another doesn't.
     inputs = sorted({tensor.name for model in runs.models for tensor in model.inputs})
     encoding = (runs.tokenizer, restore_labels(runs.labels), inputs, runs.settings)
-    size = runs.settings.prediction_batch_size
-    batches = ExampleGenerator.of(examples, *encoding, size, False)
+    batches = ExampleGenerator.of(examples, *encoding, runs.settings.prediction_batch_size, False)
     return predict_probabilities(runs.predictor, batches, "predict")
