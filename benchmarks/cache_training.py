@@ -23,6 +23,7 @@ from typing import Any
 from project_parts import bake_sample, open_project, write_results
 
 TASKS = ("text_classification", "relation_extraction", "reading_comprehension")
+TRAIN = "train"  # the first word of a process that trains once
 WAYS = {"lists": False, "cache": True}
 SKIPPED = 8  # steps of an epoch: more batches than the dataset prefetches
 BATCH_SIZE = 16
@@ -39,13 +40,12 @@ def main() -> None:
         "--epochs", type=int, default=4, help="of each training; the first warms up"
     )
     parser.add_argument("--output", type=Path, help="JSON file of the results")
-    parser.add_argument("--project", type=Path, help=argparse.SUPPRESS)
-    arguments, flags = parser.parse_known_args()
-    if arguments.project:
-        train(arguments.project, flags)
+    if sys.argv[1:2] == [TRAIN]:  # the flags that follow are those of the project
+        train(Path(sys.argv[2]), sys.argv[3:])
         return
-    if flags or arguments.epochs < 2:
-        parser.error(f"unknown: {' '.join(flags)}" if flags else "the first epoch is not counted")
+    arguments = parser.parse_args()
+    if arguments.epochs < 2:
+        parser.error("--epochs: the first is not counted, so 2 are needed")
     results = {
         "question": "examples a second of a training, batches from the extra `cache` / from lists",
         "epochs": arguments.epochs,
@@ -96,7 +96,7 @@ def run_training(task: str, project: Path, way: str, flags: list[str]) -> dict:
     """
     on = str(WAYS[way]).lower()
     command = [
-        *(sys.executable, __file__, "--project", project, "--cache.enabled", on),
+        *(sys.executable, __file__, TRAIN, project, "--cache.enabled", on),
         *("--batch_size", str(BATCH_SIZE), *FLAGS, *OF_TASK.get(task, ()), *flags),
     ]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, encoding="utf-8")
