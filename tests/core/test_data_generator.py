@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from core.base.errors import InputError
 from core.data.data_generator import DataGenerator, bucket_boundaries, pad
+from core.train.prediction import Predictor
 
 
 class Numbers(DataGenerator):
@@ -222,3 +223,19 @@ def test_a_mistake_in_a_batch_comes_out_as_it_was(dataset):
             list(getattr(generator, dataset)())
     with pytest.raises(tf.errors.OpError), make().own_errors():
         raise tf.errors.AbortedError(None, None, "of something else")
+
+
+def test_a_batch_is_computed_while_the_one_before_is_decoded(monkeypatch):
+    tokens = keras.Input((None,), dtype="int32", name="token_ids")
+    model = keras.Model({"token_ids": tokens}, {"number": keras.ops.max(tokens, axis=1)})
+    predictor, generator, events = Predictor([model], tf.distribute.get_strategy()), make(30), []
+    forward = predictor.forward
+    monkeypatch.setattr(predictor, "forward", lambda batch: events.append("F") or forward(batch))
+
+    def decode(positions, outputs):
+        events.append("D")
+        return outputs["number"].tolist()
+
+    found = dict(predictor.decode(generator, decode))
+    assert found == {index: index for index in range(30)}
+    assert "".join(events) == "FFDFDFDD"
