@@ -52,6 +52,13 @@ def nothing_noted(monkeypatch) -> None:
             monkeypatch.setattr(sys.modules[module], name, [])
 
 
+@pytest.fixture(autouse=True)
+def same_draws() -> None:
+    """A test draws the same weights and masks each time, whatever ran before it."""
+    if "keras" in sys.modules:
+        sys.modules["keras"].utils.set_random_seed(1)
+
+
 # The longest first: the last to start decides when all have ended.
 LONGEST = ("test_replicas", "test_resume", "test_each_alone", "test_folds", "test_checks")
 LONGEST += ("test_recipes",)

@@ -9,7 +9,7 @@ from core.base.errors import InputError
 from core.data.records import Id
 from core.data.tokens import Window
 from core.model.pointers import best_spans, pick, score_pairs
-from core.train.prediction import Predictor
+from core.train.prediction import Predictor, Surest
 from task.data import Example, Triple, TripleGenerator
 
 # Record id -> triples with their scores, surest first.
@@ -39,7 +39,7 @@ def select_triples(outputs: Sequence[dict]) -> dict[str, tf.Tensor]:
     entity, head, tail = ([own[name] for own in outputs] for name in ("entity", "head", "tail"))
     mask, predicates = outputs[0]["mask"], max(part.shape[1] for part in head[0])
     scores, cells = best_spans(entity, mask, MOST_SPANS)
-    length, spans = mask.shape[1], scores.shape[2]
+    length, spans = tf.shape(mask)[1], tf.shape(scores)[2]
     first, last = cells // length % length, cells % length
     every = tf.range(predicates)[:, None]
     heads = score_pairs(head, every, first[:, 0::2], first[:, 1::2])
@@ -48,7 +48,7 @@ def select_triples(outputs: Sequence[dict]) -> dict[str, tf.Tensor]:
     weakest = tf.minimum(tf.minimum(heads, tails), entities)
 
     size = predicates * spans * spans
-    scores, cells = tf.math.top_k(tf.reshape(weakest, (-1, size)), min(MOST_TRIPLES, size))
+    scores, cells = tf.math.top_k(tf.reshape(weakest, (-1, size)), tf.minimum(MOST_TRIPLES, size))
     predicate, ranks = cells // spans**2, (cells // spans % spans, cells % spans)
     places = [
         pick(ends[:, role::2], predicate, ranks[role]) for role in (0, 1) for ends in (first, last)
@@ -97,17 +97,15 @@ def predict_triples(
         pairs = zip(rows, (generator.windows[position] for position in positions), strict=True)
         return [decode_window(*pair, generator.predicates) for pair in pairs]
 
-    found: dict[Id, dict[Triple, float]] = {example.id: {} for example in generator.examples}
+    found = Surest((example.id for example in generator.examples), generator.size)
     for position, candidates in predictor.decode(generator, decode, progress):
-        merged = found[generator.examples[generator.example_of[position]].id]
-        for triple, score in candidates.items():
-            merged[triple] = max(score, merged.get(triple, score))
+        found.add(generator.examples[generator.example_of[position]].id, candidates)
     return {
         name: sorted(
             ((triple, 1 / (1 + np.exp(-score))) for triple, score in merged.items()),
             key=lambda candidate: (-candidate[1], candidate[0]),
         )
-        for name, merged in found.items()
+        for name, merged in found.kept().items()
     }
 
 

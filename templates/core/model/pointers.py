@@ -78,6 +78,13 @@ class Pointer(keras.layers.Layer):
         # It has no weights, and may never be called: `fit` on replicas fails on unbuilt layers.
         self.rotation.built = True
 
+    def dense(self, units: int, name: str, inputs_shape: tuple) -> keras.layers.Dense:
+        """Return a dense layer that is part of this one, built for inputs of a shape."""
+        options = {"dtype": self.dtype_policy, "name": name}
+        layer = keras.layers.Dense(units, kernel_initializer="lecun_normal", **options)
+        layer.build(inputs_shape)
+        return layer
+
     def call(self, inputs, mask, whole: bool = True) -> keras.KerasTensor | Parts:
         """Score `inputs` `[batch, length, width]` under the padding mask `[batch, length]`.
 
@@ -106,13 +113,7 @@ class GlobalPointer(Pointer):
     """
 
     def build(self, inputs_shape, mask_shape=None) -> None:
-        self.projection = keras.layers.Dense(
-            2 * self.heads * self.head_size,
-            kernel_initializer="lecun_normal",
-            dtype=self.dtype_policy,
-            name="projection",
-        )
-        self.projection.build(inputs_shape)
+        self.projection = self.dense(2 * self.heads * self.head_size, "projection", inputs_shape)
 
     def project(self, inputs) -> Parts:
         """Return queries and keys."""
@@ -139,20 +140,8 @@ class EfficientGlobalPointer(Pointer):
     """
 
     def build(self, inputs_shape, mask_shape=None) -> None:
-        self.projection = keras.layers.Dense(
-            2 * self.head_size,
-            kernel_initializer="lecun_normal",
-            dtype=self.dtype_policy,
-            name="projection",
-        )
-        self.projection.build(inputs_shape)
-        self.types = keras.layers.Dense(
-            2 * self.heads,
-            kernel_initializer="lecun_normal",
-            dtype=self.dtype_policy,
-            name="types",
-        )
-        self.types.build((*inputs_shape[:-1], 2 * self.head_size))
+        self.projection = self.dense(2 * self.head_size, "projection", inputs_shape)
+        self.types = self.dense(2 * self.heads, "types", (*inputs_shape[:-1], 2 * self.head_size))
 
     def project(self, inputs) -> Parts:
         """Return queries, keys, and what starts and ends add."""
@@ -195,13 +184,13 @@ def best_spans(models: Sequence[Parts], mask, most: int) -> tuple[tf.Tensor, tf.
         Scores `[batch, heads, spans]`, the highest first, and as numbers in the grids of all heads,
         (head x length + start) x length + end, the spans; of equal ones the first is the better.
     """
-    length = mask.shape[1]
+    length = ops.shape(mask)[1]
     cells = length * length
 
     def best_of(head: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         own = [[tf.gather(p, [head % p.shape[1]], axis=1) for p in parts] for parts in models]
         scores = mask_impossible(mean(score(*parts) for parts in own), mask, spans=True)
-        values, places = tf.math.top_k(tf.reshape(scores, (-1, cells)), min(most, cells))
+        values, places = tf.math.top_k(tf.reshape(scores, (-1, cells)), tf.minimum(most, cells))
         return values, head * cells + places
 
     # One after the other: so many grids are held at once.
@@ -232,7 +221,7 @@ def score_pairs(models: Sequence[Parts], heads, rows, columns) -> tf.Tensor:
 
 def pick(values, heads, tokens) -> tf.Tensor:
     """Return values `[batch, heads or 1, length, ...]` at tokens `[batch, ..., n]` of heads."""
-    count, length = values.shape[1:3]
+    count, length = ops.shape(values)[1:3]
     flat = tf.reshape(values, (-1, count * length, *values.shape[3:]))
     return tf.gather(flat, tokens + heads * length if count > 1 else tokens, batch_dims=1)
 

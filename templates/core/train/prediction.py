@@ -1,17 +1,20 @@
 """Batched prediction on every replica of every worker, results in order."""
 
-import functools
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
+from keras import ops
 from tqdm import tqdm
 
 from core.base.workers import gather, worker_count, worker_number
-from core.data.data_generator import Batch, DataGenerator
+from core.data.data_generator import DataGenerator
+
+# What is found is kept up to so much: a window of a trained model has far less in it.
+KEPT_OF_EACH, KEPT_AT_LEAST = 64, 10_000
 
 
 def mean_outputs(outputs: Sequence[dict]) -> dict:
@@ -19,6 +22,38 @@ def mean_outputs(outputs: Sequence[dict]) -> dict:
     if len(outputs) == 1:
         return outputs[0]
     return {name: sum(own[name] for own in outputs) / len(outputs) for name in outputs[0]}
+
+
+class Surest:
+    """The surest of what is found in the windows of all records, and those as sure as the last.
+
+    A model in its first steps accepts everything, which would fill the memory.
+    """
+
+    def __init__(self, records: Iterable[Hashable], windows: int) -> None:
+        self.found: dict[Any, dict] = {record: {} for record in records}
+        self.most, self.floor, self.added = max(KEPT_AT_LEAST, KEPT_OF_EACH * windows), -np.inf, 0
+
+    def add(self, record: Hashable, scored: dict) -> None:
+        """Add what is found in a window, with scores; of what is in several the highest holds."""
+        own = self.found[record]
+        for key, score in scored.items():
+            if score >= self.floor:
+                own[key] = max(score, own.get(key, score))
+        self.added += len(scored)
+        if self.added > self.most:
+            self.kept()
+
+    def kept(self) -> dict[Any, dict]:
+        """Return record -> the surest of what is found in it, with scores; drop all else."""
+        self.added, scores = 0, [score for own in self.found.values() for score in own.values()]
+        if len(scores) > self.most:
+            if self.floor == -np.inf:
+                print(f"\nnote: the model accepts too much: the {self.most} surest alone count")
+            self.floor = np.partition(scores, -self.most)[-self.most]
+            for record, own in self.found.items():
+                self.found[record] = {k: score for k, score in own.items() if score >= self.floor}
+        return self.found
 
 
 class Predictor:
@@ -39,35 +74,37 @@ class Predictor:
     ) -> None:
         self.models, self.strategy, self.select = list(models), strategy, select
         self.replicas = strategy.num_replicas_in_sync // worker_count()
-        self.graphs: dict[tuple, Callable] = {}
-
-    def forward(self, batch: Batch) -> dict:
-        """Return what is selected of every replica's outputs, of this worker, for one batch.
-
-        Keras's `predict` joins all batches into one array, which buckets of unlike length forbid.
-        """
-        # A graph for each shape: one for all would round otherwise than one for known sizes, and
-        # the last bits would tell which shapes came first.
-        shape = tuple(array.shape for array in batch.values())
-        if shape not in self.graphs:
-            # As a partial, for TensorFlow warns of a function that it traces again and again.
-            self.graphs[shape] = tf.function(functools.partial(self.run_replicas), autograph=False)
-        return self.graphs[shape](self.distribute(batch))
+        inputs = [tensor for model in self.models for tensor in model.inputs]
+        self.specs = {tensor.name: tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in inputs}
+        # Keras's `predict` joins all batches into one array, which unlike lengths forbid.
+        # One graph for batches of all lengths: making one takes seconds. XLA, which alone compiles
+        # for a TPU, wants known sizes, and a graph for each.
+        sizes = None if isinstance(strategy, tf.distribute.TPUStrategy) else [self.specs]
+        self.forward = tf.function(self.run_replicas, sizes, autograph=False)
 
     def run_replicas(self, batch: dict) -> dict:
-        """Run the models on every replica's rows of a batch."""
-
-        def run(part: dict) -> dict:
-            # Each its own inputs alone: Keras assigns a larger dict by position, and only warns.
-            outputs = [
-                model({tensor.name: part[tensor.name] for tensor in model.inputs}, training=False)
-                for model in self.models
-            ]
-            return self.select(outputs)
-
+        """Return what is selected of every replica's outputs, of this worker, for one batch."""
         if self.strategy.num_replicas_in_sync == 1:
-            return run(batch)  # by the chief alone, where others train
-        return self.strategy.run(run, args=(batch,))
+            return self.run(batch)  # by the chief alone, where others train
+        return self.strategy.run(lambda: self.run(self.own_rows(batch)))
+
+    def run(self, batch: dict) -> dict:
+        """Return what is selected of the outputs of all models."""
+        # Each its own inputs alone: Keras assigns a larger dict by position, and only warns.
+        outputs = [
+            model({tensor.name: batch[tensor.name] for tensor in model.inputs}, training=False)
+            for model in self.models
+        ]
+        return self.select(outputs)
+
+    def own_rows(self, batch: dict) -> dict:
+        """Return the rows of a batch that this replica runs, of those of its worker."""
+        rows = ops.shape(next(iter(batch.values())))[0]
+        each = -(-rows // self.replicas)
+        number = tf.distribute.get_replica_context().replica_id_in_sync_group % self.replicas
+        # The first rows once more where none are left: nothing can be written from no rows.
+        own = (each * number + tf.range(each)) % rows
+        return {name: tf.gather(array, own) for name, array in batch.items()}
 
     def decode(
         self,
@@ -77,7 +114,7 @@ class Predictor:
     ) -> Iterator[tuple[int, Any]]:
         """Yield the position of every example and what was decoded of its outputs.
 
-        Each worker predicts and decodes whole batches, the very ones that a lone worker would.
+        Several workers take whole batches in turns, the very ones that a lone worker would.
 
         Args:
             generator: what to predict, under a progress bar with the title `progress`; empty: none.
@@ -97,17 +134,18 @@ class Predictor:
     def batches(
         self, generator: DataGenerator, progress: str = ""
     ) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
-        """Yield positions of examples `[n]` and the outputs for them `[n, ...]`.
-
-        Several workers take the batches in turns; arguments as in `decode`.
-        """
+        """Yield positions of examples `[n]` and the outputs for them, of this worker's batches."""
         turn = slice(worker_number(), None, worker_count())
         dataset = generator.to_prediction_dataset(turn.start, turn.step)
-        names = sorted({tensor.name for model in self.models for tensor in model.inputs})
-        off = None if progress else True
-        bar = tqdm(generator.plan(None)[turn], progress, disable=off, leave=False, unit="batch")
+        bar = tqdm(
+            generator.plan(None)[turn],
+            progress,
+            disable=not progress or None,
+            leave=False,
+            unit="batch",
+        )
         made: Iterable = (
-            (examples, self.forward({name: batch[name] for name in names}))
+            (examples, self.forward({name: batch[name] for name in self.specs}))
             for (examples, _), batch in zip(bar, dataset, strict=True)
         )
         with generator.own_errors():
@@ -118,18 +156,3 @@ class Predictor:
                     parts = self.strategy.experimental_local_results(output)
                     arrays[name] = np.concatenate([part.numpy() for part in parts])[: len(examples)]
                 yield examples, arrays
-
-    def distribute(self, batch: Batch) -> Batch | tf.distribute.DistributedValues:
-        """Return a batch with its rows spread over the replicas of this worker."""
-        if self.strategy.num_replicas_in_sync == 1:
-            return batch
-        rows = len(next(iter(batch.values())))
-        each = -(-rows // self.replicas)
-
-        def rows_of_replica(context: tf.distribute.experimental.ValueContext) -> Batch:
-            first = each * (context.replica_id_in_sync_group % self.replicas)
-            # The first rows once more where none are left: nothing can be written from no rows.
-            own = np.arange(first, first + each) % rows
-            return {name: tf.gather(array, own) for name, array in batch.items()}
-
-        return self.strategy.experimental_distribute_values_from_function(rows_of_replica)

@@ -9,15 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tokenizers import (
-    Tokenizer,
-    decoders,
-    models,
-    normalizers,
-    pre_tokenizers,
-    processors,
-    trainers,
-)
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from tokenizers.normalizers import BertNormalizer
 from tqdm import tqdm
 
 from core.base.errors import InputError
@@ -94,7 +87,7 @@ def break_words(texts: Iterable[str]) -> list[str]:
 def word_piece_tokenizer(vocabulary: dict[str, int]) -> Tokenizer:
     """Return a WordPiece tokenizer with the frame of BERT over a vocabulary."""
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.normalizer = BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.BertPreTokenizer(), pre_tokenizers.Digits(individual_digits=True)]
     )

@@ -21,7 +21,6 @@ def fit(
     """Train a compiled model from the run's position on; the callbacks count, score and save."""
     position = run.position
     verbose = (1 if sys.stdout.isatty() else 2) if is_chief() else 0
-
     whole = len(train_batches)
     last = min(settings.epochs * whole, settings.steps or settings.epochs * whole)
     model.stop_training = position.stopped

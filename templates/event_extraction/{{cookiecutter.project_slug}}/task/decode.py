@@ -14,7 +14,7 @@ from core.data.records import Id
 from core.data.tokens import Window
 from core.model.crf import viterbi
 from core.model.pointers import best_spans, score_pairs
-from core.train.prediction import Predictor, mean_outputs
+from core.train.prediction import Predictor, Surest, mean_outputs
 from task.data import Event, EventGenerator, Example, Schema
 from task.graph import Graph, Link, Mention, events_at, gap_between
 
@@ -47,13 +47,14 @@ def predict_events(
         windows = [generator.windows[position] for position in positions]
         return [decode_window(*pair, schema) for pair in zip(rows, windows, strict=True)]
 
-    found: dict[Id, tuple[dict, dict]] = {example.id: ({}, {}) for example in generator.examples}
-    for position, scored in predictor.decode(generator, decode, progress):
-        merged = found[generator.examples[generator.example_of[position]].id]
-        for known, new in zip(merged, scored, strict=True):
-            for key, probability in new.items():
-                known[key] = max(probability, known.get(key, probability))
-    return {name: make_graph(*merged, schema, model) for name, merged in found.items()}
+    names = [example.id for example in generator.examples]
+    mentions, links = Surest(names, generator.size), Surest(names, generator.size)
+    for position, (spans, pairs) in predictor.decode(generator, decode, progress):
+        name = generator.examples[generator.example_of[position]].id
+        mentions.add(name, spans)
+        links.add(name, pairs)
+    every, linked = mentions.kept(), links.kept()
+    return {name: make_graph(every[name], linked[name], schema, model) for name in every}
 
 
 def make_graph(
@@ -92,12 +93,11 @@ def select_spans(outputs: Sequence[dict], types: Sequence[int]) -> dict[str, tf.
     span, head, tail = ([own[name] for own in outputs] for name in ("span", "head", "tail"))
     mask = outputs[0]["mask"]
     scores, cells = best_spans(span, mask, MOST_SPANS)
-    flat = (-1, scores.shape[1] * scores.shape[2])
-    scores, best = tf.math.top_k(tf.reshape(scores, flat), min(MOST_SPANS, flat[1]))
+    flat, length = (-1, tf.size(scores[0])), tf.shape(mask)[1]
+    scores, best = tf.math.top_k(tf.reshape(scores, flat), tf.minimum(MOST_SPANS, flat[1]))
     cells = tf.gather(tf.reshape(cells, flat), best, batch_dims=1)
     order = tf.argsort(cells)
     scores, cells = (tf.gather(array, order, batch_dims=1) for array in (scores, cells))
-    length = mask.shape[1]
     labels, firsts, lasts = cells // length**2, cells // length % length, cells % length
     heads = tf.gather(tf.constant(types), labels)
     links = tf.minimum(

@@ -13,7 +13,7 @@ from core.data.records import Id, Span
 from core.data.tokens import Window
 from core.model.crf import viterbi
 from core.model.pointers import best_spans
-from core.train.prediction import Predictor, mean_outputs
+from core.train.prediction import Predictor, Surest, mean_outputs
 from task.data import Entity, EntityGenerator, Example
 
 # Record id -> entities with their scores from 0 to 1, surest first.
@@ -48,16 +48,16 @@ def predict_entities(
         pairs = zip(rows, windows, strict=True)
         return [decode_window(row, window, generator.types) for row, window in pairs]
 
-    found: dict[Id, dict[Entity, float]] = {example.id: {} for example in generator.examples}
+    found = Surest((example.id for example in generator.examples), generator.size)
     for position, scored in predictor.decode(generator, decode, progress):
         example = generator.examples[generator.example_of[position]]
         for entity, score in scored.items():
             if example.tokens:
                 entity = Entity(whole_tokens(entity.span, example.tokens), entity.type)
-            merged = found[example.id]
-            merged[entity] = max(score, merged.get(entity, score))
+            found.add(example.id, {entity: score})
+    merged = found.kept()
     return {
-        example.id: rank(found[example.id], flat or example.tokens is not None)
+        example.id: rank(merged[example.id], flat or example.tokens is not None)
         for example in generator.examples
     }
 
@@ -105,9 +105,9 @@ def select_spans(outputs: Sequence[dict]) -> dict[str, tf.Tensor]:
     """
     mask = outputs[0]["mask"]
     scores, cells = best_spans([own["span"] for own in outputs], mask, MOST_SPANS)
-    flat = (-1, scores.shape[1] * scores.shape[2])
-    scores, best = tf.math.top_k(tf.reshape(scores, flat), min(MOST_SPANS, flat[1]))
-    cells, length = tf.gather(tf.reshape(cells, flat), best, batch_dims=1), mask.shape[1]
+    flat, length = (-1, tf.size(scores[0])), tf.shape(mask)[1]
+    scores, best = tf.math.top_k(tf.reshape(scores, flat), tf.minimum(MOST_SPANS, flat[1]))
+    cells = tf.gather(tf.reshape(cells, flat), best, batch_dims=1)
     places = {"firsts": cells // length % length, "lasts": cells % length}
     return {"scores": scores, "types": cells // length**2, **places}
 

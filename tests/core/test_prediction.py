@@ -1,0 +1,87 @@
+"""What a predictor keeps of all that is found."""
+
+import random
+import tracemalloc
+
+import pytest
+
+from core.train import prediction
+from core.train.prediction import Surest
+
+
+def finds(windows: int, each: int, records: int) -> list[tuple[int, dict[str, float]]]:
+    """Return windows of records with what is found in them; some is found in several windows."""
+    draws = random.Random(1)
+    return [
+        (
+            window % records,
+            {f"find {draws.randrange(3 * each)}": draws.random() for _ in range(each)},
+        )
+        for window in range(windows)
+    ]
+
+
+def keep(windows: list[tuple[int, dict]], records: int) -> dict:
+    surest = Surest(range(records), len(windows))
+    for record, scored in windows:
+        surest.add(record, scored)
+    return surest.kept()
+
+
+def merge(windows: list[tuple[int, dict]], records: int) -> dict[int, dict]:
+    """Return the highest score of each find, of all."""
+    merged: dict[int, dict] = {record: {} for record in range(records)}
+    for record, scored in windows:
+        for key, score in scored.items():
+            merged[record][key] = max(score, merged[record].get(key, 0))
+    return merged
+
+
+@pytest.fixture
+def keep_of_each(monkeypatch):
+    """Return what sets how many finds are kept of a window."""
+    monkeypatch.setattr(prediction, "KEPT_AT_LEAST", 1)
+    return lambda count: monkeypatch.setattr(prediction, "KEPT_OF_EACH", count)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_surest_of_all_records_are_kept_in_whatever_order_they_come(seed, keep_of_each, capsys):
+    windows, records = finds(90, 30, 20), 20
+    keep_of_each(4)
+    every = merge(windows, records)
+    floor = sorted((s for own in every.values() for s in own.values()), reverse=True)[4 * 90 - 1]
+    random.Random(seed).shuffle(windows)
+    assert keep(windows, records) == {
+        record: {key: score for key, score in own.items() if score >= floor}
+        for record, own in every.items()
+    }
+    assert "note: the model accepts too much: the 360 surest alone count" in capsys.readouterr().out
+
+
+def test_all_is_kept_where_it_is_not_too_much(keep_of_each, capsys):
+    keep_of_each(30)
+    windows = finds(90, 30, 20)
+    assert keep(windows, 20) == merge(windows, 20)
+    assert capsys.readouterr().out == ""
+
+
+def test_what_is_equally_sure_is_kept_together(keep_of_each):
+    keep_of_each(2)
+    windows = [(0, {number: 1.0 for number in range(first, first + 100)}) for first in range(50)]
+    assert len(keep(windows, 1)[0]) == 149
+
+
+def test_memory_does_not_grow_with_what_is_found(keep_of_each):
+    keep_of_each(8)
+
+    def peak(found_in_each: int) -> int:
+        tracemalloc.start()
+        surest = Surest(range(100), 1000)
+        for number in range(1000):
+            surest.add(number % 100, {(number, i): random.random() for i in range(found_in_each)})
+        surest.kept()
+        size = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return size
+
+    assert peak(400) < 1.3 * peak(40)
