@@ -156,7 +156,7 @@ def describe(rounds: list[dict]) -> dict:
     first = {s: statistics.median(row[s]["first_seconds"] for row in rounds) for s in SIDES}
     return {
         "records": rounds[0]["ours"]["records"],
-        # In which ours makes a graph for each shape of a batch.
+        # In which ours makes its graph.
         "first_seconds": {side: round(seconds, 2) for side, seconds in first.items()},
         "records_a_second": every,
         "median": {side: statistics.median(row[side] for row in every) for side in SIDES},

@@ -119,6 +119,12 @@ def test_prediction_is_shortest_first():
     assert (np.diff(buckets) >= 0).all()
 
 
+@pytest.mark.parametrize("dataset", ["to_dataset", "to_prediction_dataset"])
+def test_nobody_waits_for_the_tuner_of_tf_data(dataset):
+    """It sleeps 10 ms, 20, 40 and so on; who closes a data set often has to wait until it wakes."""
+    assert getattr(make(), dataset)().options().autotune.enabled is False
+
+
 @pytest.mark.parametrize("trial", range(40))
 def test_boundaries_waste_the_fewest_tokens(trial):
     random = np.random.default_rng(trial)

@@ -155,8 +155,11 @@ class DataGenerator:
                 self.failure = error
                 raise
 
-        signature = self.signature(rows)
-        return tf.data.Dataset.from_generator(copies, output_signature=signature).prefetch(4)
+        batches = tf.data.Dataset.from_generator(copies, output_signature=self.signature(rows))
+        # Nothing is tuned: the end of a pass would wait for the tuner, which sleeps as long again.
+        options = tf.data.Options()
+        options.autotune.enabled = False
+        return batches.prefetch(4).with_options(options)
 
     def signature(self, rows: int) -> "dict[str, tf.TensorSpec]":
         """Return shapes and types of a batch of so many rows; an axis that grows is not static."""
