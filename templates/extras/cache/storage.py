@@ -78,11 +78,11 @@ def pack(values: Sequence) -> list[bytes]:
 
 def simplify(values: Sequence) -> Sequence:
     """Return values made of Python's own types; what is not plain is a tuple with its kind."""
-    if {*map(type, values)} <= PLAIN:
+    kinds = {*map(type, values)}
+    if kinds <= PLAIN:
         return values
-    kind = type(values[0])
-    alike = {getattr(value, "dtype", type(value)) for value in values}
-    if len(alike) > 1:
+    kind = kinds.pop()
+    if kinds or kind is np.ndarray and len({value.dtype for value in values}) > 1:
         return [simplify([value])[0] for value in values]
     if kind is np.ndarray and not values[0].dtype.hasobject:
         return simplify_arrays(values)

@@ -43,7 +43,7 @@ EXTRAS = {
 # Name of a hook -> who asks it, and what it may answer.
 HOOKS = {
     "open_records": "core/data/records.py: the examples of a file, each read when it is asked for",
-    "open_stream": "readers of CSV and CoNLL: examples in an order that only they can find",
+    "open_stream": "extras/competition: examples in an order that only their reader can find",
     "recall_fact": "task/: what a function says of all examples of a file",
     "recall_joined": "task/: what a function finds: a set, a Counter, or the first for each key",
     "open_batches": "core/data/data_generator.py: batches encoded before, or padded otherwise",
