@@ -171,8 +171,10 @@ def test_a_predictor_is_made_once():
     runs = TrainedRuns([], [], None, None, [], [], strategy, select=lambda outputs: outputs[0])
     assert runs.predictor is runs.predictor and runs.predictor.select is runs.select
     # Other models have another one.
-    other = dataclasses.replace(runs, models=["one"])
-    assert other.predictor.models == ["one"] and not runs.predictor.models
+    tokens = keras.Input((None,), dtype="int32", name="token_ids")
+    model = keras.Model([tokens], {"number": keras.ops.max(tokens, axis=1)})
+    other = dataclasses.replace(runs, models=[model])
+    assert other.predictor.models == [model] and not runs.predictor.models
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
