@@ -2,6 +2,7 @@
 
 import random
 import tracemalloc
+from types import SimpleNamespace
 
 import pytest
 
@@ -21,8 +22,12 @@ def finds(windows: int, each: int, records: int) -> list[tuple[int, dict[str, fl
     ]
 
 
-def keep(windows: list[tuple[int, dict]], records: int) -> dict:
-    surest = Surest(range(records), len(windows))
+def generator_of(records: int, windows: int) -> SimpleNamespace:
+    return SimpleNamespace(examples=[SimpleNamespace(id=n) for n in range(records)], size=windows)
+
+
+def keep(windows: list[tuple[int, dict]], records: int, whole: bool = False) -> dict:
+    surest = Surest(generator_of(records, len(windows)), whole)
     for record, scored in windows:
         surest.add(record, scored)
     return surest.kept()
@@ -58,10 +63,13 @@ def test_the_surest_of_all_records_are_kept_in_whatever_order_they_come(seed, ke
     assert "note: the model accepts too much: the 360 surest alone count" in capsys.readouterr().out
 
 
-def test_all_is_kept_where_it_is_not_too_much(keep_of_each, capsys):
-    keep_of_each(30)
+@pytest.mark.parametrize("most,whole", [(30, False), (4, True)])
+def test_all_is_kept_where_it_is_not_too_much_or_a_threshold_is_known(
+    most, whole, keep_of_each, capsys
+):
+    keep_of_each(most)
     windows = finds(90, 30, 20)
-    assert keep(windows, 20) == merge(windows, 20)
+    assert keep(windows, 20, whole) == merge(windows, 20)
     assert capsys.readouterr().out == ""
 
 
@@ -76,7 +84,7 @@ def test_memory_does_not_grow_with_what_is_found(keep_of_each):
 
     def peak(found_in_each: int) -> int:
         tracemalloc.start()
-        surest = Surest(range(100), 1000)
+        surest = Surest(generator_of(100, 1000), whole=False)
         for number in range(1000):
             surest.add(number % 100, {(number, i): random.random() for i in range(found_in_each)})
         surest.kept()

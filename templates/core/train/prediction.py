@@ -27,12 +27,14 @@ def mean_outputs(outputs: Sequence[dict]) -> dict:
 class Surest:
     """The surest of what is found in the windows of all records, and those as sure as the last.
 
-    A model in its first steps accepts everything, which would fill the memory.
+    A model in its first steps accepts everything, which would fill the memory. `whole`: a threshold
+    is known, and nothing is dropped.
     """
 
-    def __init__(self, records: Iterable[Hashable], windows: int) -> None:
-        self.found: dict[Any, dict] = {record: {} for record in records}
-        self.most, self.floor, self.added = max(KEPT_AT_LEAST, KEPT_OF_EACH * windows), -np.inf, 0
+    def __init__(self, generator: Any, whole: bool) -> None:
+        self.found: dict[Any, dict] = {example.id: {} for example in generator.examples}
+        self.most: Any = np.inf if whole else max(KEPT_AT_LEAST, KEPT_OF_EACH * generator.size)
+        self.floor, self.added = -np.inf, 0
 
     def add(self, record: Hashable, scored: dict) -> None:
         """Add what is found in a window, with scores; of what is in several the highest holds."""
@@ -76,7 +78,6 @@ class Predictor:
         self.replicas = strategy.num_replicas_in_sync // worker_count()
         inputs = [tensor for model in self.models for tensor in model.inputs]
         self.specs = {tensor.name: tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in inputs}
-        # Keras's `predict` joins all batches into one array, which unlike lengths forbid.
         # One graph for batches of all lengths: making one takes seconds. XLA, which alone compiles
         # for a TPU, wants known sizes, and a graph for each.
         sizes = None if isinstance(strategy, tf.distribute.TPUStrategy) else [self.specs]

@@ -110,7 +110,6 @@ class DataGenerator:
             epoch: the first; `skip` batches of it are consumed already.
             strategy: each of its replicas, on whichever worker, gets its rows of every batch.
         """
-
         stream = functools.partial(self.stream, epoch, skip)
         if strategy is None or strategy.num_replicas_in_sync == 1:
             return self.dataset_of(stream)

@@ -37,7 +37,7 @@ def predict_events(
     Args:
         predictor: of the inference models.
         generator: of the examples, `labels=False`.
-        progress: title of the progress bar; empty: none.
+        progress: title of the progress bar; empty: dev is scored, by the surest of all.
     """
     model, schema = generator.model, generator.schema
     decode_window = decode_tags if model == "crf" else decode_pointers
@@ -47,8 +47,7 @@ def predict_events(
         windows = [generator.windows[position] for position in positions]
         return [decode_window(*pair, schema) for pair in zip(rows, windows, strict=True)]
 
-    names = [example.id for example in generator.examples]
-    mentions, links = Surest(names, generator.size), Surest(names, generator.size)
+    mentions, links = (Surest(generator, whole=bool(progress)) for _ in ("mentions", "links"))
     for position, (spans, pairs) in predictor.decode(generator, decode, progress):
         name = generator.examples[generator.example_of[position]].id
         mentions.add(name, spans)

@@ -38,7 +38,7 @@ def predict_entities(
         predictor: of the inference models.
         generator: of the examples, `labels=False`.
         flat: of candidates that overlap the surest alone is kept, as always in CoNLL files.
-        progress: title of the progress bar; empty: none.
+        progress: title of the progress bar; empty: dev is scored, by the surest of all.
     """
     decode_window = decode_tags if generator.tagger == "crf" else decode_spans
 
@@ -48,7 +48,7 @@ def predict_entities(
         pairs = zip(rows, windows, strict=True)
         return [decode_window(row, window, generator.types) for row, window in pairs]
 
-    found = Surest((example.id for example in generator.examples), generator.size)
+    found = Surest(generator, whole=bool(progress))
     for position, scored in predictor.decode(generator, decode, progress):
         example = generator.examples[generator.example_of[position]]
         for entity, score in scored.items():
