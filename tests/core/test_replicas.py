@@ -67,7 +67,7 @@ ORBIT = {
 # predicts in the most other way that two workers predict what one does.
 OF_TASK = {
     "relation_extraction": [*MORE_REPLICAS, *CLUSTERS, *(ORBIT if HAS_ORBIT else {})],
-    "seq2seq": [*MORE_REPLICAS, "two_workers", *(["one_replica_orbit"] if HAS_ORBIT else [])],
+    "seq2seq": ["two_workers", *(["one_replica_orbit"] if HAS_ORBIT else [])],
 }
 NAMES = [*VARIANTS, *MORE_REPLICAS, *CLUSTERS, *ORBIT]
 REPLICAS = {"two_replicas": 2, "four_replicas": 4, "eight_replicas": 8}

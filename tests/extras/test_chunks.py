@@ -617,6 +617,8 @@ def test_other_forms_of_the_file_are_the_same_too(project, process):
 
 @pytest.mark.trains
 def test_a_prediction_that_is_killed_goes_on(project, process):
+    if template_of(project) not in ("relation_extraction", "seq2seq"):
+        pytest.skip("what is kept of a killed prediction is the same in all tasks")
     whole = predict_file(process, "whole.jsonl", "--chunk", CHUNKED)
     out = project / "killed.jsonl"
     out.write_text("what was there before", encoding="utf-8")

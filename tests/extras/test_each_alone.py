@@ -25,6 +25,9 @@ SWITCHES = {
     "recompute": {"enabled": "true"},
     "cache": {"enabled": "true"},
 }
+# Those that read nothing of a task: one task shows each of them alone, and all of them in all tasks.
+ALIKE = ("cluster", "parameter_server", "orbit", "tpu", "export", "chunks")
+ALIKE += ("averaging", "optimizers", "recompute", "used_rows")
 # The project's own test of a training, by the project's own settings for it. What pytest does at
 # its end, to find errors that nobody saw, takes longer than the training.
 SMOKE = """
@@ -59,6 +62,8 @@ def test_a_project_trains_with(template, extras, tmp_path):
         pytest.skip(f"test_{extras}.py trains with it alone, and this test with all extras")
     if extras == "lora":
         pytest.skip("test_lora.py trains with it alone, is killed, and goes on")
+    if extras in ALIKE and template != "relation_extraction":
+        pytest.skip(f"one task shows {extras} alone")
     if extras == "orbit" and not HAS_ORBIT:
         pytest.skip(NO_ORBIT)
     chosen = {"none": [], "all": offered}.get(extras, [extras])
