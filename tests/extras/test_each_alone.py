@@ -25,7 +25,7 @@ SWITCHES = {
     "recompute": {"enabled": "true"},
     "cache": {"enabled": "true"},
 }
-# Those that read nothing of a task: one task shows each of them alone, all tasks show them together.
+# They read nothing of a task: one task shows each of them alone, and all tasks show them together.
 ALIKE = ("cluster", "parameter_server", "orbit", "tpu", "export", "chunks")
 ALIKE += ("averaging", "optimizers", "recompute", "used_rows")
 # The project's own test of a training, by the project's own settings for it. What pytest does at
