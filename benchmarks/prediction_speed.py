@@ -213,7 +213,9 @@ def run_ours(task: str, part: str, folder: str, arguments: Namespace) -> dict:
 def printed(command: Sequence[object]) -> dict:
     """Return the JSON object that ends what a command prints."""
     words = [str(word) for word in command]
-    done = subprocess.run(words, check=True, stdout=subprocess.PIPE, encoding="utf-8")
+    done = subprocess.run(words, stdout=subprocess.PIPE, encoding="utf-8")
+    if done.returncode:
+        sys.exit(f"error: ended with {done.returncode}, as said above: {' '.join(words)}")
     lines = done.stdout.splitlines()
     begin = max(number for number, line in enumerate(lines) if line.startswith("{"))
     return json.loads("\n".join(lines[begin:]))
