@@ -1,13 +1,16 @@
-"""What a predictor keeps of all that is found."""
+"""How a predictor runs its models, and what is kept of all that is found."""
 
 import random
 import tracemalloc
 from types import SimpleNamespace
 
+import keras
+import numpy as np
 import pytest
+import tensorflow as tf
 
 from core.train import prediction
-from core.train.prediction import Surest
+from core.train.prediction import Predictor, Surest
 
 
 def finds(windows: int, each: int, records: int) -> list[tuple[int, dict[str, float]]]:
@@ -93,3 +96,20 @@ def test_memory_does_not_grow_with_what_is_found(keep_of_each):
         return size
 
     assert peak(400) < 1.3 * peak(40)
+
+
+def test_one_graph_serves_batches_of_all_sizes():
+    tokens = keras.Input((None,), dtype="int32", name="token_ids")
+    model = keras.Model([tokens], {"last": keras.ops.max(tokens, axis=1)})
+    traced = []
+
+    def select(outputs):
+        traced.append(outputs)
+        return outputs[0]
+
+    predictor = Predictor([model], tf.distribute.get_strategy(), select)
+    for rows, length in ((4, 7), (4, 9), (2, 30)):
+        batch = {"token_ids": np.arange(rows * length, dtype=np.int32).reshape(rows, length)}
+        found = predictor.forward(batch)["last"].numpy()
+        assert found.tolist() == [length * (row + 1) - 1 for row in range(rows)]
+    assert len(traced) == 1

@@ -155,7 +155,7 @@ class DataGenerator:
                 raise
 
         batches = tf.data.Dataset.from_generator(copies, output_signature=self.signature(rows))
-        # Nothing is tuned: the end of a pass would wait for the tuner, which sleeps as long again.
+        # There is nothing to tune, and a pass that ends may have to wait until the tuner wakes up.
         options = tf.data.Options()
         options.autotune.enabled = False
         return batches.prefetch(4).with_options(options)
