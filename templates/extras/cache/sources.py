@@ -35,10 +35,12 @@ from extras.cache.storage import (
     write_part,
 )
 
-BLOCK = 1 << 22  # bytes of a file that are encoded at once; what an interruption loses at the most
+# Bytes of a file that are encoded at once: what an interruption loses at the most, and what one
+# process encodes alone at the end, when nothing is left for the others.
+BLOCK = 1 << 20
 MOST_BLOCKS = 64  # of a file: each is a file that is open while it is in use
-SHARED = 2 * BLOCK  # bytes of a file that several processes encode together
-READ_AT_ONCE = 1 << 20
+SHARED = 1 << 22  # bytes of a file that several processes encode together
+READ_AT_ONCE = 1 << 18
 PICKLE = 5  # the protocol: an example is read in a fraction of the time that its checks take
 
 
