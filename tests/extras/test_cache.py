@@ -423,6 +423,40 @@ def test_a_file_that_changes_while_it_is_read(file, table, monkeypatch):
     assert_same(generator(read_examples(file)), generator(read_plainly(file)))
 
 
+def test_a_file_that_has_not_changed_is_not_read_again(file, table, monkeypatch):
+    """A later start asks for its size and its time stamps, if these are not of just now."""
+    cut, files = sources.cut, []
+    monkeypatch.setattr(sources, "cut", lambda path: files.append(path.name) or cut(path))
+    for _ in range(2):
+        read_examples(file)
+    assert files == [file.name] * 2  # another change may leave the same time stamps
+    monkeypatch.setattr(sources, "SETTLED", -1.0)
+    for _ in range(3):
+        assert list(read_examples(file)) == read_plainly(file)
+    assert files == [file.name] * 3
+    [survey] = Path(table.folder).glob("*/survey.rows")
+    for place in range(-1, -survey.stat().st_size, -9):
+        flip(survey, place)
+        assert list(read_examples(file)) == read_plainly(file)
+    assert len(files) > 10
+
+
+def test_a_change_that_keeps_size_and_time_is_noticed(file, table, monkeypatch):
+    monkeypatch.setattr(sources, "SETTLED", -1.0)
+    read_examples(file)
+    before, data = file.stat(), file.read_bytes()
+    file.write_bytes(data.replace(b'"p0"', b'"p1"'))
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert file.stat().st_size == before.st_size and file.read_bytes() != data
+    assert list(read_examples(file)) == read_plainly(file)
+
+
+def test_that_ids_are_distinct_is_found_once(file, table, monkeypatch):
+    read_examples(file)
+    monkeypatch.setattr(storage.Part, "numbers", None)
+    assert len(read_examples(file)) == RECORDS
+
+
 # -------------------------------------------------------------------------- damaged files
 
 

@@ -9,9 +9,10 @@ import os
 import pickle
 import shutil
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ BLOCK = 1 << 20
 MOST_BLOCKS = 64  # of a file: each is a file that is open while it is in use
 SHARED = 1 << 22  # bytes of a file that several processes encode together
 READ_AT_ONCE = 1 << 18
+SETTLED = 3.0  # seconds after a change within which another one may leave the same time stamps
 PICKLE = 5  # the protocol: an example is read in a fraction of the time that its checks take
 
 
@@ -176,8 +178,8 @@ def open_examples(
         return None
     folder = folder_of(path, table)
     with locked(folder / ".lock", path.name):
-        before = path.stat()
-        content, blocks = survey(path)
+        before = state_of(path)
+        content, blocks = survey(path, folder)
         forget_other_content(folder, path, content)
         key = key_of(read_one, sorted(fields))
         processes = table.processes or count_cores()
@@ -193,7 +195,7 @@ def open_examples(
             return None
         refuse_change(path, before, source.records)
         examples = Examples(source, parts)
-        if not len(examples) or has_repeated_ids(parts):
+        if not len(examples) or recall(has_repeated_ids, examples):
             shutil.rmtree(source.records, ignore_errors=True)
             return None
         if made:
@@ -210,22 +212,44 @@ def folder_of(path: Path, table: Table) -> Path:
     return folder
 
 
-def refuse_change(path: Path, before: os.stat_result, records: Path) -> None:
+@dataclass(frozen=True)
+class State:
+    """What tells, as it does for Git, whether a file has changed that nobody reads again.
+
+    Attributes:
+        size: in bytes.
+        written: when its bytes were changed, in nanoseconds; a program can set that back.
+        changed: when its entry was, which no program sets; on Windows when it was made.
+        entry: its number.
+    """
+
+    size: int
+    written: int
+    changed: int
+    entry: int
+
+
+def state_of(path: Path) -> State:
+    """Return the state of a file."""
+    now = path.stat()
+    return State(now.st_size, now.st_mtime_ns, now.st_ctime_ns, now.st_ino)
+
+
+def refuse_change(path: Path, before: State, records: Path) -> None:
     """Delete records of a file that has changed while they were read.
 
     Raises:
         InputError: it has.
     """
-    after = path.stat()
-    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+    if state_of(path) != before:
         shutil.rmtree(records, ignore_errors=True)
         raise InputError(f"{path} has changed while it was read: run the same command again.")
 
 
-def has_repeated_ids(parts: Sequence[Part]) -> bool:
-    """Tell whether two records may have one id, by the hashes of the ids."""
-    ids = np.empty(sum(map(len, parts)), np.int64)
-    for part, end in zip(parts, np.cumsum([*map(len, parts)]), strict=True):
+def has_repeated_ids(examples: Examples) -> bool:
+    """Tell whether two records of a file may have one id, by the hashes of the ids."""
+    ids = np.empty(len(examples), np.int64)
+    for part, end in zip(examples.parts, examples.firsts[1:], strict=True):
         ids[end - len(part) : end] = part.numbers()[:, 0]
     ids.sort()  # in its place, as there may be many
     return bool((ids[1:] == ids[:-1]).any())
@@ -235,8 +259,27 @@ class Unfit(Exception):
     """A record that is not an object, or a line that core cuts in another way."""
 
 
-def survey(path: Path) -> tuple[str, list[Block]]:
-    """Return the hash of a file, and the blocks of whole lines that it is cut into."""
+def survey(path: Path, folder: Path) -> tuple[str, list[Block]]:
+    """Return the hash of a file, and the blocks of whole lines that it is cut into.
+
+    The file is not read where both are kept in the folder and it has not changed since then.
+    """
+    kept, state = folder / "survey.rows", state_of(path)
+    told = [BLOCK, *astuple(state)]
+    with contextlib.suppress(Damaged):
+        known = open_part(kept).facts
+        if known["state"] == told:
+            return known["sha256"], [Block(*block) for block in known["blocks"]]
+    age = time.time_ns() - max(state.written, state.changed)
+    content, blocks = cut(path)
+    if age > SETTLED * 1e9:
+        facts = {"state": told, "sha256": content, "blocks": [*map(astuple, blocks)]}
+        write_part(kept, 0, [], lambda: facts)
+    return content, blocks
+
+
+def cut(path: Path) -> tuple[str, list[Block]]:
+    """Read a file: return its hash, and the blocks of whole lines that it is cut into."""
     size = max(BLOCK, -(-path.stat().st_size // MOST_BLOCKS))
     digest = hashlib.sha256()
     blocks: list[Block] = []

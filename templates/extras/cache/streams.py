@@ -29,9 +29,11 @@ from extras.cache.sources import (
     folder_of,
     forget_other_content,
     has_repeated_ids,
+    recall,
     refuse_change,
     short_hash,
     size_of,
+    state_of,
     survey,
 )
 from extras.cache.storage import (
@@ -57,8 +59,8 @@ def open_stream(path: Path, stream: Callable[[], Iterator[Any]], table: Table) -
     """
     folder = folder_of(path, table)
     with locked(folder / ".lock", path.name):
-        before = path.stat()
-        content, _ = survey(path)
+        before = state_of(path)
+        content, _ = survey(path, folder)
         forget_other_content(folder, path, content)
         stream = with_settings_read(stream)
         key = key_of(stream, *(key_of(one) for one in functions_in(stream)))
@@ -69,7 +71,7 @@ def open_stream(path: Path, stream: Callable[[], Iterator[Any]], table: Table) -
             source.records.mkdir()
             try:
                 progress = tqdm(stream(), f"check {path.name}", leave=False, disable=None)
-                write_stream(source.records, progress, before.st_size)
+                write_stream(source.records, progress, before.size)
             except InputError as error:
                 shutil.rmtree(source.records, ignore_errors=True)
                 if isinstance(error.__cause__, NotInTheKey):
@@ -77,10 +79,10 @@ def open_stream(path: Path, stream: Callable[[], Iterator[Any]], table: Table) -
                 return None  # the caller meets the same
             refuse_change(path, before, source.records)
             parts, made = open_whole(source.records), True
-        if not parts or has_repeated_ids(parts):
+        examples = Examples(with_blocks(source, parts), parts)
+        if not parts or recall(has_repeated_ids, examples):
             shutil.rmtree(source.records, ignore_errors=True)
             return None
-        examples = Examples(with_blocks(source, parts), parts)
         if made:
             print(f"cache: {len(examples)} records of {path} checked, {size_of(source.records)}")
     return examples
