@@ -119,6 +119,20 @@ def test_prediction_is_shortest_first():
     assert (np.diff(buckets) >= 0).all()
 
 
+@pytest.mark.parametrize("multiple", [1, 5])
+@pytest.mark.parametrize("examples,batch_size,buckets", CASES)
+def test_prediction_pads_to_the_longest_of_each_batch(examples, batch_size, buckets, multiple):
+    generator = make(examples, batch_size, buckets)
+    trained, longest = list(generator.batches(0)), int(generator.lengths.max())
+    generator.multiple = multiple
+    for batch in generator.batches(None):
+        own = int(generator.lengths[batch["example"]].max())
+        wanted = min(-(-own // multiple) * multiple, longest) if buckets > 1 else longest
+        assert batch["token_ids"].shape == (batch_size, wanted)
+    for batch, before in zip(generator.batches(0), trained, strict=True):
+        np.testing.assert_array_equal(batch["token_ids"], before["token_ids"])
+
+
 @pytest.mark.parametrize("dataset", ["to_dataset", "to_prediction_dataset"])
 def test_nobody_waits_for_the_tuner_of_tf_data(dataset):
     """It sleeps 10 ms, 20, 40 and so on; who closes a data set often has to wait until it wakes."""
@@ -235,8 +249,14 @@ def test_a_batch_is_computed_while_the_one_before_is_decoded(monkeypatch):
     tokens = keras.Input((None,), dtype="int32", name="token_ids")
     model = keras.Model({"token_ids": tokens}, {"number": keras.ops.max(tokens, axis=1)})
     predictor, generator, events = Predictor([model], tf.distribute.get_strategy()), make(30), []
-    forward = predictor.forward
-    monkeypatch.setattr(predictor, "forward", lambda batch: events.append("F") or forward(batch))
+    forward, lengths = predictor.forward, []
+
+    def watch(batch):
+        events.append("F")
+        lengths.append(batch["token_ids"].shape[1])
+        return forward(batch)
+
+    monkeypatch.setattr(predictor, "forward", watch)
 
     def decode(positions, outputs):
         events.append("D")
@@ -245,3 +265,5 @@ def test_a_batch_is_computed_while_the_one_before_is_decoded(monkeypatch):
     found = dict(predictor.decode(generator, decode))
     assert found == {index: index for index in range(30)}
     assert "".join(events) == "FFDFDFDD"
+    shortest_first = np.sort(generator.lengths)
+    assert lengths == [shortest_first[min(last, 29)] for last in (7, 15, 23, 31)]

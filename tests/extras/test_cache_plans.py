@@ -15,7 +15,7 @@ def test_batches_are_those_of_core(trial):
     lengths = random.integers(1, random.integers(2, 80), random.integers(1, 400))
     size, buckets = int(random.integers(1, 40)), int(random.integers(1, 12))
     generator = DataGenerator(lengths, size, buckets, seed=trial)
-    for epoch in (None, 0, 7):
+    for epoch, generator.multiple in ((None, 0), (0, 1), (7, 0), (None, 1), (None, 64)):
         expected, found = generator.plan(epoch), plan(generator, epoch)
         assert len(found) == len(expected)
         for part in (slice(None), slice(2, None), slice(1, None, 3)):
@@ -31,7 +31,6 @@ def test_an_item_takes_few_bytes():
     items = 300_000
     lengths = np.random.default_rng(0).integers(4, 128, items).astype(np.int16)
     generator = DataGenerator(lengths, 16)
-    generator.bucket_of = generator.bucket_of.astype(np.uint8)
     peaks = []
     for make in (plan, DataGenerator.plan):
         tracemalloc.start()

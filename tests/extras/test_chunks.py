@@ -9,7 +9,6 @@ import weakref
 from argparse import ArgumentParser
 from pathlib import Path
 
-import numpy as np
 import pytest
 from conftest import is_of_template, use_template
 from project_process import ProjectProcess
@@ -24,7 +23,7 @@ from extras.cache.settings import Table  # noqa: E402
 from extras.cache.sources import Examples  # noqa: E402
 from extras.chunks import answers, hooks, sources  # noqa: E402
 from extras.chunks.answers import hold, path_of, predict_part  # noqa: E402
-from extras.chunks.lengths import find_lengths, padded_to  # noqa: E402
+from extras.chunks.memory import emptied  # noqa: E402
 from extras.chunks.plan import CHUNK, Plan  # noqa: E402
 from extras.chunks.sources import Source  # noqa: E402
 from task.data import Example, TripleGenerator, read_examples  # noqa: E402
@@ -236,8 +235,7 @@ def test_one_chunk_of_examples_is_in_memory(file, monkeypatch, model):
     monkeypatch.setattr(Example, "__hash__", object.__hash__)
     monkeypatch.setattr(Example, "__eq__", object.__eq__)
     records = predict_part(plan := make_plan(file), watch, read_lazily(plan))
-    # The first call would find out the padded lengths, were there a model.
-    assert calls == [SOME] * 7 + [RECORDS % SOME] and max(most) == SOME
+    assert calls == [SOME] * 6 + [RECORDS % SOME] and max(most) == SOME
     del records
     read, in_memory = answers.read_chunk, []
 
@@ -354,7 +352,7 @@ def kill_after(chunks: int):
 
     def model(examples):
         calls.append(len(examples))
-        if len(calls) > chunks + 1:  # one call finds out the padded lengths
+        if len(calls) > chunks:
             raise Killed
         return describe(examples)
 
@@ -404,7 +402,7 @@ def test_what_answers_depend_on_begins_anew(file, fact, said, capsys):
     calls: list = []
     changed = make_plan(file, changed=(fact,))
     assert predict(changed, count_calls(calls)) == describe(read_plainly(file))
-    assert len(calls) == 8  # one finds out the padded lengths
+    assert len(calls) == 7
     told = f"out.jsonl.chunks is of {said}: it is deleted, and the prediction begins anew."
     assert told in capsys.readouterr().out and not changed.folder.exists()
 
@@ -456,30 +454,17 @@ def test_a_part_is_predicted_by_one_process(file):
     assert predict(make_plan(file, (2, 2)), refuse) == describe(read_plainly(file))
 
 
-# --------------------------------------------------------------------------- padded lengths
+# ------------------------------------------------------------------------------------ memory
 
 
-def test_all_chunks_are_padded_to_the_lengths_of_the_first(file):
-    """Else each would bring graphs of its own, and a part other numbers than the whole."""
-    examples, encoded = read_plainly(file), []
-
-    def encode(some):
-        encoded.append(len(generator(some)))
-        return []
-
-    lengths = find_lengths(encode, examples[:10])
-    assert lengths == generator(examples[:10]).boundaries.tolist() and not encoded  # it was ended
-    shapes, longest = set(), set()
-    for start in range(0, RECORDS, 10):
-        with padded_to(lengths):
-            made = generator(examples[start : start + 10])
-            plan = made.plan(None)
-            assert sorted(np.concatenate([own for own, _ in plan])) == [*range(made.size)]
-            assert all((made.lengths[own] <= length).all() for own, length in plan)
-            shapes |= {batch["token_ids"].shape[1] for batch in made.batches(None)}
-            longest.add(int(made.lengths.max()))
-    assert shapes <= {*lengths, *longest} and len(shapes & {*lengths}) >= 2
-    assert generator(examples[10:20]).boundaries.tolist() != lengths
+def test_the_batches_of_a_chunk_are_emptied_with_it(file):
+    """TensorFlow never lets go of what a dataset was made from."""
+    examples = read_plainly(file)
+    with emptied():
+        made = generator(examples[:10])
+        assert len(list(made.to_prediction_dataset())) == len(made)
+    assert not vars(made)
+    assert vars(generator(examples[:10]))
 
 
 # -------------------------------------------------------------------------- whole projects

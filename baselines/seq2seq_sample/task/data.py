@@ -175,9 +175,9 @@ class PairGenerator(DataGenerator):
         # `signature` asks for a boundary + 1, to see which axes grow: it may not be one too.
         apart = ~np.isin(self.boundaries + 1, self.boundaries)
         self.boundaries = self.boundaries[apart]
-        self.bucket_of = np.searchsorted(self.boundaries, self.lengths)
+        bucket_of = np.searchsorted(self.boundaries, self.lengths)
         buckets = range(len(self.boundaries))
-        longest = [self.sizes[self.bucket_of == bucket].max(axis=0) for bucket in buckets]
+        longest = [self.sizes[bucket_of == bucket].max(axis=0) for bucket in buckets]
         # What a bucket leaves over joins the next one, which must have room for it.
         self.shapes = np.maximum.accumulate(longest)
 

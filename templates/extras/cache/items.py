@@ -282,7 +282,6 @@ def fill(
         lengths, sizes = lengths[positions], sizes[positions]
     size, seed = generator.batch_size, settings.seed
     DataGenerator.__init__(generator, lengths, size, settings.buckets, seed)  # type: ignore[arg-type]
-    generator.bucket_of = generator.bucket_of.astype(np.uint8 if settings.buckets < 256 else int)
     generator.plan = functools.partial(plan, generator)  # type: ignore[method-assign,assignment]
     for entry, name in enumerate(generator.of_items):
         if items[0][entry] is not None:

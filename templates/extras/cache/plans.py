@@ -38,7 +38,7 @@ class Plan(Sequence):
 
 def plan(generator: DataGenerator, epoch: int | None) -> Plan:
     """Return what `DataGenerator.plan` returns for an epoch, to the last item."""
-    size, batch_size, boundaries = generator.size, generator.batch_size, generator.boundaries
+    size, batch_size = generator.size, generator.batch_size
     if epoch is None:
         order, random = np.argsort(generator.lengths, kind="stable").astype(np.int32), None
     else:
@@ -47,18 +47,19 @@ def plan(generator: DataGenerator, epoch: int | None) -> Plan:
             np.random.default_rng([generator.seed, epoch]),
         )
         random.shuffle(order)  # which draws the same numbers for any width of these
-    dealt, begin, ends = np.empty_like(order), 0, []
-    for bucket in range(len(boundaries)):
-        members = order[generator.bucket_of[order] == bucket]
+    lengths, shorter = generator.lengths[order], -1
+    dealt, begin = np.empty_like(order), 0
+    for boundary in generator.boundaries:
+        members = order[(lengths > shorter) & (lengths <= boundary)]
+        shorter = boundary
         dealt[begin : begin + len(members)] = members
         begin += len(members)
-        ends.append(begin)
     # What a bucket leaves over joins the next one, so batches are cut one after the other, and the
-    # last item of each tells its bucket.
+    # last item of each tells its padded length.
     turns = np.arange(-(-size // batch_size))
     lasts = np.minimum((turns + 1) * batch_size, size) - 1
-    lengths = boundaries[np.searchsorted(ends, lasts, side="right")]
+    padded = generator.pad_to(generator.lengths[dealt[lasts]], epoch)
     if random is not None:
         full = size // batch_size
         turns[:full] = random.permutation(full)
-    return Plan(dealt, lengths, batch_size, turns)
+    return Plan(dealt, padded, batch_size, turns)

@@ -22,7 +22,7 @@ from tqdm import tqdm
 
 from core.base.errors import EndedWell, InputError
 from core.base.files import TEMPORARY, read_json, write_whole
-from extras.chunks.lengths import find_lengths, padded_to
+from extras.chunks.memory import emptied
 from extras.chunks.plan import Plan, read_note, write_note
 from extras.chunks.sources import state_of
 
@@ -75,7 +75,9 @@ def predict_part(
     with held(plan, plan.title) as is_free:
         if not is_free:
             raise InputError(f"another process predicts {plan.title} of {plan.out}: let it end.")
-        note = prepare(plan, describe, examples)
+        if not read_note(plan):  # known to other processes from now on
+            places = getattr(examples, "places", [])  # none where core or extras/cache reads
+            write_note(plan, {"records": len(examples), "places": places})
         starts = range(0, len(examples), plan.chunk)
         own = plan.own(len(starts))
         missing = [number for number in own if not path_of(plan, number).is_file()]
@@ -84,25 +86,10 @@ def predict_part(
         total = len(range(len(examples))[own.start * plan.chunk : own.stop * plan.chunk])
         with progress_of(plan, total, len(missing)) as bar:
             for number in missing:
-                with padded_to(note["lengths"]):
+                with emptied():
                     keep_chunk(plan, number, describe(chunk_of(plan, examples, number)))
                 bar.update(plan.chunk)
     return join(plan, len(starts))
-
-
-def prepare(
-    plan: Plan, describe: Callable[[Sequence], Sequence[dict]], examples: Sequence
-) -> dict[str, Any]:
-    """Return what is known of the chunks: it is found out once, and noted for other processes."""
-    if note := read_note(plan):
-        return note
-    note = {
-        "records": len(examples),
-        "places": getattr(examples, "places", []),  # none where core or extras/cache reads
-        "lengths": find_lengths(describe, chunk_of(plan, examples, 0)),
-    }
-    write_note(plan, note)
-    return note
 
 
 def join(plan: Plan, chunks: int) -> Answers:

@@ -9,7 +9,7 @@ from core.base.errors import InputError
 from core.base.workers import worker_count
 from core.data.data_generator import DataGenerator
 from extras.chunks.answers import Answers, predict_part
-from extras.chunks.lengths import in_use
+from extras.chunks.memory import of_chunk
 from extras.chunks.plan import Plan, add_flags, make_plan
 from extras.chunks.sources import open_source
 
@@ -41,11 +41,11 @@ def open_records(
 def open_batches(
     kind: type[DataGenerator], examples: Sequence, arguments: tuple
 ) -> DataGenerator | None:
-    """Return the batches of a chunk, padded to the lengths of all chunks; None: core's own."""
-    if not in_use:
+    """Return the batches of a chunk, which are emptied with it; None: core's own."""
+    if not of_chunk:
         return None
     made = kind(examples, *arguments)
-    in_use[0](made)
+    of_chunk[0].append(made)
     return made
 
 

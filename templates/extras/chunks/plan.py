@@ -72,7 +72,7 @@ class Plan:
 def read_note(plan: Plan) -> dict[str, Any]:
     """Return what a process of the same key knew of the chunks; empty: there was none.
 
-    `records` of the file, the `places` where its chunks begin, the `lengths` they are padded to.
+    `records` of the file, and the `places` where its chunks begin.
     """
     path = plan.folder / f"{plan.key}.json" if plan.folder.is_dir() else None
     return read_json(path) if path and path.is_file() else {}

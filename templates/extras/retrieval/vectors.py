@@ -31,7 +31,6 @@ from extras.retrieval.settings import Settings
 from extras.retrieval.text_inputs import text_inputs
 
 TEXTS_AT_ONCE = 4096  # encoded and written together: an interruption costs so many at the most
-LENGTHS = 8  # padded lengths, of all files the same: a graph for each is made once
 NUMBERS_AT_ONCE = 10_000_000  # cosines in memory
 
 
@@ -47,9 +46,7 @@ class TextGenerator(DataGenerator):
         longest = runs.settings.max_length
         self.arrays = text_inputs(runs.tokenizer, texts, runs.encoder_inputs, longest)
         lengths = [len(ids) for ids in self.arrays["token_ids"]]
-        super().__init__(lengths, runs.settings.prediction_batch_size, 1)
-        self.boundaries = np.unique(-(-longest * np.arange(1, LENGTHS + 1) // LENGTHS))
-        self.bucket_of = np.searchsorted(self.boundaries, self.lengths)
+        super().__init__(lengths, runs.settings.prediction_batch_size)
 
     def make_batch(self, examples: np.ndarray, length: int) -> Batch:
         return {

@@ -31,6 +31,7 @@ class DataGenerator:
     """
 
     failure: Exception | None = None  # of a batch that TensorFlow asked for
+    multiple = 0  # of the padded lengths of prediction; 0: they are those of the buckets
     of_items: tuple[str, ...] = ()  # names of sequences with an entry for each length
 
     @classmethod
@@ -49,7 +50,6 @@ class DataGenerator:
         self.lengths = np.asarray(lengths)
         self.batch_size = batch_size
         self.boundaries = bucket_boundaries(*np.unique(lengths, return_counts=True), buckets)
-        self.bucket_of = np.searchsorted(self.boundaries, self.lengths)
         self.seed = seed
 
     def make_batch(self, examples: np.ndarray, length: int) -> Batch:
@@ -77,8 +77,14 @@ class DataGenerator:
         else:
             order, random = np.arange(len(self.lengths)), np.random.default_rng([self.seed, epoch])
             random.shuffle(order)
-        lengths = self.boundaries[self.bucket_of[order]]
-        return cut_batches(order, lengths, self.boundaries, self.batch_size, random)
+        lengths = self.pad_to(self.lengths[order], epoch)
+        return cut_batches(order, lengths, self.batch_size, random)
+
+    def pad_to(self, lengths: np.ndarray, epoch: int | None) -> np.ndarray:
+        """Return the padded length of a batch, for each length of its longest example."""
+        if epoch is None and self.multiple and len(self.boundaries) > 1:
+            return np.minimum(-(-lengths // self.multiple) * self.multiple, self.boundaries[-1])
+        return self.boundaries[np.searchsorted(self.boundaries, lengths)]
 
     def first_batch(self, epoch: int | None) -> tuple[np.ndarray, int]:
         """Return the examples and the padded length of the first batch of an epoch."""
@@ -190,22 +196,18 @@ class DataGenerator:
 
 
 def cut_batches(
-    order: np.ndarray,
-    lengths: np.ndarray,
-    boundaries: np.ndarray,
-    batch_size: int,
-    random: np.random.Generator | None,
+    order: np.ndarray, lengths: np.ndarray, batch_size: int, random: np.random.Generator | None
 ) -> list[tuple[np.ndarray, int]]:
     """Cut examples into batches of one bucket each; what a bucket leaves over joins the next.
 
     Args:
         order: the examples in the order in which they are dealt out.
-        lengths: the bucket boundary of each of them; `boundaries` are all, rising.
+        lengths: that a batch with each of them is padded to, the boundary of its bucket mostly.
         batch_size: examples in a batch; one batch at the most, the last, has fewer.
         random: shuffles the full batches; None: shortest first.
     """
     batches, left_over = [], order[:0]
-    for length in boundaries:
+    for length in np.unique(lengths):
         members = np.concatenate([left_over, order[lengths == length]])
         full = len(members) - len(members) % batch_size
         batches += [

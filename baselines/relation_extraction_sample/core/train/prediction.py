@@ -51,7 +51,7 @@ class Surest:
         self.added, scores = 0, [score for own in self.found.values() for score in own.values()]
         if len(scores) > self.most:
             if self.floor == -np.inf:
-                print(f"\nnote: the model accepts too much: the {self.most} surest alone count")
+                print(f"\nnote: the model finds too much: only the {self.most} surest count")
             self.floor = np.partition(scores, -self.most)[-self.most]
             for record, own in self.found.items():
                 self.found[record] = {k: score for k, score in own.items() if score >= self.floor}
@@ -78,9 +78,10 @@ class Predictor:
         self.replicas = strategy.num_replicas_in_sync // worker_count()
         inputs = [tensor for model in self.models for tensor in model.inputs]
         self.specs = {tensor.name: tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in inputs}
-        # One graph for batches of all lengths: making one takes seconds. XLA, which alone compiles
-        # for a TPU, wants known sizes, and a graph for each.
-        sizes = None if isinstance(strategy, tf.distribute.TPUStrategy) else [self.specs]
+        # One graph for batches of all lengths, each padded to its longest. A TPU wants known sizes
+        # and a graph for each, which takes seconds.
+        on_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
+        self.multiple, sizes = (64, None) if on_tpu else (1, [self.specs])
         self.forward = tf.function(self.run_replicas, sizes, autograph=False)
 
     def run_replicas(self, batch: dict) -> dict:
@@ -121,10 +122,8 @@ class Predictor:
             generator: what to predict, under a progress bar with the title `progress`; empty: none.
             decode: from positions `[n]` and outputs `[n, ...]` to n results that can be pickled.
         """
-        mine: Iterable = (
-            (positions, decode(positions, outputs))
-            for positions, outputs in self.batches(generator, progress)
-        )
+        batches = self.batches(generator, progress)
+        mine: Iterable = ((own, decode(own, outputs)) for own, outputs in batches)
         if worker_count() > 1:
             # As they were dealt out: the first of each worker, then the second of each.
             turns = itertools.zip_longest(*gather(list(mine)))
@@ -137,14 +136,10 @@ class Predictor:
     ) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
         """Yield positions of examples `[n]` and the outputs for them, of this worker's batches."""
         turn = slice(worker_number(), None, worker_count())
+        generator.multiple = self.multiple
         dataset = generator.to_prediction_dataset(turn.start, turn.step)
-        bar = tqdm(
-            generator.plan(None)[turn],
-            progress,
-            disable=not progress or None,
-            leave=False,
-            unit="batch",
-        )
+        own, off = generator.plan(None)[turn], not progress or None
+        bar = tqdm(own, progress, disable=off, leave=False, unit="batch")
         made: Iterable = (
             (examples, self.forward({name: batch[name] for name in self.specs}))
             for (examples, _), batch in zip(bar, dataset, strict=True)

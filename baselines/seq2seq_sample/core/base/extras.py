@@ -46,7 +46,7 @@ HOOKS = {
     "open_stream": "extras/competition: examples in an order that only their reader can find",
     "recall_fact": "task/: what a function says of all examples of a file",
     "recall_joined": "task/: what a function finds: a set, a Counter, or the first for each key",
-    "open_batches": "core/data/data_generator.py: batches encoded before, or padded otherwise",
+    "open_batches": "core/data/data_generator.py: batches encoded before, or emptied later",
     "make_strategy": "core/train/devices.py: a tf.distribute.Strategy",
     "find_config": "core/model/encoder.py: the file that describes the encoder of a folder",
     "find_precision": "core/train/devices.py: the precision that is fastest here, and why",

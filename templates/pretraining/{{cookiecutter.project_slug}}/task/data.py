@@ -100,7 +100,7 @@ class ShardGenerator(DataGenerator):
         random = np.random.default_rng([self.seed, epoch, EXAMPLES, number])
         order = random.permutation(len(texts))
         lengths = self.boundaries[np.searchsorted(self.boundaries, texts.lengths[order])]
-        return cut_batches(order, lengths, self.boundaries, self.batch_size, random)
+        return cut_batches(order, lengths, self.batch_size, random)
 
     def batches(  # type: ignore[override]
         self, epoch: int, skip: int = 0
