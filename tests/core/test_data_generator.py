@@ -119,16 +119,18 @@ def test_prediction_is_shortest_first():
     assert (np.diff(buckets) >= 0).all()
 
 
-@pytest.mark.parametrize("multiple", [1, 5])
 @pytest.mark.parametrize("examples,batch_size,buckets", CASES)
-def test_prediction_pads_to_the_longest_of_each_batch(examples, batch_size, buckets, multiple):
+def test_prediction_pads_nothing_in_vain(examples, batch_size, buckets):
+    """No rows that fill up, and no length but that of the longest; trained is as before."""
     generator = make(examples, batch_size, buckets)
-    trained, longest = list(generator.batches(0)), int(generator.lengths.max())
-    generator.multiple = multiple
-    for batch in generator.batches(None):
-        own = int(generator.lengths[batch["example"]].max())
-        wanted = min(-(-own // multiple) * multiple, longest) if buckets > 1 else longest
-        assert batch["token_ids"].shape == (batch_size, wanted)
+    trained = list(generator.batches(0))
+    generator.exact = True
+    lengths = np.sort(generator.lengths)
+    parts = [lengths[first : first + batch_size] for first in range(0, examples, batch_size)]
+    shapes = [batch["token_ids"].shape for batch in generator.to_prediction_dataset()]
+    assert shapes == [(len(part), part[-1]) for part in parts]
+    numbers = consumed(generator.batches(None))
+    assert generator.lengths[numbers].tolist() == lengths.tolist()
     for batch, before in zip(generator.batches(0), trained, strict=True):
         np.testing.assert_array_equal(batch["token_ids"], before["token_ids"])
 
@@ -249,11 +251,11 @@ def test_a_batch_is_computed_while_the_one_before_is_decoded(monkeypatch):
     tokens = keras.Input((None,), dtype="int32", name="token_ids")
     model = keras.Model({"token_ids": tokens}, {"number": keras.ops.max(tokens, axis=1)})
     predictor, generator, events = Predictor([model], tf.distribute.get_strategy()), make(30), []
-    forward, lengths = predictor.forward, []
+    forward, shapes = predictor.forward, []
 
     def watch(batch):
         events.append("F")
-        lengths.append(batch["token_ids"].shape[1])
+        shapes.append(tuple(batch["token_ids"].shape))
         return forward(batch)
 
     monkeypatch.setattr(predictor, "forward", watch)
@@ -265,5 +267,5 @@ def test_a_batch_is_computed_while_the_one_before_is_decoded(monkeypatch):
     found = dict(predictor.decode(generator, decode))
     assert found == {index: index for index in range(30)}
     assert "".join(events) == "FFDFDFDD"
-    shortest_first = np.sort(generator.lengths)
-    assert lengths == [shortest_first[min(last, 29)] for last in (7, 15, 23, 31)]
+    lengths = np.sort(generator.lengths)
+    assert shapes == [(8, lengths[7]), (8, lengths[15]), (8, lengths[23]), (6, lengths[29])]

@@ -78,10 +78,10 @@ class Predictor:
         self.replicas = strategy.num_replicas_in_sync // worker_count()
         inputs = [tensor for model in self.models for tensor in model.inputs]
         self.specs = {tensor.name: tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in inputs}
-        # One graph for batches of all lengths, each padded to its longest. A TPU wants known sizes
-        # and a graph for each, which takes seconds.
-        on_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
-        self.multiple, sizes = (64, None) if on_tpu else (1, [self.specs])
+        # One graph for batches of all sizes, so that nothing is padded in vain. A TPU wants the few
+        # sizes of training, and a graph for each, which takes seconds.
+        self.exact = not isinstance(strategy, tf.distribute.TPUStrategy)
+        sizes = [self.specs] if self.exact else None
         self.forward = tf.function(self.run_replicas, sizes, autograph=False)
 
     def run_replicas(self, batch: dict) -> dict:
@@ -136,7 +136,7 @@ class Predictor:
     ) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
         """Yield positions of examples `[n]` and the outputs for them, of this worker's batches."""
         turn = slice(worker_number(), None, worker_count())
-        generator.multiple = self.multiple
+        generator.exact = self.exact
         dataset = generator.to_prediction_dataset(turn.start, turn.step)
         own, off = generator.plan(None)[turn], not progress or None
         bar = tqdm(own, progress, disable=off, leave=False, unit="batch")

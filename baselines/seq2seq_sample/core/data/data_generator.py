@@ -31,7 +31,7 @@ class DataGenerator:
     """
 
     failure: Exception | None = None  # of a batch that TensorFlow asked for
-    multiple = 0  # of the padded lengths of prediction; 0: they are those of the buckets
+    exact = False  # in prediction no batch has more rows, or longer ones, than its examples need
     of_items: tuple[str, ...] = ()  # names of sequences with an entry for each length
 
     @classmethod
@@ -82,9 +82,8 @@ class DataGenerator:
 
     def pad_to(self, lengths: np.ndarray, epoch: int | None) -> np.ndarray:
         """Return the padded length of a batch, for each length of its longest example."""
-        if epoch is None and self.multiple and len(self.boundaries) > 1:
-            return np.minimum(-(-lengths // self.multiple) * self.multiple, self.boundaries[-1])
-        return self.boundaries[np.searchsorted(self.boundaries, lengths)]
+        exact = epoch is None and self.exact
+        return lengths if exact else self.boundaries[np.searchsorted(self.boundaries, lengths)]
 
     def first_batch(self, epoch: int | None) -> tuple[np.ndarray, int]:
         """Return the examples and the padded length of the first batch of an epoch."""
@@ -96,8 +95,8 @@ class DataGenerator:
         Each has `loss_weight` `[batch_size]`: 1 / real examples, and 0 for those that fill up.
         """
         for examples, length in self.plan(epoch)[skip:]:
-            filled = np.resize(examples, self.batch_size)
-            weight = np.zeros(self.batch_size, np.float32)
+            rows = len(examples) if epoch is None and self.exact else self.batch_size
+            filled, weight = np.resize(examples, rows), np.zeros(rows, np.float32)
             weight[: len(examples)] = 1 / len(examples)
             yield {**self.make_batch(filled, length), "loss_weight": weight}
 
@@ -160,7 +159,10 @@ class DataGenerator:
                 self.failure = error
                 raise
 
-        batches = tf.data.Dataset.from_generator(copies, output_signature=self.signature(rows))
+        specs = self.signature(rows)
+        if self.exact:  # the last batch may have fewer
+            specs = {n: tf.TensorSpec([None, *s.shape[1:]], s.dtype) for n, s in specs.items()}
+        batches = tf.data.Dataset.from_generator(copies, output_signature=specs)
         # There is nothing to tune, and a pass that ends may have to wait until the tuner wakes up.
         options = tf.data.Options()
         options.autotune.enabled = False
@@ -170,7 +172,7 @@ class DataGenerator:
         """Return shapes and types of a batch of so many rows; an axis that grows is not static."""
         first, length = self.first_batch(None)
         example, longer = (self.make_batch(np.resize(first, rows), length + n) for n in (0, 1))
-        static = len(self.boundaries) == 1
+        static = len(self.boundaries) == 1 and not self.exact
         specs = {"loss_weight": tf.TensorSpec([rows], np.float32)}
         for name, array in example.items():
             sizes = zip(array.shape, longer[name].shape, strict=True)
