@@ -203,6 +203,17 @@ def growth_table(root: Path) -> str:
     return "\n".join(rows)
 
 
+def encoded_in_ten_minutes(root: Path) -> str:
+    """Return how many records two processes encode in ten minutes, as fast as the largest file."""
+    counts = []
+    for file, name in GROWTH.items():
+        path = root / "benchmarks" / "results" / file
+        for size in [*(find_figure(path, ("sizes",)) or ())][-1:]:
+            seconds = find_figure(path, ("sizes", size, "cache_two_processes", "seconds"))
+            counts.append(f"{600 * int(size) / seconds / 1e6:.0f} million {name}")
+    return ", ".join(counts)
+
+
 def prediction_table(root: Path) -> str:
     """Return the table of what prediction_speed.py measured beside the peers."""
     path = root / "benchmarks" / "results" / "prediction_speed.json"

@@ -8,6 +8,7 @@ from generator import InputError
 from generator.ablation_table import ablation_summary
 from generator.baselines import Baseline, find_baselines
 from generator.benchmark_tables import (
+    encoded_in_ten_minutes,
     figure_table,
     growth_table,
     prediction_table,
@@ -219,6 +220,7 @@ TABLES: dict[str, dict[str, Callable[[Path], str]]] = {
         "benchmarks": figure_table,
         "prediction": prediction_table,
         "growth": growth_table,
+        "ten_minutes": encoded_in_ten_minutes,
     },
     "docs/ablation.md": {"ablation": ablation_summary},
     "docs/scaling.md": {"scaling": scaling_table},

@@ -15,7 +15,13 @@ from projects import TASKS
 
 from generator import InputError
 from generator.baselines import read_baselines
-from generator.benchmark_tables import FIGURES, GROWTH, growth_table, prediction_table
+from generator.benchmark_tables import (
+    FIGURES,
+    GROWTH,
+    encoded_in_ten_minutes,
+    growth_table,
+    prediction_table,
+)
 from generator.build import build_repository, differences
 from generator.confirm import confirm_baseline
 from generator.data_sets.registry import DATA_SETS
@@ -653,6 +659,7 @@ def test_what_growth_measures_is_drawn_and_in_the_table(tmp_path, monkeypatch) -
     *_, row = growth_table(tmp_path).splitlines()
     pairs = " | ".join(["1.5, 1.5", "1.5, 1.5", "90.1, 90.1", "800, 800", "1.5, 90.1"])
     assert row == f"| 1,000,000 texts | {pairs} | - | - |"
+    assert encoded_in_ten_minutes(tmp_path) == "400 million texts"
 
 
 def test_prediction_beside_the_peers_is_in_a_table(tmp_path, monkeypatch) -> None:
