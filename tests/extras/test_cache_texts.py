@@ -440,7 +440,10 @@ def test_code_of_extras_that_is_asked_is_in_the_key(tmp_path, monkeypatch):
     names = storage.imports_of(code)
     assert {"extras.writers.hooks", "extras.competition.targets"} <= {*names}
     assert "extras.retrieval.hooks" not in names
-    assert storage.find_module("extras.writers.files", [storage.PROJECT]).name == "files.py"
+    assert (
+        storage.find_module("extras.writers.files", {storage.PROJECT: {"extras"}}).name
+        == "files.py"
+    )
     place = tmp_path / "extras/writers"
     place.mkdir(parents=True)
     (place / "hooks.py").write_text("def encode_prompts(): ...\n", encoding="utf-8")

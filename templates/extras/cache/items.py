@@ -193,8 +193,12 @@ class Items(Rows):
         super().__init__(parts)
         self.examples, self.folder = examples, folder
         self.classes, self.encode_anew = classes, encode_anew
-        self.lengths = np.concatenate([narrow(part.numbers()[:, 1]) for part in parts])
-        self.sizes = np.concatenate([narrow(part.numbers()[:, 2:]) for part in parts])
+        lengths, sizes = [], []
+        for part in parts:  # each is read once
+            numbers = part.numbers()
+            lengths.append(narrow(numbers[:, 1]))
+            sizes.append(narrow(numbers[:, 2:]))
+        self.lengths, self.sizes = np.concatenate(lengths), np.concatenate(sizes)
 
     @functools.cached_property
     def example_of(self) -> np.ndarray:

@@ -536,21 +536,28 @@ def code_hash(module: str) -> str:
     """Return the hash of this extra, of a module, and of all in the project that it may run."""
     path = getattr(sys.modules.get(module), "__file__", None)
     roots = [PROJECT, *([Path(path).parents[module.count(".")]] if path else [])]
+    entries = {root: {entry.stem for entry in root.iterdir()} for root in roots}
     files = {path.name: path.read_bytes() for path in Path(__file__).parent.glob("*.py")}
     waiting = [module]
     while waiting:
         name = waiting.pop()
-        if name not in files and (found := find_module(name, roots)):
+        if name not in files and (found := find_module(name, entries)):
             files[name] = found.read_bytes()
             waiting += imports_of(files[name])
     parts = (f"{name} {hashlib.sha256(files[name]).hexdigest()}\n" for name in sorted(files))
     return hashlib.sha256("".join(parts).encode()).hexdigest()
 
 
-def find_module(name: str, roots: Sequence[Path]) -> Path | None:
-    """Return the file of a module of the project, whether or not it is imported by now."""
-    for root in roots:
-        place = root.joinpath(*name.split("."))
+def find_module(name: str, entries: dict[Path, set[str]]) -> Path | None:
+    """Return the file of a module of the project, whether or not it is imported by now.
+
+    Args:
+        name: of any module: most that are imported are not the project's.
+        entries: what stands in each folder that modules are imported from, without endings.
+    """
+    package, *_ = parts = name.split(".")
+    for root in (root for root, names in entries.items() if package in names):
+        place = root.joinpath(*parts)
         for path in (place.with_name(f"{place.name}.py"), place / "__init__.py"):
             if path.is_file():
                 return path
