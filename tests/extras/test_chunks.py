@@ -467,6 +467,19 @@ def test_the_batches_of_a_chunk_are_emptied_with_it(file):
     assert vars(generator(examples[:10]))
 
 
+def test_a_tpu_pads_all_chunks_to_the_same_lengths(file):
+    """It compiles each; whoever doesn't pads nothing in vain."""
+    examples, shapes = read_plainly(file), {False: set(), True: set()}
+    for exact in shapes:
+        for start in range(0, RECORDS, 10):
+            with emptied():
+                made = generator(examples[start : start + 10])
+                made.exact = exact
+                batches = [*made.to_prediction_dataset()]
+            shapes[exact] |= {batch["token_ids"].shape[1] for batch in batches}
+    assert shapes[False] <= {22, 43, 64} and len(shapes[True]) > 3
+
+
 # -------------------------------------------------------------------------- whole projects
 
 TEST_RECORDS, CHUNKED = 30, 8

@@ -31,7 +31,7 @@ class DataGenerator:
     """
 
     failure: Exception | None = None  # of a batch that TensorFlow asked for
-    exact = False  # in prediction no batch has more rows, or longer ones, than its examples need
+    exact = False  # prediction fills up no batch, and pads each to its longest example
     of_items: tuple[str, ...] = ()  # names of sequences with an entry for each length
 
     @classmethod
@@ -204,7 +204,7 @@ def cut_batches(
 
     Args:
         order: the examples in the order in which they are dealt out.
-        lengths: that a batch with each of them is padded to, the boundary of its bucket mostly.
+        lengths: the padded length of each; in training it is the boundary of its bucket.
         batch_size: examples in a batch; one batch at the most, the last, has fewer.
         random: shuffles the full batches; None: shortest first.
     """

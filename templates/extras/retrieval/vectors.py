@@ -31,6 +31,7 @@ from extras.retrieval.settings import Settings
 from extras.retrieval.text_inputs import text_inputs
 
 TEXTS_AT_ONCE = 4096  # encoded and written together: an interruption costs so many at the most
+LENGTHS = 8  # that a TPU pads to, of all files the same: it compiles each once
 NUMBERS_AT_ONCE = 10_000_000  # cosines in memory
 
 
@@ -47,6 +48,7 @@ class TextGenerator(DataGenerator):
         self.arrays = text_inputs(runs.tokenizer, texts, runs.encoder_inputs, longest)
         lengths = [len(ids) for ids in self.arrays["token_ids"]]
         super().__init__(lengths, runs.settings.prediction_batch_size)
+        self.boundaries = np.unique(-(-longest * np.arange(1, LENGTHS + 1) // LENGTHS))
 
     def make_batch(self, examples: np.ndarray, length: int) -> Batch:
         return {

@@ -148,6 +148,9 @@ def test_texts_that_are_read_apart_are_padded_each_by_its_own_lengths(tokenizer)
     assert batch["text_a_padding_mask"].sum(-1).tolist() == [3, 4, 3]
     specs = generator.signature(3)
     assert all(specs[name].shape.as_list() == [3, None] for name in inputs)
+    generator.exact, generator.batch_size = True, 2  # as in prediction
+    shapes = [[tuple(b[name].shape) for name in inputs] for b in generator.to_prediction_dataset()]
+    assert shapes == [[(2, 4), (2, 4), (2, 4), (2, 7)], [(1, 3), (1, 3), (1, 6), (1, 8)]]
 
 
 def softmax(logits):

@@ -334,16 +334,14 @@ class ExampleGenerator(DataGenerator):
         batch_size: int,
         with_labels: bool = True,
     ) -> None:
-        self.examples = list(examples)
-        self.labels = labels
+        self.examples, self.labels = list(examples), labels
         texts = [example.texts for example in self.examples]
         found = ask("encode_texts", tokenizer, texts, inputs, settings) or {}
         if others := [name for name in inputs if name not in found]:
             keep = functools.partial(token_arrays, names=others)
             rows = encode_examples(tokenizer, self.examples, settings.max_length, keep)
             found |= dict(zip(others, zip(*rows, strict=True), strict=True))
-        self.names = [*found]
-        self.arrays = [*zip(*found.values(), strict=True)]  # those of each example
+        self.names, self.arrays = [*found], [*zip(*found.values(), strict=True)]
         self.sizes = np.array([[*map(len, own)] for own in self.arrays])
         self.targets = label_targets(self.examples, labels) if with_labels else None
         super().__init__(self.sizes.max(axis=1), batch_size, settings.buckets, settings.seed)
@@ -356,10 +354,11 @@ class ExampleGenerator(DataGenerator):
 
     def make_batch(self, examples: np.ndarray, length: int) -> Batch:
         columns = zip(*(self.arrays[index] for index in examples), strict=True)
-        batch = {
-            name: pad(arrays, widths.get(length, length))
-            for name, arrays, widths in zip(self.names, columns, self.widths, strict=True)
-        }
+        # What is read apart is as long as its own longest, in prediction that of this batch.
+        own = self.sizes[examples].max(axis=0) + length - self.lengths[examples].max()
+        widths = own if self.exact else [known.get(length, length) for known in self.widths]
+        named = zip(self.names, columns, widths, strict=True)
+        batch = {name: pad(arrays, width) for name, arrays, width in named}
         if self.targets is not None:
             batch["targets"] = self.targets[examples]
         return batch
