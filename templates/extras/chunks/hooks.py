@@ -5,13 +5,12 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from core.base.errors import InputError
 from core.base.settings import RecordSettings
 from core.base.workers import worker_count
 from core.data.data_generator import DataGenerator
 from extras.chunks.answers import Answers, predict_part
+from extras.chunks.lengths import even_lengths
 from extras.chunks.memory import of_chunk
 from extras.chunks.plan import Plan, add_flags, make_plan
 from extras.chunks.sources import open_source
@@ -52,13 +51,6 @@ def open_batches(
     for settings in (own for own in arguments if isinstance(own, RecordSettings)):
         made.boundaries = even_lengths(settings, int(made.lengths.max()))
     return made
-
-
-def even_lengths(settings: RecordSettings, longest: int) -> np.ndarray:
-    """Return the lengths that a TPU pads batches to: it compiles each, so all chunks share them."""
-    parts = np.arange(1, settings.buckets + 1)
-    lengths = -(-settings.max_length * parts // settings.buckets)
-    return np.unique([*lengths, max(longest, settings.max_length)])
 
 
 def predict_in_chunks(
