@@ -219,11 +219,11 @@ def our_step(family: str, folder: Path, precision: str) -> tuple[Callable[[], No
     import keras
 
     from core.base.settings import RecordSettings, with_tables
-    from core.model.dropout import place_dropout
-    from core.model.encoder import encoder_inputs, hidden_states, load_encoder, load_tokenizer
-    from core.train.devices import keep_freed_memory
-    from core.train.optimizer import AdamW
-    from core.train.training import TrainingModel
+    from core.exact.dropout import place_dropout
+    from core.encoders.encoder import encoder_inputs, hidden_states, load_encoder, load_tokenizer
+    from core.fast.allocation import keep_freed_memory
+    from core.fast.adamw import AdamW
+    from core.step import TrainingModel
 
     keep_freed_memory()
     keras.config.set_dtype_policy(precision)

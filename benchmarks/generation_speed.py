@@ -112,7 +112,7 @@ def make_model(layers: int, width: int) -> "keras.Model":
     """Return an inference model with random weights."""
     import keras
 
-    from core.model.encoder import BertEncoder
+    from core.encoders.encoder import BertEncoder
     from task.model import build_models
 
     keras.utils.set_random_seed(1)

@@ -47,7 +47,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from core.train.training import TrainingModel
+    from core.step import TrainingModel
     from corpus.special_tokens import SpecialTokens
     from corpus.texts import Texts
     from task.data import ShardGenerator
@@ -409,7 +409,7 @@ def prepare_our_training(
 
     open_project(arguments.project)
     from core.base.settings import read_settings
-    from core.train.devices import make_strategy
+    from core.devices.strategy import make_strategy
     from core.train.project import begin_training, compile_models
     from corpus.shards import read_shard_tokenizer, shard_folder
     from corpus.special_tokens import find_special_tokens

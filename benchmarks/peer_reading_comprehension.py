@@ -481,8 +481,8 @@ def time_ours(arguments: argparse.Namespace) -> dict:
 
     open_project(arguments.project)
     from core.base.settings import read_settings
-    from core.model.encoder import load_encoder, load_tokenizer
-    from core.train.devices import make_strategy
+    from core.encoders.encoder import load_encoder, load_tokenizer
+    from core.devices.strategy import make_strategy
     from core.train.project import begin_training, compile_models
     from task.data import AnswerGenerator, read_examples, tokenizer_texts
     from task.model import build_models

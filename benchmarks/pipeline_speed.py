@@ -87,7 +87,7 @@ def predicted_per_second(parts: SimpleNamespace, together: bool) -> float:
             are pushed to refuse nearly everything, as a trained model does.
         together: in batches, or one record after the other.
     """
-    from core.train.prediction import Predictor
+    from core.prediction.predictor import Predictor
     from task.decode import decode_window, predict_triples, select_triples
 
     refuse_most(parts)

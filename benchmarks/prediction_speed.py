@@ -268,9 +268,10 @@ def make_runs(settings: Any, labels: dict, build: Callable[[Any, Any], Any], **o
         build: from the encoder and the settings to the models.
         **others: of `TrainedRuns`.
     """
-    from core.model.encoder import load_encoder, load_tokenizer
-    from core.train.devices import make_strategy
-    from core.train.project import TrainedRuns, begin_training
+    from core.encoders.encoder import load_encoder, load_tokenizer
+    from core.devices.strategy import make_strategy
+    from core.prediction.loading import TrainedRuns
+    from core.train.project import begin_training
 
     strategy = make_strategy(settings)  # one replica: it has no scope of its own
     begin_training(settings, strategy)

@@ -79,8 +79,8 @@ def join_parts(arguments: Namespace) -> SimpleNamespace:
     """Do what `load_parts` says, in a project whose modules can be imported."""
     from core.base.files import project_path
     from core.base.settings import read_settings
-    from core.model.encoder import load_encoder, load_tokenizer
-    from core.train.devices import make_strategy
+    from core.encoders.encoder import load_encoder, load_tokenizer
+    from core.devices.strategy import make_strategy
     from core.train.project import begin_training, compile_models
     from task.data import Example, TripleGenerator, collect_predicates, read_examples
     from task.model import build_models

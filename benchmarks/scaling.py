@@ -98,8 +98,8 @@ def measure_worker(arguments: argparse.Namespace) -> None:
     from core.base.files import project_path
     from core.base.settings import read_settings
     from core.base.workers import is_chief, wait_for_workers
-    from core.model.encoder import load_encoder, load_tokenizer
-    from core.train.devices import make_strategy
+    from core.encoders.encoder import load_encoder, load_tokenizer
+    from core.devices.strategy import make_strategy
     from core.train.project import begin_training, compile_models
     from task.data import TripleGenerator, collect_predicates, read_examples
     from task.model import build_models

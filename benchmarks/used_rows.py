@@ -123,8 +123,8 @@ def make_step(size: str, way: str) -> Callable[[int], None]:
     import tensorflow as tf
     from core.base.extras import ask
     from core.base.settings import CoreSettings, with_tables
-    from core.data.data_generator import DataGenerator
-    from core.train.devices import keep_freed_memory
+    from core.batches import DataGenerator
+    from core.fast.allocation import keep_freed_memory
     from core.train.project import begin_training, compile_models
 
     class Texts(DataGenerator):
@@ -163,8 +163,8 @@ def build_models(rows: int) -> Any:
     """Return the models: the first hidden state gives the logits."""
     import keras
 
-    from core.model.encoder import BertEncoder, encoder_inputs, hidden_states
-    from core.train.training import Models, TrainingModel
+    from core.encoders.encoder import BertEncoder, encoder_inputs, hidden_states
+    from core.step import Models, TrainingModel
 
     @keras.saving.register_keras_serializable("benchmarks")
     class CrossEntropy(keras.layers.Layer):

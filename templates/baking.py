@@ -64,7 +64,7 @@ class BakingExtension(Extension):
 
     Attributes:
         template: the template's folder.
-        left_out: shared files that its projects have no use for, such as `core/model/pointers.py`.
+        left_out: shared files that its projects have no use for, such as `core/layers/pointers.py`.
     """
 
     template: ClassVar[Path]

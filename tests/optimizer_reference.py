@@ -6,7 +6,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from core.train.optimizer import EPSILON, WarmUpThenDecay
+from core.fast.adamw import EPSILON
+from core.optimizer import WarmUpThenDecay
 
 # A table, a projection of attention, matrices both high and wide, and what has one axis.
 SHAPES = {

@@ -18,8 +18,8 @@ import tensorflow as tf  # noqa: E402
 from small_models import bert_encoder  # noqa: E402
 
 from core.base.settings import with_tables  # noqa: E402
-from core.data.data_generator import DataGenerator, pad  # noqa: E402
-from core.train.devices import make_local_strategy, split_first_device  # noqa: E402
+from core.batches import DataGenerator, pad  # noqa: E402
+from core.devices.strategy import make_local_strategy, split_first_device  # noqa: E402
 from core.train.project import compile_models  # noqa: E402
 from extras.retrieval.bi_encoder import build_pair_models  # noqa: E402
 from extras.retrieval.settings import Settings  # noqa: E402

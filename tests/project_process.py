@@ -53,7 +53,7 @@ def serve(project: str, connection: Connection) -> None:
     os.dup2(nowhere, 2)
     os.chdir(project)
     settle(project)
-    importlib.import_module("core.train.training")
+    importlib.import_module("core.step")
     sync = os.fsync
     os._exit = sys.exit  # the next command is this process's, too
     with contextlib.suppress(EOFError):

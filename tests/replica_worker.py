@@ -30,8 +30,8 @@ import train  # noqa: E402
 
 from core.base import extras, workers  # noqa: E402
 from core.train import project as wiring  # noqa: E402
-from core.train.prediction import Predictor  # noqa: E402
-from core.train.scoring import Evaluator  # noqa: E402
+from core.prediction.predictor import Predictor  # noqa: E402
+from core.scores.evaluator import Evaluator  # noqa: E402
 
 
 def die() -> None:

@@ -9,14 +9,16 @@ from tokenizers import BertWordPieceTokenizer, Tokenizer
 from core.base import extras as door
 from core.base.extras import ask
 from core.base.settings import CoreSettings, with_tables
-from core.data.data_generator import DataGenerator
+from core.batches import DataGenerator
 from core.model import encoder as encoder_module
-from core.model.encoder import BertEncoder
-from core.runs.run_folder import Run
-from core.train.loop import fit
+from core.encoders.encoder import BertEncoder
+from core.runs.run import Run
+from core.training import fit
 from core.train.project import compile_models
-from core.train.scoring import Checkpoint, Evaluation, Evaluator, OwnWeights, PositionCounter
-from core.train.training import Models, TrainingModel
+from core.runs.callbacks import Checkpoint, PositionCounter
+from core.scores.evaluation import Evaluation, OwnWeights
+from core.scores.evaluator import Evaluator
+from core.step import Models, TrainingModel
 
 EXAMPLES, BATCH, LENGTH, LABELS, EPOCHS = 11, 4, 5, 3, 3
 STEPS = 3  # an epoch; the last batch has three examples

@@ -19,10 +19,10 @@ from small_models import CrossEntropy  # noqa: E402
 
 from core.base.settings import CoreSettings, with_tables  # noqa: E402
 from core.base.workers import is_chief, wait_for_workers  # noqa: E402
-from core.data.data_generator import DataGenerator  # noqa: E402
-from core.train.devices import make_strategy  # noqa: E402
+from core.batches import DataGenerator  # noqa: E402
+from core.devices.strategy import make_strategy  # noqa: E402
 from core.train.project import compile_models  # noqa: E402
-from core.train.training import Models, Scores, TrainingModel  # noqa: E402
+from core.step import Models, Logits, TrainingModel  # noqa: E402
 from extras.averaging.averaging import averaged_weights  # noqa: E402
 from extras.regularization.unlabelled import WithUnlabelled  # noqa: E402
 
@@ -77,7 +77,7 @@ def build() -> Models:
     inputs = {"token_ids": token_ids, "labels": labels}
     training = TrainingModel(inputs, {"label_loss": loss})
     inference = keras.Model(token_ids, logits)
-    return Models(training, inference, encoder, (Scores(logits, "softmax"),))
+    return Models(training, inference, encoder, (Logits(logits, "softmax"),))
 
 
 def read_flags(flags: list[str]) -> CoreSettings:

@@ -17,4 +17,4 @@ class BakingExtension(baking.BakingExtension):
     """Bakes this template."""
 
     template = TEMPLATE
-    left_out = ("core/model/crf.py", "core/model/language_model.py")
+    left_out = ("core/layers/crf.py", "core/layers/language_model.py")

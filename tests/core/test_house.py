@@ -12,7 +12,7 @@ import pytest
 from conftest import ROOT
 from projects import TEMPLATES, bake_project
 
-from core.base.extras import EXTRAS
+from core.base.extra_names import EXTRA_NAMES
 from core.base.settings import SettingsTable, flatten
 from generator.bake import bake
 
@@ -67,7 +67,7 @@ def test_the_file_and_the_class_name_the_same_settings(project, values):
     defaults = json.loads(done.stdout)
     assert list(flatten(values).keys() - flatten(defaults).keys()) == []
     assert list(flatten(defaults).keys() - flatten(values).keys()) == []
-    extras = {name: table for name, table in defaults.items() if name in EXTRAS}
+    extras = {name: table for name, table in defaults.items() if name in EXTRA_NAMES}
     assert {name: values[name] for name in extras} == extras
 
 
@@ -78,7 +78,7 @@ def test_every_setting_has_its_reason(project, values):
     assert [line for line in settings if not re.search(r"\S\s+# \S", line)] == []
 
 
-@pytest.mark.parametrize("extra", EXTRAS)
+@pytest.mark.parametrize("extra", EXTRA_NAMES)
 def test_the_table_of_an_extra_is_that_of_its_class(extra):
     """Same keys, same defaults; an extra that has the one has the other."""
     path, folder = f"extras.{extra}.settings", EXTRA / extra

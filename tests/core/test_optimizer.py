@@ -20,9 +20,10 @@ from small_models import LABELS, LENGTH, CrossEntropy, bert_encoder, make_settin
 
 from core.base.errors import InputError
 from core.base.extras import ask
-from core.train.optimizer import EPSILON, AdamW, WarmUpThenDecay, make_optimizer
+from core.fast.adamw import EPSILON, AdamW
+from core.optimizer import WarmUpThenDecay, make_optimizer
 from core.train.project import compile_models
-from core.train.training import Models, TrainingModel
+from core.step import Models, TrainingModel
 from extras.optimizers.toolbox import freeze_layers
 
 make = functools.partial(AdamW, rates=dict.fromkeys(HEAD, 5.0), epsilon=EPSILON)

@@ -5,15 +5,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from core.model.pointers import (
-    MASKED,
-    EfficientGlobalPointer,
-    GlobalPointer,
-    RotaryPositionEmbedding,
-    SparseMultilabelLoss,
-    best_spans,
-    score_pairs,
-)
+from core.fast.transformer import MASKED
+from core.layers.pointers import EfficientGlobalPointer, GlobalPointer, SparseMultilabelLoss
+from core.layers.rotary import RotaryPositionEmbedding
+from core.layers.pointer_search import best_spans, score_pairs
 
 BATCH, LENGTH, WIDTH, HEADS, SIZE, PAIRS = 3, 7, 10, 4, 6, 3
 POINTERS = [GlobalPointer, EfficientGlobalPointer]

@@ -10,7 +10,8 @@ import pytest
 import tensorflow as tf
 
 from core.train import prediction
-from core.train.prediction import Predictor, Surest
+from core.prediction.predictor import Predictor
+from core.prediction.candidates import BestCandidates
 
 
 def finds(windows: int, each: int, records: int) -> list[tuple[int, dict[str, float]]]:
@@ -30,7 +31,7 @@ def generator_of(records: int, windows: int) -> SimpleNamespace:
 
 
 def keep(windows: list[tuple[int, dict]], records: int, whole: bool = False) -> dict:
-    surest = Surest(generator_of(records, len(windows)), whole)
+    surest = BestCandidates(generator_of(records, len(windows)), whole)
     for record, scored in windows:
         surest.add(record, scored)
     return surest.kept()
@@ -88,7 +89,7 @@ def test_memory_does_not_grow_with_what_is_found(keep_of_each):
 
     def peak(found_in_each: int) -> int:
         tracemalloc.start()
-        surest = Surest(generator_of(100, 1000), whole=False)
+        surest = BestCandidates(generator_of(100, 1000), whole=False)
         for number in range(1000):
             surest.add(number % 100, {(number, i): random.random() for i in range(found_in_each)})
         surest.kept()

@@ -27,7 +27,7 @@ from core.report.report import (
     split_at_spans,
     write_report,
 )
-from core.train.scoring import precision_recall
+from core.scores.thresholds import precision_recall
 
 TEXT = "🚀 <script>x</script> 北河大学\nRene\u0301"
 ITEMS = [

@@ -11,9 +11,10 @@ from conftest import ROOT
 from projects import run
 from scipy.special import erf
 
-from core.model.dropout import Masks, place_dropout
-from core.model.encoder import BertEncoder, named_layers
-from core.model.transformer import (
+from core.exact.dropout import Masks, place_dropout
+from core.encoders.encoder import BertEncoder
+from core.exact.dropout import named_layers
+from core.fast.transformer import (
     LayerNormalization,
     SelfAttention,
     TransformerLayer,

@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from core.data.data_generator import DataGenerator
+from core.batches import DataGenerator
 from extras.cache.plans import plan
 
 

@@ -24,10 +24,10 @@ use_template("relation_extraction")
 
 from core.base.errors import InputError  # noqa: E402
 from core.base.settings import CoreSettings, with_tables  # noqa: E402
-from core.data.data_checks import Finding, read_files  # noqa: E402
-from core.data.data_generator import DataGenerator  # noqa: E402
+from core.data.checks import Finding, read_files  # noqa: E402
+from core.batches import DataGenerator  # noqa: E402
 from core.data.tokens import train_tokenizer  # noqa: E402
-from core.train.training import Models, TrainingModel  # noqa: E402
+from core.step import Models, TrainingModel  # noqa: E402
 from extras.doctor import checking, model_checks, record_checks  # noqa: E402
 from extras.tpu import compile_checks, static_checks, tpu_compile  # noqa: E402
 from task import checks  # noqa: E402

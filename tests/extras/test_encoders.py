@@ -35,20 +35,20 @@ from small_models import without_encoders
 from core.base.errors import InputError
 from core.base.settings import RecordSettings, with_tables
 from core.data.tokens import exact_offsets
-from core.model.dropout import Masks, place_dropout
-from core.model.encoder import (
+from core.exact.dropout import Masks, place_dropout
+from core.encoders.encoder import (
     BertEncoder,
     encoder_inputs,
     hidden_states,
     load_encoder,
     load_tokenizer,
     local_folder,
-    named_layers,
     restore_encoder,
     save_encoder,
 )
-from core.model.pointers import EfficientGlobalPointer
-from core.train.training import Models, TrainingModel
+from core.exact.dropout import named_layers
+from core.layers.pointers import EfficientGlobalPointer
+from core.step import Models, TrainingModel
 from extras.doctor.model_checks import draws_by_replica, find_config_faults, find_split_faults
 from extras.encoders import memory, naming
 from extras.optimizers.toolbox import decayed_rates, freeze_layers
@@ -1045,7 +1045,7 @@ def test_a_run_whose_encoder_is_gone_gets_a_sentence(core_alone, tmp_path):
     tokenizer = load_tokenizer(settings_for("tiny"), TEXTS)
     save_encoder(tmp_path, load_encoder(settings_for("tiny"), tokenizer), tokenizer)
     path = tmp_path / "encoder.json"
-    text = path.read_text(encoding="utf-8").replace("core.model.encoder", "extras.gone.encoder")
+    text = path.read_text(encoding="utf-8").replace("core.encoders.encoder", "extras.gone.encoder")
     path.write_text(text.replace("BertEncoder", "GoneEncoder"), encoding="utf-8")
     with pytest.raises(
         InputError, match="its encoder, GoneEncoder, is not in this project: .*or add"

@@ -12,8 +12,8 @@ from project_process import ProjectProcess
 from projects import CASES, TASKS, bake_project, flags, shorten, template_of
 
 from core.base.errors import InputError
-from core.data.data_generator import DataGenerator, pad
-from core.train.prediction import Predictor
+from core.batches import DataGenerator, pad
+from core.prediction.predictor import Predictor
 from extras.folds.folds import assign_folds, describe_folds, link_texts
 
 FOLDS, RECORDS = 2, 40

@@ -27,10 +27,10 @@ from test_encoders import load, write_model
 from test_used_rows import best, write_encoder
 
 from core.base.errors import InputError
-from core.model.encoder import named_layers
-from core.runs.run_folder import Run
+from core.exact.dropout import named_layers
+from core.runs.run import Run
 from core.train.project import compile_models
-from core.train.training import Models, TrainingModel
+from core.step import Models, TrainingModel
 from extras.averaging.averaging import Soup
 from extras.lora import base as base_module
 from extras.lora.adapters import (

@@ -36,8 +36,9 @@ from small_models import (
 from small_models import STEPS as EPOCH_STEPS
 
 from core.base.errors import InputError
-from core.train.optimizer import EPSILON, AdamW, FineTuning, make_optimizer
-from core.train.training import Models
+from core.fast.adamw import EPSILON, AdamW, FineTuning
+from core.optimizer import make_optimizer
+from core.step import Models
 from extras.optimizers.schedules import ShapedSchedule
 from extras.optimizers.settings import read_points
 from extras.optimizers.toolbox import KINDS, Lamb, Muon, decayed_rates, most_square

@@ -9,11 +9,11 @@ import tensorflow as tf
 from projects import bake_project, flags, run, shorten
 
 from core.base.settings import RecordSettings, with_tables
-from core.model.encoder import BertEncoder, encoder_inputs, hidden_states
-from core.model.transformer import exact_gelu_function, tanh_gelu_function
-from core.train.devices import find_precision
+from core.encoders.encoder import BertEncoder, encoder_inputs, hidden_states
+from core.fast.transformer import exact_gelu_function, tanh_gelu_function
+from core.devices.precision import find_precision
 from core.train.project import begin_training
-from core.train.training import TrainingModel
+from core.step import TrainingModel
 from extras.encoders import processors
 from extras.encoders.modernbert import gated_by, turned_by
 from extras.encoders.postnorm import by_distance, by_distance_back, rotate_neighbours

@@ -13,11 +13,11 @@ from pydantic import ValidationError
 from small_models import CrossEntropy, make_settings
 
 from core.base.errors import InputError
-from core.data.data_generator import DataGenerator
-from core.model.dropout import Masks, place_dropout
-from core.model.transformer import LayerNormalization, exact_gelu_function
-from core.train.scoring import Evaluation
-from core.train.training import Scores, TrainingModel, inputs_of, place_rows
+from core.batches import DataGenerator
+from core.exact.dropout import Masks, place_dropout
+from core.fast.transformer import LayerNormalization, exact_gelu_function
+from core.scores.evaluation import Evaluation
+from core.step import Logits, TrainingModel, inputs_of, number_rows
 from extras.regularization import hooks
 from extras.regularization.regularization import (
     Adversary,
@@ -82,10 +82,10 @@ def found_gradients(regularization, accumulation=1, dropout=0.0) -> tuple[list, 
     regularization = dataclasses.replace(
         regularization,
         embeddings=encoder.token_embedding.embeddings,
-        scores=(Scores(logits, "softmax"),),
+        scores=(Logits(logits, "softmax"),),
     )
     compile_with(model, regularization, accumulation)
-    gradients, losses = model.batch_gradients(place_rows(make_batch()))
+    gradients, losses = model.batch_gradients(number_rows(make_batch()))
     return [gradient.numpy() for gradient in gradients], losses
 
 
@@ -227,11 +227,11 @@ def test_virtual_adversary_agrees_with_an_eager_reference(dropout, accumulation)
     virtual = VirtualAdversary(0.7, 0.5, 3)
     model, encoder, logits = make_model(dropout)
     table = encoder.token_embedding.embeddings
-    scores = (Scores(logits, "softmax"),)
+    scores = (Logits(logits, "softmax"),)
     regularization = Regularization(embeddings=table, virtual_adversary=virtual, scores=scores)
     compile_with(model, regularization, accumulation)
     model.optimizer.iterations.assign(4)
-    batch = {name: array for name, array in place_rows(make_batch()).items() if name != "labels"}
+    batch = {name: array for name, array in number_rows(make_batch()).items() if name != "labels"}
     found = [gradient.numpy() for gradient in model.batch_gradients.without_labels(batch)]
 
     model, encoder, logits = make_model(dropout)
@@ -315,7 +315,7 @@ def test_divergence_is_that_of_the_definition(kind):
 
 def test_what_the_table_asks_for_is_what_a_step_does():
     model, encoder, logits = make_model()
-    scores = (Scores(logits, "softmax"),)
+    scores = (Logits(logits, "softmax"),)
     assert hooks.make_gradients(make_settings(), encoder, scores) is None
     table = {"adversary": "pgd", "adversary_size": 0.5, "r_drop": 2.0, "virtual_adversary": 0.3}
     make = hooks.make_gradients(make_settings(regularization=table, seed=7), encoder, scores)

@@ -18,7 +18,7 @@ from small_models import bert_encoder
 
 from core.base.errors import InputError
 from core.base.settings import with_tables
-from core.data.data_generator import DataGenerator
+from core.batches import DataGenerator
 from core.train.project import compile_models
 from extras.retrieval.bi_encoder import build_pair_models, order_labels
 from extras.retrieval.hooks import extend_batches, name_negatives

@@ -18,9 +18,9 @@ from safetensors.numpy import load_file, save_file
 from small_models import LABELS, CrossEntropy, Examples, assert_equal, bert_encoder, make_settings
 
 from core.base.errors import InputError
-from core.runs.run_folder import Run
+from core.runs.run import Run
 from core.train.project import compile_models
-from core.train.training import Models, TrainingModel
+from core.step import Models, TrainingModel
 from extras.averaging.averaging import Soup, averaged_weights
 from extras.used_rows import used_rows
 from extras.used_rows.used_rows import train_used_rows

@@ -9,7 +9,7 @@ from conftest import ROOT, use_template
 
 from core.base.settings import with_tables
 from core.data.tokens import train_tokenizer
-from core.train.scoring import print_rates
+from core.scores.precision_recall import print_precision_recall_f1
 from extras.comparison import comparison
 from extras.doctor import checking
 
@@ -104,7 +104,7 @@ def test_what_train_prints():
 
 def test_what_evaluate_prints(capsys):
     test = REFERENCE["test"]
-    print_rates("predicate", {**test["per_predicate"], "all": test})
+    print_precision_recall_f1("predicate", {**test["per_predicate"], "all": test})
     assert_shown("python evaluate.py default sample/test.jsonl", capsys.readouterr().out)
 
 

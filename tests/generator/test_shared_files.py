@@ -36,7 +36,7 @@ def clone(tmp_path: Path) -> Path:
 def bring(clone: Path) -> ModuleType:
     """Bring the shared files into a template; return the module that did it."""
     baking = load_baking(clone / "templates")
-    baking.bring_files(clone / TEMPLATE, ("core/model/language_model.py",))
+    baking.bring_files(clone / TEMPLATE, ("core/layers/language_model.py",))
     return baking
 
 
@@ -48,11 +48,11 @@ def test_what_differs_is_written_and_what_left_is_removed(clone: Path) -> None:
     bring(clone)
     project = clone / TEMPLATE / PROJECT_FOLDER
     whole = contents(clone)
-    assert (project / "core/model/pointers.py").is_file()
+    assert (project / "core/layers/pointers.py").is_file()
     sample = f"{TEMPLATE.rpartition('/')[2]}_sample"
     for name in ("sample/train.jsonl", "reference/scores.json"):
         assert (project / name).read_bytes() == (clone / "baselines" / sample / name).read_bytes()
-    assert not (project / "core/model/language_model.py").exists()
+    assert not (project / "core/layers/language_model.py").exists()
     assert {name: whole[name] for name in fresh} == fresh
     times = {path: path.stat().st_mtime_ns for path in project.rglob("*.py")}
     bring(clone)

@@ -13,6 +13,7 @@ import jsonlines
 from filelock import BaseFileLock, FileLock, Timeout
 
 from core.base.errors import InputError, gist
+from core.base.workers import is_chief
 
 PROJECT = Path(__file__).resolve().parents[2]
 TEMPORARY = ".writing-"  # how the names of unfinished files begin
@@ -87,10 +88,6 @@ def read_json(path: str | Path) -> dict:
     return value
 
 
-# Whether this process writes: of several workers of one training only the chief does.
-writes = [True]
-
-
 def write_whole(
     path: str | Path, write: Callable[[Path], object], keep_old: Path | None = None
 ) -> None:
@@ -104,7 +101,7 @@ def write_whole(
         write: receives the path of the temporary file, which has the same suffixes.
         keep_old: where the file goes that was there before.
     """
-    if not writes[0]:
+    if not is_chief():  # of several workers of one training only the chief writes
         return
     path = Path(path)
     is_output = path.exists() and os.path.samestat(path.stat(), os.fstat(1))  # as /dev/stdout is
@@ -169,7 +166,7 @@ def write_json_lines(path: str | Path, records: Iterable[dict]) -> None:
 
 def append_json_line(path: str | Path, record: dict) -> None:
     """Add one JSON object to the end of a file."""
-    if writes[0]:
+    if is_chief():
         with jsonlines.open(path, "a", flush=True) as writer:
             writer.write(record)
 
@@ -177,9 +174,9 @@ def append_json_line(path: str | Path, record: dict) -> None:
 def delete(path: str | Path) -> None:
     """Delete a file, or a folder with all in it, if it is there."""
     path = Path(path)
-    if writes[0] and path.is_dir():
+    if is_chief() and path.is_dir():
         shutil.rmtree(path)
-    elif writes[0]:
+    elif is_chief():
         path.unlink(missing_ok=True)
 
 

@@ -18,7 +18,8 @@ from pydantic.functional_validators import field_validator, model_validator
 from pydantic_settings import BaseSettings, CliApp, SettingsConfigDict, SettingsError
 
 from core.base.errors import InputError
-from core.base.extras import EXTRAS, declared, how_to_get, settings_modules
+from core.base.extra_names import EXTRA_NAMES
+from core.base.extras import declared, how_to_get, settings_modules
 from core.base.files import PROJECT
 
 CONFIG = PROJECT / "config.toml"
@@ -52,6 +53,7 @@ class CoreSettings(BaseSettings):
     model_config = SettingsConfigDict(extra="forbid", allow_inf_nan=False)
     task_class: ClassVar[type["CoreSettings"] | None] = None  # without the tables of extras
     task: ClassVar[str]  # the name of what is learned; a run keeps it
+    free_settings: ClassVar[tuple[str, ...]] = ()  # may change before a run is resumed
 
     # encoder
     encoder: str = Field("tiny", description="tiny, hf://owner/model, or a folder")
@@ -169,7 +171,7 @@ AnySettings = TypeVar("AnySettings", bound=CoreSettings)
 def with_tables(task_class: type[AnySettings]) -> type[AnySettings]:
     """Return the settings of a task with the tables of all extras of this project."""
     tables: dict[str, Any] = {
-        name: (module.Table, Field(default_factory=module.Table, description=EXTRAS[name]))
+        name: (module.Table, Field(default_factory=module.Table, description=EXTRA_NAMES[name]))
         for name, module in settings_modules().items()
         if hasattr(module, "Table")
     }
@@ -256,7 +258,7 @@ def explain_flags(message: str, settings_class: type[CoreSettings]) -> str:
     if not unknown:
         return f"{message.removeprefix('error parsing CLI: ')}: run with --help to see every flag."
     extra = unknown[0].partition(".")[0]
-    if extra in EXTRAS and extra not in settings_class.model_fields:
+    if extra in EXTRA_NAMES and extra not in settings_class.model_fields:
         return f"--{unknown[0]} belongs to extras/{extra}, which is absent: {how_to_get(extra)}."
     return f"unknown flag --{unknown[0]}{suggest(unknown[0], settings_class, '--')}"
 
@@ -272,7 +274,7 @@ def explain_value(
     from_flag = any(re.split("=", flag)[0] == f"--{key}" for flag in flags or [])
     where = f"--{key}" if from_flag else f"config.toml, line {line_of(key)}: {key}"
     where = key if flags is None else where
-    if error["type"] == "extra_forbidden" and key in EXTRAS:
+    if error["type"] == "extra_forbidden" and key in EXTRA_NAMES:
         return f"{where} belongs to extras/{key}, which is absent: {how_to_get(key)}."
     if error["type"] == "extra_forbidden":
         return f"{where} is not a setting{suggest(key, settings_class)}"

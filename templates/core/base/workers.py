@@ -35,27 +35,29 @@ class Alone:
         sys.exit(sentence)
 
 
-_joined = [Alone()]
+# A process belongs to one training for all its life, as TensorFlow's own cluster does.
+_workers = Alone()
 
 
 def join_workers(workers: Alone) -> None:
     """Let this process be one of several from now on."""
-    _joined[0] = workers
+    global _workers
+    _workers = workers
 
 
 def all_workers() -> Alone:
     """Return the workers that this process belongs to."""
-    return _joined[0]
+    return _workers
 
 
 def worker_count() -> int:
     """Return the number of workers; 1: this process stands alone."""
-    return _joined[0].count
+    return _workers.count
 
 
 def worker_number() -> int:
     """Return which worker this process is, from 0."""
-    return _joined[0].number
+    return _workers.number
 
 
 def is_chief() -> bool:
@@ -65,7 +67,7 @@ def is_chief() -> bool:
 
 def gather(value: Any) -> list:
     """Return the values of all workers, which can be pickled; all must call this together."""
-    return _joined[0].gather(value)
+    return _workers.gather(value)
 
 
 def broadcast(value: Any) -> Any:
@@ -75,4 +77,4 @@ def broadcast(value: Any) -> Any:
 
 def wait_for_workers() -> None:
     """Wait until all workers have come to their end: none may leave while others still talk."""
-    _joined[0].close()
+    _workers.close()

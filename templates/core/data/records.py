@@ -64,6 +64,18 @@ def read_records(
     return examples
 
 
+def collect(function: Callable[[Any], Any], examples: Any, joined: bool = False) -> Any:
+    """Return what a function finds in all examples of a file; kept examples may remember it.
+
+    Args:
+        function: of the examples.
+        examples: a sequence; those of extras/cache have a method `recall` that remembers.
+        joined: the function may be called on parts of the file: its sets and Counters are joined.
+    """
+    recall = getattr(examples, "recall", None)
+    return recall(function, joined) if recall else function(examples)
+
+
 def read_field(record: dict, name: str, kind: Any) -> Any:
     """Return a field of a type: `str`, `list`, or `str | int` for ids.
 

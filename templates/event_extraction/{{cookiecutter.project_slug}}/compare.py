@@ -7,7 +7,7 @@ import numpy as np
 
 from core.base.errors import command
 from core.base.extras import need
-from core.runs.run_folder import read_scores
+from core.runs.scores import read_scores
 from task.data import read_examples
 from task.decode import read_prediction
 from task.metrics import count_matches, score

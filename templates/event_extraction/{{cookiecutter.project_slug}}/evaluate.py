@@ -7,8 +7,10 @@ import argparse
 from pathlib import Path
 
 from core.base.errors import command
-from core.runs.run_folder import provenance, tuned_threshold
-from core.train.scoring import keep_scores, print_rates
+from core.runs.provenance import provenance
+from core.runs.members import tuned_threshold
+from core.scores.keep import keep_scores
+from core.scores.precision_recall import print_precision_recall_f1
 from task.data import read_examples
 from task.evaluation import evaluate
 from task.training import load_runs, predict
@@ -36,7 +38,7 @@ def main() -> None:
     keep_scores(arguments.run, arguments.file, evaluation, provenance(runs.settings))
     for name, title in TITLES.items():
         print()
-        print_rates(title, evaluation.scores[name])
+        print_precision_recall_f1(title, evaluation.scores[name])
 
 
 if __name__ == "__main__":

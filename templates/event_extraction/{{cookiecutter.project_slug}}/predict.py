@@ -10,7 +10,7 @@ from pathlib import Path
 from core.base.errors import command
 from core.base.extras import ask
 from core.base.files import check_destination, write_json_lines
-from core.runs.run_folder import tuned_threshold
+from core.runs.members import tuned_threshold
 from task.data import Example, read_examples
 from task.decode import duee_record, keep_events, prediction_records
 from task.training import load_runs, predict

@@ -1,33 +1,25 @@
-"""Averages are scored and kept in the place of the weights themselves."""
+"""Score and keep averages of the weights instead of the weights themselves."""
 
 import contextlib
 
 import keras
 
-from core.runs.run_folder import Run
-from core.train.scoring import OwnWeights
+from core.runs.run import Run
+from core.scores.evaluation import OwnWeights
+from core.training import Training
 from extras.averaging.averaging import Soup, averaged_weights, warn_of_long_average
-from extras.averaging.settings import Settings, Table
+from extras.averaging.settings import Table
 
 
-def optimizer_options(settings: Settings) -> dict | None:
-    """Let the optimizer keep the moving average, where the table asks for one."""
-    ema = settings.averaging.ema
-    return {"use_ema": True, "ema_momentum": ema} if ema else None
-
-
-def make_averages(settings: Settings, run: Run, steps: int) -> "RunAverages | None":
-    """Return the averages of a run; None: the weights themselves are scored and kept.
-
-    Args:
-        settings: the table `averaging`.
-        run: receives the weights of a soup.
-        steps: of the whole training.
-    """
-    if settings.averaging == Table():
-        return None
-    warn_of_long_average(settings.averaging.ema, steps)
-    return RunAverages(run, settings.averaging.soup)
+def prepare(training: Training) -> None:
+    """Score and keep averages, where the table asks for them."""
+    table = training.settings.averaging
+    if table == Table():
+        return
+    if table.ema:  # the optimizer keeps the moving average
+        training.optimizer_options |= {"use_ema": True, "ema_momentum": table.ema}
+    warn_of_long_average(table.ema, training.last_step)
+    training.kept_weights = RunAverages(training.run, table.soup)
 
 
 class RunAverages(OwnWeights):

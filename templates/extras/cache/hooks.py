@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from core.data.data_generator import DataGenerator
+from core.batches import DataGenerator
 from extras.cache.items import open_items
 from extras.cache.settings import table_in_use
 from extras.cache.sources import Examples, open_examples, recall

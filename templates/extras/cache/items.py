@@ -13,7 +13,7 @@ import numpy as np
 
 from core.base.errors import InputError
 from core.base.settings import CoreSettings
-from core.data.data_generator import DataGenerator
+from core.batches import DataGenerator
 from extras.cache.plans import plan
 from extras.cache.sources import Block, Examples, Source, size_of
 from extras.cache.storage import (

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from core.data.data_generator import DataGenerator
+from core.batches import DataGenerator
 
 
 class Plan(Sequence):

@@ -8,7 +8,7 @@ from typing import Any
 from core.base.errors import InputError
 from core.base.settings import RecordSettings
 from core.base.workers import worker_count
-from core.data.data_generator import DataGenerator
+from core.batches import DataGenerator
 from extras.chunks.answers import Answers, predict_part
 from extras.chunks.lengths import even_lengths
 from extras.chunks.memory import of_chunk

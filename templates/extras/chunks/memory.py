@@ -7,7 +7,7 @@ stay in memory.
 import contextlib
 from collections.abc import Iterator
 
-from core.data.data_generator import DataGenerator
+from core.batches import DataGenerator
 
 # The batches that are made of the chunk in work; nothing: no chunk is.
 of_chunk: list[list[DataGenerator]] = []

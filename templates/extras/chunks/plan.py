@@ -12,7 +12,8 @@ from typing import Any
 from core.base.errors import InputError
 from core.base.files import MANIFEST, PROJECT, file_hash, read_json, write_json
 from core.runs.code_hash import code_hash
-from core.runs.run_folder import find_runs, read_scores
+from core.runs.members import find_runs
+from core.runs.scores import read_scores
 
 CHUNK = 4096  # records; a kill loses those of one chunk at the most
 # What says where answers are written, not what they are.

@@ -23,12 +23,12 @@ import numpy as np
 import tensorflow as tf
 
 from core.base.errors import InputError, gist
-from core.base.files import PROJECT, file_hash, project_path, writes
+from core.base.files import PROJECT, file_hash, project_path
 from core.base.settings import CoreSettings, flatten
 from core.base.workers import Alone, gather, is_chief, join_workers, wait_for_workers
-from core.model.encoder import download
+from core.encoders.encoder import download
 from core.runs.code_hash import code_hashes
-from core.runs.run_folder import FREE_SETTINGS
+from core.runs.opening import FREE_SETTINGS
 
 # What TensorFlow raises where another worker is gone.
 LOST = (
@@ -194,7 +194,6 @@ def join(cluster: dict, logical_devices: int = 0) -> tf.distribute.Strategy:
         ) from error
     join_workers(ClusterWorkers(strategy))
     if not is_chief():
-        writes[0] = False
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     return strategy
 

@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from core.base.errors import InputError
-from core.train.devices import split_first_device
+from core.devices.strategy import split_first_device
 from extras.cluster.cluster import find_cluster, join, refuse_differences
 from extras.cluster.settings import Settings
 

@@ -20,7 +20,8 @@ from scipy import stats
 from core.base.errors import InputError
 from core.base.files import PROJECT, file_hash, project_path, read_json, read_json_lines, write_json
 from core.data.records import Id
-from core.runs.run_folder import check_files, known_runs
+from core.runs.manifest import check_files
+from core.runs.members import known_runs
 
 NUMBERS_AT_ONCE = 5_000_000
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from core.data.data_checks import Finding, draw_histogram, normalise
+from core.data.checks import Finding, draw_histogram, normalise
 from extras.competition.settings import Settings
 from extras.competition.targets import gold_numbers
 

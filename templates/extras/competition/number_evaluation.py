@@ -10,8 +10,8 @@ from core.base.errors import InputError
 from core.base.files import read_json
 from core.data.records import name_file
 from core.report.report import ErrorExample, ErrorItem
-from core.runs.run_folder import read_scores
-from core.train.scoring import Evaluation
+from core.runs.scores import read_scores
+from core.scores.evaluation import Evaluation
 from extras.competition.cuts import apply_cuts, tune_cuts
 from extras.competition.number_scores import NUMBER_METRICS, find_grades, score_numbers
 from extras.competition.settings import Settings

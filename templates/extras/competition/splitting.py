@@ -11,7 +11,7 @@ import numpy as np
 
 from core.base.errors import InputError
 from core.base.files import write_whole
-from core.data.data_checks import normalise
+from core.data.checks import normalise
 from extras.competition.tables import DELIMITERS, read_rows
 
 

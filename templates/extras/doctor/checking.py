@@ -12,9 +12,9 @@ import tensorflow as tf
 from core.base.errors import InputError
 from core.base.extras import ask, how_to_get, present
 from core.base.settings import AnySettings, CoreSettings, read_settings
-from core.data.data_checks import Finding
-from core.data.data_generator import DataGenerator
-from core.train.training import Models
+from core.data.checks import Finding
+from core.batches import DataGenerator
+from core.step import Models
 from extras.doctor.model_checks import build_as_trained, check_model
 
 

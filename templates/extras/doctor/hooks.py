@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from core.data.data_checks import Finding
+from core.data.checks import Finding
 from extras.doctor.record_checks import (
     find_duplicates,
     find_leaks,

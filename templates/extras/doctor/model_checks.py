@@ -18,13 +18,14 @@ from core.base.errors import InputError, gist
 from core.base.extras import ask
 from core.base.files import PROJECT
 from core.base.settings import CoreSettings
-from core.data.data_checks import Finding
-from core.data.data_generator import Batch, DataGenerator
-from core.model.dropout import can_be_placed
-from core.model.encoder import named_layers
-from core.train.devices import find_precision, make_local_strategy, split_first_device
+from core.data.checks import Finding
+from core.batches import Batch, DataGenerator
+from core.exact.dropout import can_be_placed
+from core.exact.dropout import named_layers
+from core.devices.precision import find_precision
+from core.devices.strategy import make_local_strategy, split_first_device
 from core.train.project import compile_models
-from core.train.training import Models, TrainingModel
+from core.step import Models, TrainingModel
 
 # So many that the rate has not begun to fall at the first of them.
 MANY_STEPS = 1_000_000

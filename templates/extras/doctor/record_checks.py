@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from core.data.data_checks import Finding, normalise
+from core.data.checks import Finding, normalise
 
 BAR_WIDTH = 40
 SHOWN_PLACES = 3

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 
 from core.base.settings import CoreSettings
-from core.model.encoder import BertEncoder
+from core.encoders.encoder import BertEncoder
 from extras.encoders.fields import GELU, TANH_GELU, Fields
 from extras.encoders.postnorm import SEGMENTS, PostNormEncoder, assign_all, assign_pair
 from extras.encoders.weights import Weights

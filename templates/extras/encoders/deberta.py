@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from core.base.errors import InputError
 from core.base.settings import CoreSettings
-from core.model.transformer import MASKED, LayerNormalization
+from core.fast.transformer import MASKED, LayerNormalization
 from extras.encoders.families import post_norm_options
 from extras.encoders.fields import Fields
 from extras.encoders.postnorm import (

@@ -7,7 +7,7 @@ import numpy as np
 
 from core.base.errors import InputError
 from core.base.settings import CoreSettings
-from core.model.transformer import TransformerLayer
+from core.fast.transformer import TransformerLayer
 from extras.encoders.fields import Fields
 from extras.encoders.postnorm import (
     SEGMENTS,

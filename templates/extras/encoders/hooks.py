@@ -1,21 +1,17 @@
 """Encoders of families and files that KerasHub does not read."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import keras
 import numpy as np
-import tensorflow as tf
 from tokenizers import Tokenizer
 
 from core.base.settings import CoreSettings
-from core.train.training import Models
+from core.training import Training
 from extras.encoders import (
     google,
     loading,
     memory,
-    one_pass,
-    processors,
     torch_files,
     vocabularies,
 )
@@ -52,16 +48,6 @@ def load_tokenizer(
     return vocabularies.load_tokenizer(folder) if folder else vocabularies.preset_tokenizer(name)
 
 
-def change_layers(settings: CoreSettings, models: Models) -> None:
-    """Change nothing: say it before the first step where long windows don't fit into memory."""
-    memory.warn_of_memory(settings, models)
-
-
-def find_precision(settings: CoreSettings) -> tuple[str, str]:
-    """Return the fastest precision of the devices that train, and why."""
-    return processors.find_precision(settings)
-
-
-def compute_in_one_pass(parts: Callable, inputs: tf.Tensor) -> tuple[tf.Tensor, Callable] | None:
-    """Return an activation and its gradient, where it pays to compile them."""
-    return one_pass.activate(parts, inputs)
+def prepare(training: Training) -> None:
+    """Warn before the first step where long windows don't fit into memory."""
+    memory.warn_of_memory(training.settings, training.models)

@@ -5,8 +5,8 @@ from pathlib import Path
 import keras
 
 from core.base.settings import CoreSettings
-from core.model.encoder import named_layers
-from core.train.training import Models
+from core.exact.dropout import named_layers
+from core.step import Models
 
 GIBIBYTE = 1 << 30
 # How often a step holds the scores of all pairs of tokens, as measured on a CPU: those of a

@@ -13,7 +13,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from core.base.errors import InputError
-from core.model.encoder import BertEncoder
+from core.encoders.encoder import BertEncoder
 from extras.encoders.deberta import Deberta, assign_deberta
 from extras.encoders.families import (
     POSITIONS,

@@ -12,7 +12,8 @@ import keras_hub
 import numpy as np
 import tensorflow as tf
 
-from core.model.transformer import (
+from core.base.replace_class import replace_class
+from core.fast.transformer import (
     MASKED,
     LayerNormalization,
     SelfAttention,
@@ -56,7 +57,7 @@ class PostNormLayer(TransformerLayer):
     def build(self, inputs_shape) -> None:
         super().build(inputs_shape)
         attention = self._self_attention_layer
-        attention.__class__ = self.attention_class
+        replace_class(attention, self.attention_class)
         attention._dropout = attention._dropout_layer.rate = self.attention_dropout
 
     def get_config(self) -> dict:

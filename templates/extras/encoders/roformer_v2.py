@@ -9,7 +9,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from core.model.transformer import MASKED, TransformerLayer
+from core.fast.transformer import MASKED, TransformerLayer
 from extras.encoders.fields import Fields
 from extras.encoders.postnorm import PostNormEncoder, initializer, rotate_neighbours
 from extras.encoders.weights import Weights

@@ -25,7 +25,7 @@ from tokenizers import (
 from core.base.errors import InputError
 from core.base.files import read_json
 from core.data.tokens import load_tokenizer_file
-from core.model.encoder import from_preset
+from core.encoders.encoder import from_preset
 from extras.encoders.google import find_config
 from extras.encoders.words import WordTokenizer, holds_words
 

@@ -28,7 +28,7 @@ if __name__ == "__main__":
 from core.base.errors import InputError, command  # noqa: E402, I001
 from core.base.extras import need  # noqa: E402
 from core.base.files import write_json, write_text  # noqa: E402
-from core.model.encoder import named_layers  # noqa: E402
+from core.exact.dropout import named_layers  # noqa: E402
 
 import keras  # noqa: E402
 import numpy as np  # noqa: E402

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from core.base.errors import InputError
-from core.data.data_checks import Finding
+from core.data.checks import Finding
 from core.data.records import Id, name_file
 from core.report.report import ErrorExample, ErrorItem
-from core.runs.run_folder import read_scores
-from core.train.scoring import Evaluation
+from core.runs.scores import read_scores
+from core.scores.evaluation import Evaluation
 from extras.extraction.language import REASONS, Names, name_items, read_drafts, write_items
 from extras.extraction.places import SearchedText, choose_places
 from extras.extraction.records import (

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from core.data.records import Id
-from core.train.scoring import rates
+from core.scores.precision_recall import precision_recall_f1
 from extras.extraction.records import Example, Item
 
 # What chooses the best epoch, as in those templates.
@@ -94,11 +94,11 @@ def score(golds: Sequence[Example], predictions: Mapping[Id, Sequence[Item]], ki
             for part in right | guess:
                 counts = part in right and part in guess, part in guess, part in right
                 tables[name][part[place]] += counts
-    numbers = {metric: rates(*counts) for metric, counts in totals.items()}
+    numbers = {metric: precision_recall_f1(*counts) for metric, counts in totals.items()}
     result: dict = dict(numbers["f1"]) if kind == "triples" else {}
     if kind == "events":
         result = {metric: row["f1"] for metric, row in numbers.items()}
         result["metrics"] = {name.removesuffix("_f1"): row for name, row in numbers.items()}
     for name, rows in tables.items():
-        result[name] = {label: rates(*rows[label]) for label in sorted(rows)}
+        result[name] = {label: precision_recall_f1(*rows[label]) for label in sorted(rows)}
     return result

@@ -12,10 +12,13 @@ from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 
 from core.base.errors import InputError
 from core.base.files import project_path, read_json, write_json, write_json_lines
-from core.data.data_checks import normalise
-from core.runs.run_folder import Run, end_training, finish_run, provenance, read_scores
-from core.train.devices import Strategy
-from core.train.scoring import Evaluation
+from core.data.checks import normalise
+from core.runs.run import Run
+from core.runs.finishing import end_training, finish_run
+from core.runs.scores import read_scores
+from core.runs.provenance import provenance
+from core.devices.strategy import Strategy
+from core.scores.evaluation import Evaluation
 from extras.folds.settings import Settings
 
 # The texts of an example, which tie it to others, and its kind, of which each fold has its share.

@@ -9,9 +9,10 @@ import numpy as np
 from core.base.errors import InputError
 from core.base.files import read_json
 from core.base.workers import worker_count
-from core.runs.run_folder import Run, read_scores
-from core.train.devices import Strategy
-from core.train.scoring import Evaluation
+from core.runs.run import Run
+from core.runs.scores import read_scores
+from core.devices.strategy import Strategy
+from core.scores.evaluation import Evaluation
 from extras.folds.settings import Settings
 
 

@@ -16,8 +16,9 @@ import numpy as np
 import tensorflow as tf
 
 from core.base.errors import InputError
-from core.model.encoder import named_layers
-from core.model.transformer import SelfAttention
+from core.base.replace_class import replace_class
+from core.exact.dropout import named_layers
+from core.fast.transformer import SelfAttention
 from extras.lora.settings import Settings, split_names
 
 # How the paths of dense layers end, by the part of a Transformer layer that they are.
@@ -258,7 +259,7 @@ def adapt_layers(settings: Settings, encoder: keras.Model) -> None:
                 f"lora.rank = {table.rank}, but {path} has a kernel of rank {smallest}: set "
                 f"lora.rank lower, or {OFF}."
             )
-        layer.__class__ = type(type(layer).__name__, (Adapted, type(layer)), {})
+        replace_class(layer, type(type(layer).__name__, (Adapted, type(layer)), {}))
         seed = int(np.random.SeedSequence((settings.seed, number)).generate_state(1)[0])
         layer.adapt(product, table.rank, table.alpha, seed, table.base == "int8")
     take_products_apart(encoder)
@@ -303,7 +304,7 @@ def take_products_apart(encoder: keras.Model) -> None:
             if any(isinstance(part, Adapted) for part in parts):
                 kind = type(layer)
                 bases = (ApartAttention,) if kind is SelfAttention else (kind, ApartAttention)
-                layer.__class__ = type(kind.__name__, bases, {})
+                replace_class(layer, type(kind.__name__, bases, {}))
 
 
 def base_weights(encoder: keras.Model) -> list[keras.Variable]:

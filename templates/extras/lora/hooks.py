@@ -1,26 +1,26 @@
-"""Updates of low rank are trained, and become part of the weights of a run that is loaded."""
+"""Train low-rank updates (LoRA); a run that is loaded has them in its weights."""
 
+import functools
 from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from core.runs.run_folder import Run
-from core.train.training import Models
+from core.step import Models
+from core.training import Training
 from extras.lora.adapters import adapt_layers
 from extras.lora.base import check_base, read_base_again
 from extras.lora.settings import Settings
 
 
-def change_layers(settings: Settings, models: Models) -> None:
-    """Freeze the encoder and give its kernels updates, where the table asks for it."""
-    if settings.lora.rank:
-        adapt_layers(settings, models.encoder)
+def prepare(training: Training) -> None:
+    """Freeze the encoder and give its kernels low-rank updates, where the table asks for it.
 
-
-def note_base(settings: Settings, run: Run, models: Models) -> None:
-    """Keep in a new run what its frozen weights are; refuse others in one that goes on."""
+    A new run keeps the hash of its frozen weights; a resumed one refuses other weights.
+    """
+    settings, encoder = training.settings, training.models.encoder
     if settings.lora.rank:
-        check_base(settings, run, models.encoder)
+        adapt_layers(settings, encoder)
+        training.on_begin.append(functools.partial(check_base, settings, training.run, encoder))
 
 
 def restore_base(settings: Settings, folder: Path, models: Models, tokenizer: Tokenizer) -> None:

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from core.train.optimizer import WarmUpThenDecay
+from core.optimizer import WarmUpThenDecay
 
 
 @keras.saving.register_keras_serializable("common")

@@ -8,8 +8,8 @@ import keras
 import tensorflow as tf
 
 from core.base.errors import InputError
-from core.model.encoder import named_layers
-from core.train.optimizer import EPSILON, AdamW, FineTuning
+from core.exact.dropout import named_layers
+from core.fast.adamw import EPSILON, AdamW, FineTuning
 from extras.optimizers.schedules import ShapedSchedule
 from extras.optimizers.settings import Settings, Table, read_points
 

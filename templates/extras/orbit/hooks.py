@@ -1,19 +1,14 @@
 """Orbit's loop, where the table asks for it."""
 
-from collections.abc import Callable
-
-from extras.orbit.settings import Settings
+from core.training import Training
 
 
-def name_lock(settings: Settings) -> str | None:
-    """Return the lock of the job that scores beside the one that trains; None: this one trains."""
-    return ".evaluating.lock" if settings.orbit.job == "evaluate" else None
-
-
-def choose_loop(settings: Settings) -> Callable[..., None] | None:
-    """Return Orbit's loop; None: Keras's."""
-    if not settings.orbit.enabled:
-        return None
+def prepare(training: Training) -> None:
+    """Let Orbit's loop train, or score beside the process that trains."""
+    if not training.settings.orbit.enabled:
+        return
     from extras.orbit.orbit_loop import train_with_orbit  # needs the package orbit
 
-    return train_with_orbit
+    training.loop = train_with_orbit
+    if training.settings.orbit.job == "evaluate":
+        training.run.lock = ".evaluating.lock"

@@ -21,10 +21,12 @@ import tensorflow as tf
 from core.base.errors import EndedWell, InputError, ToldToEnd, gist
 from core.base.files import read_json_lines
 from core.base.workers import broadcast, gather, is_chief
-from core.data.data_generator import DataGenerator
-from core.runs.run_folder import Position, Run, checkpoint_variables, read_scores
-from core.train.scoring import Evaluator
-from core.train.training import TrainingModel
+from core.batches import DataGenerator
+from core.runs.checkpoints import Position, checkpoint_variables
+from core.runs.run import Run
+from core.runs.scores import read_scores
+from core.scores.evaluator import Evaluator
+from core.step import TrainingModel
 from extras.orbit.settings import Settings
 
 SECONDS_BETWEEN_LOOKS = 2.0  # of the evaluating job, for a new checkpoint

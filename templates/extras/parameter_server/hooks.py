@@ -1,10 +1,9 @@
 """Servers hold the weights, and workers train at their own pace: the strategy and its loop."""
 
-from collections.abc import Callable
-
 import tensorflow as tf
 
 from core.base.settings import CoreSettings
+from core.training import Training
 from extras.parameter_server.server_loop import fit_with_servers
 from extras.parameter_server.servers import join_servers
 
@@ -14,6 +13,7 @@ def make_strategy(settings: CoreSettings) -> tf.distribute.Strategy | None:
     return join_servers() if settings.strategy == "parameter_server" else None
 
 
-def choose_loop(settings: CoreSettings) -> Callable[..., None] | None:
-    """Return the loop that hands batches out to the workers, where `strategy` asks for it."""
-    return fit_with_servers if settings.strategy == "parameter_server" else None
+def prepare(training: Training) -> None:
+    """Let the loop train that hands batches out to the workers, where `strategy` asks for it."""
+    if training.settings.strategy == "parameter_server":
+        training.loop = fit_with_servers

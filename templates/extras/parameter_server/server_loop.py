@@ -14,9 +14,9 @@ import keras
 import tensorflow as tf
 
 from core.base.settings import CoreSettings
-from core.data.data_generator import DataGenerator
-from core.runs.run_folder import Run
-from core.train.training import TrainingModel
+from core.batches import DataGenerator
+from core.runs.run import Run
+from core.step import TrainingModel
 
 
 def fit_with_servers(

@@ -2,17 +2,17 @@
 
 from collections.abc import Callable
 
-from core.data.data_generator import DataGenerator
-from core.train.training import Models
+from core.batches import DataGenerator
+from core.step import Models
 from extras.recompute import memory
 from extras.recompute.recompute import recompute_layers
 from extras.recompute.settings import Settings
 
 
-def change_layers(settings: Settings, models: Models) -> None:
+def prepare(training: Training) -> None:
     """Let every Transformer layer of the models be recomputed, where the table asks for it."""
-    if settings.recompute.enabled:
-        recompute_layers(models.training)
+    if training.settings.recompute.enabled:
+        recompute_layers(training.models.training)
 
 
 def try_batch_sizes(settings: Settings, flags: list[str]) -> bool:

@@ -13,10 +13,11 @@ import tensorflow as tf
 
 from core.base.errors import InputError
 from core.base.files import project_path, read_json
-from core.data.data_generator import DataGenerator
-from core.train.devices import find_precision, keep_freed_memory
+from core.batches import DataGenerator
+from core.devices.precision import find_precision
+from core.fast.allocation import keep_freed_memory
 from core.train.project import compile_models
-from core.train.training import Models
+from core.step import Models
 from extras.recompute.settings import Settings
 
 MEBIBYTE = 1 << 20

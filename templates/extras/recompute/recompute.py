@@ -12,8 +12,8 @@ import keras_hub
 import tensorflow as tf
 
 from core.base.errors import InputError
-from core.model.dropout import CURRENT
-from core.model.encoder import named_layers
+from core.exact.dropout import CURRENT
+from core.exact.dropout import named_layers
 
 KINDS = (keras_hub.layers.TransformerEncoder, keras_hub.layers.TransformerDecoder)
 

@@ -12,7 +12,7 @@ import keras
 import tensorflow as tf
 
 from core.base.errors import InputError
-from core.train.training import Scores
+from core.step import Logits
 from extras.regularization.settings import Settings, Table
 
 
@@ -89,11 +89,11 @@ class Regularization:
     gradient_penalty: float = 0.0
     r_drop: float = 0.0
     virtual_adversary: VirtualAdversary | None = None
-    scores: tuple[Scores, ...] = ()
+    scores: tuple[Logits, ...] = ()
 
 
 def make_regularization(
-    settings: Settings, encoder: keras.Model, scores: Sequence[Scores]
+    settings: Settings, encoder: keras.Model, scores: Sequence[Logits]
 ) -> Regularization | None:
     """Return what the settings say; None: nothing.
 

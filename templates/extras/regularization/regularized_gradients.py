@@ -6,7 +6,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from core.train.training import Gradients, Scores, inputs_of, place_rows
+from core.exact.micro_batches import Gradients, graph_of
+from core.step import Logits, inputs_of, number_rows
 from extras.regularization.regularization import Regularization, divergence
 from extras.regularization.unlabelled import UNLABELLED
 
@@ -35,10 +36,9 @@ class RegularizedGradients:
             for tensor in keras.utils.get_source_inputs(logit)
         }
         self.scores: Any = keras.Model(self.inputs, logits) if logits else None
-        self.loss_gradients = model.graph_of(
-            self.gradients_of_losses, ["loss", *model.output_names]
-        )
-        self.change_gradients = model.graph_of(self.gradients_of_change, ["change"])
+        names = ["loss", *model.output_names]
+        self.loss_gradients = graph_of(model, self.gradients_of_losses, names)
+        self.change_gradients = graph_of(model, self.gradients_of_change, ["change"])
 
     def __call__(self, batch: dict) -> Gradients:
         """Return the gradient by each variable, and the losses `[batch]` by name.
@@ -49,7 +49,7 @@ class RegularizedGradients:
         batch, unlabelled = split_unlabelled(batch)
         gradients, losses = self.with_labels(batch)
         if self.regularization.virtual_adversary:
-            others = self.without_labels(place_rows(unlabelled) if unlabelled else batch)
+            others = self.without_labels(number_rows(unlabelled) if unlabelled else batch)
             gradients = [one + other for one, other in zip(gradients, others, strict=True)]
         return gradients, losses
 
@@ -61,12 +61,12 @@ class RegularizedGradients:
             return gradients, losses
         slope = self.slope(gradients)
         if penalty:
-            gradients, losses = self.loss_gradients(batch, {"direction": slope})
+            gradients, losses = self.loss_gradients(batch, None, slope)
         if adversary:
             shift = tf.zeros_like(slope)
             for _ in range(adversary.steps):
                 shift = adversary.move(shift, slope)
-                shifted, _ = self.loss_gradients(batch, {"shift": shift})
+                shifted, _ = self.loss_gradients(batch, shift)
                 slope = self.slope(shifted)
             pairs = zip(gradients, shifted, strict=True)
             gradients = [0.5 * (one + other) for one, other in pairs]
@@ -77,9 +77,9 @@ class RegularizedGradients:
         adversary: Any = self.regularization.virtual_adversary
         shape = self.regularization.embeddings.shape
         noise = adversary.first_shift(shape, self.model.optimizer.iterations.value)
-        gradients, _ = self.change_gradients(batch, {"shift": noise})
+        gradients, _ = self.change_gradients(batch, noise)
         shift = adversary.reach(self.slope(gradients))
-        return self.change_gradients(batch, {"shift": shift})[0]
+        return self.change_gradients(batch, shift)[0]
 
     def gradients_of_losses(
         self, batch: dict, shift: tf.Tensor | None = None, direction: tf.Tensor | None = None
@@ -111,12 +111,12 @@ class RegularizedGradients:
         def read() -> dict:
             return self.scored(inputs, training=True)
 
-        with self.model.masks_of(batch):
+        with self.model.dropout_masks(batch):
             first = self.shifted(read, shift)
         losses = first["losses"]
         if not self.regularization.r_drop:
             return add_up(losses), losses
-        with self.model.masks_of(batch, SECOND_PASS):
+        with self.model.dropout_masks(batch, SECOND_PASS):
             again = self.shifted(read, shift)
         losses = {name: 0.5 * (loss + again["losses"][name]) for name, loss in losses.items()}
         distance = self.distance(first["scores"], again["scores"], inputs)
@@ -136,9 +136,9 @@ class RegularizedGradients:
             return tf.nest.flatten(self.scores(inputs, training=True))
 
         # The same dropout twice: the shift alone is what moves the scores.
-        with self.model.masks_of(batch, VIRTUAL_PASS):
+        with self.model.dropout_masks(batch, VIRTUAL_PASS):
             here = [tf.stop_gradient(score) for score in read()]
-        with tf.GradientTape() as tape, self.model.masks_of(batch, VIRTUAL_PASS):
+        with tf.GradientTape() as tape, self.model.dropout_masks(batch, VIRTUAL_PASS):
             change = self.distance(here, self.shifted(read, shift), batch)
             loss = tf.reduce_sum(change * batch["loss_weight"])
             loss *= adversary.weight
@@ -170,7 +170,7 @@ class RegularizedGradients:
         return context.all_reduce(tf.distribute.ReduceOp.SUM, slope)
 
 
-def used(scores: Scores, batch: dict) -> tf.Tensor | None:
+def used(scores: Logits, batch: dict) -> tf.Tensor | None:
     """Return `[batch, positions]`, false where nothing is predicted; None: something everywhere."""
     return batch[scores.labels] >= 0 if scores.labels else None
 

@@ -1,50 +1,50 @@
-"""Training records that are scored beside dev: they tell what a model has learned by heart."""
+"""Training records that are scored with dev: they tell how much a model knows by heart."""
 
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from core.data.data_generator import DataGenerator
-from core.train.scoring import Evaluation
+from core.scores.evaluation import DevScorer, Evaluation
+from core.training import Training
 
 DRAW = 4  # tells these random numbers from others of the same seed
 
 
-def add_train_scores(
-    most: int,
-    seed: int,
-    train_batches: DataGenerator,
-    score_dev: "functools.partial[Evaluation]",
-) -> Callable[[], Evaluation]:
-    """Return what scores dev, and then training records by what was tuned on dev.
+class TrainScorer(DevScorer):
+    """Scores dev, and then training records with the thresholds that were tuned on dev.
 
-    The scores of dev get `beside`: numbers of the training records, `train_f1` for one.
+    The scores of dev get `beside`: numbers of the training records, such as `train_f1`.
 
     Args:
-        most: records, but never more than dev has.
+        training: its scorer scores dev; its batches have the `examples` that are learned from.
+        most: at most so many records, and never more than dev has.
         seed: chooses them.
-        train_batches: of the `examples` that are learned from.
-        score_dev: a function of batches, and of the scores whose thresholds hold, with the batches
-            of dev.
     """
-    score, dev_batches = score_dev.func, score_dev.args[0]
-    known: Any = train_batches
-    sample = choose_examples(known.examples, min(most, len(dev_batches.examples)), seed)
-    batches = type(dev_batches).of(sample, *dev_batches.arguments)
 
-    def score_both() -> Evaluation:
-        dev = score_dev()
+    def __init__(self, training: Training, most: int, seed: int) -> None:
+        self.scorer = training.scorer
+        known: Any = training.batches
+        dev_batches = training.scorer.batches
+        sample = choose_examples(known.examples, min(most, len(dev_batches.examples)), seed)
+        super().__init__(
+            self.scorer.predictor,
+            type(dev_batches).of(sample, *dev_batches.arguments),
+            training.settings,
+        )
+
+    def score_dev(self) -> Evaluation:
+        dev = self.scorer.score_dev()
         numbers = {
             f"train_{name}": value
-            for name, value in score(batches, dev.scores).scores.items()
+            for name, value in self.score(self.batches, dev.scores).scores.items()
             if isinstance(value, int | float) and name != "threshold"
         }
         return replace(dev, scores={**dev.scores, "beside": numbers})
 
-    return score_both
+    def score(self, batches: Any, tuned: dict | None = None) -> Evaluation:
+        return self.scorer.score(batches, tuned)
 
 
 def choose_examples(examples: Any, most: int, seed: int) -> Any:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
-from core.data.data_generator import Batch, DataGenerator
+from core.batches import Batch, DataGenerator
 
 UNLABELLED = "unlabelled/"  # begins the names of arrays of examples without labels
 

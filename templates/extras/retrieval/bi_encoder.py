@@ -13,14 +13,14 @@ import keras
 from keras import ops
 
 from core.base.errors import InputError
-from core.model.encoder import encoder_inputs, hidden_states
-from core.train.training import Models, Scores, TrainingModel
+from core.encoders.encoder import encoder_inputs, hidden_states
+from core.step import Models, Logits, TrainingModel
 from extras.retrieval.settings import Settings
 from extras.retrieval.text_inputs import SIDES
 
 Tensor: TypeAlias = keras.KerasTensor
 
-PAIRS = "pairs"  # the kind of `Scores` that are two vectors and a grade
+PAIRS = "pairs"  # the kind of `Logits` that are two vectors and a grade
 
 
 @keras.saving.register_keras_serializable("retrieval")
@@ -130,7 +130,7 @@ def build_pair_models(encoder: keras.Model, labels: Any, settings: Settings) -> 
     training = TrainingModel({**inputs, "targets": targets}, {"pair_loss": loss}, name="training")
     pairs = keras.layers.Concatenate(dtype="float32", name="pairs")([*vectors, grade])
     compared = settings.retrieval.loss != "cosine"
-    scores = (Scores(pairs, PAIRS),) if compared else ()
+    scores = (Logits(pairs, PAIRS),) if compared else ()
     return Models(training, inference, encoder, scores=scores)
 
 

@@ -13,7 +13,8 @@ from extras.retrieval.text_inputs import SIDES, text_inputs
 if TYPE_CHECKING:  # processes of extras/cache need no TensorFlow
     import keras
 
-    from core.train.training import Models, Scores, TrainingModel
+    from core.step import Models
+    from core.training import Training
 
 # Share of the batches that may be without a pair to learn from, before somebody is told.
 FEW_EMPTY = 0.05
@@ -73,33 +74,31 @@ def name_negatives(counts: dict[str, int], positive_label: str) -> dict[str, int
     return {"0": 0} if list(counts) == [positive_label] and positive_label != "0" else None
 
 
-def make_gradients(
-    settings: Settings, encoder: "keras.Model", scores: "Sequence[Scores]"
-) -> "Callable[[TrainingModel], Callable] | None":
-    """Return what makes the gradient of pairs that are compared with each other; None: the plain.
+def prepare(training: "Training") -> None:
+    """Compare pairs with each other in the gradient, and check that batches can teach that.
 
-    Args:
-        settings: the table `retrieval`, and `max_length`.
-        encoder: of the models.
-        scores: of `build_models`: the pairs.
+    Raises:
+        InputError: no batch of the first epoch has anything to learn from.
     """
+    settings = training.settings
     if settings.retrieval.loss in ("none", "cosine"):
-        return None
+        return
     from extras.retrieval.pair_gradients import PairGradients
 
-    [pairs] = scores
-    return lambda model: PairGradients(model, pairs.logits, settings.retrieval, settings.max_length)
+    [pairs] = training.models.compared
+    training.make_gradients = lambda model: PairGradients(
+        model, pairs.logits, settings.retrieval, settings.max_length
+    )
+    refuse_empty_batches(settings, training.batches)
 
 
-def extend_batches(settings: Settings, train_batches: Any, read_unlabelled: object) -> None:
-    """Extend nothing: look whether each batch of the first epoch has something to learn from.
+def refuse_empty_batches(settings: Settings, train_batches: Any) -> None:
+    """Look whether each batch of the first epoch has something to learn from.
 
     Raises:
         InputError: none has.
     """
     loss = settings.retrieval.loss
-    if loss in ("none", "cosine"):
-        return
     from extras.retrieval.bi_encoder import order_labels
 
     places = np.array(order_labels(train_batches.labels, settings))

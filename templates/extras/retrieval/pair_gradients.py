@@ -12,7 +12,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from core.train.training import Gradients, TrainingModel
+from core.exact.micro_batches import Gradients, graph_of
+from core.step import TrainingModel
 from extras.retrieval.pair_losses import PairBatch, cosent_loss, negatives_losses
 from extras.retrieval.settings import Table
 from extras.retrieval.text_inputs import SIDES
@@ -42,21 +43,21 @@ class PairGradients:
         self.pairs = keras.Model(self.inputs, pairs)
         weights = np.random.default_rng(0).integers(1, PRIME, (max_length, NUMBERS))
         self.weights = tf.constant(weights, tf.int64)
-        self.slopes_to_gradients = model.graph_of(self.pull_back, [])
+        self.slopes_to_gradients = graph_of(model, self.pull_back, [])
         self.first_pass = tf.function(
             self.read_micro_batches,
-            jit_compile=model.compile_gradients or None,
-            reduce_retracing=not model.compile_gradients,
+            jit_compile=model.xla or None,
+            reduce_retracing=not model.xla,
             autograph=False,
         )
 
     def __call__(self, batch: dict) -> Gradients:
         """Return the gradient by each variable, and the loss `[batch]`, the same in each row."""
-        if self.model.accumulation > 1 or self.model.compile_gradients:
+        if self.model.accumulation > 1 or self.model.xla:
             slopes, losses = self.slopes(self.first_pass(batch), batch)
             gradients, _ = self.slopes_to_gradients({**batch, SLOPES: slopes})
             return gradients, losses
-        with tf.GradientTape() as tape, self.model.masks_of(batch):
+        with tf.GradientTape() as tape, self.model.dropout_masks(batch):
             pairs = self.read(batch)
         slopes, losses = self.slopes(pairs, batch)
         with tape:
@@ -78,7 +79,7 @@ class PairGradients:
         def read(micro_batch: dict) -> tf.Tensor:
             for name, array in batch.items():
                 micro_batch[name] = tf.ensure_shape(micro_batch[name], [None, *array.shape[1:]])
-            with self.model.masks_of(micro_batch):
+            with self.model.dropout_masks(micro_batch):
                 return self.read(micro_batch)
 
         found = tf.map_fn(
@@ -88,7 +89,7 @@ class PairGradients:
 
     def pull_back(self, batch: dict) -> Gradients:
         """Return the gradient by each variable of the vectors, weighted by their slopes."""
-        with tf.GradientTape() as tape, self.model.masks_of(batch):
+        with tf.GradientTape() as tape, self.model.dropout_masks(batch):
             moved = tf.reduce_sum(self.read(batch) * batch[SLOPES])
         return self.model.by_variables(moved, tape), {}
 

@@ -20,7 +20,7 @@ sys.path[0] = str(Path(__file__).resolve().parents[2])  # the project, whose cod
 
 from core.base.errors import InputError, command  # noqa: E402
 from core.base.files import PROJECT, check_destination, read_json_lines, write_json_lines  # noqa: E402
-from core.runs.run_folder import find_runs  # noqa: E402
+from core.runs.members import find_runs  # noqa: E402
 from extras.retrieval.rankings import (  # noqa: E402
     Candidate,
     Query,

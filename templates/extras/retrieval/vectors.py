@@ -21,11 +21,11 @@ from core.base.files import (
     write_json,
     write_json_lines,
 )
-from core.data.data_generator import Batch, DataGenerator, pad
+from core.batches import Batch, DataGenerator, pad
 from core.data.records import Id, read_field, read_id
-from core.train.prediction import Predictor
-from core.train.project import TrainedRuns, load_trained
-from core.train.training import Models
+from core.prediction.predictor import Predictor
+from core.prediction.loading import TrainedRuns, load_trained
+from core.step import Models
 from extras.retrieval.bi_encoder import build_pair_models
 from extras.retrieval.settings import Settings
 from extras.retrieval.text_inputs import text_inputs

@@ -14,10 +14,10 @@ from tqdm import tqdm
 
 from core.base.errors import gist
 from core.base.settings import CoreSettings
-from core.data.data_checks import Finding
-from core.data.data_generator import Batch, DataGenerator
-from core.model.encoder import named_layers
-from core.train.training import TrainingModel
+from core.data.checks import Finding
+from core.batches import Batch, DataGenerator
+from core.exact.dropout import named_layers
+from core.step import TrainingModel
 from extras.tpu.static_checks import layer_of, name_line
 from extras.tpu.tpu_compile import TpuProgram, compile_for_tpu_cores, count_cores
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 from core.base.settings import CoreSettings
-from core.data.data_checks import Finding
-from core.data.data_generator import Batch, DataGenerator
-from core.train.training import TrainingModel
+from core.data.checks import Finding
+from core.batches import Batch, DataGenerator
+from core.step import TrainingModel
 from extras.tpu import compile_checks, static_checks
 
 

@@ -9,10 +9,10 @@ import tensorflow as tf
 
 from core.base.errors import gist
 from core.base.extras import need
-from core.data.data_checks import Finding
-from core.data.data_generator import Batch
-from core.model.encoder import named_layers
-from core.train.training import TrainingModel
+from core.data.checks import Finding
+from core.batches import Batch
+from core.exact.dropout import named_layers
+from core.step import TrainingModel
 
 # What XLA can't compile for a TPU: Python, strings, and results whose size depends on values.
 DYNAMIC_OPERATIONS = {

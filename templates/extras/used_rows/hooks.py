@@ -1,12 +1,10 @@
-"""Fewer rows of the embedding are trained, and all are saved."""
+"""Train only the embeddings of the tokens in the training data, and save all."""
 
-from core.data.data_generator import DataGenerator
-from core.train.training import Models
-from extras.used_rows.settings import Settings
+from core.training import Training
 from extras.used_rows.used_rows import train_used_rows
 
 
-def keep_used_rows(settings: Settings, models: Models, train_batches: DataGenerator) -> None:
-    """Train the embeddings of the tokens in the batches alone, where the table asks for it."""
-    if settings.used_rows.enabled:
-        train_used_rows(models, train_batches)
+def prepare(training: Training) -> None:
+    """Train only the rows of the tokens in the batches, where the table asks for it."""
+    if training.settings.used_rows.enabled:
+        train_used_rows(training.models, training.batches)

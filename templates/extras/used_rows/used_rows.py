@@ -14,9 +14,10 @@ import numpy as np
 import tensorflow as tf
 
 from core.base.errors import InputError
-from core.data.data_generator import Batch, DataGenerator
-from core.model.encoder import named_layers
-from core.train.training import Models
+from core.base.replace_class import replace_class
+from core.batches import Batch, DataGenerator
+from core.exact.dropout import named_layers
+from core.step import Models
 
 OFF = "set used_rows.enabled = false"
 WHOLE_TABLE = (
@@ -84,7 +85,7 @@ def refuse_other_tokens(train_batches: DataGenerator, used: np.ndarray) -> None:
 def split_table(table: keras.layers.ReversibleEmbedding, used: np.ndarray) -> None:
     """Make a built token embedding one of `UsedRows`, of the tokens where `used` is true."""
     # Of the same name: files of weights name a layer by its class.
-    table.__class__ = type(type(table).__name__, (UsedRows,), {})
+    replace_class(table, type(type(table).__name__, (UsedRows,), {}))
     table.keep_rows(used)
 
 

@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 
 from core.base.errors import InputError
 from core.base.settings import CoreSettings
-from core.model.encoder import load_encoder
+from core.encoders.encoder import load_encoder
 from extras.writers import files
 from extras.writers.decoder import Decoder
 from extras.writers.encoder_decoder import EncoderDecoder

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from core.model.transformer import (
+from core.fast.transformer import (
     MASKED,
     LayerNormalization,
     exact_gelu_function,

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 
 from core.base.workers import is_chief
-from core.data.data_generator import Batch, DataGenerator, pad
+from core.batches import Batch, DataGenerator, pad
 from extras.writers.decoder import Decoder, PromptWriter
 
 FITTED = 1024  # examples that are fitted into rows together: each is tried in each row

@@ -10,8 +10,8 @@ import functools
 from core.base.errors import command
 from core.base.extras import need
 from core.base.files import project_path
-from core.data.data_checks import find_record_faults, read_files
-from core.model.encoder import load_tokenizer
+from core.data.checks import find_record_faults, read_files
+from core.encoders.encoder import load_tokenizer
 from task.checks import build, count_types, describe_file, find_reach_faults, measure_reach
 from task.data import EntityGenerator, collect_schema, read_examples
 from task.settings import Settings

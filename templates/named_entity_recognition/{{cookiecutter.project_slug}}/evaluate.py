@@ -7,8 +7,9 @@ import argparse
 from pathlib import Path
 
 from core.base.errors import command
-from core.runs.run_folder import provenance
-from core.train.scoring import keep_scores, print_rates
+from core.runs.provenance import provenance
+from core.scores.keep import keep_scores
+from core.scores.precision_recall import print_precision_recall_f1
 from task.data import read_examples
 from task.evaluation import evaluate, load_thresholds
 from task.training import load_runs, predict
@@ -28,9 +29,9 @@ def main() -> None:
     evaluation = evaluate(examples, predict(runs, examples), arguments.file, settings, thresholds)
     keep_scores(arguments.run, arguments.file, evaluation, provenance(settings))
     scores = evaluation.scores
-    print_rates("type", {**scores["per_type"], "all": scores})
+    print_precision_recall_f1("type", {**scores["per_type"], "all": scores})
     print()
-    print_rates("overlap", scores["overlap"])
+    print_precision_recall_f1("overlap", scores["overlap"])
     if settings.beta != 1:
         print(f"\nF{settings.beta:g}  {scores['f_beta']:.4f}")
 

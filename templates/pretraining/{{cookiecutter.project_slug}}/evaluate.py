@@ -9,8 +9,8 @@ from pathlib import Path
 from core.base.errors import command
 from core.data.records import name_file
 from core.report.report import name_score
-from core.runs.run_folder import provenance
-from core.train.scoring import keep_scores
+from core.runs.provenance import provenance
+from core.scores.keep import keep_scores
 from corpus.special_tokens import find_special_tokens
 from corpus.texts import encode_file
 from task.data import HeldOutGenerator

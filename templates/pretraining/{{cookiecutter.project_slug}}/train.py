@@ -6,8 +6,9 @@ python train.py [--KEY VALUE ...]        every key of config.toml is a flag
 from core.base.errors import command
 from core.base.settings import read_settings
 from core.report.report import write_report
-from core.runs.run_folder import end_training, finish_run, open_run
-from core.train.devices import make_strategy
+from core.runs.finishing import end_training, finish_run
+from core.runs.opening import open_run
+from core.devices.strategy import make_strategy
 from corpus.shards import hash_shards
 from task.evaluation import find_errors
 from task.settings import METRIC, Settings

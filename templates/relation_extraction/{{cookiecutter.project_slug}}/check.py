@@ -7,11 +7,18 @@ python check.py --memory                 with extras/recompute: which batch fits
 
 import functools
 
+from inspection.checks import (
+    build,
+    describe_file,
+    find_data_faults,
+    find_reach_faults,
+    measure_reach,
+)
+
 from core.base.errors import command
 from core.base.extras import need
-from core.data.data_checks import read_files
-from core.model.encoder import load_tokenizer
-from task.checks import build, describe_file, find_data_faults, find_reach_faults, measure_reach
+from core.data.checks import read_files
+from core.encoders.encoder import load_tokenizer
 from task.data import TripleGenerator, collect_predicates, read_examples
 from task.settings import Settings
 

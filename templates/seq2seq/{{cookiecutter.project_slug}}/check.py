@@ -9,7 +9,7 @@ import functools
 
 from core.base.errors import command
 from core.base.extras import need
-from core.data.data_checks import find_record_faults, read_files
+from core.data.checks import find_record_faults, read_files
 from task.checks import build, describe_file, find_reach_faults, measure_reach
 from task.data import PairGenerator, pack_pairs, read_examples
 from task.model import build_models

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from core.base.errors import command
 from core.report.report import name_score
-from core.runs.run_folder import provenance
-from core.train.scoring import keep_scores
+from core.runs.provenance import provenance
+from core.scores.keep import keep_scores
 from generation.settings import add_generation_flags, read_generation_flags
 from task.data import read_examples
 from task.evaluation import evaluate

@@ -11,8 +11,9 @@ from core.base.extras import ask
 from core.base.files import project_path
 from core.base.settings import read_settings
 from core.report.report import name_score, write_report
-from core.runs.run_folder import end_training, finish_run, open_run
-from core.train.devices import make_strategy
+from core.runs.finishing import end_training, finish_run
+from core.runs.opening import open_run
+from core.devices.strategy import make_strategy
 from task.data import read_examples
 from task.evaluation import evaluate, find_errors
 from task.settings import Settings

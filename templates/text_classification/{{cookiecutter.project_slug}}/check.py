@@ -9,8 +9,8 @@ import functools
 
 from core.base.errors import command
 from core.base.extras import need, present
-from core.data.data_checks import read_files
-from core.model.encoder import load_tokenizer
+from core.data.checks import read_files
+from core.encoders.encoder import load_tokenizer
 from task.checks import (
     build,
     describe_file,

@@ -7,8 +7,9 @@ import argparse
 from pathlib import Path
 
 from core.base.errors import command
-from core.runs.run_folder import provenance
-from core.train.scoring import keep_scores, print_rates
+from core.runs.provenance import provenance
+from core.scores.keep import keep_scores
+from core.scores.precision_recall import print_precision_recall_f1
 from floor import find_floor
 from task.data import check_kind, read_examples
 from task.decode import read_threshold
@@ -34,7 +35,7 @@ def main() -> None:
     keep_scores(arguments.run, arguments.file, evaluation, provenance(runs.settings))
     scores = evaluation.scores
     if "per_label" in scores:
-        print_rates("label", scores["per_label"])
+        print_precision_recall_f1("label", scores["per_label"])
     for name, value in scores.items():
         if isinstance(value, float) and name != "threshold":
             floor = find_floor(scores["data_hash"], name)

@@ -18,8 +18,9 @@ from sklearn.preprocessing import StandardScaler
 
 from core.base.extras import ask, need
 from core.base.files import PROJECT, project_path, write_json, write_json_lines
-from core.runs.run_folder import provenance, read_scores
-from core.train.scoring import Evaluation
+from core.runs.provenance import provenance
+from core.runs.scores import read_scores
+from core.scores.evaluation import Evaluation
 from task.data import Example, Labels, check_kind, fold_keys, label_targets, read_examples
 from task.decode import Candidates, make_candidates, threshold_of
 from task.evaluation import evaluate

@@ -8,7 +8,7 @@ from pathlib import Path
 from core.base.errors import InputError
 from core.base.extras import need
 from core.base.files import project_path, write_json_lines, write_text
-from core.train.project import TrainedRuns
+from core.prediction.loading import TrainedRuns
 from task.data import Labels
 
 DELIMITERS = {".tsv": "\t", ".csv": ","}

@@ -12,17 +12,10 @@ from scipy.special import logsumexp
 use_template("event_extraction")
 
 from core.data.tokens import train_tokenizer  # noqa: E402
-from core.model.crf import (  # noqa: E402
-    CrfLoss,
-    TagTransitions,
-    legal_transitions,
-    log_sum,
-    score_tags,
-    viterbi,
-)
-from core.model.encoder import BertEncoder  # noqa: E402
-from core.model.pointers import MASKED  # noqa: E402
-from core.train.prediction import Predictor  # noqa: E402
+from core.layers.crf import CrfLoss, TagTransitions, legal_transitions, log_sum, score_tags, viterbi
+from core.encoders.encoder import BertEncoder  # noqa: E402
+from core.fast.transformer import MASKED  # noqa: E402
+from core.prediction.predictor import Predictor  # noqa: E402
 from extras.doctor import model_checks  # noqa: E402
 from extras.tpu import static_checks  # noqa: E402
 from task.data import Event, EventGenerator, Example, collect_schema  # noqa: E402

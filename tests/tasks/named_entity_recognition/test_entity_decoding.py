@@ -9,8 +9,8 @@ use_template("named_entity_recognition")
 
 from core.base.settings import with_tables  # noqa: E402
 from core.data.tokens import split_into_windows, train_tokenizer  # noqa: E402
-from core.model.encoder import BertEncoder  # noqa: E402
-from core.train.prediction import Predictor  # noqa: E402
+from core.encoders.encoder import BertEncoder  # noqa: E402
+from core.prediction.predictor import Predictor  # noqa: E402
 from extras.doctor import model_checks  # noqa: E402
 from extras.tpu import static_checks  # noqa: E402
 from task.checks import find_reach_faults, find_slips, measure_reach  # noqa: E402

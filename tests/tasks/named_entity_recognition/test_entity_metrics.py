@@ -11,7 +11,7 @@ from entity_peer import FILES, LETTERS, NUMBERS, TYPES, random_entities, random_
 use_template("named_entity_recognition")
 
 from core.base.settings import with_tables  # noqa: E402
-from core.train.scoring import best_threshold  # noqa: E402
+from core.scores.thresholds import best_threshold  # noqa: E402
 from formats.conll import find_chunks, parse_tag  # noqa: E402
 from task.data import Entity, Example  # noqa: E402
 from task.evaluation import evaluate, load_thresholds  # noqa: E402

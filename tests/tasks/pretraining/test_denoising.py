@@ -341,7 +341,7 @@ def test_what_is_refused(exported, tokenizer, tmp_path):
         with pytest.raises(InputError, match=f"goes on with a BART alone, and .* is a {kind}: na"):
             load_backbone(make_settings(encoder=str(tmp_path)), tokenizer)
     with pytest.raises(InputError, match="is a preset: name such a folder"):
-        with mock.patch("core.model.encoder.from_preset", lambda *_: load_embedding()):
+        with mock.patch("core.encoders.encoder.from_preset", lambda *_: load_embedding()):
             load_backbone(make_settings(encoder="bart_base_en"), tokenizer)
     with pytest.raises(ValueError, match="set lora.rank = 0, or writers.weights = pretrained"):
         make_settings(lora={"rank": 4}, writers={"weights": "random"})

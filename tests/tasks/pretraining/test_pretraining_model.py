@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 PROJECT = use_template("pretraining")
 
 from core.base.errors import InputError  # noqa: E402
-from core.model.encoder import load_encoder, load_tokenizer  # noqa: E402
+from core.encoders.encoder import load_encoder, load_tokenizer  # noqa: E402
 from corpus.special_tokens import find_special_tokens  # noqa: E402
 from corpus.texts import PaddedTexts  # noqa: E402
 from export_formats import folders  # noqa: E402
@@ -313,7 +313,7 @@ def test_other_words_than_those_of_the_encoder_are_refused(exported):
 
 
 def test_exact_gelu_is_no_preset(tokenizer):
-    from core.model.encoder import BertEncoder
+    from core.encoders.encoder import BertEncoder
 
     sizes = {"num_layers": 1, "num_heads": 1, "hidden_dim": 8, "intermediate_dim": 8}
     encoder = BertEncoder(vocabulary_size=len(VOCABULARY), max_sequence_length=8, **sizes)

@@ -10,7 +10,7 @@ from conftest import use_template
 use_template("reading_comprehension")
 
 from core.base.errors import InputError  # noqa: E402
-from core.model.pointers import MASKED  # noqa: E402
+from core.fast.transformer import MASKED  # noqa: E402
 from task import comparison, data, decode, evaluation, model  # noqa: E402
 from task.decode import Candidate  # noqa: E402
 from task.settings import Settings  # noqa: E402

@@ -10,8 +10,8 @@ from sklearn.metrics import precision_recall_fscore_support
 PROJECT = use_template("relation_extraction")
 
 from core.data.tokens import Window, split_into_windows, train_tokenizer  # noqa: E402
-from core.model.encoder import BertEncoder  # noqa: E402
-from core.train.prediction import Predictor  # noqa: E402
+from core.encoders.encoder import BertEncoder  # noqa: E402
+from core.prediction.predictor import Predictor  # noqa: E402
 from task import checks  # noqa: E402
 from task.data import Example, Triple, TripleGenerator, entity_head_count  # noqa: E402
 from task.decode import (  # noqa: E402

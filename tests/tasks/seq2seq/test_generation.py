@@ -16,7 +16,7 @@ from tokenizers import ByteLevelBPETokenizer
 use_template("seq2seq")
 
 from core.base.errors import InputError  # noqa: E402
-from core.model.encoder import BertEncoder  # noqa: E402
+from core.encoders.encoder import BertEncoder  # noqa: E402
 from generation.search import Writer, block_ngrams, draw  # noqa: E402
 from generation.settings import GenerationTable, TargetTokens, check_n_best  # noqa: E402
 from generation.steps import CachedSteps  # noqa: E402

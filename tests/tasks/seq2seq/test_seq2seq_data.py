@@ -18,8 +18,8 @@ from tokenizers import Tokenizer
 
 PROJECT = use_template("seq2seq")
 
-from core.model.encoder import BertEncoder  # noqa: E402
-from core.model.language_model import TokenLoss, prefix_mask  # noqa: E402
+from core.encoders.encoder import BertEncoder  # noqa: E402
+from core.layers.language_model import TokenLoss, prefix_mask  # noqa: E402
 from generation.texts import close_gaps, decode_texts  # noqa: E402
 from task.data import NO_TOKEN, Example, PairGenerator, SourceGenerator, encode  # noqa: E402
 from task.model import build_models, find_positions, keep_rows  # noqa: E402

@@ -30,7 +30,7 @@ PROJECT = use_template("seq2seq")
 from core.base.errors import InputError  # noqa: E402
 from core.base.settings import with_tables  # noqa: E402
 from core.train.project import compile_models  # noqa: E402
-from core.train.training import Models, TrainingModel  # noqa: E402
+from core.step import Models, TrainingModel  # noqa: E402
 from extras.doctor.model_checks import as_tensors  # noqa: E402
 from extras.export.export import write_encoder  # noqa: E402
 from extras.lora.adapters import (  # noqa: E402
@@ -452,7 +452,7 @@ def test_a_writer_of_keras_hub_is_no_encoder(tokenizer):
     sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 4, "intermediate_dim": 8}
     backbone = kind(vocabulary_size=500, **sizes)
     settings = make_settings(Path("bart_base_en"), model="encoder_decoder", encoder="bart_base_en")
-    with mock.patch("core.model.encoder.from_preset", lambda *_: backbone):
+    with mock.patch("core.encoders.encoder.from_preset", lambda *_: backbone):
         with pytest.raises(InputError, match="is a BartBackbone, which reads targets too"):
             load_backbone(settings, tokenizer)
         pretrained = make_settings(Path("bart_base_en"), encoder="bart_base_en")

@@ -25,7 +25,7 @@ PROJECT = use_template("text_classification")
 
 from core.base.errors import InputError  # noqa: E402
 from core.base.settings import with_tables  # noqa: E402
-from core.model.encoder import load_encoder, load_tokenizer  # noqa: E402
+from core.encoders.encoder import load_encoder, load_tokenizer  # noqa: E402
 from core.train.project import compile_models  # noqa: E402
 from extras.tpu.static_checks import find_dynamic_shapes  # noqa: E402
 from extras.writers.decoder import PromptWriter  # noqa: E402

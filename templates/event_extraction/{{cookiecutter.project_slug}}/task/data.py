@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 
 from core.base.errors import InputError
 from core.base.extras import ask
-from core.data.data_generator import Batch, DataGenerator, pad
+from core.batches import Batch, DataGenerator, pad
 from core.data.records import Id, Span, check_span, read_field, read_id, read_records, read_span
 from core.data.tokens import Window, split_into_windows
 from task.settings import Settings
@@ -247,7 +247,7 @@ def link_cells(one: Span, two: Span) -> tuple[Span, Span]:
 
 
 def tag_labels(events: Sequence[Event], window: Window, schema: Schema) -> np.ndarray:
-    """Return the tag of each token of one window `[length]`, numbered as in core/model/crf.py.
+    """Return the tag of each token of one window `[length]`, numbered as in core/layers/crf.py.
 
     Of spans that overlap the first one is kept, and of those that begin together the longest.
     """

@@ -12,9 +12,10 @@ import tensorflow as tf
 from core.base.errors import InputError
 from core.data.records import Id
 from core.data.tokens import Window
-from core.model.crf import viterbi
-from core.model.pointers import best_spans, score_pairs
-from core.train.prediction import Predictor, Surest, mean_outputs
+from core.layers.crf import viterbi
+from core.layers.pointer_search import best_spans, score_pairs
+from core.prediction.predictor import Predictor, mean_outputs
+from core.prediction.candidates import BestCandidates
 from task.data import Event, EventGenerator, Example, Schema
 from task.graph import Graph, Link, Mention, events_at, gap_between
 
@@ -47,7 +48,7 @@ def predict_events(
         windows = [generator.windows[position] for position in positions]
         return [decode_window(*pair, schema) for pair in zip(rows, windows, strict=True)]
 
-    mentions, links = (Surest(generator, whole=bool(progress)) for _ in ("mentions", "links"))
+    mentions, links = (BestCandidates(generator, whole=bool(progress)) for _ in ("mentions", "links"))
     for position, (spans, pairs) in predictor.decode(generator, decode, progress):
         name = generator.examples[generator.example_of[position]].id
         mentions.add(name, spans)

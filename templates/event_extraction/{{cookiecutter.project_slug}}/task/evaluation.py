@@ -5,7 +5,7 @@ from pathlib import Path
 
 from core.data.records import Id, name_file
 from core.report.report import ErrorExample, ErrorItem
-from core.train.scoring import Evaluation
+from core.scores.evaluation import Evaluation
 from task.data import Event, Example
 from task.decode import keep_events, prediction_records, read_prediction
 from task.graph import Graph, mentions_of, sort_key

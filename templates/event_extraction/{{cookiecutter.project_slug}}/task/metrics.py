@@ -17,7 +17,7 @@ from typing import get_args
 import numpy as np
 
 from core.data.records import Id
-from core.train.scoring import rates
+from core.scores.precision_recall import precision_recall_f1
 from task.data import Event, Example
 from task.graph import Graph, Mention, events_at, mentions_of, standing
 from task.settings import Metric
@@ -97,11 +97,11 @@ def score(golds: Sequence[Example], predictions: dict[Id, list[Event]]) -> dict:
             for item in right | guess:
                 counts = item in right and item in guess, item in guess, item in right
                 tables[name][item[part]] += counts
-    numbers = {name: rates(*counts) for name, counts in metrics.items()}
+    numbers = {name: precision_recall_f1(*counts) for name, counts in metrics.items()}
     result: dict = {f"{name}_f1": row["f1"] for name, row in numbers.items()}
     result["metrics"] = numbers
     for name, rows in tables.items():
-        result[name] = {label: rates(*rows[label]) for label in sorted(rows)}
+        result[name] = {label: precision_recall_f1(*rows[label]) for label in sorted(rows)}
     return result
 
 
@@ -119,7 +119,7 @@ def tune_threshold(golds: Sequence[Example], graphs: dict[Id, Graph], metric: st
         for gold in golds:
             found = events_at(graphs[gold.id], threshold)
             counts += count_matches(gold, found, metric), count_whole(gold, found)
-        tried[threshold] = [rates(*row) for row in counts]
+        tried[threshold] = [precision_recall_f1(*row) for row in counts]
     best = max(tried, key=lambda threshold: sum(row["f1"] for row in tried[threshold]))
     rows = [(t, tried[t][0]) for t in (best, *sorted(tried, reverse=True))]
     curve = [[threshold, row["precision"], row["recall"]] for threshold, row in rows]

@@ -8,10 +8,10 @@ one event, with a head for each type. Spans may nest, overlap and have several r
 
 import keras
 
-from core.model.crf import CrfLoss, TagTransitions
-from core.model.encoder import encoder_inputs, hidden_states
-from core.model.pointers import EfficientGlobalPointer, GlobalPointer, SparseMultilabelLoss
-from core.train.training import Models, Scores, TrainingModel
+from core.layers.crf import CrfLoss, TagTransitions
+from core.encoders.encoder import encoder_inputs, hidden_states
+from core.layers.pointers import EfficientGlobalPointer, GlobalPointer, SparseMultilabelLoss
+from core.step import Models, Logits, TrainingModel
 from task.data import Schema
 from task.settings import Settings
 
@@ -31,7 +31,7 @@ def build_models(encoder: keras.Model, schema: Schema, settings: Settings) -> Mo
     outputs, scores, labels, losses = add_heads(hidden, mask, schema, settings)
     inference = keras.Model(inputs, outputs, name="inference")
     training = TrainingModel({**inputs, **labels}, losses, name="training")
-    compared = tuple(Scores(logits, "sigmoid") for logits in scores)
+    compared = tuple(Logits(logits, "sigmoid") for logits in scores)
     rates = {"transitions": settings.crf_learning_rate} if tagger else {}
     return Models(training, inference, encoder, compared, rates)
 

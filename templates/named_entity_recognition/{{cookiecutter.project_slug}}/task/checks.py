@@ -8,10 +8,10 @@ import numpy as np
 from tokenizers import Tokenizer
 from tqdm import tqdm
 
-from core.data.data_checks import Finding, draw_histogram
+from core.data.checks import Finding, draw_histogram
 from core.data.tokens import Window, is_aligned, split_into_windows
-from core.model.encoder import load_encoder
-from core.train.training import Models
+from core.encoders.encoder import load_encoder
+from core.step import Models
 from task.data import Entity, Example, Schema, span_labels, tag_labels
 from task.decode import MOST_SPANS, decode_spans, rank, tagged_entities, whole_tokens
 from task.metrics import score

@@ -10,7 +10,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from core.base.errors import InputError
-from core.data.data_generator import Batch, DataGenerator, pad
+from core.batches import Batch, DataGenerator, pad
 from core.data.records import Id, Span, check_span, read_field, read_id, read_records, read_span
 from core.data.tokens import Window, split_into_windows
 from formats.conll import Chunk, file_scheme, is_conll, read_conll, read_sentences
@@ -232,7 +232,7 @@ def span_labels(
 
 
 def tag_labels(entities: Iterable[Entity], window: Window, types: Sequence[str]) -> np.ndarray:
-    """Return the tag of each token of one window `[length]`, numbered as in core/model/crf.py.
+    """Return the tag of each token of one window `[length]`, numbered as in core/layers/crf.py.
 
     Of entities that overlap the first one is kept, and of those that begin together the longest.
     """

@@ -11,9 +11,10 @@ import tensorflow as tf
 from core.base.errors import InputError
 from core.data.records import Id, Span
 from core.data.tokens import Window
-from core.model.crf import viterbi
-from core.model.pointers import best_spans
-from core.train.prediction import Predictor, Surest, mean_outputs
+from core.layers.crf import viterbi
+from core.layers.pointer_search import best_spans
+from core.prediction.predictor import Predictor, mean_outputs
+from core.prediction.candidates import BestCandidates
 from task.data import Entity, EntityGenerator, Example
 
 # Record id -> entities with their scores from 0 to 1, surest first.
@@ -48,7 +49,7 @@ def predict_entities(
         pairs = zip(rows, windows, strict=True)
         return [decode_window(row, window, generator.types) for row, window in pairs]
 
-    found = Surest(generator, whole=bool(progress))
+    found = BestCandidates(generator, whole=bool(progress))
     for position, scored in predictor.decode(generator, decode, progress):
         example = generator.examples[generator.example_of[position]]
         for entity, score in scored.items():

@@ -7,8 +7,10 @@ from pathlib import Path
 from core.base.files import read_json
 from core.data.records import name_file
 from core.report.report import ErrorExample, ErrorItem
-from core.runs.run_folder import read_scores, tuned_threshold
-from core.train.scoring import Evaluation, precision_recall
+from core.runs.scores import read_scores
+from core.runs.members import tuned_threshold
+from core.scores.evaluation import Evaluation
+from core.scores.thresholds import precision_recall
 from task.data import Example
 from task.decode import (
     Candidates,

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from core.data.records import Id
-from core.train.scoring import rates
+from core.scores.precision_recall import precision_recall_f1
 from task.data import Entity, Example
 from task.decode import Candidates, is_touched
 
@@ -81,10 +81,10 @@ def score(
     correct, predicted, right = total
     best = {"f_beta": float(f_beta(correct, predicted, right, beta)), "beta": beta}
     return {
-        **rates(*total),
+        **precision_recall_f1(*total),
         **(best if beta != 1 else {}),
-        "per_type": {kind: rates(*totals[kind]) for kind in sorted(totals)},
-        "overlap": {how: rates(*counts) for how, counts in overlaps.items()},
+        "per_type": {kind: precision_recall_f1(*totals[kind]) for kind in sorted(totals)},
+        "overlap": {how: precision_recall_f1(*counts) for how, counts in overlaps.items()},
     }
 
 

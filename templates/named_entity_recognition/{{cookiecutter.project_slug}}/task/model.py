@@ -7,10 +7,10 @@ are flat. An entity of several pieces is out of reach of both.
 
 import keras
 
-from core.model.crf import CrfLoss, TagTransitions
-from core.model.encoder import encoder_inputs, hidden_states
-from core.model.pointers import EfficientGlobalPointer, GlobalPointer, SparseMultilabelLoss
-from core.train.training import Models, Scores, TrainingModel
+from core.layers.crf import CrfLoss, TagTransitions
+from core.encoders.encoder import encoder_inputs, hidden_states
+from core.layers.pointers import EfficientGlobalPointer, GlobalPointer, SparseMultilabelLoss
+from core.step import Models, Logits, TrainingModel
 from task.settings import Settings
 
 
@@ -24,14 +24,14 @@ def build_models(encoder: keras.Model, types: int, settings: Settings) -> Models
     """
     inputs = encoder_inputs(encoder)
     hidden, mask = hidden_states(encoder, inputs), inputs["padding_mask"]
-    compared: tuple[Scores, ...] = ()
+    compared: tuple[Logits, ...] = ()
     rates = {}
     if settings.tagger == "crf":
         outputs, labels, loss = add_tagger(hidden, mask, types)
         rates = {"transitions": settings.crf_learning_rate}
     else:
         outputs, scores, labels, loss = add_pointer(hidden, mask, types, settings)
-        compared = (Scores(scores, "sigmoid"),)
+        compared = (Logits(scores, "sigmoid"),)
     inference = keras.Model(inputs, outputs, name="inference")
     training = TrainingModel({**inputs, labels.name: labels}, loss, name="training")
     return Models(training, inference, encoder, compared, rates)

@@ -9,13 +9,14 @@ import keras
 
 from core.base.extras import ask
 from core.base.files import project_path
-from core.model.encoder import load_encoder, load_tokenizer
-from core.runs.run_folder import Run
-from core.train.devices import Strategy
-from core.train.prediction import Predictor
-from core.train.project import TrainedRuns, begin_training, load_trained, train_models
-from core.train.scoring import Evaluation
-from core.train.training import Models
+from core.encoders.encoder import load_encoder, load_tokenizer
+from core.runs.run import Run
+from core.devices.strategy import Strategy
+from core.prediction.predictor import Predictor
+from core.prediction.loading import TrainedRuns, load_trained
+from core.train.project import begin_training, train_models
+from core.scores.evaluation import Evaluation
+from core.step import Models
 from task.data import EntityGenerator, Example, Schema, collect_schema, read_examples
 from task.decode import Candidates, make_selector, predict_entities
 from task.evaluation import evaluate, monitor_of, thresholds_of

@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 from core.base.errors import InputError
 from core.base.extras import need
 from core.base.files import write_json, write_text
-from core.model.encoder import BertEncoder
+from core.encoders.encoder import BertEncoder
 from export_formats.hugging_face import (
     WEIGHTS,
     LanguageModel,

@@ -9,7 +9,7 @@ from safetensors import safe_open
 from tokenizers import Tokenizer
 
 from core.base.files import read_json
-from core.model.encoder import BertEncoder, local_folder
+from core.encoders.encoder import BertEncoder, local_folder
 
 WEIGHTS = "model.safetensors"
 HEAD = "cls.predictions"

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from tokenizers import Tokenizer
 from tqdm import tqdm
 
-from core.data.data_checks import Finding, draw_histogram
-from core.train.training import Models
+from core.data.checks import Finding, draw_histogram
+from core.step import Models
 from corpus.encode import SPECIAL_TOKENS_AROUND
 from corpus.shards import SPLITS, read_manifest, read_shard, shard_folder
 from task.model import build_models, load_backbone

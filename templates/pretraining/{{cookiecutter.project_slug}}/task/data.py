@@ -6,7 +6,8 @@ from functools import cached_property
 import numpy as np
 import tensorflow as tf
 
-from core.data.data_generator import Batch, DataGenerator, bucket_boundaries, cut_batches
+from core.batches import Batch, DataGenerator
+from core.fast.buckets import bucket_boundaries, cut_batches
 from corpus.encode import SPECIAL_TOKENS_AROUND
 from corpus.shards import read_manifest, read_shard
 from corpus.special_tokens import SpecialTokens

@@ -7,8 +7,8 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from core.report.report import ErrorExample, ErrorItem
-from core.train.prediction import Predictor
-from core.train.scoring import Evaluation
+from core.prediction.predictor import Predictor
+from core.scores.evaluation import Evaluation
 from task.data import HeldOutGenerator
 from task.masking import NO_TOKEN
 from task.metrics import score

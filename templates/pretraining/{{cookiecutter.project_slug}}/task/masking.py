@@ -18,7 +18,7 @@ import math
 
 import numpy as np
 
-from core.data.data_generator import Batch
+from core.batches import Batch
 from corpus.special_tokens import SpecialTokens
 from corpus.texts import PaddedTexts
 from task.denoising import damage_all

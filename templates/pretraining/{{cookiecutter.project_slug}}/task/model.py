@@ -14,9 +14,9 @@ from tokenizers import Tokenizer
 
 from core.base.errors import InputError
 from core.base.extras import need
-from core.model.encoder import BertEncoder, load_encoder, load_tokenizer
-from core.model.language_model import TokenLoss, head_layers, prefix_mask
-from core.train.training import Models, Scores, TrainingModel
+from core.encoders.encoder import BertEncoder, load_encoder, load_tokenizer
+from core.layers.language_model import TokenLoss, head_layers, prefix_mask
+from core.step import Models, Logits, TrainingModel
 from task.settings import Settings
 
 BEST_TOKENS = 3  # of each prediction, for the report
@@ -224,7 +224,7 @@ def build_models(encoder: keras.Model, settings: Settings) -> Models:
         TrainingModel(every, {"token_loss": loss}, name="training"),
         keras.Model(every, scores, name="inference"),
         encoder,
-        scores=(Scores(logits, "softmax", labels="masked_labels"),),
+        scores=(Logits(logits, "softmax", labels="masked_labels"),),
     )
 
 

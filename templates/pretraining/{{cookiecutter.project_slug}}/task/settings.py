@@ -13,6 +13,7 @@ class Settings(CorpusSettings):
     """The settings of the corpus, and those of the objective."""
 
     task: ClassVar[str] = "Pre-training"
+    free_settings: ClassVar[tuple[str, ...]] = ("preparation.processes",)
 
     objective: Literal["masked", "causal", "unilm", "denoising"] = Field(
         "masked",

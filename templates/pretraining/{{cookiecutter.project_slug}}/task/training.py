@@ -3,11 +3,12 @@
 import functools
 from pathlib import Path
 
-from core.runs.run_folder import Run
-from core.train.devices import Strategy
-from core.train.prediction import Predictor
-from core.train.project import TrainedRuns, begin_training, load_trained, train_models
-from core.train.scoring import Evaluation
+from core.runs.run import Run
+from core.devices.strategy import Strategy
+from core.prediction.predictor import Predictor
+from core.prediction.loading import TrainedRuns, load_trained
+from core.train.project import begin_training, train_models
+from core.scores.evaluation import Evaluation
 from corpus.shards import name_shards, read_shard_tokenizer, shard_folder
 from corpus.special_tokens import find_special_tokens
 from corpus.texts import read_all_shards

@@ -51,7 +51,7 @@ def test_evaluate(run: Path, files: Path) -> None:
 
 def test_export(run: Path, tmp_path: Path) -> None:
     from core.base.settings import RecordSettings
-    from core.model.encoder import load_encoder, load_tokenizer
+    from core.encoders.encoder import load_encoder, load_tokenizer
 
     start("export.py", RUN, tmp_path / "encoder", "--preset", tmp_path / "preset")
     # A preset of KerasHub is read by an extra.

@@ -7,11 +7,11 @@ import numpy as np
 from tokenizers import Tokenizer
 from tqdm import tqdm
 
-from core.data.data_checks import Finding, draw_histogram, find_record_faults, normalise
+from core.data.checks import Finding, draw_histogram, find_record_faults, normalise
 from core.data.tokens import is_aligned
-from core.model.encoder import load_encoder
-from core.model.transformer import MASKED
-from core.train.training import Models
+from core.encoders.encoder import load_encoder
+from core.fast.transformer import MASKED
+from core.step import Models
 from task.data import Example, QuestionWindow, gold_pairs, split_into_windows
 from task.decode import decode_batch
 from task.metrics import score

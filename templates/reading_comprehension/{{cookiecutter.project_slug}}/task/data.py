@@ -11,8 +11,8 @@ from tokenizers import Tokenizer
 from tqdm import tqdm
 
 from core.base.errors import InputError
-from core.data.data_checks import normalise
-from core.data.data_generator import Batch, DataGenerator, pad
+from core.data.checks import normalise
+from core.batches import Batch, DataGenerator, pad
 from core.data.records import Id, Span, check_span, read_field, read_id, read_records
 from core.data.tokens import Window, token_rows, window_starts
 from task.settings import Settings

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.data.records import Id, Span
-from core.model.transformer import MASKED
-from core.train.prediction import Predictor
+from core.fast.transformer import MASKED
+from core.prediction.predictor import Predictor
 from task.data import AnswerGenerator, Example, QuestionWindow
 from task.settings import Settings
 

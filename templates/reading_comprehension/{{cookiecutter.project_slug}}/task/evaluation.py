@@ -6,7 +6,7 @@ from pathlib import Path
 
 from core.data.records import name_file
 from core.report.report import ErrorExample, ErrorItem
-from core.train.scoring import Evaluation
+from core.scores.evaluation import Evaluation
 from task.data import Example
 from task.decode import Candidates, prediction_records, rank_texts
 from task.metrics import best_threshold, choose_scorer, score

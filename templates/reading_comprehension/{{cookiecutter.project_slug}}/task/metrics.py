@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 import numpy as np
 
 from core.data.records import Id
-from core.train.scoring import count_above, precision_recall
+from core.scores.thresholds import count_above, precision_recall
 from task.data import Example
 
 # What CMRC2018 takes for punctuation; the other marks count as words.

@@ -8,10 +8,10 @@ window normalises them together. Source of the pointer: Su 2022, https://kexue.f
 import keras
 from keras import KerasTensor, ops
 
-from core.model.encoder import encoder_inputs, hidden_states
-from core.model.pointers import EfficientGlobalPointer, GlobalPointer
-from core.model.transformer import MASKED
-from core.train.training import Models, Scores, TrainingModel
+from core.encoders.encoder import encoder_inputs, hidden_states
+from core.layers.pointers import EfficientGlobalPointer, GlobalPointer
+from core.fast.transformer import MASKED
+from core.step import Models, Logits, TrainingModel
 from task.settings import Settings
 
 
@@ -112,4 +112,4 @@ def build_models(encoder: keras.Model, settings: Settings) -> Models:
     answers = keras.Input((None, 2), dtype="int32", name="answers")
     loss = MarginalSpanLoss(settings.label_smoothing, name="span_loss")(scores, answers)
     training = TrainingModel({**inputs, "answers": answers}, {"span_loss": loss}, name="training")
-    return Models(training, inference, encoder, scores=(Scores(scores, "softmax_of_all"),))
+    return Models(training, inference, encoder, scores=(Logits(scores, "softmax_of_all"),))

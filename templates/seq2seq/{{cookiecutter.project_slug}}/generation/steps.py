@@ -13,7 +13,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from core.model.transformer import MASKED
+from core.fast.transformer import MASKED
 
 
 class Steps(Protocol):

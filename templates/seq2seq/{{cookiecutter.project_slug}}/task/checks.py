@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from tokenizers import Tokenizer
 
-from core.data.data_checks import Finding, draw_histogram
-from core.train.training import Models
+from core.data.checks import Finding, draw_histogram
+from core.step import Models
 from generation.texts import decode_texts
 from task.data import Example, encode
 from task.metrics import normal_form, score, score_records

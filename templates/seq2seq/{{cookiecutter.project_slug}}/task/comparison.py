@@ -7,7 +7,7 @@ import numpy as np
 
 from core.base.errors import InputError
 from core.base.files import read_json
-from core.runs.run_folder import read_scores
+from core.runs.scores import read_scores
 from task.data import Example
 from task.metrics import bleu_score
 

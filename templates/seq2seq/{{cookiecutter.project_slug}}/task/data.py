@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from core.base.errors import InputError
 from core.base.extras import ask
-from core.data.data_generator import Batch, DataGenerator, pad
+from core.batches import Batch, DataGenerator, pad
 from core.data.records import Id, read_field, read_id, read_records
 from generation.settings import TargetTokens
 from task.settings import Settings

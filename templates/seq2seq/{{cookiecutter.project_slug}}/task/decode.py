@@ -6,7 +6,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from core.data.records import Id
-from core.train.prediction import Predictor
+from core.prediction.predictor import Predictor
 from generation.settings import TargetTokens
 from generation.texts import Written, describe_written, read_texts
 from task.data import Example, SourceGenerator

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from core.data.records import Id, name_file
 from core.report.report import ErrorExample, ErrorItem
-from core.train.scoring import Evaluation
+from core.scores.evaluation import Evaluation
 from generation.texts import Written
 from task.data import Example
 from task.decode import prediction_records

@@ -22,10 +22,10 @@ from tokenizers import Tokenizer
 
 from core.base.errors import InputError
 from core.base.extras import ask, need
-from core.model.encoder import BertEncoder, encoder_inputs, hidden_states, load_encoder
-from core.model.language_model import INITIAL_DEVIATION, TokenLoss, head_layers, prefix_mask
-from core.model.transformer import exact_gelu_function
-from core.train.training import Models, Scores, TrainingModel
+from core.encoders.encoder import BertEncoder, encoder_inputs, hidden_states, load_encoder
+from core.layers.language_model import INITIAL_DEVIATION, TokenLoss, head_layers, prefix_mask
+from core.fast.transformer import exact_gelu_function
+from core.step import Models, Logits, TrainingModel
 from generation.steps import WritingLayers
 from task.settings import Settings
 
@@ -204,7 +204,7 @@ def build_models(encoder: keras.Model, settings: Settings) -> Models:
     training = TrainingModel(
         {**inputs, "target_labels": labels}, {"token_loss": loss}, name="training"
     )
-    scores = (Scores(logits, "softmax", labels="target_labels"),)
+    scores = (Logits(logits, "softmax", labels="target_labels"),)
     return Models(training, inference, encoder, scores)
 
 

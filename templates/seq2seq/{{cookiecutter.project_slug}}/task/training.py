@@ -10,12 +10,13 @@ import keras
 from tokenizers import Tokenizer
 
 from core.data.records import Id
-from core.model.encoder import load_tokenizer
-from core.runs.run_folder import Run
-from core.train.devices import Strategy
-from core.train.prediction import Predictor
-from core.train.project import TrainedRuns, begin_training, load_trained, train_models
-from core.train.scoring import Evaluation
+from core.encoders.encoder import load_tokenizer
+from core.runs.run import Run
+from core.devices.strategy import Strategy
+from core.prediction.predictor import Predictor
+from core.prediction.loading import TrainedRuns, load_trained
+from core.train.project import begin_training, train_models
+from core.scores.evaluation import Evaluation
 from generation.search import Writer
 from generation.settings import TargetTokens
 from generation.texts import Written, make_constraints

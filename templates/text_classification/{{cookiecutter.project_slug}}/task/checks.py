@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import numpy as np
 from tokenizers import Tokenizer
 
-from core.data.data_checks import Finding, draw_histogram, find_record_faults, normalise
-from core.model.encoder import load_encoder
-from core.train.training import Models
+from core.data.checks import Finding, draw_histogram, find_record_faults, normalise
+from core.encoders.encoder import load_encoder
+from core.step import Models
 from task.data import Example, Labels, encode_examples, label_targets
 from task.decode import choose_labels
 from task.model import build_models

@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from core.base.errors import InputError
 from core.base.extras import ask, need
-from core.data.data_generator import Batch, DataGenerator, pad
+from core.batches import Batch, DataGenerator, pad
 from core.data.records import Id, read_field, read_id, read_records
 from task.settings import Settings
 

@@ -9,8 +9,8 @@ import numpy as np
 from core.base.errors import InputError
 from core.base.extras import need, present
 from core.data.records import Id
-from core.runs.run_folder import tuned_threshold
-from core.train.prediction import Predictor
+from core.runs.members import tuned_threshold
+from core.prediction.predictor import Predictor
 from task.data import Example, ExampleGenerator, Labels
 
 # Record id -> probabilities `[labels]`, or numbers, in the order of `Labels.names`.

@@ -8,7 +8,8 @@ import numpy as np
 from core.base.extras import need, present
 from core.data.records import name_file
 from core.report.report import ErrorExample, ErrorItem
-from core.train.scoring import Evaluation, best_threshold
+from core.scores.evaluation import Evaluation
+from core.scores.thresholds import best_threshold
 from task.data import Example, Labels, label_targets
 from task.decode import Candidates, Threshold, choose_labels, prediction_records, read_prediction
 from task.metrics import score

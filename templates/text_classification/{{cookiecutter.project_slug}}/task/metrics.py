@@ -7,7 +7,7 @@ import numpy as np
 
 from core.base.errors import InputError
 from core.base.extras import need
-from core.train.scoring import rates
+from core.scores.precision_recall import precision_recall_f1
 from task.data import Example, Labels
 
 RANKING_METRICS = ("map", "mrr")
@@ -81,7 +81,7 @@ def label_rates(counts: np.ndarray, names: Sequence[str]) -> dict[str, dict]:
         names: of the labels.
     """
     totals = zip(names, counts.sum(axis=0), strict=True)
-    return {name: rates(*row) for name, row in totals if row.any()}
+    return {name: precision_recall_f1(*row) for name, row in totals if row.any()}
 
 
 def macro_f1(counts: np.ndarray) -> np.ndarray:
@@ -172,12 +172,12 @@ def score(
     scores: dict[str, Any] = {
         "accuracy": float(np.mean(right)),
         "macro_f1": float(macro_f1(totals)),
-        "micro_f1": rates(*totals.sum(axis=0))["f1"],
+        "micro_f1": precision_recall_f1(*totals.sum(axis=0))["f1"],
     }
     if not labels.several:
         scores["matthews"] = float(matthews(totals))
     if labels.positive is not None:
-        row = rates(*totals[names.index(labels.positive)])
+        row = precision_recall_f1(*totals[names.index(labels.positive)])
         scores |= {"positive_label": labels.positive}
         scores |= {name: row[name] for name in ("precision", "recall", "f1")}
         if positive_scores is not None and examples[0].group is not None:

@@ -17,8 +17,8 @@ import numpy as np
 from keras import ops
 
 from core.base.extras import ask, need
-from core.model.encoder import encoder_inputs, hidden_states
-from core.train.training import Models, Scores, TrainingModel
+from core.encoders.encoder import encoder_inputs, hidden_states
+from core.step import Models, Logits, TrainingModel
 from task.data import Labels
 from task.settings import Settings
 
@@ -135,7 +135,7 @@ def build_models(encoder: keras.Model, labels: Labels, settings: Settings) -> Mo
     average = keras.layers.Average(dtype="float32", name="label_loss")
     mean = average(losses) if len(losses) > 1 else losses[0]
     training = TrainingModel({**inputs, "targets": targets}, {"label_loss": mean}, name="training")
-    scores = (Scores(samples[0], kind),) if kind else ()
+    scores = (Logits(samples[0], kind),) if kind else ()
     return Models(training, inference, encoder, scores=scores)
 
 

@@ -16,6 +16,7 @@ class Settings(RecordSettings):
     """The settings of core, and those of the classifier."""
 
     task: ClassVar[str] = "Text classification"
+    free_settings: ClassVar[tuple[str, ...]] = ("floor",)
 
     output: Literal["labels", "number"] = Field(
         "labels", description="number: with extras/competition, one or several for each record"

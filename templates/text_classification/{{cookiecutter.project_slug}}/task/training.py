@@ -6,12 +6,13 @@ from dataclasses import asdict
 from pathlib import Path
 
 from core.base.files import project_path
-from core.model.encoder import load_encoder, load_tokenizer
-from core.runs.run_folder import Run
-from core.train.devices import Strategy
-from core.train.prediction import Predictor
-from core.train.project import TrainedRuns, begin_training, load_trained, train_models
-from core.train.scoring import Evaluation
+from core.encoders.encoder import load_encoder, load_tokenizer
+from core.runs.run import Run
+from core.devices.strategy import Strategy
+from core.prediction.predictor import Predictor
+from core.prediction.loading import TrainedRuns, load_trained
+from core.train.project import begin_training, train_models
+from core.scores.evaluation import Evaluation
 from task.data import Example, ExampleGenerator, Labels, collect_targets, read_examples
 from task.decode import Candidates, predict_probabilities, threshold_of
 from task.evaluation import evaluate

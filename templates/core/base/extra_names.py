@@ -1,0 +1,25 @@
+"""The names and titles of all extras, those that this project lacks too; generated: don't edit."""
+
+EXTRA_NAMES = {
+    "cluster": "several machines train together",
+    "writers": "GPT-2, Llama, Qwen, Mistral, Gemma 3, SmolLM3, BART, T5 write, or decide",
+    "encoders": "ALBERT, ELECTRA, ERNIE, NEZHA, RoFormer, DeBERTa, ModernBERT; all usual files",
+    "used_rows": "train the embeddings of training tokens alone: less time and memory",
+    "optimizers": "LAMB, Adafactor, Lion, Muon, lookahead, other schedules, rates by layer",
+    "lora": "train updates of low rank, and keep the encoder as it is, as int8 too",
+    "recompute": "layers computed twice instead of kept, to save memory; check.py --memory",
+    "regularization": "FGM, PGD, virtual adversaries, gradient penalty, R-Drop",
+    "retrieval": "pairs by a bi-encoder: vectors of texts, search, and reranking",
+    "averaging": "moving averages of weights, and soups",
+    "parameter_server": "asynchronous training, experimental",
+    "orbit": "Orbit's loop, for long trainings",
+    "folds": "cross-validation: each record is scored by a model that never saw it",
+    "cache": "records are encoded once, by all cores, and read from files: little memory",
+    "chunks": "predict.py on any number of records: in parts, with little memory, resumed",
+    "export": "a run as SavedModel, ONNX, and in the format of Hugging Face",
+    "competition": "CSV in and out, numbers to predict, and the scores of competitions",
+    "extraction": "a writer of triples or events, scored as relations and events are",
+    "comparison": "compare.py tells whether one run is better than another, or was lucky",
+    "doctor": "check.py finds wrong data, and a wrong loss, before hours are spent",
+    "tpu": "check.py looks for static shapes, and compiles for a TPU; a script for Cloud TPUs",
+}

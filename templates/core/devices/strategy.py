@@ -1,0 +1,112 @@
+"""Choose the devices: the same project runs on one CPU, several GPUs or a TPU."""
+
+import json
+import os
+
+import tensorflow as tf
+
+from core.base.errors import InputError
+from core.base.extras import ask, how_to_get, present
+from core.base.settings import CoreSettings
+from core.fast.allocation import keep_freed_memory
+
+# Scripts name it without TensorFlow, which core/__init__.py must set up before it is imported.
+Strategy = tf.distribute.Strategy
+
+
+def make_strategy(settings: CoreSettings) -> tf.distribute.Strategy:
+    """Return the strategy under whose scope the model is built.
+
+    Call this before anything else touches a device: logical devices can't be made afterwards, and
+    the workers of a cluster can't be joined.
+
+    `strategy` is `single`, `mirrored` (the graphics cards of one machine), `tpu`, those of extras
+    (`multi_worker`, `parameter_server`), or `auto`: the cluster that this process belongs to,
+    `mirrored` where there are several graphics cards, else `single`.
+
+    Raises:
+        InputError: the machine has no such device, or there is no cluster.
+    """
+    keep_freed_memory()
+    if settings.strategy == "tpu":
+        return connect_to_tpu(settings.devices.tpu)
+    if strategy := ask("make_strategy", settings):
+        return strategy
+    if settings.strategy == "auto" and "cluster" not in present():
+        refuse_unknown_cluster()
+    kind = split_first_device(settings.devices.logical_devices)
+    return make_local_strategy(settings.strategy, tf.config.list_logical_devices(kind))
+
+
+def refuse_unknown_cluster() -> None:
+    """Refuse to train alone beside others that TF_CONFIG names, and that do the same."""
+    try:
+        workers = len(json.loads(os.environ.get("TF_CONFIG", ""))["cluster"]["worker"])
+    except (ValueError, KeyError, TypeError):
+        workers = 1
+    if workers > 1:
+        raise InputError(
+            f"TF_CONFIG names {workers} workers, and extras/cluster, which joins them, is absent: "
+            f"{how_to_get('cluster')}, or unset TF_CONFIG to train on this machine alone."
+        )
+
+
+def make_local_strategy(name: str, devices: list) -> tf.distribute.Strategy:
+    """Return the strategy for devices of this machine: `single`, `mirrored` or `auto`."""
+    if name == "mirrored" or name == "auto" and len(devices) > 1:
+        return tf.distribute.MirroredStrategy([device.name for device in devices])
+    return tf.distribute.get_strategy()
+
+
+def split_first_device(count: int) -> str:
+    """Present the device that trains as so many logical ones, 0: as it is; return `GPU` or `CPU`.
+
+    Raises:
+        InputError: TensorFlow has started already.
+    """
+    device = (tf.config.get_visible_devices("GPU") or tf.config.get_visible_devices("CPU"))[0]
+    if count and device.device_type == "GPU":
+        # The default takes all the memory for the first one; a fixed share leaves room for each.
+        memory = tf.config.experimental.get_device_details(device).get("memory_limit", 4 << 30)
+        share = tf.config.LogicalDeviceConfiguration(memory_limit=(memory >> 20) // count)
+    else:
+        share = tf.config.LogicalDeviceConfiguration()
+    try:
+        if count:
+            tf.config.set_logical_device_configuration(device, [share] * count)
+    except RuntimeError as error:
+        raise InputError(
+            "logical_devices can't be set once TensorFlow has started: make the strategy first."
+        ) from error
+    return device.device_type
+
+
+def connect_to_tpu(name: str) -> tf.distribute.Strategy:
+    """Connect to the TPU of a name, an address, or `local`; empty: what the environment names."""
+    try:
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver.connect(name or None)
+    except (ValueError, OSError, tf.errors.OpError) as error:
+        raise InputError(
+            f"strategy = tpu, but no TPU {name or 'of this machine'} was found "
+            f"({(str(error).splitlines() or ['no reason given'])[0].rstrip('.')}): start one, name "
+            "it in devices.tpu, or set strategy = auto."
+        ) from error
+    return tf.distribute.TPUStrategy(resolver)
+
+
+def global_batch_size(settings: CoreSettings, strategy: tf.distribute.Strategy) -> int:
+    """Return the examples of one step over all replicas.
+
+    Raises:
+        InputError: they can't be split evenly.
+    """
+    replicas = strategy.num_replicas_in_sync
+    each = settings.devices.batch_size_counts == "one_replica"
+    batch_size = settings.batch_size * (replicas if each else 1)
+    if batch_size % (replicas * settings.accumulation):
+        raise InputError(
+            f"a batch of {batch_size} examples can't be split evenly over {replicas} replicas x "
+            f"{settings.accumulation} micro-batches: make batch_size a multiple of "
+            f"{replicas * settings.accumulation}."
+        )
+    return batch_size

@@ -1,0 +1,242 @@
+"""Encoders: tiny from scratch, a KerasHub preset, or a BERT in Hugging Face format."""
+
+import functools
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import keras
+import keras_hub
+import numpy as np
+from safetensors import safe_open
+from tokenizers import BertWordPieceTokenizer, Tokenizer
+
+from core.base.errors import InputError, gist
+from core.base.extras import ask, how_to_get, present
+from core.base.files import project_path, read_json, write_json
+from core.base.settings import CoreSettings, RecordSettings
+from core.data.tokens import load_tokenizer_file, train_tokenizer
+from core.fast.transformer import exact_gelu_function, fuse_layer, tanh_gelu_function
+
+# The names of the approximation by tanh in the config.json of Hugging Face.
+TANH_GELUS = ("gelu_new", "gelu_fast", "gelu_pytorch_tanh")
+# How a sentence ends that is about an encoder which core can't read.
+OR_THE_EXTRA = "" if "encoders" in present() else f"; or {how_to_get('encoders')}, which reads more"
+
+
+@keras.saving.register_keras_serializable("common")
+class BertEncoder(keras_hub.models.BertBackbone):
+    """BERT with a choice of GELU and of the dropout of attention weights.
+
+    KerasHub's BERT always approximates GELU by tanh. Models trained elsewhere use the exact one:
+    hidden states then differ by 3e-3.
+
+    Args:
+        exact_gelu: x Phi(x) itself instead of its approximation.
+        attention_dropout: dropout of attention weights; None: as `dropout`.
+        **kwargs: as in `keras_hub.models.BertBackbone`.
+    """
+
+    def __init__(
+        self, *, exact_gelu: bool = True, attention_dropout: float | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.exact_gelu = exact_gelu
+        self.attention_dropout = attention_dropout
+        for layer in self.transformer_layers:
+            fuse_layer(layer)
+            # Both: the layer's own is what a clone is made from.
+            layer.activation = self.gelu
+            layer._feedforward_intermediate_dense.activation = self.gelu
+            if attention_dropout is not None:
+                attention = layer._self_attention_layer
+                attention._dropout = attention._dropout_layer.rate = attention_dropout
+
+    @property
+    def gelu(self) -> Callable:
+        """The activation of its layers."""
+        return exact_gelu_function if self.exact_gelu else tanh_gelu_function
+
+    def get_config(self) -> dict:
+        return {
+            **super().get_config(),
+            "exact_gelu": self.exact_gelu,
+            "attention_dropout": self.attention_dropout,
+        }
+
+
+def load_tokenizer(settings: RecordSettings, texts: Iterable[str]) -> Tokenizer:
+    """Return the tokenizer that belongs to the encoder; `tiny` learns its vocabulary from texts.
+
+    Raises:
+        InputError: the encoder's folder holds no tokenizer, or only a kind that gives no offsets.
+    """
+    if settings.encoder == "tiny":
+        return train_tokenizer(texts, settings.tiny_vocabulary)
+    name, folder = settings.encoder, local_folder(settings.encoder)
+    if (tokenizer := ask("load_tokenizer", name, folder, settings)) is not None:
+        return tokenizer
+    if folder and (folder / "tokenizer.json").is_file():
+        return load_tokenizer_file(folder / "tokenizer.json")
+    if folder and (folder / "vocab.txt").is_file():
+        config = folder / "tokenizer_config.json"
+        lowercase = read_json(config).get("do_lower_case", True) if config.is_file() else True
+        read = functools.partial(BertWordPieceTokenizer.from_file, lowercase=bool(lowercase))
+        return load_tokenizer_file(folder / "vocab.txt", read)._tokenizer
+    raise InputError(
+        f"encoder = {name!r} lacks config.json, or a tokenizer in tokenizer.json or vocab.txt: "
+        f"save model and tokenizer there, in the fast format of Hugging Face{OR_THE_EXTRA}."
+    )
+
+
+def load_encoder(settings: CoreSettings, tokenizer: Tokenizer) -> keras.Model:
+    """Return the encoder: a functional model from token ids to hidden states.
+
+    Raises:
+        InputError: there is no such encoder, or windows are longer than it can read.
+    """
+    if settings.encoder == "tiny":
+        return BertEncoder(
+            vocabulary_size=tokenizer.get_vocab_size(),
+            num_layers=settings.tiny_layers,
+            num_heads=max(1, settings.tiny_width // 64),
+            hidden_dim=settings.tiny_width,
+            intermediate_dim=4 * settings.tiny_width,
+            max_sequence_length=settings.max_length,
+            dropout=settings.dropout,
+            attention_dropout=settings.attention_dropout,
+            name="encoder",
+        )
+    folder = local_folder(settings.encoder)
+    loaded = ask("load_backbone", settings, folder) if folder else None
+    exact_gelu = uses_exact_gelu(folder) if folder and loaded is None else False
+    loaded = loaded or from_preset(keras_hub.models.Backbone, settings.encoder, folder)
+    longest = getattr(loaded, "max_sequence_length", None)
+    if longest and settings.max_length > longest:
+        raise InputError(
+            f"max_length = {settings.max_length}, but {settings.encoder} reads {longest} tokens "
+            f"at the most: set max_length = {longest}; longer texts are split into windows."
+        )
+    if (tokens := tokenizer.get_vocab_size()) > (rows := loaded.token_embedding.input_dim):
+        raise InputError(
+            f"{settings.encoder}: the tokenizer has {tokens} tokens, the encoder {rows}: take both "
+            "from the same model."
+        )
+    if type(loaded) is not keras_hub.models.BertBackbone:
+        return loaded
+    if not all(np.isfinite(weight).all() for weight in loaded.get_weights()):
+        raise InputError(f"{settings.encoder}: its weights are not all finite: fetch it again.")
+    file = (folder or Path(settings.encoder)) / "model.safetensors"
+    names = safe_open(file, "np").keys() if file.is_file() else []
+    if any(f"layer.{loaded.num_layers}." in name for name in names):
+        raise InputError(f"{file} has more layers than config.json names: fetch both again.")
+    config = {
+        **loaded.get_config(),
+        "dropout": settings.dropout,
+        "attention_dropout": settings.attention_dropout,
+        "exact_gelu": exact_gelu,
+        "name": "encoder",
+    }
+    encoder = BertEncoder.from_config(config)
+    encoder.set_weights(loaded.get_weights())
+    return encoder
+
+
+def uses_exact_gelu(folder: Path) -> bool:
+    """Tell which GELU a BERT in Hugging Face format has; refuse what KerasHub would overlook."""
+    config = read_json(folder / "config.json")
+    computed = {
+        "model_type": ("bert",),
+        "hidden_act": ("gelu", *TANH_GELUS),
+        "layer_norm_eps": (1e-12,),
+        "position_embedding_type": ("absolute",),
+        "is_decoder": (False,),
+    }
+    for field, values in computed.items():
+        if config.get(field, values[0]) not in values:
+            raise InputError(
+                f"{folder / 'config.json'}: {field} = {config[field]!r}, but core computes "
+                f"{values[0]!r}: choose an encoder that was trained so{OR_THE_EXTRA}."
+            )
+    return config.get("hidden_act", "gelu") == "gelu"
+
+
+def encoder_inputs(encoder: keras.Model) -> dict[str, keras.KerasTensor]:
+    """Return the inputs of a model that has an encoder, by name: integers `[batch, length]`."""
+    return {
+        tensor.name: keras.Input((None,), dtype="int32", name=tensor.name)
+        for tensor in encoder.inputs
+    }
+
+
+def hidden_states(encoder: keras.Model, inputs: dict[str, keras.KerasTensor]) -> keras.KerasTensor:
+    """Return what an encoder makes of its inputs: `[batch, length, width]`."""
+    hidden = encoder(inputs)
+    return hidden["sequence_output"] if isinstance(hidden, dict) else hidden
+
+
+def save_encoder(folder: Path, encoder: keras.Model, tokenizer: Tokenizer) -> None:
+    """Keep the architecture and the tokenizer with the run: no weights, those are the model's."""
+    write_json(folder / "encoder.json", keras.saving.serialize_keras_object(encoder))
+    write_json(folder / "tokenizer.json", json.loads(tokenizer.to_str()))
+
+
+def restore_encoder(folder: Path) -> tuple[keras.Model, Tokenizer]:
+    """Return the encoder of a run, without its weights, and its tokenizer.
+
+    Raises:
+        InputError: the folder holds no run, or its encoder is of an extra that is gone.
+    """
+    saved = read_json(folder / "encoder.json")
+    found = ask("load_tokenizer", str(folder), folder)  # imports the layers of extras, too
+    try:
+        encoder = keras.saving.deserialize_keras_object(saved)
+    except (ImportError, TypeError) as error:
+        missing = f"{folder}: its encoder, {saved.get('class_name')}, is not in this project"
+        raise InputError(f"{missing}: restore what has it{OR_THE_EXTRA}.") from error
+    return encoder, found or load_tokenizer_file(folder / "tokenizer.json")
+
+
+def local_folder(name: str) -> Path | None:
+    """Return the folder of an encoder in Hugging Face format; None: a preset of KerasHub."""
+    if name.startswith("hf://"):
+        return download(name.removeprefix("hf://"))
+    folder = project_path(name)
+    if not folder.is_dir():
+        if "/" in name and "://" not in name or name.startswith((".", "~")):
+            raise InputError(
+                f"encoder = {name!r} is not a folder: give its path from the project's folder, "
+                "or hf://owner/model."
+            )
+        return None
+    # A preset of KerasHub that was saved in a folder has a config.json, too.
+    config = folder / "config.json"
+    named = config.is_file() and "model_type" in read_json(config)
+    return folder if named or ask("find_config", folder) else None
+
+
+def from_preset(kind: Any, name: str, folder: Path | None = None) -> Any:
+    """Load what KerasHub has for an encoder of this name, or for a folder in another format."""
+    saved = project_path(name)
+    try:
+        return kind.from_preset(str(folder or (saved if saved.is_dir() else name)))
+    except Exception as error:  # KerasHub raises whatever its downloaders and converters raise
+        raise InputError(
+            f"encoder = {name!r} can't be loaded ({gist(error)}): name a KerasHub preset, "
+            f"hf://owner/model, or a folder with config.json and model.safetensors{OR_THE_EXTRA}."
+        ) from error
+
+
+def download(handle: str) -> Path:
+    """Return the local copy of a model on the Hugging Face hub."""
+    from huggingface_hub import snapshot_download
+
+    patterns = ["*.json", "*.txt", "*.model", "*.safetensors"]
+    try:
+        return Path(snapshot_download(handle, allow_patterns=patterns))
+    except Exception as error:  # requests, httpx or the hub's own, by version
+        raise InputError(
+            f"hf://{handle} can't be downloaded ({gist(error)}): check the name and the "
+            "connection, or set encoder to a local folder that holds the model."
+        ) from error

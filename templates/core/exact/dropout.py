@@ -1,0 +1,129 @@
+"""Dropout masks that are the same on any number of replicas, micro-batches and workers.
+
+Keras draws masks from a state that each replica has a copy of: in every step all replicas drop the
+same places, and a batch in micro-batches drops others than the whole. Here the bits of an example
+are those of a counter: Philox with a key of (seed, layer, call, pass), from (place in the global
+batch, step) on. Source: Salmon et al. 2011, https://doi.org/10.1145/2063384.2063405.
+"""
+
+import collections
+import contextlib
+import hashlib
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
+
+import keras
+import tensorflow as tf
+
+from core.base.replace_class import replace_class
+
+PHILOX = 1  # the algorithm that TensorFlow guarantees on every device
+PLACES_A_COUNT = 8  # a count of Philox is 128 bits, and a place takes 16
+
+
+class Masks:
+    """What the masks of one pass through a model are drawn from.
+
+    Args:
+        step: updates before this one; an integer.
+        rows: place of each example in the batch over all replicas `[batch]`, one after the other.
+        number: of the pass: another number draws other masks.
+    """
+
+    def __init__(self, step: tf.Tensor, rows: tf.Tensor, number: int = 0) -> None:
+        self.step, self.rows, self.number = step, rows, number
+        self.calls: collections.Counter[Dropout] = collections.Counter()
+
+    @contextlib.contextmanager
+    def drawn(self, calls: Mapping["Dropout", int] | None = None) -> Iterator[None]:
+        """Let the layers that are called meanwhile draw from here.
+
+        Args:
+            calls: how often each layer was called before, to draw the masks after that again.
+        """
+        if calls is not None:
+            self.calls = collections.Counter(calls)
+        before = CURRENT.set(self)
+        try:
+            yield
+        finally:
+            CURRENT.reset(before)
+
+    def bits(self, layer: "Dropout", inputs: tf.Tensor) -> tf.Tensor:
+        """Return 16 random bits for each place of inputs `[batch * n, ...]`."""
+        origin = (layer.stream, self.calls[layer], self.number)
+        self.calls[layer] += 1
+        key = hashlib.blake2b(repr(origin).encode(), digest_size=8).digest()
+        rows = tf.shape(self.rows)[0]
+        places = tf.size(inputs) // rows
+        counts = -(-places // PLACES_A_COUNT)
+        first = tf.cast(self.rows[0], tf.int64) * tf.cast(counts, tf.int64)
+        drawn = tf.raw_ops.StatelessRandomUniformFullIntV2(
+            shape=tf.stack([rows, 4 * counts]),
+            key=tf.constant([int.from_bytes(key, "little")], tf.uint64),
+            counter=tf.cast(tf.stack([first, tf.cast(self.step, tf.int64)]), tf.uint64),
+            alg=PHILOX,
+            dtype=tf.uint32,
+        )
+        bits = tf.reshape(tf.bitcast(drawn, tf.uint16), (rows, PLACES_A_COUNT * counts))
+        return tf.ensure_shape(tf.reshape(bits[:, :places], tf.shape(inputs)), inputs.shape)
+
+
+CURRENT: ContextVar[Masks | None] = ContextVar("masks", default=None)
+
+
+@keras.saving.register_keras_serializable("common")
+class Dropout(keras.layers.Dropout):
+    """Keras's dropout, with the masks of `Masks` where there are any; else its own."""
+
+    stream = ""  # of random numbers; given by `place_dropout`
+
+    def call(self, inputs: tf.Tensor, training: bool = False) -> tf.Tensor:
+        masks = CURRENT.get()
+        if not training or not self.rate or masks is None or not self.stream:
+            return super().call(inputs, training=training)
+        dropped = round(self.rate * 2**16)
+        kept = masks.bits(self, inputs) >= tf.constant(dropped, tf.uint16)
+        scale = 2**16 / (2**16 - dropped)
+
+        # The gradient needs the mask alone, a byte a place.
+        @tf.custom_gradient
+        def drop(values: tf.Tensor) -> tuple:
+            def select(values: tf.Tensor) -> tf.Tensor:
+                return tf.where(kept, values * scale, tf.zeros((), values.dtype))
+
+            return select(values), select
+
+        return drop(inputs)
+
+
+class ReplicaSeeds(keras.random.SeedGenerator):
+    """Seeds of a layer that is not placed: each replica has its own; Keras has one for all."""
+
+    def next(self, ordered: bool = True) -> tf.Tensor:
+        seed, replica = super().next(ordered), tf.distribute.get_replica_context()
+        number = replica.replica_id_in_sync_group if replica else 0
+        return seed + tf.cast(tf.stack([number, 0]), seed.dtype)
+
+
+def place_dropout(model: keras.Model, seed: int) -> None:
+    """Let dropout, the encoder's too, draw from `Masks`, and other layers apart on each replica."""
+    layers = dict.fromkeys(layer for _, layer in named_layers(model))
+    for number, layer in enumerate(filter(can_be_placed, layers)):
+        replace_class(layer, Dropout)
+        layer.stream = f"{seed}/{number}"
+    for seeds in (value for layer in layers for value in vars(layer).values()):
+        if isinstance(seeds, keras.random.SeedGenerator):
+            replace_class(seeds, ReplicaSeeds)
+
+
+def named_layers(model: keras.Model, prefix: str = "") -> Iterator[tuple[str, keras.layers.Layer]]:
+    """Yield `(path, layer)` for the layers of a model, and for those within them."""
+    for layer in model._flatten_layers(include_self=False, recursive=False):
+        yield prefix + layer.name, layer
+        yield from named_layers(layer, f"{prefix}{layer.name}/")
+
+
+def can_be_placed(layer: keras.layers.Layer) -> bool:
+    """Tell whether a layer is Keras's dropout, and of each place by itself."""
+    return type(layer) in (keras.layers.Dropout, Dropout) and layer.noise_shape is None

@@ -1,0 +1,136 @@
+"""Hand the batches of a generator to TensorFlow: tf.data, one part for each replica."""
+
+import contextlib
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf  # types in quotes: processes of extras/cache load it only when used
+
+from core.base.errors import InputError
+
+
+class Feeding:
+    """What `DataGenerator` needs to feed a model; it makes the batches itself."""
+
+    batch_size: int
+    boundaries: np.ndarray
+    plan: Callable
+    make_batch: Callable
+    batches: Callable
+
+    exact = False  # in prediction, pad each batch to its longest example and fill up none
+    failure: Exception | None = None  # of a batch that TensorFlow asked for
+
+    def pad_exactly(self, exact: bool) -> None:
+        """Choose whether batches of prediction are padded to their own longest example.
+
+        If so, none is filled up to `batch_size`. A TPU wants the few shapes of training instead.
+        """
+        self.exact = exact
+
+    def first_batch(self, epoch: int | None) -> tuple[np.ndarray, int]:
+        """Return the positions and the padded length of the first batch of an epoch."""
+        return self.plan(epoch)[0]
+
+    def stream(self, epoch: int, skip: int) -> Iterator[dict[str, np.ndarray]]:
+        """Yield the batches from one position on, epoch after epoch without end."""
+        while True:
+            yield from self.batches(epoch, skip)
+            epoch, skip = epoch + 1, 0
+
+    def to_dataset(
+        self, epoch: int = 0, skip: int = 0, strategy: "tf.distribute.Strategy | None" = None
+    ) -> "tf.data.Dataset":
+        """Return the batches from one position on, epoch after epoch without end.
+
+        Args:
+            epoch: the first; `skip` batches of it are consumed already.
+            strategy: each of its replicas, on whichever worker, gets its rows of every batch.
+        """
+        stream = functools.partial(self.stream, epoch, skip)
+        if strategy is None or strategy.num_replicas_in_sync == 1:
+            return self.dataset_of(stream)
+
+        def rows_of_worker(context: tf.distribute.InputContext) -> tf.data.Dataset:
+            replicas = context.num_replicas_in_sync
+            own = replicas // context.num_input_pipelines
+            first = context.input_pipeline_id * own
+            return self.dataset_of(stream, replicas, range(first, first + own))
+
+        return strategy.distribute_datasets_from_function(rows_of_worker)
+
+    def to_prediction_dataset(self, first: int = 0, every: int = 1) -> "tf.data.Dataset":
+        """Return batches of prediction, shortest first: every `every`-th, starting at `first`."""
+        return self.dataset_of(lambda: itertools.islice(self.batches(None), first, None, every))
+
+    def dataset_of(
+        self,
+        stream: Callable[[], Iterator[dict[str, np.ndarray]]],
+        parts: int = 1,
+        own: Sequence[int] = (0,),
+    ) -> "tf.data.Dataset":
+        """Wrap a generator function; it yields copies, because TensorFlow may overwrite them.
+
+        Args:
+            stream: yields batches.
+            parts: each batch is cut into so many, by rows; `own`: the numbers of those to yield.
+        """
+        rows = self.batch_size // parts
+
+        def copies() -> Iterator[dict[str, np.ndarray]]:
+            try:
+                for batch in stream():
+                    for start in (part * rows for part in own):
+                        yield {name: np.array(a[start : start + rows]) for name, a in batch.items()}
+            except Exception as error:
+                self.failure = error
+                raise
+
+        specs = self.signature(rows)
+        if self.exact:  # the last batch may have fewer
+            specs = {n: tf.TensorSpec([None, *s.shape[1:]], s.dtype) for n, s in specs.items()}
+        batches = tf.data.Dataset.from_generator(copies, output_signature=specs)
+        # There is nothing to tune, and a pass that ends may have to wait until the tuner wakes up.
+        options = tf.data.Options()
+        options.autotune.enabled = False
+        return batches.prefetch(4).with_options(options)
+
+    def signature(self, rows: int) -> "dict[str, tf.TensorSpec]":
+        """Return shapes and types of a batch of so many rows; an axis that grows is not static."""
+        first, length = self.first_batch(None)
+        example, longer = (self.make_batch(np.resize(first, rows), length + n) for n in (0, 1))
+        static = len(self.boundaries) == 1 and not self.exact
+        specs = {"loss_weight": tf.TensorSpec([rows], np.float32)}
+        for name, array in example.items():
+            sizes = zip(array.shape, longer[name].shape, strict=True)
+            shape = [size if static or size == other else None for size, other in sizes]
+            specs[name] = tf.TensorSpec(shape, array.dtype)
+        return specs
+
+    @contextlib.contextmanager
+    def own_errors(self) -> Iterator[None]:
+        """Raise the error of a batch as it was, instead of TensorFlow's report of it."""
+        try:
+            yield
+        except tf.errors.OpError as error:
+            raise self.failure or error from None
+
+    def check_keys(self, model: "keras.Model") -> None:
+        """Compare the keys of a batch with the inputs of the model, before the first step.
+
+        Raises:
+            InputError: names the missing keys and those that no input reads.
+        """
+        positions, length = self.first_batch(None)
+        keys = set(self.make_batch(np.resize(positions, self.batch_size), length))
+        wanted: set[Any] = {tensor.name for tensor in model.inputs}
+        if keys != wanted:
+            raise InputError(
+                f"the batches of {type(self).__name__} don't fit the model: missing keys "
+                f"{sorted(wanted - keys)}, keys that no input reads {sorted(keys - wanted)}; make "
+                "make_batch and the names of the inputs agree."
+            )

@@ -1,0 +1,147 @@
+"""Parts of a Transformer layer that go over memory less often: KerasHub's weights and numbers.
+
+On a CPU products of matrices take two thirds of a training step. Each other operation reads and
+writes all hidden states, and gradients that are derived automatically do so many times.
+Here query, key and value are one product, the mask is added, and GELU and the normalisation
+bring their gradients.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+
+import keras
+import keras_hub
+import tensorflow as tf
+
+from core.base.replace_class import replace_class
+from core.fast.one_pass import activate
+
+MASKED = -1e9  # far below any score, yet finite in bfloat16: exp(MASKED) is exactly 0
+
+
+@keras.saving.register_keras_serializable("common")
+class TransformerLayer(keras_hub.layers.TransformerEncoder):
+    """KerasHub's layer, computed with the parts below."""
+
+    def build(self, inputs_shape) -> None:
+        super().build(inputs_shape)
+        fuse_layer(self, type(self))
+
+
+def fuse_layer(layer: keras_hub.layers.TransformerEncoder, kind: type = TransformerLayer) -> None:
+    """Change how a built layer of KerasHub and its parts compute; their weights stay."""
+    replace_class(layer, kind)
+    replace_class(layer._self_attention_layer, SelfAttention)
+    for normalization in (layer._self_attention_layer_norm, layer._feedforward_layer_norm):
+        replace_class(normalization, LayerNormalization)
+
+
+@keras.saving.register_keras_serializable("common")
+class SelfAttention(keras.layers.MultiHeadAttention):
+    """Multi-head attention of a sequence to itself.
+
+    Source: Vaswani et al. 2017, https://arxiv.org/abs/1706.03762.
+    """
+
+    # What Keras passes of the masks of embeddings, KerasHub has put into `attention_mask`.
+    def call(
+        self, query, value=None, attention_mask=None, training=None, **embedding_masks
+    ) -> tf.Tensor:
+        """Return what each token gathers from the others, `[batch, length, width]`.
+
+        Args:
+            query: hidden states `[batch, length, width]`.
+            value: the same: KerasHub names both.
+            attention_mask: `[batch, length or 1, length]`, true where a token may look.
+            training: whether attention weights are dropped.
+        """
+        query, key, value = self.project(query)
+        scores = tf.matmul(query * self._inverse_sqrt_key_dim, key, transpose_b=True)
+        if attention_mask is not None:
+            scores += (MASKED * (1.0 - tf.cast(attention_mask, scores.dtype)))[:, None]
+        weights = self._dropout_layer(tf.nn.softmax(scores), training=training)
+        return self._output_dense(tf.transpose(weights @ value, (0, 2, 1, 3)))
+
+    def project(self, hidden) -> list[tf.Tensor]:
+        """Return query, key and value, each `[batch, heads, length, size]`, as one product."""
+        projections = (self._query_dense, self._key_dense, self._value_dense)
+        width, heads, size = self._query_dense.kernel.shape
+        kernel = tf.concat([tf.reshape(part.kernel, (width, -1)) for part in projections], axis=1)
+        bias = tf.concat([tf.reshape(part.bias, (-1,)) for part in projections], axis=0)
+        batch, length, _ = tf.unstack(tf.shape(hidden))
+        projected = tf.nn.bias_add(tf.reshape(hidden, (-1, width)) @ kernel, bias)
+        projected = tf.reshape(projected, (batch, length, 3, heads, size))
+        return tf.unstack(tf.transpose(projected, (2, 0, 3, 1, 4)))
+
+
+@keras.saving.register_keras_serializable("common")
+class LayerNormalization(keras.layers.LayerNormalization):
+    """Normalisation over the features of each token: gamma (x - mean) / deviation + beta.
+
+    Source: Ba et al. 2016, https://arxiv.org/abs/1607.06450.
+    """
+
+    def call(self, inputs) -> tf.Tensor:
+        """Return `[..., width]` of inputs `[..., width]`, computed in float32."""
+        arguments = (tf.cast(part, "float32") for part in (inputs, self.gamma, self.beta))
+        return tf.cast(self.normalize(*arguments), self.compute_dtype)
+
+    def normalize(self, inputs, gamma, beta) -> tf.Tensor:
+        @tf.custom_gradient
+        def forward(inputs, gamma, beta) -> tuple:
+            centered = inputs - tf.reduce_mean(inputs, axis=-1, keepdims=True)
+            variance = tf.reduce_mean(tf.square(centered), axis=-1, keepdims=True)
+            scale = tf.math.rsqrt(variance + self.epsilon)
+            normal = centered * scale
+
+            def backward(upstream) -> tf.Tensor | tuple:
+                # A token's normal features can't change their mean, nor their deviation.
+                inner = upstream * gamma
+                along = tf.reduce_mean(inner * normal, axis=-1, keepdims=True)
+                inner -= normal * along + tf.reduce_mean(inner, axis=-1, keepdims=True)
+                tokens = list(range(len(inputs.shape) - 1))
+                return (
+                    inner * scale,
+                    tf.reduce_sum(upstream * normal, axis=tokens),
+                    tf.reduce_sum(upstream, axis=tokens),
+                )
+
+            return normal * gamma + beta, backward
+
+        return forward(inputs, gamma, beta)
+
+
+def activation(parts: Callable) -> Callable:
+    """Return an activation that brings its gradient, from a function of its value and slope."""
+
+    @tf.custom_gradient
+    def forward(inputs) -> tuple:
+        if answer := activate(parts, inputs):
+            return answer
+        outputs, slope = parts(inputs)
+        return outputs, lambda upstream: upstream * slope
+
+    return functools.wraps(parts)(lambda inputs: forward(tf.convert_to_tensor(inputs)))
+
+
+@keras.saving.register_keras_serializable("common")
+@activation
+def exact_gelu_function(inputs) -> tuple:
+    """Return x Phi(x), whose gradient is Phi(x) + x phi(x).
+
+    Source: Hendrycks and Gimpel 2016, https://arxiv.org/abs/1606.08415.
+    """
+    below = 0.5 + 0.5 * tf.math.erf(math.sqrt(0.5) * inputs)
+    density = tf.exp(-0.5 * tf.square(inputs) - 0.5 * math.log(math.tau))
+    return inputs * below, below + inputs * density
+
+
+@keras.saving.register_keras_serializable("common")
+@activation
+def tanh_gelu_function(inputs) -> tuple:
+    """Return x (1 + tanh u) / 2 with u = sqrt(2 / pi) (x + 0.044715 x^3), near x Phi(x)."""
+    scale, cubic, square = math.sqrt(2 / math.pi), 0.044715, tf.square(inputs)
+    bent = tf.tanh(scale * inputs * (1 + cubic * square))
+    rise = scale * (1 + 3 * cubic * square) * (1 - tf.square(bent))
+    return 0.5 * inputs * (1 + bent), 0.5 * (1 + bent + inputs * rise)

@@ -1,0 +1,78 @@
+"""Collect what a model finds in the windows of records, without filling the memory."""
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import numpy as np
+
+from core.data.tokens import Window
+
+# Candidates that are kept: a window of a trained model has far fewer.
+KEPT_PER_WINDOW, KEPT_AT_LEAST = 64, 10_000
+
+
+class BestCandidates:
+    """Keep the N best-scoring candidates over all records, ties included.
+
+    A model in its first steps accepts everything, which would fill the memory.
+
+    Args:
+        generator: of the windows; `examples` are the records.
+        keep_all: a threshold is known already, and nothing is dropped.
+    """
+
+    def __init__(self, generator: Any, keep_all: bool) -> None:
+        self.found: dict[Any, dict] = {example.id: {} for example in generator.examples}
+        self.most: Any = (
+            np.inf if keep_all else max(KEPT_AT_LEAST, KEPT_PER_WINDOW * generator.size)
+        )
+        self.floor, self.added = -np.inf, 0
+
+    def add(self, record: Hashable, scored: dict) -> None:
+        """Add the candidates of a window with their scores; the highest score of each counts."""
+        own = self.found[record]
+        for key, score in scored.items():
+            if score >= self.floor:
+                own[key] = max(score, own.get(key, score))
+        self.added += len(scored)
+        if self.added > self.most:
+            self.kept()
+
+    def kept(self) -> dict[Any, dict]:
+        """Return record -> its best candidates with their scores; drop all others."""
+        self.added, scores = 0, [score for own in self.found.values() for score in own.values()]
+        if len(scores) > self.most:
+            if self.floor == -np.inf:
+                print(f"\nnote: too many candidates: only the {self.most} best-scoring ones count")
+            self.floor = np.partition(scores, -self.most)[-self.most]
+            for record, own in self.found.items():
+                self.found[record] = {k: score for k, score in own.items() if score >= self.floor}
+        return self.found
+
+
+def predict_windows(
+    predictor: Any,
+    generator: Any,
+    decode_window: Callable[[dict[str, np.ndarray], Window], dict],
+    keep_all: bool,
+    progress: str,
+) -> dict[Any, dict]:
+    """Return record id -> candidates with their best score over all windows of the record.
+
+    Args:
+        predictor: of the inference model.
+        generator: a `WindowGenerator` of the examples, without labels.
+        decode_window: from the outputs for one window, by name, to candidates with scores.
+        keep_all: a threshold is known; False: dev is scored, with the best candidates of all.
+        progress: title of the progress bar; empty: none.
+    """
+
+    def decode(positions: np.ndarray, outputs: dict[str, np.ndarray]) -> list[dict]:
+        rows = [dict(zip(outputs, row, strict=True)) for row in zip(*outputs.values(), strict=True)]
+        windows = [generator.windows[position] for position in positions]
+        return [decode_window(row, window) for row, window in zip(rows, windows, strict=True)]
+
+    best = BestCandidates(generator, keep_all)
+    for position, candidates in predictor.decode(generator, decode, progress):
+        best.add(generator.examples[generator.example_of[position]].id, candidates)
+    return best.kept()

@@ -1,0 +1,117 @@
+"""Batched prediction on every replica of every worker, results in order."""
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import ops
+from tqdm import tqdm
+
+from core.base.workers import gather, worker_count, worker_number
+from core.batches import DataGenerator
+
+
+def mean_outputs(outputs: Sequence[dict]) -> dict:
+    """Return the mean of the outputs of several models, by name; of one model, as they are."""
+    if len(outputs) == 1:
+        return outputs[0]
+    return {name: sum(own[name] for own in outputs) / len(outputs) for name in outputs[0]}
+
+
+class Predictor:
+    """Run inference models over batches; compiled once, for all files and epochs.
+
+    Args:
+        models: functional, whose inputs are keys of the batches, and with the same outputs. Several
+            are an ensemble.
+        strategy: where the models were built.
+        select: from the outputs of each model to what is decoded, in the graph: arrays by name.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[keras.Model],
+        strategy: tf.distribute.Strategy,
+        select: Callable[[Sequence[dict]], dict] = mean_outputs,
+    ) -> None:
+        self.models, self.strategy, self.select = list(models), strategy, select
+        self.replicas = strategy.num_replicas_in_sync // worker_count()
+        inputs = [tensor for model in self.models for tensor in model.inputs]
+        self.specs = {tensor.name: tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in inputs}
+        # One graph for batches of all sizes, so that nothing is padded in vain. A TPU wants the few
+        # sizes of training, and a graph for each, which takes seconds.
+        self.exact = not isinstance(strategy, tf.distribute.TPUStrategy)
+        sizes = [self.specs] if self.exact else None
+        self.forward = tf.function(self.run_replicas, sizes, autograph=False)
+
+    def run_replicas(self, batch: dict) -> dict:
+        """Return what is selected of every replica's outputs, of this worker, for one batch."""
+        if self.strategy.num_replicas_in_sync == 1:
+            return self.run(batch)  # by the chief alone, where others train
+        return self.strategy.run(lambda: self.run(self.own_rows(batch)))
+
+    def run(self, batch: dict) -> dict:
+        """Return what is selected of the outputs of all models."""
+        # Each its own inputs alone: Keras assigns a larger dict by position, and only warns.
+        outputs = [
+            model({tensor.name: batch[tensor.name] for tensor in model.inputs}, training=False)
+            for model in self.models
+        ]
+        return self.select(outputs)
+
+    def own_rows(self, batch: dict) -> dict:
+        """Return the rows of a batch that this replica runs, of those of its worker."""
+        rows = ops.shape(next(iter(batch.values())))[0]
+        each = -(-rows // self.replicas)
+        number = tf.distribute.get_replica_context().replica_id_in_sync_group % self.replicas
+        # The first rows once more where none are left: nothing can be written from no rows.
+        own = (each * number + tf.range(each)) % rows
+        return {name: tf.gather(array, own) for name, array in batch.items()}
+
+    def decode(
+        self,
+        generator: DataGenerator,
+        decode: Callable[[np.ndarray, dict[str, np.ndarray]], Sequence],
+        progress: str = "",
+    ) -> Iterator[tuple[int, Any]]:
+        """Yield the position of every example and what was decoded of its outputs.
+
+        Several workers take whole batches in turns, the very ones that a lone worker would.
+
+        Args:
+            generator: what to predict, under a progress bar with the title `progress`; empty: none.
+            decode: from positions `[n]` and outputs `[n, ...]` to n results that can be pickled.
+        """
+        batches = self.batches(generator, progress)
+        mine: Iterable = ((own, decode(own, outputs)) for own, outputs in batches)
+        if worker_count() > 1:
+            # As they were dealt out: the first of each worker, then the second of each.
+            turns = itertools.zip_longest(*gather(list(mine)))
+            mine = filter(None, itertools.chain.from_iterable(turns))
+        for positions, results in mine:
+            yield from zip(positions, results, strict=True)
+
+    def batches(
+        self, generator: DataGenerator, progress: str = ""
+    ) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
+        """Yield positions of examples `[n]` and the outputs for them, of this worker's batches."""
+        turn = slice(worker_number(), None, worker_count())
+        generator.pad_exactly(self.exact)
+        dataset = generator.to_prediction_dataset(turn.start, turn.step)
+        own, off = generator.plan(None)[turn], not progress or None
+        bar = tqdm(own, progress, disable=off, leave=False, unit="batch")
+        made: Iterable = (
+            (examples, self.forward({name: batch[name] for name in self.specs}))
+            for (examples, _), batch in zip(bar, dataset, strict=True)
+        )
+        with generator.own_errors():
+            # One batch ahead: the device computes it while the one before it is decoded.
+            for (examples, outputs), _ in itertools.pairwise(itertools.chain(made, [None])):
+                arrays = {}
+                for name, output in outputs.items():
+                    parts = self.strategy.experimental_local_results(output)
+                    arrays[name] = np.concatenate([part.numpy() for part in parts])[: len(examples)]
+                yield examples, arrays
