@@ -2,7 +2,7 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,13 +11,10 @@ from scipy import sparse
 from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 
 from core.base.errors import InputError
-from core.base.files import project_path, read_json, write_json, write_json_lines
+from core.base.files import read_json, write_json, write_json_lines
 from core.data.checks import normalise
-from core.runs.run import Run
-from core.runs.finishing import end_training, finish_run
-from core.runs.scores import read_scores
 from core.runs.provenance import provenance
-from core.devices.strategy import Strategy
+from core.runs.run import Run
 from core.scores.evaluation import Evaluation
 from extras.folds.settings import Settings
 
@@ -27,54 +24,23 @@ Key = tuple[tuple[str, ...], Hashable]
 
 @dataclass
 class Fold(Run):
-    """The run of one fold; `whole` is the cross-validation that it belongs to."""
+    """The run of one fold of a cross-validation."""
 
-    whole: Run = field(kw_only=True)
+    cross_validation: Run = field(kw_only=True)
 
     def begin(self) -> None:
-        self.whole.begin()
+        self.cross_validation.begin()
         super().begin()
 
 
-def open_fold(whole: Run, number: int) -> Fold:
-    """Return the run of a fold, from 1, of a cross-validation; it goes on where it has begun."""
-    folder = whole.folder / f"fold_{number}"
-    if whole.new_config is None and (folder / "config.json").is_file():
-        return Fold(folder, whole=whole)
-    config = whole.new_config or read_json(whole.folder / "config.json")
-    return Fold(folder, new_config={**config, "fold": number}, whole=whole)
-
-
-def train_folds(
-    settings: Settings,
-    strategy: Strategy,
-    run: Run,
-    examples: Sequence[Any],
-    keys: Iterable[Key],
-    train: Callable[..., None],
-    load_runs: Callable[..., Any],
-    predict: Callable[[Any, Sequence[Any]], dict[str, Any]],
-    score: Callable[[dict[str, Any]], Evaluation],
-) -> None:
-    """Train on all folds but one, in turn; predict each example by the model that never saw it.
-
-    Arguments as in the hook `cross_validate`.
-    """
-    keys = list(keys)
-    fold_of = assign_folds(keys, settings.folds.count, settings.seed)
-    describe_folds(fold_of, link_texts(keys))
-    found: dict[str, Any] = {}
-    folds = [open_fold(run, number + 1) for number in range(settings.folds.count)]
-    for number, fold in enumerate(folds):
-        kept = choose(examples, np.flatnonzero(fold_of != number))
-        held = choose(examples, np.flatnonzero(fold_of == number))
-        if fold.new_config is not None or "finished" not in read_scores(fold.folder):
-            print(f"{fold.name}: {len(kept)} examples to learn from, {len(held)} held out")
-            train(settings, strategy, fold, examples, kept, held, project_path(settings.dev_file))
-            end_training(fold)
-            finish_run(fold)
-        found |= predict(load_runs([fold.folder], strategy), held)
-    keep_scores_of_folds(run, [read_scores(fold.folder) for fold in folds], score(found), settings)
+def open_fold(cross_validation: Run, number: int) -> Fold:
+    """Return the run of a fold, numbered from 1; an interrupted one continues where it was."""
+    folder = cross_validation.folder / f"fold_{number}"
+    if cross_validation.new_config is None and (folder / "config.json").is_file():
+        return Fold(folder, cross_validation=cross_validation)
+    config = cross_validation.new_config or read_json(cross_validation.folder / "config.json")
+    new_config = {**config, "fold": number}
+    return Fold(folder, new_config=new_config, cross_validation=cross_validation)
 
 
 def choose(examples: Sequence[Any], positions: np.ndarray) -> Sequence[Any]:

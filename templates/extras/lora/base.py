@@ -8,10 +8,9 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from core.base.errors import InputError
-from core.base.files import read_json, write_json, write_whole
+from core.base.files import MANIFEST, read_json, write_json, write_whole
 from core.base.workers import broadcast, is_chief
 from core.encoders.encoder import load_encoder, load_tokenizer
-from core.base.files import MANIFEST
 from core.runs.run import Run
 from extras.lora.adapters import Base, base_weights, hash_weights, merge_when_loaded
 from extras.lora.settings import Settings

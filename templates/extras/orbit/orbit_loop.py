@@ -27,27 +27,19 @@ from core.runs.run import Run
 from core.runs.scores import read_scores
 from core.scores.evaluator import Evaluator
 from core.step import TrainingModel
+from core.training import Training
 from extras.orbit.settings import Settings
 
 SECONDS_BETWEEN_LOOKS = 2.0  # of the evaluating job, for a new checkpoint
 SECONDS_BETWEEN_WORDS = 60.0  # of the evaluating job, while none comes
 
 
-def train_with_orbit(
-    settings: Settings,
-    model: TrainingModel,
-    train_batches: DataGenerator,
-    run: Run,
-    callbacks: list[keras.callbacks.Callback],
-) -> None:
+def train_with_orbit(training: Training, callbacks: list[keras.callbacks.Callback]) -> None:
     """Do what `orbit.job` says, from the newest checkpoint on.
 
     Args:
-        settings: `epochs`, `steps`, `evaluate_steps`, `checkpoint_steps`, and the table `orbit`.
-        model: compiled.
-        train_batches: of the training examples.
-        run: receives checkpoints, scores and the best weights.
-        callbacks: Orbit counts and saves by itself, and takes the `Evaluator` alone.
+        training: its run receives checkpoints, scores and the best weights.
+        callbacks: Orbit counts and saves by itself, and uses only the `Evaluator`.
 
     Raises:
         EndedWell: the job leaves something to another one.
@@ -55,7 +47,8 @@ def train_with_orbit(
             has waited too long for the next.
     """
     evaluator = next(callback for callback in callbacks if isinstance(callback, Evaluator))
-    schedule = Schedule(settings, len(train_batches))
+    settings, run, model = training.settings, training.run, training.models.training
+    schedule = Schedule(training)
     evaluator.set_model(model)
     evaluator.on_epoch_begin(0)
     with tempfile.TemporaryDirectory() as nowhere:
@@ -67,7 +60,7 @@ def train_with_orbit(
         state = PositionState(run.position)
         manager = make_manager(settings, model, state, folder)
         restore(manager, model, run, state)
-        Training(settings, schedule, model, train_batches, run, evaluator, manager).run_to_end()
+        OrbitTraining(training, schedule, evaluator, manager).run_to_end()
     if settings.orbit.job == "train":
         raise EndedWell("all steps are trained; orbit.job = evaluate scores the checkpoints.")
 
@@ -76,17 +69,13 @@ class Schedule:
     """When an epoch ends and dev is scored, counted in steps.
 
     Args:
-        settings: `epochs`, `steps`, `evaluate_steps`, and `steps_per_loop` of the table `orbit`.
-        epoch_steps: of one epoch.
+        training: its settings `evaluate_steps`, and `steps_per_loop` of the table `orbit`.
     """
 
-    def __init__(self, settings: Settings, epoch_steps: int) -> None:
-        self.epoch_steps = epoch_steps
-        self.last = settings.epochs * epoch_steps
-        if settings.steps:
-            self.last = min(self.last, settings.steps)
-        self.evaluate_steps = settings.evaluate_steps or self.last
-        self.steps_per_loop = settings.orbit.steps_per_loop
+    def __init__(self, training: Training) -> None:
+        self.epoch_steps, self.last = len(training.batches), training.last_step
+        self.evaluate_steps = training.settings.evaluate_steps or self.last
+        self.steps_per_loop = training.settings.orbit.steps_per_loop
 
     def ends_epoch(self, step: int) -> bool:
         """Tell whether an epoch, or the training, ends with a step."""
@@ -254,26 +243,24 @@ class DevEvaluator(orbit.AbstractEvaluator):
         return logs
 
 
-class Training:
-    """Lets Orbit's controller train, and does between its loops what is due."""
+class OrbitTraining:
+    """Lets Orbit's controller train, and does what is due between its loops."""
 
     def __init__(
         self,
-        settings: Settings,
+        training: Training,
         schedule: Schedule,
-        model: TrainingModel,
-        generator: DataGenerator,
-        run: Run,
         evaluator: Evaluator,
         manager: tf.train.CheckpointManager,
     ) -> None:
-        self.scores = settings.orbit.job != "train"
+        run, model = training.run, training.models.training
+        self.scores = training.settings.orbit.job != "train"
         self.schedule = schedule
         self.model = model
         self.position = run.position
         self.controller = orbit.Controller(
             global_step=model.optimizer.iterations.value,
-            trainer=Trainer(model, generator, run.position),
+            trainer=Trainer(model, training.batches, run.position),
             evaluator=DevEvaluator(evaluator, model),
             strategy=model.distribute_strategy,
             train_actions=[self.after_steps],

@@ -14,29 +14,21 @@ import keras
 import tensorflow as tf
 
 from core.base.settings import CoreSettings
-from core.batches import DataGenerator
 from core.runs.run import Run
 from core.step import TrainingModel
+from core.training import Training
 
 
-def fit_with_servers(
-    settings: CoreSettings,
-    model: TrainingModel,
-    train_batches: DataGenerator,
-    run: Run,
-    callbacks: list[keras.callbacks.Callback],
-) -> None:
-    """Train from a position on to the last epoch; between two looks at the clock in any order.
+def fit_with_servers(training: Training, callbacks: list[keras.callbacks.Callback]) -> None:
+    """Train from the run's position to the last epoch; between two stops in any order.
 
     Args:
-        settings: `epochs`; all workers are waited for every `evaluate_steps` and
-            `checkpoint_steps`, and at the end of an epoch.
-        model: compiled under the strategy of the chief.
-        train_batches: of the training examples.
-        run: where to begin; the callbacks move it on.
-        callbacks: as in `keras.Model.fit`.
+        training: its model is compiled under the strategy of the chief. The loop waits for all
+            workers every `evaluate_steps` and `checkpoint_steps`, and at the end of an epoch.
+        callbacks: as in `keras.Model.fit`; they move the run's position on.
     """
-    position, strategy = run.position, model.distribute_strategy
+    settings, run, model = training.settings, training.run, training.models.training
+    train_batches, position, strategy = training.batches, run.position, model.distribute_strategy
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
 
     @functools.cache
@@ -47,8 +39,7 @@ def fit_with_servers(
     calls = keras.callbacks.CallbackList(callbacks, model=model, steps=len(train_batches))
     model.stop_training = position.stopped
     calls.on_train_begin()
-    last = settings.epochs * len(train_batches)
-    last = min(last, settings.steps or last)
+    last = training.last_step
     while position.updates < last and not model.stop_training:
         epoch = position.epoch
         if position.step == 0:

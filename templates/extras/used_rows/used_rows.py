@@ -70,8 +70,8 @@ def refuse_other_tokens(train_batches: DataGenerator, used: np.ndarray) -> None:
     """Let no batch have another token than the first epoch has: its row would not be trained."""
     make_batch = train_batches.make_batch
 
-    def make_known_batch(examples: np.ndarray, length: int) -> Batch:
-        batch = make_batch(examples, length)
+    def make_known_batch(positions: np.ndarray, length: int) -> Batch:
+        batch = make_batch(positions, length)
         if not used[batch["token_ids"]].all():
             raise InputError(
                 f"used_rows.enabled = true, but {type(train_batches).__name__} draws tokens that "

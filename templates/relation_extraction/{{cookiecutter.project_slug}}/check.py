@@ -7,6 +7,10 @@ python check.py --memory                 with extras/recompute: which batch fits
 
 import functools
 
+from core.base.errors import command
+from core.base.extras import need
+from core.data.checks import read_files
+from core.encoders.encoder import load_tokenizer
 from inspection.checks import (
     build,
     describe_file,
@@ -14,11 +18,6 @@ from inspection.checks import (
     find_reach_faults,
     measure_reach,
 )
-
-from core.base.errors import command
-from core.base.extras import need
-from core.data.checks import read_files
-from core.encoders.encoder import load_tokenizer
 from task.data import TripleGenerator, collect_predicates, read_examples
 from task.settings import Settings
 

@@ -32,12 +32,17 @@ from task.settings import Settings
 def main() -> None:
     """Read the settings and the examples, train, write the report."""
     settings = read_settings(Settings)
-    examples = read_examples(project_path(settings.train_file))
-    dev_examples = read_examples(project_path(settings.dev_file))
+    examples, dev_examples = read_files(settings)
     run = open_run(settings)
     print(settings.describe())
     train(settings, make_strategy(settings), run, examples, examples, dev_examples)
     report(settings, run, dev_examples)
+
+
+def read_files(settings: Settings) -> tuple[Sequence[Example], Sequence[Example]]:
+    """Return the training and the dev examples."""
+    paths = project_path(settings.train_file), project_path(settings.dev_file)
+    return read_examples(paths[0]), read_examples(paths[1])
 
 
 def train(

@@ -1,0 +1,70 @@
+"""Train once for each fold; every training record is scored by the model that never saw it.
+
+python extras/folds/cross_validate.py --folds.count 5 [--KEY VALUE ...]     flags as of train.py
+"""
+
+import sys
+from pathlib import Path
+
+sys.path[0] = str(Path(__file__).resolve().parents[2])  # the project, whose code this needs
+
+import numpy as np  # noqa: E402
+import train  # noqa: E402
+
+from core.base.errors import InputError, command  # noqa: E402
+from core.base.settings import read_settings  # noqa: E402
+from core.base.workers import worker_count  # noqa: E402
+from core.devices.strategy import make_strategy  # noqa: E402
+from core.runs.finishing import end_training, finish_run  # noqa: E402
+from core.runs.opening import open_run  # noqa: E402
+from core.runs.scores import read_scores  # noqa: E402
+from extras.folds.folds import (  # noqa: E402
+    assign_folds,
+    choose,
+    describe_folds,
+    keep_scores_of_folds,
+    link_texts,
+    open_fold,
+)
+from inspection.folds import fold_keys, score_held_out  # noqa: E402
+from task.prediction import load_runs, predict  # noqa: E402
+from task.settings import Settings  # noqa: E402
+
+
+@command
+def main() -> None:
+    """Train on all folds but one, in turn; predict each example by the model that held it out."""
+    settings = read_settings(Settings)
+    count = settings.folds.count
+    if not count:
+        raise InputError("folds.count = 0 asks for no fold: name them with --folds.count 5.")
+    examples, _ = train.read_files(settings)
+    run = open_run(settings)
+    print(settings.describe())
+    strategy = make_strategy(settings)
+    if worker_count() > 1:
+        raise InputError(
+            f"folds.count = {count} trains one fold after another on one machine: leave the "
+            "cluster, or train each worker's own runs with strategy = single."
+        )
+    keys = list(fold_keys(examples))
+    fold_of = assign_folds(keys, count, settings.seed)
+    describe_folds(fold_of, link_texts(keys))
+    folds = [open_fold(run, number + 1) for number in range(count)]
+    found: dict = {}
+    for number, fold in enumerate(folds):
+        kept = choose(examples, np.flatnonzero(fold_of != number))
+        held_out = choose(examples, np.flatnonzero(fold_of == number))
+        if fold.new_config is not None or "finished" not in read_scores(fold.folder):
+            print(f"{fold.name}: {len(kept)} examples to learn from, {len(held_out)} held out")
+            train.train(settings, strategy, fold, examples, kept, held_out)
+            end_training(fold)
+            finish_run(fold)
+        found |= predict(load_runs([fold.folder], strategy), held_out)
+    evaluation = score_held_out(settings, examples, found)
+    keep_scores_of_folds(run, [read_scores(fold.folder) for fold in folds], evaluation, settings)
+    train.report(settings, run, examples)
+
+
+if __name__ == "__main__":
+    main()
