@@ -5,7 +5,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from core.base.errors import InputError
 from core.base.extras import ask
 from core.data.tokens import Window, split_into_windows
 from core.fast.buckets import bucket_boundaries, cut_batches
@@ -91,17 +90,6 @@ class DataGenerator(Feeding):
             filled, weight = np.resize(positions, rows), np.zeros(rows, np.float32)
             weight[: len(positions)] = 1 / len(positions)
             yield {**self.make_batch(filled, length), "loss_weight": weight}
-
-    def read_unlabelled(self, path: str) -> "DataGenerator":
-        """Return batches of a file without labels, encoded as these are.
-
-        Raises:
-            InputError: the task can't learn from examples without labels.
-        """
-        raise InputError(
-            f"unlabelled_file = {path!r}, but this task compares scores that need labels: leave it "
-            "empty, and virtual_adversary uses the training file."
-        )
 
 
 class WindowGenerator(DataGenerator):

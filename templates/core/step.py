@@ -1,6 +1,5 @@
 """The training step: the same weights on any number of replicas, with or without micro-batches."""
 
-import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from core.exact.dropout import Masks
+from core.exact.dropout import dropout_masks, number_rows
 from core.exact.micro_batches import Gradients, graph_of
 
 # What a batch holds besides the inputs of the model: the weight of each example in the loss, and
@@ -69,24 +68,11 @@ class TrainingModel(keras.Model):
 
     def gradients(self, batch: dict) -> Gradients:
         """Return the gradient of the weighted loss, and the losses `[batch]` by name."""
-        with tf.GradientTape() as tape, self.dropout_masks(batch):
+        with tf.GradientTape() as tape, dropout_masks(self, batch):
             losses = self(inputs_of(batch), training=True)
             total = tf.add_n([tf.cast(loss, tf.float32) for loss in losses.values()])
             loss = tf.reduce_sum(total * batch["loss_weight"])
         return self.by_variables(loss, tape), {"loss": total, **losses}
-
-    def dropout_masks(
-        self, batch: dict, number: int = 0
-    ) -> contextlib.AbstractContextManager[None]:
-        """Let dropout draw the masks of this step for the rows of a batch.
-
-        Args:
-            batch: with `row`; without it (no training, only a gradient) dropout draws as usual.
-            number: of the pass through the model: another number draws other masks.
-        """
-        if "row" not in batch:
-            return contextlib.nullcontext()
-        return Masks(self.optimizer.iterations.value, batch["row"], number).drawn()
 
     def by_variables(self, loss: tf.Tensor, tape: tf.GradientTape) -> list[tf.Tensor]:
         """Return the gradient of a loss with respect to each trainable variable."""
@@ -100,13 +86,6 @@ class TrainingModel(keras.Model):
 
     def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
         """Skip the trial call of `fit`, which takes the whole batch for inputs: all is built."""
-
-
-def number_rows(batch: dict) -> dict:
-    """Return the batch of a replica with `row` `[batch]`: the places of its rows in the whole."""
-    rows = tf.shape(batch["loss_weight"])[0]
-    context = tf.distribute.get_replica_context()
-    return {**batch, "row": context.replica_id_in_sync_group * rows + tf.range(rows)}
 
 
 def inputs_of(batch: dict) -> dict:

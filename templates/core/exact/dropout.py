@@ -97,6 +97,28 @@ class Dropout(keras.layers.Dropout):
         return drop(inputs)
 
 
+def number_rows(batch: dict) -> dict:
+    """Return the batch of a replica with `row` `[batch]`: the places of its rows in the whole."""
+    rows = tf.shape(batch["loss_weight"])[0]
+    context = tf.distribute.get_replica_context()
+    return {**batch, "row": context.replica_id_in_sync_group * rows + tf.range(rows)}
+
+
+def dropout_masks(
+    model: keras.Model, batch: dict, number: int = 0
+) -> contextlib.AbstractContextManager[None]:
+    """Let dropout draw the masks of this step for the rows of a batch.
+
+    Args:
+        model: its optimizer counts the steps.
+        batch: with `row`; without it (no training, only a gradient) dropout draws as usual.
+        number: of the pass through the model: another number draws other masks.
+    """
+    if "row" not in batch:
+        return contextlib.nullcontext()
+    return Masks(model.optimizer.iterations.value, batch["row"], number).drawn()
+
+
 class ReplicaSeeds(keras.random.SeedGenerator):
     """Seeds of a layer that is not placed: each replica has its own; Keras has one for all."""
 

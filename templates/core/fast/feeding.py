@@ -134,3 +134,14 @@ class Feeding:
                 f"{sorted(wanted - keys)}, keys that no input reads {sorted(keys - wanted)}; make "
                 "make_batch and the names of the inputs agree."
             )
+
+    def read_unlabelled(self, path: str) -> "Feeding":
+        """Return batches of a file without labels, encoded as these are.
+
+        Raises:
+            InputError: the task can't learn from examples without labels.
+        """
+        raise InputError(
+            f"unlabelled_file = {path!r}, but this task compares scores that need labels: leave it "
+            "empty, and virtual_adversary uses the training file."
+        )

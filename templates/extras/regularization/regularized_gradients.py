@@ -6,8 +6,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from core.exact.dropout import dropout_masks, number_rows
 from core.exact.micro_batches import Gradients, graph_of
-from core.step import Logits, inputs_of, number_rows
+from core.step import Logits, inputs_of
 from extras.regularization.regularization import Regularization, divergence
 from extras.regularization.unlabelled import UNLABELLED
 
@@ -111,12 +112,12 @@ class RegularizedGradients:
         def read() -> dict:
             return self.scored(inputs, training=True)
 
-        with self.model.dropout_masks(batch):
+        with dropout_masks(self.model, batch):
             first = self.shifted(read, shift)
         losses = first["losses"]
         if not self.regularization.r_drop:
             return add_up(losses), losses
-        with self.model.dropout_masks(batch, SECOND_PASS):
+        with dropout_masks(self.model, batch, SECOND_PASS):
             again = self.shifted(read, shift)
         losses = {name: 0.5 * (loss + again["losses"][name]) for name, loss in losses.items()}
         distance = self.distance(first["scores"], again["scores"], inputs)
@@ -136,9 +137,9 @@ class RegularizedGradients:
             return tf.nest.flatten(self.scores(inputs, training=True))
 
         # The same dropout twice: the shift alone is what moves the scores.
-        with self.model.dropout_masks(batch, VIRTUAL_PASS):
+        with dropout_masks(self.model, batch, VIRTUAL_PASS):
             here = [tf.stop_gradient(score) for score in read()]
-        with tf.GradientTape() as tape, self.model.dropout_masks(batch, VIRTUAL_PASS):
+        with tf.GradientTape() as tape, dropout_masks(self.model, batch, VIRTUAL_PASS):
             change = self.distance(here, self.shifted(read, shift), batch)
             loss = tf.reduce_sum(change * batch["loss_weight"])
             loss *= adversary.weight

@@ -12,6 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from core.exact.dropout import dropout_masks
 from core.exact.micro_batches import Gradients, graph_of
 from core.step import TrainingModel
 from extras.retrieval.pair_losses import PairBatch, cosent_loss, negatives_losses
@@ -57,7 +58,7 @@ class PairGradients:
             slopes, losses = self.slopes(self.first_pass(batch), batch)
             gradients, _ = self.slopes_to_gradients({**batch, SLOPES: slopes})
             return gradients, losses
-        with tf.GradientTape() as tape, self.model.dropout_masks(batch):
+        with tf.GradientTape() as tape, dropout_masks(self.model, batch):
             pairs = self.read(batch)
         slopes, losses = self.slopes(pairs, batch)
         with tape:
@@ -79,7 +80,7 @@ class PairGradients:
         def read(micro_batch: dict) -> tf.Tensor:
             for name, array in batch.items():
                 micro_batch[name] = tf.ensure_shape(micro_batch[name], [None, *array.shape[1:]])
-            with self.model.dropout_masks(micro_batch):
+            with dropout_masks(self.model, micro_batch):
                 return self.read(micro_batch)
 
         found = tf.map_fn(
@@ -89,7 +90,7 @@ class PairGradients:
 
     def pull_back(self, batch: dict) -> Gradients:
         """Return the gradient by each variable of the vectors, weighted by their slopes."""
-        with tf.GradientTape() as tape, self.model.dropout_masks(batch):
+        with tf.GradientTape() as tape, dropout_masks(self.model, batch):
             moved = tf.reduce_sum(self.read(batch) * batch[SLOPES])
         return self.model.by_variables(moved, tape), {}
 

@@ -2,9 +2,24 @@
 
 from collections.abc import Sequence
 
+from core.base.errors import InputError
 from core.report.report import ErrorExample, ErrorItem
 from task.data import Example, Triple
-from task.decode import read_prediction
+
+
+def read_prediction(place: str, record: dict) -> dict[Triple, float]:
+    """Return the triples of a record of a predictions file, with their scores.
+
+    Raises:
+        InputError: names the place of a record that is not a prediction.
+    """
+    try:
+        return {
+            Triple(tuple(t["subject"]), t["predicate"], tuple(t["object"])): t.get("score", 1)
+            for t in record["triples"]
+        }
+    except (KeyError, TypeError) as error:
+        raise InputError(f"{place}: not a prediction: write the file with evaluate.py.") from error
 
 
 def find_errors(examples: Sequence[Example], predictions: Sequence[dict]) -> list[ErrorExample]:

@@ -109,14 +109,8 @@ class TripleGenerator(WindowGenerator):
 
     A triple is taught in the windows that hold both of its spans.
 
-    Args:
-        examples: from `read_examples`.
-        tokenizer: of the encoder.
+    Args: as of `WindowGenerator`, and
         predicates: from `collect_predicates`; others are left out.
-        encoder_inputs: names of the encoder's inputs.
-        settings: `entity_heads`, and those of `WindowGenerator`.
-        batch_size: windows in a batch.
-        labels: False for prediction.
     """
 
     def __init__(

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from core.base.errors import InputError
 from core.data.records import Id
 from core.data.tokens import Window
 from core.layers.pointer_search import best_spans, pick, score_pairs
@@ -136,18 +135,3 @@ def prediction_records(examples: Sequence[Example], predictions: Candidates) -> 
         }
         for example in examples
     ]
-
-
-def read_prediction(place: str, record: dict) -> dict[Triple, float]:
-    """Return the triples of a record of a predictions file, with their scores.
-
-    Raises:
-        InputError: names the place of a record that is not a prediction.
-    """
-    try:
-        return {
-            Triple(tuple(t["subject"]), t["predicate"], tuple(t["object"])): t.get("score", 1)
-            for t in record["triples"]
-        }
-    except (KeyError, TypeError) as error:
-        raise InputError(f"{place}: not a prediction: write the file with evaluate.py.") from error
