@@ -1,6 +1,6 @@
 """Collect what a model finds in the windows of records, without filling the memory."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
 import numpy as np
@@ -66,13 +66,24 @@ def predict_windows(
         keep_all: a threshold is known; False: dev is scored, with the best candidates of all.
         progress: title of the progress bar; empty: none.
     """
+    best = BestCandidates(generator, keep_all)
+    for example, candidates in decode_windows(predictor, generator, decode_window, progress):
+        best.add(example.id, candidates)
+    return best.kept()
 
-    def decode(positions: np.ndarray, outputs: dict[str, np.ndarray]) -> list[dict]:
+
+def decode_windows(
+    predictor: Any,
+    generator: Any,
+    decode_window: Callable[[dict[str, np.ndarray], Window], Any],
+    progress: str,
+) -> Iterator[tuple[Any, Any]]:
+    """Yield the example of each window and what was decoded; arguments as in `predict_windows`."""
+
+    def decode(positions: np.ndarray, outputs: dict[str, np.ndarray]) -> list:
         rows = [dict(zip(outputs, row, strict=True)) for row in zip(*outputs.values(), strict=True)]
         windows = [generator.windows[position] for position in positions]
         return [decode_window(row, window) for row, window in zip(rows, windows, strict=True)]
 
-    best = BestCandidates(generator, keep_all)
-    for position, candidates in predictor.decode(generator, decode, progress):
-        best.add(generator.examples[generator.example_of[position]].id, candidates)
-    return best.kept()
+    for position, decoded in predictor.decode(generator, decode, progress):
+        yield generator.examples[generator.example_of[position]], decoded
