@@ -1,51 +1,92 @@
-"""The reading path of a project: which files train its model, in which order, with their lines."""
+"""The reading path of a project: the files that train its model, in reading order, and a glossary.
+
+The path is closed: every name that its files use is Python's, Keras's, TensorFlow's or NumPy's, is
+defined on the path, or has a row in the glossary.
+"""
 
 import ast
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
+from generator import InputError
 from generator.files import template_project, write_text
 
 BEGIN, END = "<!-- reading: begin -->", "<!-- reading: end -->"
-READMES = ("README.md", "README_zh.md")
-# In the order of the data: load, encode, model, loss, training, decode, score.
-TASK_FILES = (
-    "data",
-    "masking",
-    "denoising",
-    "model",
-    "training",
-    "decode",
-    "graph",
-    "metrics",
-    "evaluation",
-)
-CORE_FILES = (
-    "core/data/data_generator.py",
-    "core/model/pointers.py",
-    "core/model/language_model.py",
-    "core/train/project.py",
-    "core/train/training.py",
-    "core/train/optimizer.py",
-    "core/train/loop.py",
-    "core/train/scoring.py",
-)
+GLOSSARY_BEGIN, GLOSSARY_END = "<!-- glossary: begin -->", "<!-- glossary: end -->"
+# The README and the key of its language in glossary.toml.
+READMES = {"README.md": "text", "README_zh.md": "text_zh"}
+# In the order of the data: settings, examples, model, predictions, scores; other files come after.
+TASK_ORDER = ("__init__", "settings", "data", "masking", "denoising", "tokens", "model", "decode")
+# What every project reads of core; of core/layers only the layers of its own task.
+CORE_FILES = ("core/batches.py", "core/step.py", "core/optimizer.py")
+LAYERS = ("core/layers/pointers.py", "core/layers/crf.py", "core/layers/language_model.py")
 
 
-def reading_path(root: Path, template: str) -> list[tuple[str, Path]]:
-    """Return name and file of what a reader of a project reads, the first first."""
+def reading_path(root: Path, template: str) -> dict[str, Path]:
+    """Return name -> file of the reading path of a project, in reading order."""
     project = template_project(root, template)
-    own = ["train.py", *(f"task/{name}.py" for name in TASK_FILES)]
-    files = [(name, project / name) for name in own]
-    files += [(name, root / "templates" / name) for name in CORE_FILES if is_read(project, name)]
-    return [(name, path) for name, path in files if path.is_file()]
+    task = sorted((project / "task").glob("*.py"), key=lambda path: rank(path.stem))
+    files = {"train.py": project / "train.py"}
+    files |= {f"task/{path.name}": path for path in task}
+    wanted = {module for path in files.values() for module, _ in imports_of(path)}
+    layers = [name for name in LAYERS if module_of(name) in wanted]
+    return files | {name: root / "templates" / name for name in (*layers, *CORE_FILES)}
 
 
-def is_read(project: Path, core_file: str) -> bool:
-    """Tell whether a task uses a module of core; of `model/` it may be one or the other."""
-    module = core_file.removesuffix(".py").replace("/", ".")
-    model = project / "task" / "model.py"
-    used = model.is_file() and module in model.read_text(encoding="utf-8")
-    return used or "/model/" not in core_file
+def rank(stem: str) -> tuple[int, str]:
+    """Return the place of a module of task/ in reading order."""
+    return (TASK_ORDER.index(stem) if stem in TASK_ORDER else len(TASK_ORDER), stem)
+
+
+def module_of(name: str) -> str:
+    """Return the module of a file of a project."""
+    return name.removesuffix(".py").replace("/", ".")
+
+
+def imports_of(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield `(module, name)` for each name that a file imports from a module."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            yield from ((node.module or "", alias.name) for alias in node.names)
+
+
+def outside_names(root: Path, template: str) -> dict[str, str]:
+    """Return name -> file of core or of the project that the path uses and that is not on it."""
+    path = reading_path(root, template)
+    project, found = template_project(root, template), {}
+    for file in path.values():
+        for module, name in imports_of(file):
+            source = module.replace(".", "/") + ".py"
+            own = (root / "templates" / source).is_file() or (project / source).is_file()
+            if own and source not in path:
+                found[name] = source
+    return found
+
+
+def glossary(root: Path, template: str) -> list[tuple[list[str], dict]]:
+    """Return the names and the entry of each row of a project's glossary.
+
+    Raises:
+        InputError: a name of the path has no entry in glossary.toml.
+    """
+    text = (root / "generator" / "glossary.toml").read_text(encoding="utf-8")
+    entries = tomllib.loads(text)["entry"]
+    rows: list[tuple[list[str], dict]] = [([], entry) for entry in entries]
+    for name, source in sorted(outside_names(root, template).items()):
+        fitting = [names for names, entry in rows if is_in(source, entry["modules"])]
+        if not fitting:
+            raise InputError(
+                f"templates/{template} uses {name} of {source} on its reading path, and "
+                "generator/glossary.toml has no entry for it: add one."
+            )
+        fitting[0].append(name)
+    return [(names, entry) for names, entry in rows if names]
+
+
+def is_in(source: str, modules: list[str]) -> bool:
+    """Tell whether a file is one of some files, or in one of some folders."""
+    return any(source == module or source.startswith(f"{module}/") for module in modules)
 
 
 def count_lines(path: Path) -> int:
@@ -54,24 +95,47 @@ def count_lines(path: Path) -> int:
 
 
 def reading_table(root: Path, template: str) -> str:
-    """Return the table of the reading path, with what each file says of itself."""
-    rows = ["| file | lines | what it says |", "|---|---|---|"]
+    """Return the table of the reading path, with the first line of each file's docstring."""
+    rows = ["| file | lines | what it does |", "|---|---|---|"]
     files = reading_path(root, template)
-    for name, path in files:
+    for name, path in files.items():
         docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
         words = docstring.partition("\n")[0].rstrip(".")
         rows.append(f"| `{name}` | {count_lines(path)} | {words} |")
-    total = sum(count_lines(path) for _, path in files)
+    total = sum(count_lines(path) for path in files.values())
     return "\n".join([*rows, f"| together | {total} | |"])
 
 
+def glossary_table(root: Path, template: str, key: str) -> str:
+    """Return the glossary of a project in one language."""
+    rows = ["| name | in | |", "|---|---|---|"]
+    for names, entry in glossary(root, template):
+        places = ", ".join(
+            f"`{module}`" for module in entry["modules"] if is_used(root, template, module)
+        )
+        rows.append(f"| {', '.join(f'`{name}`' for name in names)} | {places} | {entry[key]} |")
+    return "\n".join(rows)
+
+
+def is_used(root: Path, template: str, module: str) -> bool:
+    """Tell whether the path of a project uses a file, or one of a folder."""
+    return any(is_in(source, [module]) for source in outside_names(root, template).values())
+
+
 def update_reading_paths(root: Path, template: str) -> None:
-    """Write the table between its marks in the READMEs of a template; without marks do nothing."""
-    for name in READMES:
+    """Write both tables between their marks in the READMEs of a template."""
+    for name, key in READMES.items():
         path = template_project(root, template) / name
-        text = path.read_text(encoding="utf-8") if path.is_file() else ""
-        before, found, rest = text.partition(BEGIN)
-        _, closed, after = rest.partition(END)
-        updated = f"{before}{BEGIN}\n{reading_table(root, template)}\n{END}{after}"
-        if found and closed and updated != text:
+        text = path.read_text(encoding="utf-8")
+        updated = replace_between(text, BEGIN, END, reading_table(root, template))
+        table = glossary_table(root, template, key)
+        updated = replace_between(updated, GLOSSARY_BEGIN, GLOSSARY_END, table)
+        if updated != text:
             write_text(path, updated)
+
+
+def replace_between(text: str, begin: str, end: str, content: str) -> str:
+    """Return a text with other content between two marks; without marks as it was."""
+    before, found, rest = text.partition(begin)
+    _, closed, after = rest.partition(end)
+    return f"{before}{begin}\n{content}\n{end}{after}" if found and closed else text

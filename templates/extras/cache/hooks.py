@@ -7,7 +7,7 @@ from typing import Any
 from core.batches import DataGenerator
 from extras.cache.items import open_items
 from extras.cache.settings import table_in_use
-from extras.cache.sources import Examples, open_examples, recall
+from extras.cache.sources import Examples, open_examples
 from extras.cache.storage import inner, with_settings_read
 
 
@@ -33,16 +33,6 @@ def open_stream(path: str | Path, stream: Callable[[], Iterator[Any]]) -> Exampl
     from extras.cache import streams
 
     return streams.open_stream(path, stream, table)
-
-
-def recall_fact(function: Callable[[Any], Any], examples: Sequence) -> Any:
-    """Return what a function says of all examples of a file, or said of them before."""
-    return recall(function, examples) if isinstance(examples, Examples) else None
-
-
-def recall_joined(function: Callable[[Any], Any], examples: Sequence) -> Any:
-    """Return what a function finds in all examples of a file, as `recall_fact`, part by part."""
-    return recall(function, examples, joined=True) if isinstance(examples, Examples) else None
 
 
 def open_batches(

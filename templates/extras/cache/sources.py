@@ -157,6 +157,10 @@ class Examples(Rows):
             "again, which makes it anew."
         )
 
+    def recall(self, function: Callable[[Any], Any], joined: bool = False) -> Any:
+        """Return what a function says of all examples, or said of them before."""
+        return recall(function, self, joined)
+
     def choose(self, positions: Sequence[int]) -> "Examples":
         """Return the examples at some positions, which are read as these are."""
         chosen = np.asarray(positions)

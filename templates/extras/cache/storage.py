@@ -39,7 +39,7 @@ from pydantic import BaseModel
 from tokenizers import Tokenizer
 
 from core.base.errors import InputError
-from core.base.extras import has_hook, present
+from core.base.extras import hooks_of, present
 from core.base.files import PROJECT, TEMPORARY
 from core.base.settings import CoreSettings, RecordSettings
 
@@ -584,4 +584,4 @@ def imports_of(code: bytes) -> list[str]:
 def modules_with_hook(hook: str) -> list[str]:
     """Return the names of the modules of extras, other than this one, that have a hook."""
     own = Path(__file__).parent.name
-    return [f"extras.{name}.hooks" for name in present() if name != own and has_hook(name, hook)]
+    return [f"extras.{name}.hooks" for name in present() if name != own and hook in hooks_of(name)]
