@@ -1,4 +1,4 @@
-"""One object that holds every part of a training, and the loop that calls Keras's `fit`."""
+"""One object that holds every part of a training; its `fit` calls that of Keras."""
 
 import sys
 from collections.abc import Callable
@@ -36,7 +36,7 @@ class Training:
         optimizer_class: makes the optimizer; `optimizer_options` are further arguments.
         make_gradients: from the training model to its gradient; None: the plain one.
         kept_weights: which weights are scored and kept: the model's own, or averages.
-        loop: trains from the run's position to the last step.
+        loop: trains in the place of Keras's `fit`; None: that trains.
         on_begin: called when the run's folder is there, before its checkpoint is restored.
     """
 
@@ -51,7 +51,7 @@ class Training:
     optimizer_options: dict[str, Any] = field(default_factory=dict)
     make_gradients: Callable | None = None
     kept_weights: OwnWeights = field(default_factory=OwnWeights)
-    loop: "Callable[[Training, list], None]" = field(default_factory=lambda: fit)
+    loop: "Callable[[Training, list], None] | None" = None
     on_begin: list[Callable[[], None]] = field(default_factory=list)
 
     @property
@@ -98,28 +98,26 @@ class Training:
     def fit(self, callbacks: list[keras.callbacks.Callback]) -> None:
         """Train from the run's position to the last step."""
         with self.batches.own_errors():
-            self.loop(self, callbacks)
-
-
-def fit(training: Training, callbacks: list[keras.callbacks.Callback]) -> None:
-    """Call Keras's `fit` for the rest of an interrupted epoch, then for all whole epochs."""
-    model, position, batches = training.models.training, training.run.position, training.batches
-    verbose = (1 if sys.stdout.isatty() else 2) if is_chief() else 0
-    model.stop_training = position.stopped
-    while position.updates < training.last_step and not model.stop_training:
-        # An interrupted epoch, and one that `steps` ends in, has fewer steps than others.
-        left = training.last_step - position.updates
-        steps = min(len(batches) - position.step, left)
-        epochs = left // len(batches) if steps == len(batches) else 1
-        model.fit(
-            batches.to_dataset(position.epoch, position.step, model.distribute_strategy),
-            initial_epoch=position.epoch,
-            epochs=position.epoch + epochs,
-            steps_per_epoch=steps,
-            callbacks=[*([KeepLossSums(model)] if position.step else []), *callbacks],
-            shuffle=False,
-            verbose=verbose,
-        )
+            if self.loop:
+                self.loop(self, callbacks)
+                return
+            model, position, batches = self.models.training, self.run.position, self.batches
+            verbose = (1 if sys.stdout.isatty() else 2) if is_chief() else 0
+            model.stop_training = position.stopped
+            while position.updates < self.last_step and not model.stop_training:
+                # An interrupted epoch, and one that `steps` ends in, has fewer steps than others.
+                left = self.last_step - position.updates
+                steps = min(len(batches) - position.step, left)
+                epochs = left // len(batches) if steps == len(batches) else 1
+                model.fit(
+                    batches.to_dataset(position.epoch, position.step, model.distribute_strategy),
+                    initial_epoch=position.epoch,
+                    epochs=position.epoch + epochs,
+                    steps_per_epoch=steps,
+                    callbacks=[*([KeepLossSums(model)] if position.step else []), *callbacks],
+                    shuffle=False,
+                    verbose=verbose,
+                )
 
 
 class KeepLossSums(keras.callbacks.Callback):
