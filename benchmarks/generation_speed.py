@@ -26,14 +26,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from project_parts import ROOT, bake_sample, open_project, write_results
+from project_parts import BUILD, bake_sample, open_project, write_results
 
 if TYPE_CHECKING:
     import keras
 
     from task.settings import Settings
 
-PROJECT = ROOT / "baselines" / "seq2seq_sample"
+PROJECT = BUILD / "seq2seq_sample"
 SOURCE, TARGET = 64, 64
 VOCABULARY = 6000
 BATCH, BEAMS = 32, 4

@@ -12,7 +12,7 @@ from generator.files import list_files, write_json
 
 
 def add_extra(root: Path, name: str, project: Path) -> str:
-    """Add a folder to a project's extras/, and to the answers in its .cookiecutter.json.
+    """Add an extra, and those it needs, to a project's extras/ and to its .cookiecutter.json.
 
     Args:
         root: the repository.
@@ -20,7 +20,7 @@ def add_extra(root: Path, name: str, project: Path) -> str:
         project: the project's folder.
 
     Returns:
-        What its user has to know: the extra's table of config.toml, if the project lacks it.
+        What its user has to know: the tables of config.toml that the project lacks.
 
     Raises:
         InputError: there is no such extra, the project has it already, or it is not a project.
@@ -30,7 +30,7 @@ def add_extra(root: Path, name: str, project: Path) -> str:
     answers, template = origin["cookiecutter"], origin.get("template", "")
     known = baking.known_extras(template)
     if name in baking.known_extras() and name not in known:
-        only = " and ".join(baking.OF_SOME_TEMPLATES[name])
+        only = " and ".join(baking.declared_extras()[name].templates)
         raise InputError(f"{name} serves projects of {only} alone, and this is {template}.")
     if name not in known:
         raise InputError(f"there is no extra {name!r}: the names are {', '.join(known)}.")
@@ -40,15 +40,20 @@ def add_extra(root: Path, name: str, project: Path) -> str:
     if (extras / name).exists():
         raise InputError(f"{extras / name} exists: delete that folder to get it anew.")
     extras.mkdir(exist_ok=True)
+    needed = [one for one in baking.with_needs([name]) if not (extras / one).exists()]
+    joining = [name, *(one for one in needed if one != name)]
     with tempfile.TemporaryDirectory(prefix=".writing-", dir=extras) as folder:
-        render_extra(root / "templates" / "extras" / name, Path(folder) / name, answers, baking)
+        for one in joining:
+            render_extra(root / "templates" / "extras" / one, Path(folder) / one, answers, baking)
         if not (extras / "__init__.py").is_file():
             shutil.copy(root / "templates" / "extras" / "__init__.py", extras)
-        os.rename(Path(folder) / name, extras / name)
+        for one in joining:
+            os.rename(Path(folder) / one, extras / one)
+    baking.renew_extras_page(project)
     present = [known_name for known_name in known if (extras / known_name).is_dir()]
     answers["extras"] = baking.normal_extras(",".join(present), template)
     write_json(project / ".cookiecutter.json", origin)
-    said = baking.describe_added(project, name)
+    said = "\n".join(baking.describe_added(project, one) for one in joining)
     version = baking.read_version()
     if origin.get("version") != version:
         said += f"\nIt is of version {version}, the project of {origin.get('version', 'another')}."

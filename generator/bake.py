@@ -15,7 +15,7 @@ from generator.files import CACHES, PROJECT_FOLDER, copy_file, copy_tree
 # What runs leave in the folder of a project: never part of it.
 MADE_BY_RUNS = ("runs", "shards", "vocabulary")
 # What a template needs besides its own folder, and of the baseline of its sample.
-SHARED = ("baking.py", "core", "extras", "hooks", "shared")
+SHARED = ("baking.py", "declared.py", "core", "extras", "hooks", "shared")
 SAMPLE = ("sample", "reference")
 VERSION = "generator/__init__.py"
 

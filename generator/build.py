@@ -10,6 +10,7 @@ from tqdm import tqdm
 
 from generator.bake import MADE_BY_RUNS, SAMPLE
 from generator.baselines import ENCODER, REFERENCE, Baseline, read_baselines
+from generator.extra_tables import write_extras, written_files
 from generator.files import copy_file, copy_tree, list_files, remove_empty_folders
 from generator.projects import bake_recipe
 from generator.reading_path import update_reading_paths
@@ -35,6 +36,7 @@ def build_repository(root: Path, progress: bool = True) -> None:
     Raises:
         InputError: an entry of baselines.toml does not fit its template.
     """
+    write_extras(root)
     with tqdm(read_baselines(root).values(), desc="bake", disable=not progress) as bar:
         for baseline in bar:
             bar.set_postfix_str(baseline.name)
@@ -101,7 +103,8 @@ def differences(root: Path) -> list[str]:
         build_repository(built, progress=False)
         paths = set[Path]()
         for repository in (root, built):
-            paths |= {Path(name) for name in TABLES} | generated_files(repository)
+            paths |= {Path(name) for name in TABLES}
+            paths |= generated_files(repository) | written_files(repository)
         return [line for path in sorted(paths) for line in diff_file(root, built, path)]
 
 

@@ -2,9 +2,9 @@
 
 import statistics
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from generator import InputError
 from generator.ablation_table import ablation_summary
 from generator.baselines import Baseline, find_baselines
 from generator.benchmark_tables import (
@@ -14,7 +14,8 @@ from generator.benchmark_tables import (
     prediction_table,
     scaling_table,
 )
-from generator.files import write_text
+from generator.extra_tables import CHINESE, ENGLISH, declarations_table, extras_table
+from generator.marks import update_document
 from generator.projects import CodeHashes
 from generator.recipe_pages import write_pages
 from generator.run_project import read_scores
@@ -209,7 +210,8 @@ def describe_gain(before: list[float], after: list[float]) -> str:
 
 # Document -> what stands between its marks `<!-- NAME: begin -->` and `<!-- NAME: end -->`.
 TABLES: dict[str, dict[str, Callable[[Path], str]]] = {
-    "README.md": {"headline": headline_table},
+    "README.md": {"headline": headline_table, "extras": partial(extras_table, language=ENGLISH)},
+    "README_zh.md": {"extras": partial(extras_table, language=CHINESE)},
     "docs/results.md": {
         "scores": score_table,
         "published": published_table,
@@ -223,6 +225,7 @@ TABLES: dict[str, dict[str, Callable[[Path], str]]] = {
         "ten_minutes": encoded_in_ten_minutes,
     },
     "docs/ablation.md": {"ablation": ablation_summary},
+    "docs/architecture.md": {"extras": declarations_table},
     "docs/scaling.md": {"scaling": scaling_table},
 }
 
@@ -242,18 +245,3 @@ def update_documents(root: Path) -> None:
         if (root / document).is_file():
             update_document(root, root / document, tables)
     write_pages(root)
-
-
-def update_document(root: Path, path: Path, tables: dict[str, Callable[[Path], str]]) -> None:
-    """Replace the tables of one document."""
-    text = updated = path.read_text(encoding="utf-8")
-    for name, table in tables.items():
-        begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-        before, found, rest = updated.partition(begin)
-        _, closed, after = rest.partition(end)
-        if found and not closed:
-            raise InputError(f"{path}: {begin} is not followed by {end}: add that line.")
-        if found:
-            updated = f"{before}{begin}\n{table(root)}\n{end}{after}"
-    if updated != text:
-        write_text(path, updated)

@@ -6,6 +6,7 @@ late: the project's folder exists by then, and cookiecutter adds a traceback to 
 """
 
 import hashlib
+import importlib.util
 import json
 import keyword
 import os
@@ -25,6 +26,12 @@ from jinja2 import Environment
 from jinja2.ext import Extension
 
 TEMPLATES = Path(__file__).resolve().parent
+# By its path, as this module itself is loaded: another clone's may be loaded in the same process.
+specification = importlib.util.spec_from_file_location("declared", TEMPLATES / "declared.py")
+assert specification and specification.loader
+declared: Any = importlib.util.module_from_spec(specification)
+specification.loader.exec_module(declared)
+
 PROJECT = "{{cookiecutter.project_slug}}"
 # Where the shared files go in a template. All but shared/ go into folders that hold nothing else.
 PLACES = {
@@ -38,21 +45,6 @@ SAMPLE = ("sample", "reference")
 # The files of shared/ that the last bake brought: they lie among those of the task.
 NOTE = ".brought.json"
 CACHES = {"__pycache__", ".pytest_cache", ".ruff_cache", ".mypy_cache"}
-# Extras that serve the projects of some templates alone.
-OF_SOME_TEMPLATES = {
-    "cache": (
-        *("event_extraction", "named_entity_recognition", "reading_comprehension"),
-        *("relation_extraction", "seq2seq", "text_classification"),
-    ),
-    "chunks": (
-        *("event_extraction", "named_entity_recognition", "reading_comprehension"),
-        *("relation_extraction", "seq2seq", "text_classification"),
-    ),
-    "competition": ("text_classification",),
-    "extraction": ("seq2seq",),
-    "retrieval": ("text_classification",),
-    "writers": ("pretraining", "seq2seq", "text_classification"),
-}
 STRATEGIES = ("auto", "single", "mirrored", "multi_worker", "tpu")
 # A file of any other kind is rendered if it names an answer.
 NEVER_RENDERED = (".py", ".jsonl", ".html")
@@ -79,6 +71,7 @@ class BakingExtension(Extension):
             "chosen_extras": partial(chosen_extras, template=self.template.name),
             "data_file": data_file,
             "normal_extras": partial(normal_extras, template=self.template.name),
+            "extras_page": partial(extras_page, template=self.template.name),
             "extras_tables": partial(extras_tables, template=self.template.name),
             "version": read_version,
             "template_name": lambda _: self.template.name,
@@ -234,15 +227,19 @@ CHECKS = {
 
 def owners(name: str) -> str:
     """Return which templates an extra serves alone, and `has` or `have`."""
-    *others, last = OF_SOME_TEMPLATES[name]
+    *others, last = declared_extras()[name].templates
     return f"{', '.join(others)} and {last} have" if others else f"{last} has"
+
+
+def declared_extras() -> dict[str, Any]:
+    """Return name -> the `Extra` of declared.py, in the order in which they are asked."""
+    return declared.read_extras(TEMPLATES / "extras")
 
 
 def known_extras(template: str = "") -> list[str]:
     """Return the names of the extras that serve the projects of a template, or of any, sorted."""
-    folders = (path for path in (TEMPLATES / "extras").iterdir() if path.is_dir())
-    names = sorted(path.name for path in folders if not path.name.startswith(("_", ".")))
-    return [n for n in names if not template or template in OF_SOME_TEMPLATES.get(n, (template,))]
+    extras = declared_extras().items()
+    return sorted(name for name, one in extras if not template or one.serves(template))
 
 
 def split_names(answer: str) -> list[str]:
@@ -251,9 +248,18 @@ def split_names(answer: str) -> list[str]:
 
 
 def chosen_extras(answer: str, template: str) -> list[str]:
-    """Return the names of the extras that an answer chooses, sorted."""
+    """Return the names of the extras that an answer chooses, and of those they need, sorted."""
     known = known_extras(template)
-    return known if answer.strip() == "all" else [n for n in known if n in split_names(answer)]
+    chosen = known if answer.strip() == "all" else [n for n in split_names(answer) if n in known]
+    return with_needs(chosen)
+
+
+def with_needs(names: list[str]) -> list[str]:
+    """Return some extras with those that they need, sorted."""
+    extras, found = declared_extras(), set(names)
+    while missing := {need for name in found for need in extras[name].needs} - found:
+        found |= missing
+    return sorted(found)
 
 
 def normal_extras(answer: str, template: str) -> str:
@@ -270,6 +276,21 @@ def extras_tables(answer: str, template: str) -> str:
     chosen = chosen_extras(answer, template)
     texts = (read_table(TEMPLATES / "extras" / name) for name in chosen)
     return "".join(f"\n\n{text}" for text in texts if text)
+
+
+def extras_page(answer: str, template: str) -> str:
+    """Return the page extras/README.md of a project with the chosen extras."""
+    chosen = chosen_extras(answer, template)
+    extras = {name: one for name, one in declared_extras().items() if name in chosen}
+    return declared.describe_extras(extras)
+
+
+def renew_extras_page(project: Path) -> None:
+    """Write the page extras/README.md of a project anew, from what its own extras declare."""
+    page = declared.describe_extras(declared.read_extras(project / "extras"))
+    if page:
+        path = project / "extras" / "README.md"
+        path.write_text(f"{page}\n", encoding="utf-8", newline="\n")
 
 
 def read_table(folder: Path) -> str:
@@ -443,6 +464,7 @@ def end_project(
     """
     delete_extras(project, unwanted)
     if existed:
+        renew_extras_page(project)
         print("\n".join(describe_added(project, name) for name in added))
         return
     if not any((project / data).glob("train.*")):
@@ -460,7 +482,8 @@ def delete_extras(project: Path, names: list[str]) -> None:
     extras = project / "extras"
     for name in names:
         shutil.rmtree(extras / name, ignore_errors=True)
-    if extras.is_dir() and {path.name for path in extras.iterdir()} <= {"__init__.py", *CACHES}:
+    rest = {"__init__.py", "README.md", *CACHES}
+    if extras.is_dir() and {path.name for path in extras.iterdir()} <= rest:
         shutil.rmtree(extras)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from tokenizers import BertWordPieceTokenizer, Tokenizer
 
 from core.base import extras as door
+from core.base.extra_names import EXTRA_NAMES
 from core.base.extras import ask
 from core.base.settings import CoreSettings, with_tables
 from core.batches import DataGenerator
@@ -26,7 +27,7 @@ STEPS = 3  # an epoch; the last batch has three examples
 
 def without_encoders(monkeypatch) -> None:
     """Let the code think that this project does not have the extra `encoders`."""
-    others = [name for name in door.EXTRAS if name != "encoders"]
+    others = [name for name in EXTRA_NAMES if name != "encoders"]
     for module in (door, encoder_module):
         monkeypatch.setattr(module, "present", lambda: others)
     how = f"; or {door.how_to_get('encoders')}, which reads more"

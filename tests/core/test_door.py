@@ -10,8 +10,8 @@ from conftest import ROOT
 from project_process import ProjectProcess
 from projects import TEMPLATES, bake_project
 
-from core.base.extras import DECLARATIONS, HOOKS
 from core.base.extra_names import EXTRA_NAMES
+from core.base.extras import DECLARATIONS, HOOKS
 
 CORE, EXTRA = ROOT / "templates/core", ROOT / "templates/extras"
 PROJECTS = [ROOT / "templates" / name / "{{cookiecutter.project_slug}}" for name in TEMPLATES]

@@ -17,12 +17,10 @@ from core.base.errors import InputError  # noqa: E402
 from generator.bake import bake, load_baking  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
-OF_SOME_TEMPLATES, known_extras = (
-    getattr(load_baking(ROOT / "templates"), name) for name in ("OF_SOME_TEMPLATES", "known_extras")
-)
+BAKING = load_baking(ROOT / "templates")
 WITH_TABLES = base_settings.with_tables(Settings)
 # Of these extras another template's projects have the tables.
-OTHERS = {*OF_SOME_TEMPLATES} - {*known_extras("relation_extraction")}
+OTHERS = {*BAKING.known_extras()} - {*BAKING.known_extras("relation_extraction")}
 DEFAULTS = {
     name: value
     for name, value in WITH_TABLES.model_construct().model_dump().items()

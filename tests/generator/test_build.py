@@ -10,6 +10,7 @@ import types
 from pathlib import Path
 
 import pytest
+import tomlkit
 from conftest import ROOT
 from projects import TASKS
 
@@ -120,6 +121,23 @@ def write_toy_sample(folder: Path) -> None:
         (folder / f"{split}.jsonl").write_bytes(json_lines([record]))
 
 
+def declaration(order: int, **changes: object) -> str:
+    """Return an extra.toml, with some values that differ."""
+    values = {
+        "order": order,
+        "title": f"number {order}",
+        "sentence": f"Does [thing](docs/thing.md) {order}",
+        "sentence_zh": f"做第 {order} 件[事](docs/thing.md)",
+        "group": "more score",
+        "templates": ["all"],
+        "default": "no",
+        "needs": [],
+        "requirements": [],
+        "hooks": [],
+    }
+    return tomlkit.dumps(values | changes)
+
+
 def document(tables: dict) -> str:
     """Return a document with the marks of its tables."""
     marks = "\n".join(f"<!-- {name}: begin -->\n<!-- {name}: end -->" for name in tables)
@@ -144,6 +162,8 @@ def repository(tmp_path: Path, monkeypatch) -> Path:
             "templates/core/base/errors.py": "class InputError(Exception):\n    pass\n",
             "templates/extras/__init__.py": "",
             "templates/extras/doctor/README.md": "# doctor\n",
+            "templates/extras/doctor/extra.toml": declaration(1, default="always"),
+            "templates/extras/wings/extra.toml": declaration(2, requirements=["feathers>=2"]),
             "templates/extras/wings/config.toml": "[wings]\nspan = 3  # in metres\n",
             "templates/extras/wings/README.md": "Wings of {{ cookiecutter.project_slug }}.\n",
             "templates/shared/pyproject.toml": "",
@@ -162,6 +182,7 @@ def repository(tmp_path: Path, monkeypatch) -> Path:
                 ' "encoder": "{{ cookiecutter.encoder }}",'
                 ' "extras": "{{ cookiecutter.extras | normal_extras }}"}}'
             ),
+            **{f"{project}/{name}": document(["extras"]) for name in ("README.md", "README_zh.md")},
             f"{project}/train.py": TRAIN,
             f"{project}/evaluate.py": EVALUATE,
             f"{project}/predict.py": PREDICT,
@@ -176,7 +197,8 @@ def repository(tmp_path: Path, monkeypatch) -> Path:
     )
     (root / "templates/core/runs").mkdir()
     shutil.copy(ROOT / "templates/core/runs/code_hash.py", root / "templates/core/runs")
-    shutil.copy(ROOT / "templates/baking.py", root / "templates")
+    for name in ("baking.py", "declared.py"):
+        shutil.copy(ROOT / "templates" / name, root / "templates")
     shutil.copytree(ROOT / "templates/hooks", root / "templates/hooks")
     build_repository(root, progress=False)
     return root
@@ -273,6 +295,27 @@ def test_check_shows_what_differs(repository: Path) -> None:
     assert not (repository / "baselines/toy_sample/extra.py").exists()
     assert not (repository / "baselines/toy_other/train.py").exists()
     assert "gone" in "".join(differences(repository))  # a person decides about that
+
+
+def test_check_shows_where_a_declaration_has_not_arrived(repository: Path) -> None:
+    folder = repository / "templates/extras/wings"
+    (folder / "extra.toml").write_text(declaration(2, title="of wax", sentence="Flies"))
+    project = f"templates/toy/{PROJECT_FOLDER}"
+    changed = {
+        "templates/core/base/extra_names.py": '+    "wings": "of wax",\n',
+        "templates/extras/wings/requirements.txt": "-feathers>=2\n",
+        "README.md": "+| | `wings` | Flies |\n",
+        "docs/architecture.md": "of wax |  |  |\n",
+        f"{project}/README.md": "+| | `wings` | Flies |\n",
+    }
+    found = "".join(differences(repository))
+    for name, line in changed.items():
+        assert f"--- {name} (in the repository)" in found and line in found
+    build_repository(repository, progress=False)
+    assert differences(repository) == [] and not (folder / "requirements.txt").exists()
+    questions = repository / "templates/toy/cookiecutter.json"
+    questions.write_text(questions.read_text().replace("(doctor, wings)", "(doctor)"))
+    assert "--- templates/toy/cookiecutter.json" in "".join(differences(repository))
 
 
 def test_check_leaves_runs_and_data_out(repository: Path) -> None:

@@ -167,11 +167,20 @@ def test_adding_gives_what_baking_would_have_given(tmp_path: Path) -> None:
     assert after.keys() == whole.keys()
     differ = {name for name in whole if after[name] != whole[name]}
     assert differ <= {"config.toml", ".cookiecutter.json"}
-    assert {n: after[n] for n in before if n != ".cookiecutter.json"} == {
-        name: text for name, text in before.items() if name != ".cookiecutter.json"
+    renewed = (".cookiecutter.json", "extras/README.md")
+    assert {n: after[n] for n in before if n not in renewed} == {
+        name: text for name, text in before.items() if name not in renewed
     }
     kept = json.loads(after[".cookiecutter.json"])["cookiecutter"]
     assert kept["extras"] == ", ".join(EXTRAS) and kept["project_slug"] == "mine"
+
+
+def test_adding_brings_what_an_extra_needs(tmp_path: Path) -> None:
+    expected = contents(bake(ROOT / TEMPLATE, tmp_path / "tpu", {"extras": "tpu"}))
+    project = bake(ROOT / TEMPLATE, tmp_path, {"extras": "none"})
+    said = add_extra(ROOT, "tpu", project)
+    assert said == "extras/tpu joined the project.\nextras/doctor joined the project."
+    assert contents(project) == expected
 
 
 def test_adding_to_a_project_whose_extras_were_deleted(tmp_path: Path) -> None:

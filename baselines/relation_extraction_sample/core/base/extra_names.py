@@ -1,0 +1,25 @@
+"""Extra -> title, in the order of asking; `baselines build` writes this from extra.toml."""
+
+EXTRA_NAMES: dict[str, str] = {
+    "cluster": "several machines train together",
+    "writers": "pretrained models that generate, or classify",
+    "encoders": "more families of encoders, in all usual file formats",
+    "used_rows": "only the embeddings in use are trained",
+    "optimizers": "other optimizers and learning-rate schedules",
+    "lora": "low-rank updates (LoRA) of a frozen encoder",
+    "recompute": "layers are recomputed to save memory",
+    "regularization": "adversarial training, gradient penalty, R-Drop",
+    "retrieval": "bi-encoders, search and reranking",
+    "averaging": "moving averages of weights, and soups",
+    "parameter_server": "asynchronous training, experimental",
+    "orbit": "Orbit's training loop",
+    "folds": "cross-validation",
+    "cache": "records are encoded once",
+    "chunks": "prediction of any number of records",
+    "export": "runs for transformers, as SavedModel and ONNX",
+    "competition": "CSV, numbers to predict, scores of competitions",
+    "extraction": "triples and events, generated as text",
+    "comparison": "is one run better than another?",
+    "doctor": "wrong data and a wrong loss, found early",
+    "tpu": "compiles for a TPU that you don't have",
+}
