@@ -288,6 +288,24 @@ class Extractor:
         )
 
 
+def open_extractor(table: Table, n_best: int) -> Extractor:
+    """Return what reads and scores records with triples or events.
+
+    Args:
+        table: with a `kind`.
+        n_best: texts that are asked of each record.
+
+    Raises:
+        InputError: several texts of a record are asked for.
+    """
+    if n_best > 1:
+        raise InputError(
+            f"n_best = {n_best} asks for several texts of a record, and extraction.kind = "
+            f"{table.kind} reads one: set n_best = 1."
+        )
+    return Extractor(table)
+
+
 @functools.lru_cache(maxsize=1)
 def known_names(names: tuple[str, ...]) -> Names:
     """Return what names are found by; they are the same for every record."""

@@ -3,21 +3,17 @@
 Decoder-only ones are encoders of text classification, too.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from tokenizers import Tokenizer
 
 from core.base.errors import InputError
 from core.base.settings import CoreSettings
-from extras.writers.settings import Settings, classifies, packs, writes
+from extras.writers.settings import classifies
 
-if TYPE_CHECKING:  # processes of extras/cache, which need no TensorFlow, ask for prompts
+if TYPE_CHECKING:  # nothing is loaded before a model is built
     import keras
-
-    from extras.writers.packing import PackedGenerator
 
 
 def load_backbone(settings: CoreSettings, folder: Path) -> "keras.Model | None":
@@ -39,49 +35,6 @@ def load_tokenizer(
     if family.is_decoder and classifies(settings):
         return frames.load_framed(folder, settings)
     return files.load_tokenizer(folder, family.is_decoder)
-
-
-def encode_prompts(
-    tokenizer: Tokenizer, sources: Sequence[str], settings: Settings
-) -> list[np.ndarray] | None:
-    """Return the tokens of each prompt with its source; None: another model reads sources alone."""
-    if not writes(settings):
-        return None
-    from extras.writers import files
-
-    return files.encode_prompts(tokenizer, sources, settings.writers.prompt, settings.max_length)
-
-
-def pack_pairs(settings: Settings, pairs: Any) -> "PackedGenerator | None":
-    """Return training batches with several examples in a row, where the table asks for them.
-
-    Args:
-        settings: `max_length`, `target_length`, and the table `writers`.
-        pairs: batches with one example in a row.
-    """
-    if not packs(settings):
-        return None
-    from extras.writers import packing
-
-    known: Any = settings
-    return packing.pack(pairs, known.max_length + known.target_length)
-
-
-def write_rows(
-    settings: Settings, encoder: Any, inputs: dict
-) -> "tuple[dict, keras.KerasTensor] | None":
-    """Return inputs and logits of a model of such rows; None: it reads one example in each.
-
-    Args:
-        settings: the table `writers`.
-        encoder: the writer.
-        inputs: of the model that reads one example in a row, by name.
-    """
-    if not packs(settings):
-        return None
-    from extras.writers import packing
-
-    return packing.write_rows(encoder, inputs)
 
 
 def build_models(encoder: "keras.Model", labels: Any, settings: Any) -> None:

@@ -1,6 +1,6 @@
-"""Is the data sound, and is the model ready for many replicas and for TPU?
+"""Is the data sound, and is the model ready for several devices and for TPU?
 
-python check.py [--KEY VALUE ...]        exits 1 where something must be mended first
+python check.py [--KEY VALUE ...]        exits 1 if something must be fixed before training
 python check.py --tpu v5e:2x2            also compiles the training step for such a TPU, without one
 python check.py --memory                 with extras/recompute: which batch fits, and how fast?
 """
@@ -10,23 +10,22 @@ import functools
 from core.base.errors import command
 from core.base.extras import need
 from core.data.checks import find_record_faults, read_files
-from task.checks import build, describe_file, find_reach_faults, measure_reach
+from generation.tokenizers import find_target_tokens
+from inspection.checks import build, describe_file, find_reach_faults, measure_reach
 from task.data import PairGenerator, pack_pairs, read_examples
-from task.model import build_models
+from task.model import build_models, load_tokenizer_and_encoder
 from task.settings import Settings
-from task.tokens import find_target_tokens
-from task.training import load_tokenizer_and_encoder
 
 
 @command
 def main() -> None:
-    """Check the files, then the model on one batch of them; print what was found."""
+    """Check the files, then the model on one batch of them; print the findings."""
     checking = need("doctor", "checking")
     options, settings = checking.begin_checks(Settings)
     files = read_files(settings, functools.partial(read_examples, settings=settings))
     train_examples = files[settings.train_file]
     tokenizer, encoder = load_tokenizer_and_encoder(settings, train_examples)
-    # The targets of a source that stands twice belong into one record.
+    # Repeated sources are reported too: their targets belong in one record.
     extractor = settings.extractor
     labels = extractor.count_labels if extractor else None
     findings = find_record_faults(files, lambda example: [example.source], labels)

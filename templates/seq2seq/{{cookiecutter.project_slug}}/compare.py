@@ -1,6 +1,6 @@
 """Compare a run with the shipped reference, or with any other scored folder, on the dev file.
 
-python compare.py RUN [OTHER]        the difference of two scores, and what chance makes of it
+python compare.py RUN [OTHER]        the difference of two scores, with its 95 % interval
 """
 
 from pathlib import Path
@@ -12,14 +12,14 @@ from core.base.extras import need
 from core.base.files import read_json
 from core.base.settings import read_settings, saved_settings
 from core.report.report import name_score
-from task.comparison import STATISTICS, check_same_scores, compare_lengths, read_columns
+from inspection.comparison import STATISTICS, check_same_scores, compare_lengths, read_columns
 from task.data import read_examples
 from task.settings import Settings
 
 
 @command
 def main() -> None:
-    """Read the numbers of both, draw the records again and again, print."""
+    """Read the numbers of both, resample the records, print."""
     comparison = need("comparison")
     run, other = comparison.read_arguments(__doc__)
     if extractor := settings_of(run.folder, other.folder).extractor:
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def settings_of(*folders: Path) -> Settings:
-    """Return the settings of the first run of this task; of none those of config.toml."""
+    """Return the settings of the first run of this task; those of config.toml if there is none."""
     for path in (folder / "config.json" for folder in folders):
         if path.is_file() and (values := read_json(path)).get("task") == Settings.task:
             return saved_settings(Settings, values, path)

@@ -13,12 +13,12 @@ from core.scores.keep import keep_scores
 from generation.settings import add_generation_flags, read_generation_flags
 from task.data import read_examples
 from task.evaluation import evaluate
-from task.training import load_runs, predict
+from task.prediction import load_runs, predict
 
 
 @command
 def main() -> None:
-    """Read, write, score, keep."""
+    """Read, predict, score, keep."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("run", help="folder of a run, or its name in runs/; all folds count as one")
     parser.add_argument("file", type=Path, help="JSON Lines file with targets")

@@ -1,8 +1,8 @@
-"""Write the texts that one run, or several together, make of a file: the submission.
+"""Write the predictions of one run, or of an ensemble, for a file: the submission.
 
 python predict.py RUN [RUN ...] FILE OUT [--beams 8 ...]        several runs: an ensemble
 
-OUT.jsonl holds records with id, prediction and score; OUT.txt one prediction a line.
+OUT.jsonl holds records with id, prediction and score; OUT.txt one prediction per line.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from core.base.files import check_destination, write_json_lines, write_text
 from generation.settings import add_generation_flags, check_n_best, read_generation_flags
 from task.data import Example, read_examples
 from task.decode import prediction_records
-from task.training import load_runs, predict
+from task.prediction import load_runs, predict
 
 
 @command
@@ -36,7 +36,7 @@ def main() -> None:
     extractor, *others = (settings.extractor for settings in runs.every)
     if any(other != extractor for other in others):
         raise InputError(
-            "these runs don't write the same: name runs of one extraction.kind and its names."
+            "these runs write different things: name runs with equal extraction.kind and names."
         )
     make_records = extractor.prediction_records if extractor else prediction_records
 
@@ -45,7 +45,7 @@ def main() -> None:
 
     records = ask("predict_in_chunks", describe, examples) or describe(examples)
     if arguments.out.suffix == ".txt":
-        # A line is a record: a line break within a text would be two.
+        # One line is one record, so line breaks within a text become spaces.
         lines = [" ".join(record["prediction"].split()) for record in records]
         write_text(arguments.out, "".join(f"{line}\n" for line in lines))
     else:

@@ -1,44 +1,100 @@
 """Train a writer on train_file, score dev_file after each epoch, keep the best in runs/<run_name>.
 
-python train.py [--KEY VALUE ...]        every key of config.toml is a flag
-python train.py --folds.count 5          with extras/folds: five trainings, each scored on its fifth
+python train.py [--KEY VALUE ...]        every key of config.toml is also a flag
 """
 
-import functools
+from collections.abc import Sequence
+from dataclasses import asdict
 
 from core.base.errors import command
-from core.base.extras import ask
 from core.base.files import project_path
 from core.base.settings import read_settings
+from core.devices.precision import set_seed_and_precision
+from core.devices.strategy import Strategy, global_batch_size, make_strategy
+from core.optimizer import make_optimizer
+from core.prediction.predictor import Predictor
 from core.report.report import name_score, write_report
+from core.runs.callbacks import Checkpoint, PositionCounter
 from core.runs.finishing import end_training, finish_run
 from core.runs.opening import open_run
-from core.devices.strategy import make_strategy
-from task.data import read_examples
-from task.evaluation import evaluate, find_errors
+from core.runs.run import Run
+from core.scores.evaluator import Evaluator
+from core.training import Training
+from generation.tokenizers import find_target_tokens
+from inspection.errors import find_errors
+from task.data import Example, PairGenerator, SourceGenerator, pack_pairs, read_examples
+from task.evaluation import TextScorer
+from task.model import build_models, load_tokenizer_and_encoder
+from task.prediction import make_writer
 from task.settings import Settings
-from task.training import load_runs, predict, train
 
 
 @command
 def main() -> None:
-    """Read, train once or, with extras/folds, once for each fold, report."""
+    """Read the settings and the examples, train, write the report."""
     settings = read_settings(Settings)
-    train_path, dev_path = project_path(settings.train_file), project_path(settings.dev_file)
-    examples = read_examples(train_path, settings=settings)
-    dev_examples = read_examples(dev_path, settings=settings)
+    examples, dev_examples = read_files(settings)
     run = open_run(settings)
     print(settings.describe())
-    strategy = make_strategy(settings)
-    keys = (((example.source,), 0) for example in examples)  # of a fold: equal sources share it
-    score = functools.partial(evaluate, dev_examples, path=dev_path, settings=settings)
-    if not ask(
-        "cross_validate", settings, strategy, run, examples, keys, train, load_runs, predict, score
-    ):
-        train(settings, strategy, run, examples, examples, dev_examples, dev_path)
+    train(settings, make_strategy(settings), run, examples, examples, dev_examples)
+    report(settings, run, dev_examples)
+
+
+def read_files(settings: Settings) -> tuple[Sequence[Example], Sequence[Example]]:
+    """Return the training and the dev examples."""
+    paths = project_path(settings.train_file), project_path(settings.dev_file)
+    return read_examples(paths[0], settings=settings), read_examples(paths[1], settings=settings)
+
+
+def train(
+    settings: Settings,
+    strategy: Strategy,
+    run: Run,
+    examples: Sequence[Example],
+    train_examples: Sequence[Example],
+    dev_examples: Sequence[Example],
+) -> None:
+    """Train one model; dev chooses the epoch whose weights are kept.
+
+    Args:
+        settings: of the project.
+        strategy: the devices.
+        run: its folder, and where to continue.
+        examples: give the vocabulary, which all folds share.
+        train_examples: to learn from.
+        dev_examples: to choose the best epoch by.
+    """
+    batch_size = global_batch_size(settings, strategy)
+    set_seed_and_precision(settings)
+    with strategy.scope():
+        tokenizer, encoder = load_tokenizer_and_encoder(settings, examples)
+        models = build_models(encoder, settings)
+
+    tokens = find_target_tokens(tokenizer, encoder)
+    encoding = (tokenizer, models.encoder_inputs, settings)
+    pairs = PairGenerator.of(train_examples, tokens, *encoding, batch_size)
+    batches = pack_pairs(pairs, settings)
+    dev_batches = SourceGenerator.of(dev_examples, *encoding, settings.prediction_batch_size)
+    # The search of the submission takes several times as long as this one.
+    quick = settings.generating(decoding="beam", beams=settings.generation.evaluate_beams)
+    writer = make_writer([models.inference], tokenizer, tokens, quick)
+    scorer = TextScorer(Predictor([writer], strategy), dev_batches, quick, tokenizer, tokens)
+
+    training = Training(settings, strategy, run, models, batches, scorer, settings.monitor)
+    with strategy.scope():
+        training.prepare()  # extras may change any part of it
+        models.training.compile(make_optimizer(training), **training.compile_options)
+    training.begin(tokenizer, asdict(tokens))
+    evaluator = Evaluator(training)
+    training.fit([PositionCounter(run, len(batches)), evaluator, Checkpoint(run, settings)])
+    evaluator.finish()
+
+
+def report(settings: Settings, run: Run, dev_examples: Sequence[Example]) -> None:
+    """Write the report of a trained run, and mark the run as finished."""
     predictions = end_training(run)
-    find = settings.extractor.find_errors if settings.extractor else find_errors
-    write_report(run.folder, settings.task, find(dev_examples, predictions))
+    errors = find_errors(settings, dev_examples, predictions)
+    write_report(run.folder, settings.task, errors)
     finish_run(run)
     metric = name_score(settings.monitor)
     print(f"best dev {metric} {run.best_score():.4f}; see {run.name}/report.html")

@@ -11,14 +11,14 @@ from tokenizers import Tokenizer
 from tqdm import tqdm
 
 from core.base.errors import InputError
-from core.base.extras import ask
+from core.base.extras import need
 from core.batches import Batch, DataGenerator, pad
 from core.data.records import Id, read_field, read_id, read_records
 from generation.settings import TargetTokens
 from task.settings import Settings
 
 FIELDS = ("id", "source", "targets")
-NO_TOKEN = -1  # where a target has ended there is nothing to predict
+NO_TOKEN = -1  # label behind the end of a target: nothing to predict
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ def read_examples(
 
     Args:
         path: records `{"id", "source", "targets"}`.
-        require_targets: False for files to predict, whose targets nobody knows.
-        settings: may ask an extra for records of another kind; None: they don't.
+        require_targets: False for files to predict, which have no targets.
+        settings: with `extraction.kind` the records are of another kind; None: sources and targets.
 
     Raises:
         InputError: names file, line and what is wrong with the record.
@@ -68,7 +68,7 @@ def read_example(record: dict, line: int, require_targets: bool) -> Example:
 
 
 def encode(tokenizer: Tokenizer, texts: Sequence[str], progress: str = "") -> Iterator[list[int]]:
-    """Yield the tokens of each text, none around it and none cut off."""
+    """Yield the tokens of each text, without special tokens; nothing is cut."""
     tokenizer.no_truncation()
     tokenizer.no_padding()
     chunks = range(0, len(texts), 1024)
@@ -81,9 +81,10 @@ def encode(tokenizer: Tokenizer, texts: Sequence[str], progress: str = "") -> It
 def encode_sources(
     tokenizer: Tokenizer, texts: Sequence[str], settings: Settings
 ) -> list[np.ndarray]:
-    """Return the tokens of each source with those around it; long ones lose their end."""
-    if (prompts := ask("encode_prompts", tokenizer, texts, settings)) is not None:
-        return prompts
+    """Return the tokens of each source, special tokens included; long sources lose their end."""
+    if settings.model == "pretrained":
+        files, table = need("writers", "files"), settings.writers_table
+        return files.encode_prompts(tokenizer, texts, table.prompt, settings.max_length)
     frame = tokenizer.encode("").ids
     before, after = frame[: len(frame) // 2], frame[len(frame) // 2 :]
     room = settings.max_length - len(frame)
@@ -94,7 +95,7 @@ def encode_sources(
 
 
 class SourceGenerator(DataGenerator):
-    """Batches of sources, whose targets are to be written.
+    """Batches of sources for prediction.
 
     Args:
         examples: from `read_examples`.
@@ -121,25 +122,25 @@ class SourceGenerator(DataGenerator):
         lengths = [len(ids) for ids in self.sources]
         super().__init__(lengths, batch_size, settings.buckets, settings.seed)
 
-    def make_batch(self, examples: np.ndarray, length: int) -> Batch:
-        batch = source_block([self.sources[index] for index in examples], length)
-        draws = [self.draw_numbers(self.examples[index].id) for index in examples]
+    def make_batch(self, positions: np.ndarray, length: int) -> Batch:
+        batch = source_block([self.sources[position] for position in positions], length)
+        draws = [self.draw_numbers(self.examples[position].id) for position in positions]
         return {**{name: batch[name] for name in self.encoder_inputs}, "draws": np.stack(draws)}
 
     def draw_numbers(self, identity: Id) -> np.ndarray:
-        """Return the random numbers `[target_length]` in [0, 1) that sampling takes for a record.
+        """Return the random numbers `[target_length]` in [0, 1) that sampling uses for a record.
 
-        They are its own: what it gets depends on no other record.
+        They depend only on the seed and the record's id, not on other records.
         """
         random = np.random.default_rng([self.seed, zlib.crc32(str(identity).encode())])
         return random.random(self.target_length, np.float32)
 
 
 class PairGenerator(DataGenerator):
-    """Batches of sources with a target each: every target of a record is an example.
+    """Batches of sources with one target each: every target of a record is an example.
 
-    Source and target are padded apart, so that the head, which scores the whole vocabulary, reads
-    the block of targets alone. Buckets are chosen by the tokens of both.
+    Source and target are padded separately, so the head, which scores the whole vocabulary, reads
+    only the block of targets. Buckets are chosen by the tokens of both.
 
     Args: as in `SourceGenerator`, and `tokens`, those that begin and end a target.
     """
@@ -159,7 +160,7 @@ class PairGenerator(DataGenerator):
         self.encoder_inputs = list(encoder_inputs)
         targets = [target for example in examples for target in example.targets]
         sources = encode_sources(tokenizer, [one.source for one in examples], settings)
-        # What is too long is cut, and has no end.
+        # A target that is too long is cut and has no end token.
         self.targets = [
             np.array([*ids, tokens.end][: settings.target_length], np.int32)
             for ids in encode(tokenizer, targets, "encode targets")
@@ -171,27 +172,31 @@ class PairGenerator(DataGenerator):
         self.measure()
 
     def measure(self) -> None:
-        """Give sources and targets of each bucket one shape, from their `sizes`."""
-        # `signature` asks for a boundary + 1, to see which axes grow: it may not be one too.
+        """Compute the padded source and target lengths of each bucket, from `sizes`."""
+        # `signature` tries a boundary + 1 to see which axes grow, so that must not be a boundary.
         apart = ~np.isin(self.boundaries + 1, self.boundaries)
         self.boundaries = self.boundaries[apart]
         bucket_of = np.searchsorted(self.boundaries, self.lengths)
         buckets = range(len(self.boundaries))
         longest = [self.sizes[bucket_of == bucket].max(axis=0) for bucket in buckets]
-        # What a bucket leaves over joins the next one, which must have room for it.
+        # Examples left over in a bucket join the next one, which must have room for them.
         self.shapes = np.maximum.accumulate(longest)
 
     def block_lengths(self, length: int) -> tuple[int, int]:
-        """Return the padded lengths of sources and targets in the bucket of a boundary."""
+        """Return the padded lengths of sources and targets in the bucket of a boundary.
+
+        Worked example: with boundaries [20, 40] and shapes [[12, 8], [30, 12]], length 40 is
+        bucket 1 and gives (30, 12); length 41, which only `signature` asks for, gives (31, 13).
+        """
         bucket = np.searchsorted(self.boundaries, length, side="right") - 1
         beyond = length - self.boundaries[bucket]
         source, target = self.shapes[bucket] + beyond
         return int(source), int(target)
 
-    def make_batch(self, examples: np.ndarray, length: int) -> Batch:
+    def make_batch(self, positions: np.ndarray, length: int) -> Batch:
         source_length, target_length = self.block_lengths(length)
-        batch = source_block([self.sources[index] for index in examples], source_length)
-        targets = [self.targets[index] for index in examples]
+        batch = source_block([self.sources[position] for position in positions], source_length)
+        targets = [self.targets[position] for position in positions]
         labels = pad(targets, target_length, NO_TOKEN)
         before = np.full((len(targets), 1), self.begin, np.int32)
         return {
@@ -204,7 +209,7 @@ class PairGenerator(DataGenerator):
         """Yield the batches of an epoch, without the first `skip`.
 
         Each has `loss_weight` `[batch_size]`: 1 / target tokens of the whole batch, so that the
-        weighted sum of the examples' losses is the mean over tokens; 0 for those that fill up.
+        weighted sum of the examples' losses is the mean over tokens; 0 for filled-up examples.
         """
         for batch in super().batches(epoch, skip):
             real = batch["loss_weight"] > 0
@@ -213,12 +218,14 @@ class PairGenerator(DataGenerator):
 
 
 def pack_pairs(pairs: PairGenerator, settings: Settings) -> DataGenerator:
-    """Return pairs as they are batched, or several of them in a row, where that is asked."""
-    return ask("pack_pairs", settings, pairs) or pairs
+    """Return the batches as they are, or with several pairs in a row if `writers.packing`."""
+    if not settings.packs:
+        return pairs
+    return need("writers", "packing").pack(pairs, settings.max_length + settings.target_length)
 
 
 def source_block(sources: Sequence[np.ndarray], length: int) -> Batch:
-    """Return the arrays `[examples, length]` that encoders read, by name."""
+    """Return the inputs of encoders `[examples, length]`, by name."""
     return {
         "token_ids": pad(sources, length),
         "segment_ids": np.zeros((len(sources), length), np.int32),

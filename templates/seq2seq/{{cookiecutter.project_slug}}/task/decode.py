@@ -1,4 +1,4 @@
-"""From sources to texts, and to the records of a predictions file."""
+"""Write texts for sources; turn them into the records of a predictions file."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ def predict_texts(
     settings: Settings,
     progress: str = "",
 ) -> dict[Id, Written]:
-    """Return record id -> what was written for it.
+    """Return record id -> the text that was written for it.
 
     Args:
         predictor: of a `Writer`.

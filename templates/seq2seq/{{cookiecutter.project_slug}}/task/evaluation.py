@@ -1,16 +1,19 @@
-"""Score what was written, and say it in words."""
+"""Score texts that were written, and show some of them next to gold."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from tokenizers import Tokenizer
+
+from core.base.files import project_path
 from core.data.records import Id, name_file
-from core.report.report import ErrorExample, ErrorItem
-from core.scores.evaluation import Evaluation
+from core.prediction.predictor import Predictor
+from core.scores.evaluation import DevScorer, Evaluation
+from generation.settings import TargetTokens
 from generation.texts import Written
-from task.data import Example
-from task.decode import prediction_records
+from task.data import Example, SourceGenerator
+from task.decode import predict_texts, prediction_records
 from task.metrics import score, score_records
 from task.settings import Settings
 
@@ -25,46 +28,55 @@ def evaluate(
     """Score the texts that were written for the examples of a file.
 
     Args:
-        examples: gold.
+        examples: gold; they were read from `path`.
         predictions: from `predict_texts`.
-        path: where the examples were read from.
+        path: of the file.
         settings: `bleu_tokenizer`, `lowercase_scores`.
-        shown: examples to put into words.
+        shown: how many examples to show in words.
     """
     if settings.extractor:
         return settings.extractor.evaluate(examples, predictions, path, shown)
     texts = {name: text for name, (text, *_) in predictions.items()}
     records = score_records(examples, texts, settings)
     rows = zip(prediction_records(examples, predictions), records, strict=True)
+    facts = {**name_file(path), "records": len(examples)}
     return Evaluation(
-        scores={
-            **name_file(path),
-            "records": len(examples),
-            **score(examples, texts, records, settings),
-        },
+        scores={**facts, **score(examples, texts, records, settings)},
         predictions=[written | asdict(scores) for written, scores in rows],
         shown=[describe(example, texts[example.id]) for example in examples[:shown]],
     )
 
 
+class TextScorer(DevScorer):
+    """Scores the texts that the current weights of a training write.
+
+    Args:
+        predictor: of a `Writer`.
+        batches: of dev.
+        settings: how targets are written and scored.
+        tokenizer: of the targets.
+        tokens: those that frame a target.
+    """
+
+    def __init__(
+        self,
+        predictor: Predictor,
+        batches: SourceGenerator,
+        settings: Settings,
+        tokenizer: Tokenizer,
+        tokens: TargetTokens,
+    ) -> None:
+        super().__init__(predictor, batches, settings)
+        self.tokenizer, self.tokens = tokenizer, tokens
+
+    def score(self, batches: SourceGenerator, tuned: dict | None = None) -> Evaluation:
+        settings, path = self.settings, project_path(self.settings.dev_file)
+        written = predict_texts(self.predictor, batches, self.tokenizer, self.tokens, settings)
+        return evaluate(batches.examples, written, path, settings, settings.shown_examples)
+
+
 def describe(example: Example, predicted: str, most: int = 3) -> str:
-    """Return a source with its targets, `most` of them, beside the prediction."""
+    """Return a source with its targets, at most `most` of them, and the prediction."""
     lines = [example.source]
     lines += [f"  gold:      {target}" for target in example.targets[:most]]
     return "\n".join([*lines, f"  predicted: {predicted}\n"])
-
-
-def find_errors(examples: Sequence[Example], predictions: Sequence[dict]) -> list[ErrorExample]:
-    """Return every example, right or wrong, for the report, from records of predictions."""
-    records = {record["id"]: record for record in predictions}
-    reports = []
-    for example in examples:
-        record = records[example.id]
-        right, text = record["exact_match"], record["prediction"] or "(nothing)"
-        # The score is a mean of logarithms over tokens.
-        sure = math.exp(min(record["score"], 0))
-        items = [ErrorItem("correct" if right else "invented", text, score=sure)]
-        items += [ErrorItem("missed", target) for target in example.targets if not right]
-        measures = {"ROUGE-L": record["rouge_l"]}
-        reports.append(ErrorExample(example.id, example.source, items, measures))
-    return reports

@@ -23,7 +23,7 @@ NO_CLIPPING = 1e-300  # the logarithm of an impossible precision, so low that th
 
 @dataclass(frozen=True)
 class RecordScore:
-    """What the scores of a file are computed from.
+    """Numbers of one record from which the scores of a file are computed.
 
     `statistics` are BLEU's: length of the prediction, length of the nearest target, and matches
     and totals of 1-grams to 4-grams. Their sums over records give the BLEU of these records.
@@ -51,7 +51,7 @@ def score_records(
     """Score each record.
 
     ROUGE-L is the F1 of the longest common subsequence with the most similar target. A prediction
-    matches exactly if it is one of the targets, white space aside.
+    is an exact match if it equals one of the targets, ignoring differences of white space.
 
     Args:
         examples: gold.
@@ -79,7 +79,7 @@ def score_records(
 
 
 def normal_form(text: str, settings: Settings) -> str:
-    """Return a text with single spaces, and without case where case does not count."""
+    """Return a text with single spaces, and in lower case if `lowercase_scores`."""
     text = " ".join(text.split())
     return text.lower() if settings.lowercase_scores else text
 

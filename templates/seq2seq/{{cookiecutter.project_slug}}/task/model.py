@@ -1,16 +1,16 @@
 """Models that write: a prefix language model, an encoder with a decoder, a pretrained writer.
 
-`unilm`: source and target are one sequence, which the layers of a BERT read under a mask: source
-tokens see each other, a target token sees the source and the target up to itself. All weights,
-the head's embedding too, are those of the encoder. Source: Dong et al. 2019,
-https://arxiv.org/abs/1905.03197.
+`unilm`: the layers of a BERT read source and target as one sequence under a mask. Source tokens see
+each other; a target token sees the source and the target up to itself. All weights are those of the
+encoder, the output embedding included. Source: Dong et al. 2019, https://arxiv.org/abs/1905.03197.
 
-`encoder_decoder`: any encoder, and a Transformer decoder that starts from nothing. Source: Vaswani
-et al. 2017, https://arxiv.org/abs/1706.03762.
+`encoder_decoder`: any encoder, and a new Transformer decoder. Source: Vaswani et al. 2017,
+https://arxiv.org/abs/1706.03762.
 
-`pretrained`: what `encoder` names writes as it is, by the extra `writers`.
+`pretrained`: the model that `encoder` names writes as it is; needs extras/writers.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -21,19 +21,48 @@ from keras import ops
 from tokenizers import Tokenizer
 
 from core.base.errors import InputError
-from core.base.extras import ask, need
-from core.encoders.encoder import BertEncoder, encoder_inputs, hidden_states, load_encoder
-from core.layers.language_model import INITIAL_DEVIATION, TokenLoss, head_layers, prefix_mask
+from core.base.extras import need
+from core.encoders.encoder import (
+    BertEncoder,
+    encoder_inputs,
+    hidden_states,
+    load_encoder,
+    load_tokenizer,
+)
 from core.fast.transformer import exact_gelu_function
-from core.step import Models, Logits, TrainingModel
+from core.layers.language_model import INITIAL_DEVIATION, TokenLoss, head_layers, prefix_mask
+from core.step import Logits, Models, TrainingModel
 from generation.steps import WritingLayers
+from generation.tokenizers import keep_used_tokens, train_text_tokenizer
+from task.data import Example
 from task.settings import Settings
 
 HEAD_SIZE = 64  # of the attention of the decoder, as in BERT
 
 
+def load_tokenizer_and_encoder(
+    settings: Settings, examples: Sequence[Example]
+) -> tuple[Tokenizer, keras.Model]:
+    """Return the tokenizer and the encoder; `keep_tokens` reduces both to the tokens in use.
+
+    Args:
+        settings: of the project.
+        examples: of the training file.
+    """
+    texts = (text for example in examples for text in (example.source, *example.targets))
+    if settings.encoder == "tiny":
+        tokenizer = train_text_tokenizer([*texts], settings.tiny_vocabulary)
+        return tokenizer, load_backbone(settings, tokenizer)
+    tokenizer = load_tokenizer(settings, texts)
+    encoder = load_backbone(settings, tokenizer)
+    if settings.keep_tokens == "used":
+        tokenizer, kept = keep_used_tokens(tokenizer, [*texts])
+        encoder = keep_rows(encoder, kept)
+    return tokenizer, encoder
+
+
 def load_backbone(settings: Settings, tokenizer: Tokenizer) -> keras.Model:
-    """Return the encoder, with room for the target where the encoder writes it.
+    """Return the encoder; for `unilm` it has positions for the target too.
 
     Args:
         settings: `encoder`, `model`, `max_length`, `target_length`, `tiny_*`.
@@ -72,7 +101,7 @@ def load_backbone(settings: Settings, tokenizer: Tokenizer) -> keras.Model:
 
 
 def begin_with_waves(positions: keras.Variable) -> None:
-    """Let the position embedding `[length, width]` of a new encoder begin as sinusoids.
+    """Initialise the position embedding `[length, width]` of a new encoder as sinusoids.
 
     Vectors of neighbours are alike then, so "the token after this one", which copying needs, is
     learned for all positions at once. Source: Vaswani et al. 2017, section 3.5.
@@ -84,7 +113,7 @@ def begin_with_waves(positions: keras.Variable) -> None:
 
 
 def keep_rows(encoder: keras.Model, kept: np.ndarray) -> keras.Model:
-    """Return an encoder whose token embedding has some rows only."""
+    """Return an encoder whose token embedding keeps the rows `kept`."""
     config = {**encoder.get_config(), "vocabulary_size": len(kept)}
     smaller = type(encoder).from_config(config)
     rows = encoder.token_embedding.embeddings.path
@@ -100,7 +129,7 @@ def find_positions(mask: tf.Tensor) -> tf.Tensor:
 
 @keras.saving.register_keras_serializable("task")
 class PrefixLanguageModel(keras.layers.Layer):
-    """The layers of a BERT, which read a source and write a target under the prefix mask.
+    """The layers of a BERT under the prefix mask: they read a source and write a target.
 
     Args:
         encoder: the BERT; its token embedding scores the next token, too.
@@ -110,7 +139,7 @@ class PrefixLanguageModel(keras.layers.Layer):
         super().__init__(**kwargs)
         self.encoder = encoder
         width = encoder.hidden_dim
-        # BERT's head: the embedding scores what these make of the hidden state.
+        # BERT's head: the embedding scores the outputs of these two layers.
         self.head_dense, self.head_norm = head_layers(width, dtype=self.dtype_policy)
         for layer in (self.head_dense, self.head_norm):
             layer.build((None, None, width))
@@ -123,7 +152,7 @@ class PrefixLanguageModel(keras.layers.Layer):
             token_ids: of the source `[batch, source]`, as are the next two.
             segment_ids: 0.
             padding_mask: 0 where the source has ended.
-            target_ids: `[batch, target]`, what each token is predicted from.
+            target_ids: `[batch, target]`, the token before each token of the target.
             training: whether dropout is on.
         """
         ones = ops.ones_like(target_ids)
@@ -139,7 +168,7 @@ class PrefixLanguageModel(keras.layers.Layer):
         return self.score(hidden[:, ops.shape(token_ids)[1] :])
 
     def embed(self, token_ids, segment_ids, positions) -> tf.Tensor:
-        """Return the sum of the three embeddings, normalised."""
+        """Return the normalised sum of the three embeddings."""
         encoder = self.encoder
         tokens = encoder.token_embedding(token_ids)
         places = encoder.position_embedding(tokens, positions=positions)
@@ -151,7 +180,7 @@ class PrefixLanguageModel(keras.layers.Layer):
         return self.encoder.token_embedding(self.head_norm(self.head_dense(hidden)), reverse=True)
 
     def read(self, sources: dict) -> list[tf.Tensor]:
-        """Return what each layer reads of the sources, which see no target."""
+        """Return the source's hidden states that each layer attends to; they see no target."""
         positions = find_positions(sources["padding_mask"])
         hidden = [self.embed(sources["token_ids"], sources["segment_ids"], positions)]
         mask = ops.cast(sources["padding_mask"], "bool")[:, None, :]
@@ -160,7 +189,7 @@ class PrefixLanguageModel(keras.layers.Layer):
         return hidden
 
     def embed_next(self, tokens, index, source_length) -> tf.Tensor:
-        """Return what the first layer reads of target tokens; they go on where a source ends."""
+        """Return the embeddings of target tokens; their positions follow those of the source."""
         places = ops.broadcast_to(source_length + index, ops.shape(tokens))
         return self.embed(tokens, ops.ones_like(tokens), places)
 
@@ -196,20 +225,20 @@ def build_models(encoder: keras.Model, settings: Settings) -> Models:
     else:
         logits = decoder_logits(encoder, inputs, settings)
     inference = keras.Model(inputs, {"logits": logits}, name="inference")
-    # The same layers may be trained on rows of several examples.
-    inputs, logits = ask("write_rows", settings, encoder, inputs) or (inputs, logits)
+    if settings.packs:  # the same layers are trained on rows of several examples
+        inputs, logits = need("writers", "packing").write_rows(encoder, inputs)
 
     labels = keras.Input((None,), dtype="int32", name="target_labels")
     loss = TokenLoss(settings.label_smoothing, name="token_loss")(logits, labels)
     training = TrainingModel(
         {**inputs, "target_labels": labels}, {"token_loss": loss}, name="training"
     )
-    scores = (Logits(logits, "softmax", labels="target_labels"),)
-    return Models(training, inference, encoder, scores)
+    compared = (Logits(logits, "softmax", labels="target_labels"),)
+    return Models(training, inference, encoder, compared)
 
 
 def decoder_logits(encoder: keras.Model, inputs: dict, settings: Settings) -> keras.KerasTensor:
-    """Return the logits of the target, from a decoder that looks at the encoder's output.
+    """Return the logits of the target, from a decoder that attends to the encoder's output.
 
     Args:
         encoder: any that has a `token_embedding`.
@@ -218,7 +247,7 @@ def decoder_logits(encoder: keras.Model, inputs: dict, settings: Settings) -> ke
     """
     read = hidden_states(encoder, {tensor.name: inputs[tensor.name] for tensor in encoder.inputs})
     width = read.shape[-1]
-    # Each has a seed of its own, drawn as it is made: their order decides the first weights.
+    # Each draws its seed when it is created, so their order decides the initial weights.
     kernels, rows, positions = (
         keras.initializers.TruncatedNormal(stddev=INITIAL_DEVIATION) for _ in range(3)
     )
@@ -253,9 +282,9 @@ def decoder_logits(encoder: keras.Model, inputs: dict, settings: Settings) -> ke
 
 
 def writing_layers(model: keras.Model) -> WritingLayers:
-    """Return what the cache of generation has to know of an inference model.
+    """Return the parts of an inference model that the cache of generation calls.
 
-    Whoever changes how the layers compute changes this too, or sets `cache = false`.
+    If you change how the layers compute, change this too, or set `cache = false`.
     """
     for layer in model.layers:
         if hasattr(layer, "steps"):  # of a pretrained writer

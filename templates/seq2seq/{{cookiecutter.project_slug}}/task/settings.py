@@ -4,7 +4,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
-from core.base.extras import ask
+from core.base.extras import need
 from core.base.settings import RecordSettings
 from generation.settings import GenerationTable
 
@@ -16,14 +16,14 @@ class Settings(RecordSettings):
 
     # model
     model: Literal["unilm", "encoder_decoder", "pretrained"] = Field(
-        "unilm", description="the encoder writes; a decoder beside it writes; a pretrained writer"
+        "unilm", description="the encoder writes; a new decoder writes; a pretrained model writes"
     )
     decoder_layers: int = Field(2, ge=1, description="layers of the decoder of encoder_decoder")
     target_length: int = Field(64, ge=2, description="tokens of a target, its end included")
     keep_tokens: Literal["all", "used"] = Field(
-        "all", description="used: only the tokens that the training file uses, a faster head"
+        "all", description="used: keep only tokens of the training file; a faster head"
     )
-    label_smoothing: float = Field(0.1, ge=0, lt=1, description="probability of all other tokens")
+    label_smoothing: float = Field(0.1, ge=0, lt=1, description="probability shared by all tokens")
 
     # scores
     metric: Literal["bleu", "exact_match", "rouge_l"] = Field(
@@ -32,16 +32,29 @@ class Settings(RecordSettings):
     bleu_tokenizer: Literal["13a", "intl", "zh", "char", "none"] = Field(
         "13a", description="of sacrebleu; zh for Chinese"
     )
-    lowercase_scores: bool = Field(False, description="score without regard to case")
+    lowercase_scores: bool = Field(False, description="ignore case in scores")
 
     generation: GenerationTable = Field(
         default_factory=GenerationTable, description="how targets are written"
     )
 
     @property
+    def writers_table(self) -> Any:
+        """The table of extras/writers; None: this project does not have the extra."""
+        return getattr(self, "writers", None)
+
+    @property
+    def packs(self) -> bool:
+        """Whether several training examples share a row, with extras/writers."""
+        return self.writers_table is not None and self.writers_table.packing
+
+    @property
     def extractor(self) -> Any:
         """What reads and scores records of another kind; None: they are sources and targets."""
-        return ask("open_extraction", self)
+        table = getattr(self, "extraction", None)
+        if table is None or not table.kind:
+            return None
+        return need("extraction", "extractor").open_extractor(table, self.generation.n_best)
 
     @property
     def monitor(self) -> str:

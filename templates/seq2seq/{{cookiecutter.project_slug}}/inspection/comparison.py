@@ -1,4 +1,4 @@
-"""Read the records of predictions files, and set two runs side by side."""
+"""Read the records of predictions files, and compare two runs."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,34 +18,35 @@ STATISTICS: dict[str, Callable[..., np.ndarray]] = {
     "rouge_l": np.mean,
 }
 COLUMNS = {"bleu": 10, "exact_match": 1, "rouge_l": 1}
-# Upper ends of the groups of records that the table shows, as shares of all, shortest first.
+# Upper ends of the groups of records in the table, as shares of all, shortest first.
 LENGTHS = {"short": 1 / 3, "middle": 2 / 3, "long": 1.0}
 
 
 def check_same_scores(run: Any, other: Any) -> str:
-    """Return the score that decided in the first run; both must have been computed alike.
+    """Return the score that chose the best epoch of the first run.
 
     Raises:
-        InputError: the runs' texts were scored with other tokens of BLEU, or another case.
+        InputError: the two runs were scored with different `bleu_tokenizer` or
+            `lowercase_scores`.
     """
     paths = [scored.folder / "config.json" for scored in (run, other)]
     configs = [read_json(path) if path.is_file() else {} for path in paths]
     for setting in ("bleu_tokenizer", "lowercase_scores"):
         values = [config.get(setting) for config in configs]
-        # The reference has no settings of its own: those of the sample.
+        # The reference has no config.json: it has the settings of the sample.
         if None not in values and values[0] != values[1]:
             raise InputError(
                 f"{run.name} was scored with {setting} = {values[0]!r} and {other.name} with "
-                f"{values[1]!r}: score both alike."
+                f"{values[1]!r}: score both with the same setting."
             )
     return read_scores(run.folder).get("monitor", "bleu")
 
 
 def read_columns(place: str, record: dict, metric: str) -> list[float]:
-    """Return what a score is computed from, of one record of a predictions file.
+    """Return the numbers that a score is computed from, of one record of a predictions file.
 
     Raises:
-        InputError: the record holds no such numbers.
+        InputError: the record lacks these numbers.
     """
     value = record.get("statistics" if metric == "bleu" else metric)
     columns: list = value if isinstance(value, list) else [value]
@@ -65,7 +66,7 @@ def compare_lengths(
     Args:
         examples: gold.
         metric: key of `STATISTICS`.
-        columns: what it is computed from `[records, n]`, of both systems.
+        columns: the numbers that it is computed from `[records, n]`, of both systems.
         matches: exact matches `[records]` of both.
     """
     sizes = np.array([len(example.source) for example in examples])

@@ -1,4 +1,4 @@
-"""What check.py asks of the data: can the targets be written, and read back?"""
+"""Checks of the data for check.py: can the targets be written and read back?"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,13 +10,12 @@ from core.step import Models
 from generation.texts import decode_texts
 from task.data import Example, encode
 from task.metrics import normal_form, score, score_records
-from task.model import build_models
+from task.model import build_models, load_tokenizer_and_encoder
 from task.settings import Settings
-from task.training import load_tokenizer_and_encoder
 
-# Texts that no model could write as they are: above this share the tokenizer is at fault.
+# Above this share of targets that change by encoding and decoding, the tokenizer is at fault.
 MOST_CHANGED = 0.2
-# Sources or targets that are cut: above this share the lengths are at fault.
+# Above this share of sources or targets that are cut, the lengths are at fault.
 MOST_CUT = 0.05
 
 
@@ -25,10 +24,10 @@ class Reach:
     """What a perfect model could reach on one file.
 
     Attributes:
-        source_tokens: of each source, those around it included.
-        target_tokens: of each target, its end included.
+        source_tokens: number of each source's tokens, special tokens included.
+        target_tokens: number of each target's tokens, its end included.
         unknown: examples with a token that the tokenizer does not know.
-        changed: examples and targets that are not what they were after encoding and decoding.
+        changed: examples and targets that encoding and decoding changes.
         oracle: scores of the targets after encoding, cutting and decoding; empty without targets.
     """
 
@@ -66,7 +65,7 @@ def score_oracle(
     tokenizer: Tokenizer,
     settings: Settings,
 ) -> dict[str, float]:
-    """Return the scores of the first of all targets of each record; empty: a record has none."""
+    """Return the scores of the first target of each record; empty: a record has no target."""
     if not all(example.targets for example in examples):
         return {}
     texts = iter(decode_texts(tokenizer, [ids[: settings.target_length - 1] for ids in targets]))
@@ -92,7 +91,7 @@ def describe_file(name: str, examples: Sequence[Example], reach: Reach) -> str:
 
 
 def find_reach_faults(name: str, reach: Reach, settings: Settings) -> list[Finding]:
-    """Find what is cut off, and what the tokenizer can't give back."""
+    """Find sources and targets that are cut, and texts that the tokenizer changes."""
     findings = []
     for what, lengths, setting in (
         ("sources", reach.source_tokens, "max_length"),
@@ -107,7 +106,7 @@ def find_reach_faults(name: str, reach: Reach, settings: Settings) -> list[Findi
                     f"{what} that lose their end: {cut} of {len(lengths)}, the longest has "
                     f"{max(lengths)} tokens",
                     f"{name}, {setting} = {most}",
-                    f"raise {setting}, or leave it where what matters stands at the beginning.",
+                    f"raise {setting}, or keep it if the beginning is all that matters.",
                 )
             )
     if reach.unknown:
@@ -116,7 +115,7 @@ def find_reach_faults(name: str, reach: Reach, settings: Settings) -> list[Findi
                 "warning",
                 f"records with characters that the tokenizer does not know: {len(reach.unknown)}",
                 f"{name}, line {reach.unknown[0].line} for one",
-                "choose an encoder of that language; they can be neither read nor written.",
+                "choose an encoder of that language: these can be neither read nor written.",
             )
         )
     if reach.changed and not settings.extractor:  # it says which items are lost
@@ -125,7 +124,7 @@ def find_reach_faults(name: str, reach: Reach, settings: Settings) -> list[Findi
         findings.append(
             Finding(
                 "warning" if many else "note",
-                f"targets that are not the same after encoding and decoding: {len(reach.changed)}",
+                f"targets that encoding and decoding changes: {len(reach.changed)}",
                 f"{name}, line {example.line}, {target[:60]!r} for one",
                 "choose an encoder that keeps case and spaces (tiny does), or set "
                 "lowercase_scores = true if only case is lost.",
@@ -135,6 +134,6 @@ def find_reach_faults(name: str, reach: Reach, settings: Settings) -> list[Findi
 
 
 def build(examples: Sequence[Example], settings: Settings) -> Models:
-    """Return the models on an encoder of their own."""
+    """Return models on a new encoder."""
     _, encoder = load_tokenizer_and_encoder(settings, examples)
     return build_models(encoder, settings)

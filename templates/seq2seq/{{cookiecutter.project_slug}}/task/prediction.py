@@ -1,0 +1,66 @@
+"""Load trained runs, and write the targets of examples with one of them or several."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import keras
+from tokenizers import Tokenizer
+
+from core.data.records import Id
+from core.devices.strategy import Strategy
+from core.prediction.loading import TrainedRuns, load_trained
+from core.step import Models
+from generation.search import Writer
+from generation.settings import TargetTokens
+from generation.texts import Written, make_constraints
+from task.data import Example, SourceGenerator
+from task.decode import predict_texts
+from task.model import build_models, writing_layers
+from task.settings import Settings
+
+# What the members of an ensemble must share besides tokens.
+SHARED_SETTINGS = ("max_length", "target_length")
+
+
+def load_runs(
+    paths: Sequence[str | Path],
+    strategy: Strategy | None = None,
+    changes: dict[str, Any] | None = None,
+) -> TrainedRuns:
+    """Load runs with their best weights.
+
+    Args:
+        paths: as in `load_trained`.
+        strategy: as there.
+        changes: settings of generation that differ from those of the first run.
+    """
+    runs = load_trained(paths, Settings, SHARED_SETTINGS, rebuild_models, strategy)
+    settings = runs.settings.generating(**changes or {})
+    writer = make_writer(runs.models, runs.tokenizer, TargetTokens(**runs.labels), settings)
+    return replace(runs, every=[settings, *runs.every[1:]], models=[writer])
+
+
+def rebuild_models(encoder: keras.Model, labels: dict, settings: Settings) -> Models:
+    """Return the models of a run, from its encoder."""
+    return build_models(encoder, settings)
+
+
+def make_writer(
+    models: Sequence[keras.Model], tokenizer: Tokenizer, tokens: TargetTokens, settings: Settings
+) -> Writer:
+    """Return what writes the targets of sources: by one model, or by several together."""
+    table, length = settings.generation, settings.target_length
+    vocabulary = models[0].output["logits"].shape[-1]
+    constraints = make_constraints(tokenizer, tokens, table, vocabulary, length)
+    return Writer(models, writing_layers, tokens, table, length, constraints)
+
+
+def predict(runs: TrainedRuns, examples: Sequence[Example]) -> dict[Id, Written]:
+    """Return record id -> the text that is written for it."""
+    settings, tokens = runs.settings, TargetTokens(**runs.labels)
+    batches = SourceGenerator.of(
+        examples, runs.tokenizer, runs.encoder_inputs, settings, settings.prediction_batch_size
+    )
+    return predict_texts(runs.predictor, batches, runs.tokenizer, tokens, settings, "predict")
