@@ -17,6 +17,7 @@ from core.prediction.predictor import Predictor
 from extras.folds.folds import assign_folds, describe_folds, link_texts
 
 FOLDS, RECORDS = 2, 40
+SCRIPT = "extras/folds/cross_validate.py"
 SETTINGS = {"epochs": 1, "batch_size": 8}
 CROSSED = {"folds.count": FOLDS}
 
@@ -112,7 +113,7 @@ def project(request, tmp_path_factory) -> Path:
 def process(project):
     """Runs the project's scripts, a cross-validation and a single training first."""
     process = ProjectProcess(project)
-    run(process, "train.py", *flags(project, run_name="crossed", **SETTINGS, **CROSSED))
+    run(process, SCRIPT, *flags(project, run_name="crossed", **SETTINGS, **CROSSED))
     run(process, "train.py", *flags(project, run_name="single", **SETTINGS))
     yield process
     process.stop()
@@ -170,19 +171,28 @@ def test_a_run_has_one_vote(process, twice):
 
 
 @pytest.mark.trains
-def test_a_cross_validation_asks_for_its_extra(process, tmp_path):
+def test_a_cross_validation_predicts_without_its_extra(process, tmp_path):
     if template_of(process.project) != TASKS[-1]:
         pytest.skip("all tasks find runs by the same code: one of them shows it")
-    project = tmp_path / "project"
+    project = tmp_path / process.project.name
     shutil.copytree(process.project, project)
     shutil.rmtree(project / "extras")
     without = ProjectProcess(project)
-    done = without.run("predict.py", "crossed", "sample/test.jsonl", "out.jsonl")
-    assert done.code == 1
-    assert "crossed is a cross-validation, which needs extras/folds: add it with" in done.err
+    assert predict(without, "crossed") == predict(process, "crossed")
     done = without.run("train.py", "--folds.count", "3")
     assert "--folds.count belongs to extras/folds, which is absent: add it with" in done.err
     without.stop()
+
+
+@pytest.mark.trains
+def test_a_single_training_names_the_script_that_cross_validates(process):
+    if template_of(process.project) != TASKS[-1]:
+        pytest.skip("all tasks share the code of folds: one of them shows it")
+    words = flags(process.project, run_name="once", **SETTINGS, **CROSSED)
+    done = process.run("train.py", *words)
+    assert done.code == 1 and "Traceback" not in done.err
+    assert f"error: folds.count = {FOLDS} asks for {FOLDS} trainings" in done.err
+    assert SCRIPT in done.err and not (process.project / "runs/once").exists()
 
 
 @pytest.mark.trains
@@ -205,7 +215,7 @@ def test_an_interrupted_cross_validation_goes_on(project, process):
     second = json.loads((folder / "fold_2/scores.json").read_text(encoding="utf-8"))
     second.pop("finished")
     (folder / "fold_2/scores.json").write_text(json.dumps(second), encoding="utf-8")
-    run(process, "train.py", *flags(project, run_name="crossed", **SETTINGS, **CROSSED))
+    run(process, SCRIPT, *flags(project, run_name="crossed", **SETTINGS, **CROSSED))
     again = json.loads((folder / "scores.json").read_text(encoding="utf-8"))
     assert again["dev"] == scores["dev"]
     assert (folder / "predictions/dev.jsonl").read_bytes() == predictions

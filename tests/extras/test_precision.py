@@ -9,12 +9,11 @@ import tensorflow as tf
 from projects import bake_project, flags, run, shorten
 
 from core.base.settings import RecordSettings, with_tables
+from core.devices import precision
+from core.devices.precision import find_precision, set_seed_and_precision
 from core.encoders.encoder import BertEncoder, encoder_inputs, hidden_states
 from core.fast.transformer import exact_gelu_function, tanh_gelu_function
-from core.devices.precision import find_precision
-from core.train.project import begin_training
 from core.step import TrainingModel
-from extras.encoders import processors
 from extras.encoders.modernbert import gated_by, turned_by
 from extras.encoders.postnorm import by_distance, by_distance_back, rotate_neighbours
 
@@ -44,13 +43,13 @@ def use_processor(monkeypatch, folder, text: str | None) -> None:
     path = folder / "cpuinfo"
     if text is not None:
         path.write_text(text, encoding="utf-8")
-    monkeypatch.setattr(processors, "CPU_INFO", path)
+    monkeypatch.setattr(precision, "CPU_INFO", path)
 
 
 @pytest.mark.parametrize(
     ("text", "variables", "expected", "reason"),
     [
-        (WITH_AMX, {}, "mixed_bfloat16", "by AMX"),
+        (WITH_AMX, {}, "mixed_bfloat16", "with AMX"),
         (WITHOUT, {}, "float32", "has no AMX"),
         (WITH_AMX + WITHOUT, {}, "float32", "has no AMX"),
         ("Features\t: fp asimd bf16\n", {}, "float32", "has no AMX"),
@@ -59,8 +58,8 @@ def use_processor(monkeypatch, folder, text: str | None) -> None:
         (WITH_AMX, {"TF_ENABLE_ONEDNN_OPTS": "0"}, "float32", "TF_ENABLE_ONEDNN_OPTS keeps"),
         (WITH_AMX, {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}, "float32", "ONEDNN_MAX_CPU_ISA"),
         (WITH_AMX, {"DNNL_MAX_CPU_ISA": "AVX2"}, "float32", "DNNL_MAX_CPU_ISA keeps"),
-        (WITH_AMX, {"ONEDNN_MAX_CPU_ISA": "avx512_core_amx"}, "mixed_bfloat16", "by AMX"),
-        (WITH_AMX, {"ONEDNN_MAX_CPU_ISA": "ALL"}, "mixed_bfloat16", "by AMX"),
+        (WITH_AMX, {"ONEDNN_MAX_CPU_ISA": "avx512_core_amx"}, "mixed_bfloat16", "with AMX"),
+        (WITH_AMX, {"ONEDNN_MAX_CPU_ISA": "ALL"}, "mixed_bfloat16", "with AMX"),
     ],
 )
 def test_a_processor(text, variables, expected, reason, monkeypatch, tmp_path, capsys):
@@ -68,10 +67,10 @@ def test_a_processor(text, variables, expected, reason, monkeypatch, tmp_path, c
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     settings = settings_for()
-    begin_training(settings, tf.distribute.get_strategy())
+    set_seed_and_precision(settings)
     assert settings.devices.precision == keras.config.dtype_policy().name == expected
     [line] = capsys.readouterr().out.splitlines()
-    assert line.startswith(f"precision: {expected}, for ") and reason in line
+    assert line.startswith(f"precision: {expected}: ") and reason in line
     assert find_precision(settings) == expected
     assert capsys.readouterr().out == ""
 
@@ -104,7 +103,7 @@ def test_a_run_keeps_the_precision_that_it_began_with(tmp_path):
     """And says it; a machine without AMX goes on with bfloat16, and predicts with it."""
     project = bake_project("text_classification", tmp_path)
     shorten(project, {"train": 24, "dev": 8})
-    path = project / "extras/encoders/processors.py"
+    path = project / "core/devices/precision.py"
     code = path.read_text(encoding="utf-8")
     asked = {"run_name": "kept", "epochs": 1, "devices.precision": "auto", "batch_size": 4}
 
@@ -115,7 +114,7 @@ def test_a_run_keeps_the_precision_that_it_began_with(tmp_path):
         words = flags(project, **asked, **changes)
         return run(project / "train.py", *words, cwd=project).stdout
 
-    assert "precision: mixed_bfloat16, for the processor" in train(WITH_AMX)
+    assert "precision: mixed_bfloat16: the CPU" in train(WITH_AMX)
     folder = project / "runs/kept"
     scores = json.loads((folder / "scores.json").read_text(encoding="utf-8"))
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
@@ -132,7 +131,7 @@ def test_a_run_keeps_the_precision_that_it_began_with(tmp_path):
     files = json.loads((folder / "scores.json").read_text(encoding="utf-8"))
     [own] = files["files"].values()
     assert own["dtype_policy"] == "mixed_bfloat16"
-    assert "precision: float32, for " in train(WITHOUT, overwrite=True)
+    assert "precision: float32: " in train(WITHOUT, overwrite=True)
 
 
 # ------------------------------------------------------------------ one pass over memory

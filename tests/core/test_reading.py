@@ -1,0 +1,77 @@
+"""A project is read in half an hour: a short closed path, few hops, few hooks."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT
+from projects import TEMPLATES, bake_project, flags
+
+from generator.reading_path import count_lines, glossary, outside_names, reading_path
+
+LINES = {"relation_extraction": 1250}
+MOST_LINES, MOST_TRAIN_LINES, MOST_ROWS, MOST_HOPS = 1700, 160, 12, 4
+
+# Notes the functions of the project, and Keras's fit as one, on the way to the first gradient.
+WALK = """
+import json, runpy, sys, traceback
+from pathlib import Path
+
+sys.path.insert(0, ".")
+from core import step
+
+plain = step.TrainingModel.gradients
+
+def noted(self, batch):
+    here = Path.cwd()
+    frames = [(Path(frame.filename), frame.name) for frame in traceback.extract_stack()[:-1]]
+    walk = []
+    for path, name in frames:
+        if here in path.parents:
+            walk.append(f"{path.relative_to(here).as_posix()}:{name}")
+        elif "keras" in path.parts and walk and walk[-1] != "keras":
+            walk.append("keras")
+    print("WALK", json.dumps([*walk, "core/step.py:gradients"]))
+    raise SystemExit
+
+step.TrainingModel.gradients = noted
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_the_reading_path_is_short(template):
+    lines = {name: count_lines(path) for name, path in reading_path(ROOT, template).items()}
+    assert lines["train.py"] <= MOST_TRAIN_LINES
+    assert sum(lines.values()) <= LINES.get(template, MOST_LINES), lines
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_the_reading_path_is_closed(template):
+    """Each name from elsewhere has a row in the glossary, which is in both READMEs."""
+    rows = glossary(ROOT, template)
+    assert len(rows) <= MOST_ROWS
+    named = {name for names, _ in rows for name in names}
+    assert named == set(outside_names(ROOT, template))
+    for readme in ("README.md", "README_zh.md"):
+        path = ROOT / "templates" / template / "{{cookiecutter.project_slug}}" / readme
+        text = path.read_text(encoding="utf-8")
+        table = text.partition("<!-- glossary: begin -->")[2].partition("<!-- glossary: end -->")[0]
+        assert named <= set(re.findall(r"`([^`]+)`", table)), readme
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize("template", ["relation_extraction", "seq2seq", "text_classification"])
+def test_few_hops_lead_from_the_script_to_the_gradient(template, tmp_path):
+    project = bake_project(template, tmp_path, "none")
+    command = [sys.executable, "-c", WALK, "train.py", *flags(project)]
+    done = subprocess.run(command, cwd=project, capture_output=True, encoding="utf-8")
+    found = [line for line in done.stdout.splitlines() if line.startswith("WALK ")]
+    assert found, done.stdout + done.stderr
+    walk = json.loads(found[0].removeprefix("WALK "))
+    hops = [name for name in walk if not name.startswith("train.py:") and "errors.py" not in name]
+    assert hops[-1] == "core/step.py:gradients" and "keras" in hops
+    assert len(hops) <= MOST_HOPS, hops
