@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from core.base.extras import ask
+from core.base.extras import need
 from core.base.files import project_path
 from core.base.settings import RecordSettings
 
@@ -52,12 +52,12 @@ def find_record_faults(
 
     `texts_of` gives the text of an example, or both of a pair, whose first is looked for alone too.
     """
-    return ask("find_record_faults", files, texts_of, count_labels) or []
+    return need("doctor", "record_checks").find_record_faults(files, texts_of, count_labels)
 
 
 def draw_histogram(values: Sequence[int] | Counter, unit: str) -> list[str]:
     """Return lengths, or how often each label stands, as bars of text; no line without doctor."""
-    return ask("draw_histogram", values, unit) or []
+    return need("doctor", "record_checks").draw_histogram(values, unit)
 
 
 def normalise(text: str) -> str:

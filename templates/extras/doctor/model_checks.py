@@ -4,8 +4,9 @@ import concurrent.futures
 import contextlib
 import functools
 import inspect
+import io
 import multiprocessing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,22 +16,23 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from core.base.errors import InputError, gist
-from core.base.extras import ask
 from core.base.files import PROJECT
 from core.base.settings import CoreSettings
-from core.data.checks import Finding
 from core.batches import Batch, DataGenerator
-from core.exact.dropout import can_be_placed
-from core.exact.dropout import named_layers
+from core.data.checks import Finding
 from core.devices.precision import find_precision
 from core.devices.strategy import make_local_strategy, split_first_device
-from core.train.project import compile_models
+from core.exact.dropout import can_be_placed, named_layers
+from core.optimizer import make_optimizer
+from core.runs.run import Run
 from core.step import Models, TrainingModel
+from core.training import Training
 
-# So many that the rate has not begun to fall at the first of them.
-MANY_STEPS = 1_000_000
-SAME = 1e-5  # sums in another order differ by 1e-6 at the most, mistakes by 1e-3 and more
+# So many that the learning rate has not begun to fall in the first step.
+MANY_EPOCHS = 1_000_000
+SAME = 1e-5  # sums in another order differ by 1e-6 at most, mistakes by 1e-3 and more
 REPLICAS = 2
+BEFORE_GRADIENT = "checks of extras"
 BATCH_SIZE = 4 * REPLICAS
 
 
@@ -39,6 +41,7 @@ def check_model(
     train_batches: DataGenerator,
     build: Callable[[], Models],
     settings: CoreSettings,
+    before_gradient: Sequence[Callable[[TrainingModel, Batch], list[Finding]]] = (),
 ) -> list[Finding]:
     """Run all checks of this module on one real batch.
 
@@ -47,6 +50,8 @@ def check_model(
         train_batches: of the training examples.
         build: returns the same models anew; must be picklable.
         settings: of the project.
+        before_gradient: checks of the model and the batch by extras. After an error of theirs no
+            gradient is tried.
     """
     findings = find_wrong_keys(train_batches, model)
     if findings:
@@ -55,7 +60,7 @@ def check_model(
     checks = {
         "configs": functools.partial(find_config_faults, model, batch),
         "added losses": functools.partial(find_added_losses, model, batch),
-        "static graph": lambda: ask("find_dynamic_shapes", model, batch) or [],
+        BEFORE_GRADIENT: lambda: [found for one in before_gradient for found in one(model, batch)],
         "parts of a batch": functools.partial(find_split_faults, model, batch),
         "replicas": functools.partial(find_replica_faults, model, batch, build, settings),
     }
@@ -66,7 +71,7 @@ def check_model(
             if name != "replicas" or not any(finding.level == "error" for finding in findings):
                 found = check()
                 findings += found
-            if name == "static graph" and any(finding.level == "error" for finding in found):
+            if name == BEFORE_GRADIENT and any(finding.level == "error" for finding in found):
                 break  # without a gradient
     return findings
 
@@ -258,16 +263,22 @@ def update_on_replicas(
     tf.config.set_visible_devices([], "GPU")
     devices = tf.config.list_logical_devices(split_first_device(REPLICAS))
     strategies = [make_local_strategy(name, devices) for name in ("single", "mirrored")]
-    # The few examples of this batch can't be shared by micro-batches too.
-    plain = settings.devices.model_copy(update={"precision": "float32"})
-    settings = settings.model_copy(update={"accumulation": 1, "devices": plain})
-    return [update_weights(build, settings, weights, batch, strategy) for strategy in strategies]
+    # The few examples of this batch can't also be shared by micro-batches, nor may the learning
+    # rate depend on the replicas.
+    plain = {"precision": "float32", "scale_learning_rate": False}
+    devices = settings.devices.model_copy(update=plain)
+    settings = settings.model_copy(update={"accumulation": 1, "devices": devices})
+    with contextlib.redirect_stdout(io.StringIO()):  # extras have said it in the first process
+        return [update_weights(build, settings, weights, batch, one) for one in strategies]
 
 
 def build_as_trained(
-    build: Callable[[], Models], settings: CoreSettings, weights: list[np.ndarray] | None = None
+    build: Callable[[], Models],
+    settings: CoreSettings,
+    batches: DataGenerator,
+    weights: list[np.ndarray] | None = None,
 ) -> TrainingModel:
-    """Return the training model as a training compiles it, without XLA, for a first full step."""
+    """Return the training model as a training compiles it, without XLA, for the first full step."""
     policy = keras.config.dtype_policy()
     keras.config.set_dtype_policy(find_precision(settings))
     try:
@@ -277,8 +288,13 @@ def build_as_trained(
     if weights is not None:
         models.training.set_weights(weights)
     devices = settings.devices.model_copy(update={"xla": False})
-    changed = settings.model_copy(update={"warm_up": 0.0, "devices": devices})
-    compile_models(changed, models, MANY_STEPS)
+    many = {"warm_up": 0.0, "epochs": MANY_EPOCHS, "steps": 0, "devices": devices}
+    settings = settings.model_copy(update=many)
+    strategy, run = tf.distribute.get_strategy(), Run(PROJECT / "runs" / settings.run_name)
+    never_scored: Any = None
+    training = Training(settings, strategy, run, models, batches, never_scored, monitor="")
+    training.prepare()
+    models.training.compile(make_optimizer(training), **training.compile_options)
     return models.training
 
 
@@ -293,13 +309,28 @@ def update_weights(
     keras.backend.clear_session()
     keras.utils.set_random_seed(0)
     with strategy.scope():
-        model = build_as_trained(build, settings, weights)
+        model = build_as_trained(build, settings, OneBatch(batch), weights)
     dataset = tf.data.Dataset.from_tensors(batch)
     model.fit(dataset, steps_per_epoch=1, shuffle=False, verbose=0)
     return {
         variable.path: np.array(value)
         for variable, value in zip(model.weights, model.get_weights(), strict=True)
     }
+
+
+class OneBatch(DataGenerator):
+    """An epoch of one batch; a process gets it more easily than all training examples."""
+
+    def __init__(self, batch: Batch) -> None:
+        rows = len(batch["loss_weight"])
+        super().__init__([1] * rows, rows)
+        self.batch = {name: array for name, array in batch.items() if name != "loss_weight"}
+
+    def make_batch(self, positions: np.ndarray, length: int) -> Batch:
+        return {name: array[positions] for name, array in self.batch.items()}
+
+    def read_unlabelled(self, path: str) -> DataGenerator:
+        return self
 
 
 def split_batch(batch: Batch) -> list[Batch]:

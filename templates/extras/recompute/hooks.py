@@ -1,30 +1,28 @@
 """Transformer layers that are computed twice, and batch sizes tried with them and without."""
 
-from collections.abc import Callable
+import sys
+from typing import Any
 
-from core.batches import DataGenerator
-from core.step import Models
+from core.training import Training
 from extras.recompute import memory
 from extras.recompute.recompute import recompute_layers
-from extras.recompute.settings import Settings
 
 
 def prepare(training: Training) -> None:
-    """Let every Transformer layer of the models be recomputed, where the table asks for it."""
+    """Recompute every Transformer layer of the models, if the table asks for it."""
     if training.settings.recompute.enabled:
         recompute_layers(training.models.training)
 
 
-def try_batch_sizes(settings: Settings, flags: list[str]) -> bool:
-    """Print memory and speed of the training step for one batch size after the other."""
-    memory.print_estimate(settings)
-    memory.try_batch_sizes(settings, flags)
-    return True
+def begin_checks(checks: Any) -> None:
+    """Add `--memory` to the flags of check.py: it tries batch sizes and checks nothing."""
+    checks.parser.add_argument("--memory", action="store_true")
+    checks.parser.add_argument("--memory_trial", action="store_true")  # of each row of --memory
+    checks.on_begin.append(memory.try_memory)
 
 
-def measure_step(
-    settings: Settings, train_batches: DataGenerator, build: Callable[[], Models]
-) -> bool:
-    """Print memory and speed of one training step."""
-    memory.measure_step(settings, train_batches, build)
-    return True
+def check_training(checks: Any) -> None:
+    """Measure one step and end, if a row of `--memory` asks for it."""
+    if checks.options.memory_trial:
+        memory.measure_step(checks.settings, checks.batches, checks.build)
+        sys.exit()

@@ -7,17 +7,20 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 from core.base.errors import InputError
-from core.base.files import project_path, read_json
+from core.base.files import PROJECT, project_path, read_json
 from core.batches import DataGenerator
 from core.devices.precision import find_precision
 from core.fast.allocation import keep_freed_memory
-from core.train.project import compile_models
+from core.optimizer import make_optimizer
+from core.runs.run import Run
 from core.step import Models
+from core.training import Training
 from extras.recompute.settings import Settings
 
 MEBIBYTE = 1 << 20
@@ -53,6 +56,15 @@ class Shape:
     inner: int
     heads: int
     kernels: dict[str, list[tuple[int, int]]]
+
+
+def try_memory(checks: Any) -> None:
+    """Do what `check.py --memory` asks for, and end; a trial of it needs the device that trains."""
+    checks.use_gpu = checks.options.memory_trial
+    if checks.options.memory:
+        print_estimate(checks.settings)
+        try_batch_sizes(checks.settings, checks.flags)
+        sys.exit()
 
 
 def print_estimate(settings: Settings) -> None:
@@ -257,9 +269,13 @@ def measure_step(
     # For good: the process ends with this trial.
     keras.config.set_dtype_policy(find_precision(settings))
     models = build()
-    # Without warm-up, each loss tells of the gradient before it.
+    # Without warm-up, each loss depends on the gradient before it.
     changed = settings.model_copy(update={"warm_up": 0.0})
-    compile_models(changed, models, settings.epochs * len(train_batches))
+    strategy, run = tf.distribute.get_strategy(), Run(PROJECT / "runs" / settings.run_name)
+    never_scored: Any = None
+    training = Training(changed, strategy, run, models, train_batches, never_scored, monitor="")
+    training.prepare()
+    models.training.compile(make_optimizer(training), **training.compile_options)
     batch = max(train_batches.batches(0), key=lambda b: sum(array.size for array in b.values()))
     inputs = {name: tf.constant(array) for name, array in batch.items()}
     step = tf.function(models.training.train_step)

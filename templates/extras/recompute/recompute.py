@@ -12,8 +12,7 @@ import keras_hub
 import tensorflow as tf
 
 from core.base.errors import InputError
-from core.exact.dropout import CURRENT
-from core.exact.dropout import named_layers
+from core.exact.dropout import CURRENT, named_layers
 
 KINDS = (keras_hub.layers.TransformerEncoder, keras_hub.layers.TransformerDecoder)
 

@@ -14,8 +14,8 @@ from tqdm import tqdm
 
 from core.base.errors import gist
 from core.base.settings import CoreSettings
-from core.data.checks import Finding
 from core.batches import Batch, DataGenerator
+from core.data.checks import Finding
 from core.exact.dropout import named_layers
 from core.step import TrainingModel
 from extras.tpu.static_checks import layer_of, name_line

@@ -1,24 +1,24 @@
-"""What check.py says of shapes and of XLA, where the doctor asks."""
+"""check.py looks for shapes that a TPU has not, and compiles for XLA and for a TPU."""
 
-from collections.abc import Callable
+from typing import Any
 
-from core.base.settings import CoreSettings
-from core.data.checks import Finding
-from core.batches import Batch, DataGenerator
-from core.step import TrainingModel
-from extras.tpu import compile_checks, static_checks
+from extras.tpu.compile_checks import check_compilation
+from extras.tpu.static_checks import find_dynamic_shapes
 
 
-def find_dynamic_shapes(model: TrainingModel, batch: Batch) -> list[Finding]:
-    """Return what a TPU can't compile of the gradient of a batch, by layer."""
-    return static_checks.find_dynamic_shapes(model, batch)
+def begin_checks(checks: Any) -> None:
+    """Add `--tpu TOPOLOGY` to the flags of check.py."""
+    checks.parser.add_argument("--tpu", default="", metavar="TOPOLOGY")
 
 
-def check_compilation(
-    build: Callable[[], TrainingModel],
-    train_batches: DataGenerator,
-    settings: CoreSettings,
-    topology: str,
-) -> list[Finding]:
-    """Lower the training step to HLO, and compile it for a TPU that is named."""
-    return compile_checks.check_compilation(build, train_batches, settings, topology)
+def check_training(checks: Any) -> None:
+    """Look for dynamic shapes before the first gradient; compile at the end.
+
+    A warning of TPUs is an error for somebody who asks for a TPU.
+    """
+    topology = checks.options.tpu
+    checks.strict |= bool(topology)
+    checks.before_gradient.append(find_dynamic_shapes)
+    checks.at_end.append(
+        lambda: check_compilation(checks.compiled_model, checks.batches, checks.settings, topology)
+    )

@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from core.base.errors import gist
 from core.base.extras import need
-from core.data.checks import Finding
 from core.batches import Batch
+from core.data.checks import Finding
 from core.exact.dropout import named_layers
 from core.step import TrainingModel
 
@@ -30,7 +30,7 @@ DYNAMIC_PREFIXES += ("String", "Unique", "Print", "LookupTable", "ReduceJoin", "
 STATIC_OPERATIONS = {"BroadcastGradientArgs", "SparseSoftmaxCrossEntropyWithLogits"}
 # Lines of these files call every layer: they say nothing about one.
 CALLERS = (
-    "training.py",
+    "step.py",
     "static_checks.py",
     "compile_checks.py",
     "model_checks.py",
