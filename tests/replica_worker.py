@@ -28,10 +28,9 @@ sys.argv = ["train.py", *sys.argv[3:]]
 
 import train  # noqa: E402
 
-from core.base import extras, workers  # noqa: E402
-from core.train import project as wiring  # noqa: E402
+from core.base import workers  # noqa: E402
 from core.prediction.predictor import Predictor  # noqa: E402
-from core.scores.evaluator import Evaluator  # noqa: E402
+from core.training import Training  # noqa: E402
 
 
 def die() -> None:
@@ -110,7 +109,7 @@ class EpochCounter(keras.callbacks.Callback):
         self.probe.epoch = epoch
 
 
-def predict(evaluator: Evaluator) -> dict[str, np.ndarray]:
+def predict(training: Training) -> dict[str, np.ndarray]:
     """Return what was predicted of the dev examples: positions and outputs, and the records."""
     own, batches = [], Predictor.batches
 
@@ -120,7 +119,7 @@ def predict(evaluator: Evaluator) -> dict[str, np.ndarray]:
             yield positions, outputs
 
     Predictor.batches = noted
-    records = evaluator.evaluate().predictions
+    records = training.scorer.score_dev().predictions
     Predictor.batches = batches
     arrays = {"records": json.dumps(records)}
     turns = itertools.chain.from_iterable(itertools.zip_longest(*workers.gather(own)))
@@ -138,7 +137,7 @@ def call_from_orbit(own: list[keras.callbacks.Callback]) -> None:
     """Let Orbit's loop call what Keras's would: before some steps, and after them."""
     from extras.orbit import orbit_loop
 
-    begin, after = orbit_loop.Trainer.train_loop_begin, orbit_loop.Training.after_steps
+    begin, after = orbit_loop.Trainer.train_loop_begin, orbit_loop.OrbitTraining.after_steps
 
     def observed_begin(trainer):
         for callback in own:
@@ -151,31 +150,31 @@ def call_from_orbit(own: list[keras.callbacks.Callback]) -> None:
             callback.on_train_batch_end(training.position.step)
 
     orbit_loop.Trainer.train_loop_begin = observed_begin
-    orbit_loop.Training.after_steps = observed_after
+    orbit_loop.OrbitTraining.after_steps = observed_after
 
 
-def observe(loop, settings, model, train_batches, run, callbacks) -> None:
+def observe(loop, training: Training, callbacks) -> None:
     """Do what a loop does, and write down what happened."""
-    evaluator = next(callback for callback in callbacks if isinstance(callback, Evaluator))
-    own, position = [], run.position
+    settings, model, train_batches = training.settings, training.models.training, training.batches
+    own, position = [], training.run.position
     if plan.keys() & {"kill_at", "end_at", "copy_at"}:
-        own.append(KillAt(evaluator.run))
+        own.append(KillAt(training.run))
     if "kill_in_scoring" in plan:
-        score = evaluator.evaluate
+        score_dev = training.scorer.score_dev
 
-        def evaluate():
+        def score_or_die():
             if position.updates == plan["kill_in_scoring"]:
                 die()
-            return score()
+            return score_dev()
 
-        evaluator.evaluate = evaluate
+        training.scorer.score_dev = score_or_die
     arrays = probe = None
     if "record" in plan:
-        arrays, probe, epochs = predict(evaluator), Probe(model, train_batches), settings.epochs
+        arrays, probe, epochs = predict(training), Probe(model, train_batches), settings.epochs
         own.append(EpochCounter(probe))
     if hasattr(settings, "orbit") and settings.orbit.enabled:
         call_from_orbit(own)
-    loop(settings, model, train_batches, run, [*callbacks, *own])
+    loop(training, [*callbacks, *own])
     if probe is None:
         return
     untouched = all(np.array_equal(fed, copy) for fed, copy in probe.fed)
@@ -202,13 +201,13 @@ def observe(loop, settings, model, train_batches, run, callbacks) -> None:
     )
 
 
-def ask(hook, *arguments):
-    """Answer as the extras do, but for the loop, which is observed."""
-    answer = extras.ask(hook, *arguments)
-    return functools.partial(observe, answer or wiring.fit) if hook == "choose_loop" else answer
+def prepare(training: Training, plain=Training.prepare) -> None:
+    """Prepare a training as usual, and observe its loop."""
+    plain(training)
+    training.loop = functools.partial(observe, training.loop)
 
 
-wiring.ask = ask
+Training.prepare = prepare
 if plan.get("kill_in_report"):
     train.write_report = lambda *arguments: die()
 train.main()

@@ -1,25 +1,27 @@
 """Models that are built and trained in a blink, for the tests of what trains."""
 
 import contextlib
+from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 from tokenizers import BertWordPieceTokenizer, Tokenizer
 
 from core.base import extras as door
 from core.base.extra_names import EXTRA_NAMES
-from core.base.extras import ask
+from core.base.files import PROJECT
 from core.base.settings import CoreSettings, with_tables
 from core.batches import DataGenerator
-from core.model import encoder as encoder_module
+from core.encoders import encoder as encoder_module
 from core.encoders.encoder import BertEncoder
-from core.runs.run import Run
-from core.training import fit
-from core.train.project import compile_models
+from core.optimizer import make_optimizer
 from core.runs.callbacks import Checkpoint, PositionCounter
-from core.scores.evaluation import Evaluation, OwnWeights
+from core.runs.run import Run
+from core.scores.evaluation import Evaluation
 from core.scores.evaluator import Evaluator
 from core.step import Models, TrainingModel
+from core.training import Training
 
 EXAMPLES, BATCH, LENGTH, LABELS, EPOCHS = 11, 4, 5, 3, 3
 STEPS = 3  # an epoch; the last batch has three examples
@@ -56,8 +58,46 @@ class Examples(DataGenerator):
         self.tokens = random.integers(0, 20, (EXAMPLES, LENGTH)).astype("int32")
         self.labels = random.integers(0, LABELS, EXAMPLES).astype("int32")
 
-    def make_batch(self, examples, length):
-        return {"token_ids": self.tokens[examples], "labels": self.labels[examples]}
+    def make_batch(self, positions, length):
+        return {"token_ids": self.tokens[positions], "labels": self.labels[positions]}
+
+
+class Counted:
+    """Batches of which only the number counts: they fit any model."""
+
+    def __init__(self, count: int):
+        self.count = count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def check_keys(self, model: keras.Model) -> None:
+        pass
+
+
+def make_training(
+    settings: CoreSettings, models: Models, batches: Any, run: Run | None = None, scorer: Any = None
+) -> Training:
+    """Return the parts of a training; without a run it can only be prepared and compiled."""
+    run = run or Run(PROJECT / "runs" / settings.run_name)
+    strategy = tf.distribute.get_strategy()
+    return Training(settings, strategy, run, models, batches, scorer, monitor="f1")
+
+
+def plan_steps(settings: CoreSettings, models: Models, steps: int) -> Training:
+    """Return the parts of a training of one epoch, of so many steps."""
+    return make_training(settings.model_copy(update={"epochs": 1}), models, Counted(steps))
+
+
+def compile_models(settings: CoreSettings, models: Models, steps: int) -> None:
+    """Let the extras change the models, and compile the training model, for so many steps."""
+    compile_training(plan_steps(settings, models, steps))
+
+
+def compile_training(training: Training) -> None:
+    """Compile the training model as train.py does."""
+    training.prepare()
+    training.models.training.compile(make_optimizer(training), **training.compile_options)
 
 
 def small_encoder(dropout: float = 0.2) -> keras.Model:
@@ -70,8 +110,8 @@ def small_encoder(dropout: float = 0.2) -> keras.Model:
     return encoder
 
 
-def make_models(settings: CoreSettings) -> tuple[TrainingModel, keras.Model]:
-    """Return the training model, compiled, and the inference model."""
+def build_models() -> Models:
+    """Return small models of a classifier."""
     keras.backend.clear_session()
     keras.utils.set_random_seed(1)
     encoder = small_encoder()
@@ -81,9 +121,15 @@ def make_models(settings: CoreSettings) -> tuple[TrainingModel, keras.Model]:
     inference = keras.Model(token_ids, logits, name="inference")
     loss = CrossEntropy(name="label_loss")(logits, labels)
     training = TrainingModel({"token_ids": token_ids, "labels": labels}, {"label_loss": loss})
-    compile_models(settings, Models(training, inference, encoder), EPOCHS * STEPS)
-    training.run_eagerly = True
-    return training, inference
+    return Models(training, inference, encoder)
+
+
+def make_models(settings: CoreSettings) -> tuple[TrainingModel, keras.Model]:
+    """Return the training model, compiled, and the inference model."""
+    models = build_models()
+    compile_models(settings, models, EPOCHS * STEPS)
+    models.training.run_eagerly = True
+    return models.training, models.inference
 
 
 class Trajectory(keras.callbacks.Callback):
@@ -109,30 +155,42 @@ class Interruption(keras.callbacks.Callback):
             raise KeyboardInterrupt
 
 
+class Scripted:
+    """A scorer that returns one score after the other, and notes the weights it is asked about.
+
+    Args:
+        inference: the model that would be scored.
+        scores: what it is said to reach.
+    """
+
+    def __init__(self, inference: keras.Model, scores: list[float]):
+        self.inference, self.scores, self.seen = inference, iter(scores), []
+
+    def score_dev(self) -> Evaluation:
+        self.seen.append(self.inference.get_weights())
+        return Evaluation({"f1": next(self.scores)}, [], [])
+
+
 def train(settings: CoreSettings, folder, scores, interrupted=0):
     """Train on from where the run is; return the run, both models, what dev saw and the steps."""
     settings = settings.model_copy(update={"epochs": EPOCHS, "checkpoint_steps": 1})
-    training, inference = make_models(settings)
-    run, seen, scores = Run(folder), [], iter(scores)
-    run.restore(training)
-
-    def evaluate() -> Evaluation:
-        seen.append(inference.get_weights())
-        return Evaluation({"f1": next(scores)}, [], [])
-
-    batches, trajectory = Examples(), Trajectory()
-    averages = ask("make_averages", settings, run, EPOCHS * STEPS) or OwnWeights()
-    evaluator = Evaluator(run, evaluate, inference, "f1", {}, batches, settings, averages)
+    run, models, batches, trajectory = Run(folder), build_models(), Examples(), Trajectory()
+    scorer = Scripted(models.inference, scores)
+    training = make_training(settings, models, batches, run, scorer)
+    compile_training(training)
+    models.training.run_eagerly = True
+    run.restore(models.training)
+    evaluator = Evaluator(training)
     callbacks = [
         PositionCounter(run, len(batches)),
         trajectory,
         evaluator,
         Checkpoint(run, settings),
+        Interruption(run, interrupted),
     ]
-    callbacks.append(Interruption(run, interrupted))
     with contextlib.suppress(KeyboardInterrupt):
-        fit(settings, training, batches, run, callbacks)
-    return run, training, inference, seen, trajectory.weights, evaluator
+        training.fit(callbacks)
+    return run, models.training, models.inference, scorer.seen, trajectory.weights, evaluator
 
 
 def assert_equal(one, other) -> None:
@@ -164,4 +222,4 @@ def with_head(encoder: keras.Model) -> Models:
     hidden = encoder(encoder.input)["sequence_output"]
     outputs = keras.layers.Dense(3, name="transitions")(keras.layers.Dense(4, name="head")(hidden))
     model = keras.Model(encoder.input, outputs)
-    return Models(model, model, encoder, rates={"transitions": 1e-2})
+    return Models(model, model, encoder, learning_rates={"transitions": 1e-2})

@@ -15,14 +15,16 @@ import core  # noqa: E402, F401
 import keras  # noqa: E402
 import numpy as np  # noqa: E402
 from pydantic_settings import CliApp  # noqa: E402
-from small_models import CrossEntropy  # noqa: E402
+from small_models import (
+    CrossEntropy,  # noqa: E402
+    compile_models,  # noqa: E402
+)
 
 from core.base.settings import CoreSettings, with_tables  # noqa: E402
 from core.base.workers import is_chief, wait_for_workers  # noqa: E402
 from core.batches import DataGenerator  # noqa: E402
 from core.devices.strategy import make_strategy  # noqa: E402
-from core.train.project import compile_models  # noqa: E402
-from core.step import Models, Logits, TrainingModel  # noqa: E402
+from core.step import Logits, Models, TrainingModel  # noqa: E402
 from extras.averaging.averaging import averaged_weights  # noqa: E402
 from extras.regularization.unlabelled import WithUnlabelled  # noqa: E402
 
@@ -57,9 +59,9 @@ class Examples(DataGenerator):
         self.tokens = random.integers(0, 30, (EXAMPLES, LENGTH)).astype("int32")
         self.labels = random.integers(0, LABELS, EXAMPLES).astype("int32")
 
-    def make_batch(self, examples, length):
-        labels = {"labels": self.labels[examples]} if self.labelled else {}
-        return {"token_ids": self.tokens[examples], **labels}
+    def make_batch(self, positions, length):
+        labels = {"labels": self.labels[positions]} if self.labelled else {}
+        return {"token_ids": self.tokens[positions], **labels}
 
 
 def build() -> Models:

@@ -20,9 +20,9 @@ class Numbers(DataGenerator):
         self.made = []
         super().__init__(lengths, **kwargs)
 
-    def make_batch(self, examples, length):
-        rows = [np.full(self.lengths[index], index, np.int32) for index in examples]
-        batch = {"token_ids": pad(rows, length, -1), "example": examples.astype(np.int32)}
+    def make_batch(self, positions, length):
+        rows = [np.full(self.lengths[index], index, np.int32) for index in positions]
+        batch = {"token_ids": pad(rows, length, -1), "example": positions.astype(np.int32)}
         self.made.append(batch)
         return batch
 

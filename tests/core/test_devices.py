@@ -9,16 +9,17 @@ import sys
 import pytest
 from conftest import ROOT
 from projects import run
+from small_models import bert_encoder, make_settings, plan_steps, with_head
 
 from core.base.errors import InputError
-from core.base.settings import CoreSettings, DeviceTable
-from core.train import devices
+from core.devices.strategy import global_batch_size, refuse_unknown_cluster
+from core.optimizer import make_optimizer
 
 # Each array is larger than what glibc keeps, and is allocated by a thread, as TensorFlow's are.
 COUNT_FAULTS = """
 import resource, sys, threading
 sys.path.insert(0, sys.argv[1])
-from core.train.devices import keep_freed_memory
+from core.fast.allocation import keep_freed_memory
 
 if sys.argv[2] == "keep":
     keep_freed_memory()
@@ -78,10 +79,10 @@ def test_workers_that_nobody_can_join_are_refused(monkeypatch, text, refused):
     """Without the extra each worker would train by itself, and write over the others' run."""
     monkeypatch.setenv("TF_CONFIG", text)
     if not refused:
-        devices.refuse_unknown_cluster()
+        refuse_unknown_cluster()
         return
     with pytest.raises(InputError) as caught:
-        devices.refuse_unknown_cluster()
+        refuse_unknown_cluster()
     assert "TF_CONFIG names 2 workers" in str(caught.value)
     assert "add it with `baselines add cluster --to" in str(caught.value)
 
@@ -102,9 +103,12 @@ class Strategy:
     ],
 )
 def test_batch_and_rate_on_several_replicas(counts, scales, expected):
-    table = DeviceTable(batch_size_counts=counts, scale_learning_rate=scales)
-    settings = CoreSettings.model_construct(batch_size=32, accumulation=2, devices=table)
-    assert devices.scale_to_replicas(settings, Strategy()) == expected
+    devices = {"batch_size_counts": counts, "scale_learning_rate": scales}
+    settings = make_settings(batch_size=32, accumulation=2, devices=devices)
+    training = plan_steps(settings, with_head(bert_encoder(num_layers=1)), 10)
+    training.strategy = Strategy()
+    factor = make_optimizer(training)._learning_rate.peak / settings.learning_rate
+    assert (global_batch_size(settings, Strategy()), factor) == expected
     uneven = settings.model_copy(update={"accumulation": 16, "batch_size": 30})
     with pytest.raises(InputError, match="a multiple of 64"):
-        devices.scale_to_replicas(uneven, Strategy())
+        global_batch_size(uneven, Strategy())

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 import os
+import types
 
 import keras
 import numpy as np
@@ -13,19 +14,21 @@ import pytest
 import tensorflow as tf
 from conftest import ROOT
 from projects import TEMPLATES
+from small_models import make_training
 
 from core.base.errors import InputError
 from core.base.files import read_json, write_json
 from core.base.settings import CoreSettings
-from core.runs.run import Run
-from core.runs.manifest import check_files, load_best
-from core.runs.scores import read_scores
-from core.runs.members import tuned_threshold
-from core.train import scoring
 from core.prediction.loading import TrainedRuns
-from core.scores.evaluation import Evaluation, OwnWeights
+from core.runs.manifest import check_files, load_best
+from core.runs.members import tuned_threshold
+from core.runs.run import Run
+from core.runs.scores import read_scores
+from core.scores import keep
+from core.scores.evaluation import Evaluation
 from core.scores.evaluator import Evaluator
 from core.scores.keep import keep_scores
+from core.step import Models
 
 
 class Batches:
@@ -35,11 +38,11 @@ class Batches:
         return 5
 
 
-def make_evaluator(folder, evaluate=None) -> Evaluator:
+def make_evaluator(folder, score_dev=None) -> Evaluator:
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
-    settings = CoreSettings.model_construct(evaluate_steps=0, patience=0)
-    averages = OwnWeights()
-    return Evaluator(Run(folder), evaluate, model, "f1", {"seed": 1}, None, settings, averages)
+    settings = CoreSettings.model_construct(evaluate_steps=0, patience=0, seed=1)
+    models, scorer = Models(model, model, model), types.SimpleNamespace(score_dev=score_dev)
+    return Evaluator(make_training(settings, models, Batches(), Run(folder), scorer))
 
 
 def test_a_better_scoring_forgets_the_scores_of_other_files(tmp_path):
@@ -99,7 +102,6 @@ def test_rows_are_valid_json_whatever_a_score_is(tmp_path):
     evaluator = make_evaluator(tmp_path, lambda: Evaluation(scores, [{"id": "a"}], []))
     evaluator.inference_model.compile("sgd", "mse")
     evaluator.set_model(evaluator.inference_model)
-    evaluator.train_batches = Batches()
     evaluator.on_epoch_begin(0)
     evaluator.score({"loss": 1.0})
     line = (tmp_path / "metrics.jsonl").read_text(encoding="utf-8")
@@ -113,7 +115,7 @@ def evaluation(file: str, f1: float) -> Evaluation:
 
 def test_other_files_have_a_place_of_their_own(tmp_path, monkeypatch):
     """None takes the place of dev, of a fact about the run, or of another file."""
-    monkeypatch.setattr(scoring, "members", lambda run: [tmp_path])
+    monkeypatch.setattr(keep, "members", lambda run: [tmp_path])
     (tmp_path / "predictions").mkdir()
     (tmp_path / "predictions/dev.jsonl").write_text("tuned\n", encoding="utf-8")
     before = {"dev": {"f1": 0.5}, "monitor": "f1", "seed": 1, "finished": "now", "command": "c"}
@@ -187,8 +189,8 @@ def test_every_task_predicts_with_it(template):
     """Only a training makes a predictor of its own."""
     project = ROOT / "templates" / template / "{{cookiecutter.project_slug}}"
     made = set()
-    for path in (project / "task/training.py", project / "evaluate.py", project / "predict.py"):
-        tree = ast.parse(path.read_text(encoding="utf-8") if path.is_file() else "")
+    for path in (path for top in ("", "task", "inspection") for path in (project / top).glob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
         functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
         calls = ((f.name, node) for f in functions for node in ast.walk(f))
         made |= {

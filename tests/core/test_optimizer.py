@@ -1,6 +1,7 @@
 """AdamW and its schedule against NumPy."""
 
 import functools
+import types
 
 import keras
 import numpy as np
@@ -16,13 +17,20 @@ from optimizer_reference import (
     assert_ten_steps_agree,
     schedule_value,
 )
-from small_models import LABELS, LENGTH, CrossEntropy, bert_encoder, make_settings, with_head
+from small_models import (
+    LABELS,
+    LENGTH,
+    CrossEntropy,
+    bert_encoder,
+    compile_models,
+    make_settings,
+    plan_steps,
+    with_head,
+)
 
 from core.base.errors import InputError
-from core.base.extras import ask
 from core.fast.adamw import EPSILON, AdamW
 from core.optimizer import WarmUpThenDecay, make_optimizer
-from core.train.project import compile_models
 from core.step import Models, TrainingModel
 from extras.optimizers.toolbox import freeze_layers
 
@@ -81,8 +89,11 @@ def test_optimizer_of_the_settings():
     models = with_head(bert_encoder())
     model, encoder = models.training, models.encoder
     rates = {"learning_rate": 1e-4, "head_learning_rate": 1e-3}
-    settings = make_settings(warm_up=0.25, weight_decay=0.3, **rates)
-    optimizer = make_optimizer(settings, models, 40, 2.0)
+    scaled = {"scale_learning_rate": True}
+    settings = make_settings(warm_up=0.25, weight_decay=0.3, devices=scaled, **rates)
+    training = plan_steps(settings, models, 40)
+    training.strategy = types.SimpleNamespace(num_replicas_in_sync=2)
+    optimizer = make_optimizer(training)
     optimizer.build(model.trainable_variables)
     assert type(optimizer) is AdamW and optimizer.epsilon == EPSILON
     rates = {
@@ -160,14 +171,15 @@ def test_frozen_layers_stay_as_they_were(recompute):
 
 
 def test_frozen_layers_that_are_not_there():
-    encoder = bert_models().encoder
+    models = bert_models()
+    encoder = models.encoder
     with pytest.raises(InputError, match="has 3 with its embeddings: set it to 3"):
         freeze_layers(encoder, 4)
     freeze_layers(encoder, 0)
     assert all(layer.trainable for layer in encoder.layers)
     freeze_layers(encoder, 1)
     with pytest.raises(InputError, match="frozen_layers = 0"):
-        ask("make_gradients", make_settings(regularization={"adversary": "fgm"}), encoder, ())
+        compile_models(make_settings(regularization={"adversary": "fgm"}), models, 10)
 
 
 def test_models_share_layers_and_parts_are_found_and_replaced():

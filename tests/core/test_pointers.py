@@ -6,9 +6,9 @@ import pytest
 import tensorflow as tf
 
 from core.fast.transformer import MASKED
+from core.layers.pointer_search import best_spans, score_pairs
 from core.layers.pointers import EfficientGlobalPointer, GlobalPointer, SparseMultilabelLoss
 from core.layers.rotary import RotaryPositionEmbedding
-from core.layers.pointer_search import best_spans, score_pairs
 
 BATCH, LENGTH, WIDTH, HEADS, SIZE, PAIRS = 3, 7, 10, 4, 6, 3
 POINTERS = [GlobalPointer, EfficientGlobalPointer]
@@ -188,7 +188,7 @@ def two_models(pointer, random, mask, ties, **options):
         if ties:  # half of the tokens are the same, and weights are few
             hidden[:, 1::2] = hidden[:, 1:2]
             layer.set_weights([np.round(weight) for weight in layer.get_weights()])
-        parts.append(layer(hidden, mask, whole=False))
+        parts.append(layer(hidden, mask, parts_only=True))
         grids.append(np.asarray(layer(hidden, mask)))
     return parts, np.mean(grids, axis=0)
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from core.train import prediction
-from core.prediction.predictor import Predictor
+from core.prediction import candidates
 from core.prediction.candidates import BestCandidates
+from core.prediction.predictor import Predictor
 
 
 def finds(windows: int, each: int, records: int) -> list[tuple[int, dict[str, float]]]:
@@ -30,11 +30,11 @@ def generator_of(records: int, windows: int) -> SimpleNamespace:
     return SimpleNamespace(examples=[SimpleNamespace(id=n) for n in range(records)], size=windows)
 
 
-def keep(windows: list[tuple[int, dict]], records: int, whole: bool = False) -> dict:
-    surest = BestCandidates(generator_of(records, len(windows)), whole)
+def keep(windows: list[tuple[int, dict]], records: int, keep_all: bool = False) -> dict:
+    best = BestCandidates(generator_of(records, len(windows)), keep_all)
     for record, scored in windows:
-        surest.add(record, scored)
-    return surest.kept()
+        best.add(record, scored)
+    return best.kept()
 
 
 def merge(windows: list[tuple[int, dict]], records: int) -> dict[int, dict]:
@@ -49,12 +49,12 @@ def merge(windows: list[tuple[int, dict]], records: int) -> dict[int, dict]:
 @pytest.fixture
 def keep_of_each(monkeypatch):
     """Return what sets how many finds are kept of a window."""
-    monkeypatch.setattr(prediction, "KEPT_AT_LEAST", 1)
-    return lambda count: monkeypatch.setattr(prediction, "KEPT_OF_EACH", count)
+    monkeypatch.setattr(candidates, "KEPT_AT_LEAST", 1)
+    return lambda count: monkeypatch.setattr(candidates, "KEPT_PER_WINDOW", count)
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_surest_of_all_records_are_kept_in_whatever_order_they_come(seed, keep_of_each, capsys):
+def test_the_best_of_all_records_are_kept_in_whatever_order_they_come(seed, keep_of_each, capsys):
     windows, records = finds(90, 30, 20), 20
     keep_of_each(4)
     every = merge(windows, records)
@@ -64,21 +64,21 @@ def test_the_surest_of_all_records_are_kept_in_whatever_order_they_come(seed, ke
         record: {key: score for key, score in own.items() if score >= floor}
         for record, own in every.items()
     }
-    told = "note: the model finds too much: only the 360 surest count"
+    told = "note: too many candidates: only the 360 best-scoring ones count"
     assert told in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("most,whole", [(30, False), (4, True)])
+@pytest.mark.parametrize("most,keep_all", [(30, False), (4, True)])
 def test_all_is_kept_where_it_is_not_too_much_or_a_threshold_is_known(
-    most, whole, keep_of_each, capsys
+    most, keep_all, keep_of_each, capsys
 ):
     keep_of_each(most)
     windows = finds(90, 30, 20)
-    assert keep(windows, 20, whole) == merge(windows, 20)
+    assert keep(windows, 20, keep_all) == merge(windows, 20)
     assert capsys.readouterr().out == ""
 
 
-def test_what_is_equally_sure_is_kept_together(keep_of_each):
+def test_candidates_of_equal_scores_are_kept_together(keep_of_each):
     keep_of_each(2)
     windows = [(0, {number: 1.0 for number in range(first, first + 100)}) for first in range(50)]
     assert len(keep(windows, 1)[0]) == 149
@@ -89,10 +89,10 @@ def test_memory_does_not_grow_with_what_is_found(keep_of_each):
 
     def peak(found_in_each: int) -> int:
         tracemalloc.start()
-        surest = BestCandidates(generator_of(100, 1000), whole=False)
+        best = BestCandidates(generator_of(100, 1000), keep_all=False)
         for number in range(1000):
-            surest.add(number % 100, {(number, i): random.random() for i in range(found_in_each)})
-        surest.kept()
+            best.add(number % 100, {(number, i): random.random() for i in range(found_in_each)})
+        best.kept()
         size = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return size

@@ -11,9 +11,8 @@ from conftest import ROOT
 from projects import run
 from scipy.special import erf
 
-from core.exact.dropout import Masks, place_dropout
 from core.encoders.encoder import BertEncoder
-from core.exact.dropout import named_layers
+from core.exact.dropout import Masks, named_layers, place_dropout
 from core.fast.transformer import (
     LayerNormalization,
     SelfAttention,
@@ -273,7 +272,7 @@ ON_REPLICAS = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
 import keras, tensorflow as tf
-from core.model.dropout import place_dropout
+from core.exact.dropout import place_dropout
 
 processor = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(processor, [tf.config.LogicalDeviceConfiguration()] * 2)

@@ -1,6 +1,5 @@
 """check.py: wrong layers, records and labels are found by name, the shipped project is sound."""
 
-import argparse
 import dataclasses
 import functools
 import importlib.util
@@ -22,15 +21,16 @@ from rich.cells import cell_len
 
 use_template("relation_extraction")
 
+from core.base import extras as door  # noqa: E402
 from core.base.errors import InputError  # noqa: E402
 from core.base.settings import CoreSettings, with_tables  # noqa: E402
-from core.data.checks import Finding, read_files  # noqa: E402
 from core.batches import DataGenerator  # noqa: E402
+from core.data.checks import Finding, read_files  # noqa: E402
 from core.data.tokens import train_tokenizer  # noqa: E402
 from core.step import Models, TrainingModel  # noqa: E402
 from extras.doctor import checking, model_checks, record_checks  # noqa: E402
 from extras.tpu import compile_checks, static_checks, tpu_compile  # noqa: E402
-from task import checks  # noqa: E402
+from inspection import checks  # noqa: E402
 from task.data import Example, Triple  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
@@ -295,6 +295,12 @@ def test_a_layer_that_others_fail_after_is_named(batch):
     assert error.what.startswith("layer training/culprit: operation PyFunc; no gradient (")
 
 
+def begin(monkeypatch, topology: str, settings=SETTINGS) -> checking.Checks:
+    """Return what check.py begins with, where a flag asks for a TPU."""
+    monkeypatch.setattr(checking, "read_settings", lambda *_: settings)
+    return checking.begin_checks(CoreSettings, [f"--tpu={topology}"])[0]
+
+
 @pytest.mark.parametrize(
     ("asked", "strategy", "level"),
     [("v5e:2x2", "auto", "error"), ("", "tpu", "error"), ("", "auto", "warning")],
@@ -306,10 +312,9 @@ def test_what_a_tpu_has_not_is_an_error_where_one_is_asked_for(
         "warning", "layer culprit: operation Where", "static graph for TPU", "stay off"
     )
     monkeypatch.setattr(checking, "check_model", lambda *_: [warning])
-    settings = SETTINGS.model_copy(update={"strategy": strategy})
-    options = argparse.Namespace(tpu=asked, memory_trial=False)
+    checks = begin(monkeypatch, asked, SETTINGS.model_copy(update={"strategy": strategy}))
     with pytest.raises(SystemExit) as end:
-        checking.finish_checks(options, settings, [], build_models(), None, None)
+        checking.finish_checks(checks, checks.settings, [], build_models(), None, None)
     assert end.value.code == (level == "error")
     assert str(dataclasses.replace(warning, level=level)) in capsys.readouterr().out
 
@@ -330,8 +335,8 @@ class Sequences(DataGenerator):
     def __init__(self):
         super().__init__(np.full(model_checks.BATCH_SIZE, LENGTH), model_checks.BATCH_SIZE, 1)
 
-    def make_batch(self, examples, length):
-        return {"ids": np.random.default_rng(1).integers(0, 20, (len(examples), length))}
+    def make_batch(self, positions, length):
+        return {"ids": np.random.default_rng(1).integers(0, 20, (len(positions), length))}
 
 
 @pytest.mark.trains
@@ -339,12 +344,11 @@ class Sequences(DataGenerator):
     ("layer", "what"),
     [(ReluByPlaces, "operation Where"), (NoGradient, "operation Unique; no grad")],
 )
-def test_what_a_tpu_has_not_is_said_once(capsys, layer, what):
+def test_what_a_tpu_has_not_is_said_once(monkeypatch, capsys, layer, what):
     """Nothing is compiled after it, and no check that follows finds what it leads to."""
-    options = argparse.Namespace(tpu="v5e:2x2", memory_trial=False)
-    build_anew = functools.partial(build_models, layer)
+    checks, build_anew = begin(monkeypatch, "v5e:2x2"), functools.partial(build_models, layer)
     with pytest.raises(SystemExit):
-        checking.finish_checks(options, SETTINGS, [], build_anew(), Sequences(), build_anew)
+        checking.finish_checks(checks, SETTINGS, [], build_anew(), Sequences(), build_anew)
     *_, error, counted = capsys.readouterr().out.splitlines()
     assert error.startswith(f"error: layer training/culprit: {what}")
     assert counted == "errors: 1, warnings: 0"
@@ -352,7 +356,7 @@ def test_what_a_tpu_has_not_is_said_once(capsys, layer, what):
 
 @pytest.mark.parametrize(("flag", "extra"), [("--tpu=v5e:2x2", "tpu"), ("--memory", "recompute")])
 def test_an_option_whose_folder_is_absent_says_how_to_get_it(monkeypatch, flag, extra):
-    monkeypatch.setattr(checking, "present", lambda: ["doctor"])
+    monkeypatch.setattr(door, "present", lambda: ["doctor"])
     monkeypatch.setattr(checking, "read_settings", lambda *_: SETTINGS)
     with pytest.raises(InputError, match=f"needs extras/{extra}: add it with"):
         checking.begin_checks(CoreSettings, [flag])

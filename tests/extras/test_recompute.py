@@ -11,8 +11,8 @@ from projects import bake_project, flags, run, shorten
 
 from core.base.errors import InputError
 from core.base.settings import CoreSettings, with_tables
-from core.exact.dropout import Masks, place_dropout
 from core.encoders.encoder import BertEncoder
+from core.exact.dropout import Masks, place_dropout
 from extras.recompute import memory
 from extras.recompute.recompute import recompute_layers
 
