@@ -1,6 +1,6 @@
-"""Are the shards sound, and is the model ready for many replicas and for TPU?
+"""Are the shards sound, and is the model ready for several devices and for TPU?
 
-python check.py [--KEY VALUE ...]        exits 1 where something must be mended first
+python check.py [--KEY VALUE ...]        exits 1 if something must be fixed before training
 python check.py --tpu v5e:2x2            also compiles the training step for such a TPU, without one
 python check.py --memory                 with extras/recompute: which batch fits, and how fast?
 """
@@ -11,19 +11,19 @@ from core.base.errors import command
 from core.base.extras import need
 from corpus.shards import read_shard_tokenizer, shard_folder
 from corpus.special_tokens import find_special_tokens
-from task.checks import build, check_shards
+from inspection.checks import build, check_shards
 from task.data import ShardGenerator
 from task.settings import Settings
 
 
 @command
 def main() -> None:
-    """Check the shards, then the model on one batch of them; print what was found."""
+    """Check the shards, then the model on one batch of them; print the findings."""
     checking = need("doctor", "checking")
     options, settings = checking.begin_checks(Settings)
     tokenizer = read_shard_tokenizer(settings)
     special = find_special_tokens(tokenizer)
-    # A trial of memory, one of many, would read the whole corpus again.
+    # Each of the many memory trials would read the whole corpus again.
     findings = [] if options.memory_trial else check_shards(settings)
     checking.stop_at_errors(findings)
 

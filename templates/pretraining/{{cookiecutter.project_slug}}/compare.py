@@ -1,18 +1,18 @@
 """Compare a run with the shipped reference, or with any other scored folder, on the dev texts.
 
-python compare.py RUN [OTHER]        the difference of two accuracies, and what chance makes of it
+python compare.py RUN [OTHER]        the difference of two accuracies, with its 95 % interval
 """
 
 from core.base.errors import command
 from core.base.extras import need
-from task.comparison import check_same_texts, compare_lengths, read_columns
+from inspection.comparison import check_same_texts, compare_lengths, read_columns
 from task.metrics import accuracy
 from task.settings import METRIC
 
 
 @command
 def main() -> None:
-    """Read what both predicted, draw the texts again and again, print."""
+    """Read the predictions of both, resample the texts, print."""
     comparison = need("comparison")
     run, other = comparison.read_arguments(__doc__)
     check_same_texts(run, other)

@@ -1,4 +1,4 @@
-"""Score a run on a file of text that it has not seen.
+"""Score a run on a file of unseen text.
 
 python evaluate.py RUN FILE        adds the scores to RUN/scores.json
 """
@@ -15,7 +15,7 @@ from corpus.special_tokens import find_special_tokens
 from corpus.texts import encode_file
 from task.data import HeldOutGenerator
 from task.evaluation import evaluate, predict
-from task.training import load_run
+from task.prediction import load_run
 
 
 @command

@@ -1,4 +1,4 @@
-"""Write the model of a run into a folder that any project takes as encoder = "FOLDER".
+"""Write the model of a run into a folder that other projects load by encoder = "FOLDER".
 
 python export.py RUN FOLDER                        in the format of Hugging Face
 python export.py RUN FOLDER --preset OTHER_FOLDER  as a preset of KerasHub, too
@@ -17,7 +17,7 @@ from export_formats.folders import (
     export_writer,
 )
 from task.model import language_model
-from task.training import load_run
+from task.prediction import load_run
 
 
 @command
@@ -25,8 +25,8 @@ def main() -> None:
     """Load, write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("run", help="folder of a run, or its name in runs/")
-    parser.add_argument("folder", type=Path, help="that is made, in the format of Hugging Face")
-    parser.add_argument("--preset", type=Path, help="that is made too, a preset of KerasHub")
+    parser.add_argument("folder", type=Path, help="to create, in the format of Hugging Face")
+    parser.add_argument("--preset", type=Path, help="to create too, a preset of KerasHub")
     arguments = parser.parse_args()
 
     for folder in filter(None, (arguments.folder, arguments.preset)):
@@ -36,7 +36,9 @@ def main() -> None:
     run = load_run(arguments.run)
     writes = run.settings.objective == "denoising"
     if writes and arguments.preset:
-        raise InputError("--preset: KerasHub reads encoders alone here: leave it out.")
+        raise InputError(
+            "--preset writes encoders only, and this run trained a writer: leave it out."
+        )
     if writes:
         export_writer(arguments.folder, run.models[0].get_layer("writer").encoder, run.tokenizer)
         named = f'model = "pretrained" and encoder = "{arguments.folder.resolve()}"'

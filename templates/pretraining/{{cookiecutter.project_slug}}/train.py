@@ -1,27 +1,78 @@
 """Pre-train an encoder on the shards that prepare.py wrote; keep the best in runs/<run_name>.
 
-python train.py [--KEY VALUE ...]        every key of config.toml is a flag
+python train.py [--KEY VALUE ...]        every key of config.toml is also a flag
 """
 
 from core.base.errors import command
 from core.base.settings import read_settings
+from core.devices.precision import set_seed_and_precision
+from core.devices.strategy import Strategy, global_batch_size, make_strategy
+from core.optimizer import make_optimizer
+from core.prediction.predictor import Predictor
 from core.report.report import write_report
+from core.runs.callbacks import Checkpoint, PositionCounter
 from core.runs.finishing import end_training, finish_run
 from core.runs.opening import open_run
-from core.devices.strategy import make_strategy
-from corpus.shards import hash_shards
-from task.evaluation import find_errors
+from core.runs.run import Run
+from core.scores.evaluator import Evaluator
+from core.training import Training
+from corpus.shards import hash_shards, name_shards, read_shard_tokenizer, shard_folder
+from corpus.special_tokens import find_special_tokens
+from corpus.texts import read_all_shards
+from export_formats.hugging_face import load_head
+from inspection.errors import find_errors
+from task.data import HeldOutGenerator, ShardGenerator
+from task.evaluation import TokenScorer
+from task.model import build_models, language_model, load_backbone
 from task.settings import METRIC, Settings
-from task.training import train
 
 
 @command
 def main() -> None:
-    """Train once, report."""
+    """Read the settings, train, write the report."""
     settings = read_settings(Settings)
     run = open_run(settings, hash_shards(settings))
     print(settings.describe())
     train(settings, make_strategy(settings), run)
+    report(settings, run)
+
+
+def train(settings: Settings, strategy: Strategy, run: Run) -> None:
+    """Train one model; dev chooses the epoch whose weights are kept.
+
+    Args:
+        settings: of the project; `shards` names the folder of the texts, those of dev included.
+        strategy: the devices.
+        run: its folder, and where to continue.
+    """
+    batch_size = global_batch_size(settings, strategy)
+    set_seed_and_precision(settings)
+    tokenizer = read_shard_tokenizer(settings)
+    special = find_special_tokens(tokenizer)
+    with strategy.scope():
+        models = build_models(load_backbone(settings, tokenizer), settings)
+        if settings.objective != "denoising":
+            load_head(language_model(models.training), settings.encoder)
+
+    batches = ShardGenerator(shard_folder(settings, "train"), special, settings, batch_size)
+    dev_texts = read_all_shards(shard_folder(settings, "dev"))
+    dev_batches = HeldOutGenerator.of(dev_texts, special, settings)
+    predictor = Predictor([models.inference], strategy)
+    dev_name = name_shards(settings, "dev")
+    scorer = TokenScorer(predictor, dev_batches, settings, tokenizer, dev_name)
+
+    training = Training(settings, strategy, run, models, batches, scorer, METRIC)
+    with strategy.scope():
+        training.prepare()  # extras may change any part of it
+        models.training.compile(make_optimizer(training), **training.compile_options)
+    training.begin(tokenizer, labels=None)
+    evaluator = Evaluator(training)
+    training.fit([PositionCounter(run, len(batches)), evaluator, Checkpoint(run, settings)])
+    evaluator.finish()
+
+
+def report(settings: Settings, run: Run) -> None:
+    """Write the report of a trained run, and mark the run as finished."""
     predictions = end_training(run)
     write_report(run.folder, settings.task, find_errors(predictions))
     finish_run(run)

@@ -380,4 +380,4 @@ def test_a_killed_training_of_a_writer_ends_like_one_on_two_replicas(tmp_path):
     refused = run(
         "export.py", "whole", tmp_path / "x", "--preset", tmp_path / "y", cwd=project, check=False
     )
-    assert refused.returncode == 1 and "KerasHub reads encoders alone here" in refused.stderr
+    assert refused.returncode == 1 and "--preset writes encoders only" in refused.stderr

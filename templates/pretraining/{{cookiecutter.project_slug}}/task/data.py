@@ -1,4 +1,4 @@
-"""Batches of texts with something to predict: from shards on disk, or from texts in memory."""
+"""Batches of texts with tokens to predict: from shards on disk, or from texts in memory."""
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -17,7 +17,7 @@ from task.settings import Settings
 
 # One seed makes three kinds of draws, none like another.
 SHARDS, EXAMPLES, MASKS = 1, 2, 3
-# Held-out texts are hidden alike for every run: their scores differ by the models alone.
+# The same tokens of held-out texts are hidden for every run, so only the models differ.
 HELD_OUT_SEED = 20181011
 TEXTS_AT_ONCE = 1024
 
@@ -28,16 +28,16 @@ Slice = tuple[int, int, int]
 class ShardGenerator(DataGenerator):
     """Batches of a corpus that may be larger than memory; each epoch hides other tokens.
 
-    The shards of an epoch come in random order, as many at once as hold `pool_examples`. These are
-    shuffled together and cut into batches. A pool holds a whole number of batches: the examples
-    beyond it belong to the next one, so only the last batch of an epoch is partial. How many
-    batches a pool has follows from the manifest: a resumed training opens no shard that is done.
+    The shards of an epoch come in random order. As many as hold `pool_examples` are read at once,
+    shuffled together and cut into batches. A pool holds a whole number of batches, and the examples
+    left over belong to the next pool, so only the last batch of an epoch is partial. The manifest
+    tells how many batches a pool has, so a resumed training opens no shard that is done.
 
     Args:
         folder: of the shards.
         special: tokens that are not text.
         settings: `buckets`, `pool_examples`, those that `lay_out` reads, and the `seed` of the
-            order and of what is hidden.
+            order and of the hidden tokens.
         batch_size: as in `DataGenerator`.
 
     Raises:
@@ -64,7 +64,12 @@ class ShardGenerator(DataGenerator):
         return int(self.sizes.sum())
 
     def pools(self, epoch: int) -> list[list[Slice]]:
-        """Return what is read at once, pool after pool, of an epoch."""
+        """Return the pools of an epoch: slices of shards that are read at once.
+
+        Worked example: shards of 5, 5 and 5 examples in this order, `pool_examples` 8 and batches
+        of 4. The first shard alone would leave 1 example over, so the pools end at 4, 8 and 15:
+        the second pool is the last example of the first shard and three of the second.
+        """
         order = np.random.default_rng([self.seed, epoch, SHARDS]).permutation(len(self.sizes))
         ends, begin = [], 0
         reached = np.cumsum(self.sizes[order])
@@ -79,7 +84,7 @@ class ShardGenerator(DataGenerator):
         ]
 
     def slices(self, order: np.ndarray, first: int, last: int) -> list[Slice]:
-        """Return where the examples from `first` to `last` of shards in some order are."""
+        """Return the slices of shards that hold the examples `first` to `last` of an order."""
         ends = np.cumsum(self.sizes[order])
         starts = ends - self.sizes[order]
         return [
@@ -109,10 +114,10 @@ class ShardGenerator(DataGenerator):
         """Yield the batches of an epoch, without the first `skip`.
 
         Each has `loss_weight` `[batch_size]`: 1 / tokens to predict in the whole batch, so that the
-        weighted sum of the examples' losses is the mean over tokens; 0 for those that fill up.
+        weighted sum of the examples' losses is the mean over tokens; 0 for filled-up examples.
 
         Args:
-            epoch: a number, as a corpus is not predicted.
+            epoch: a number; there is no prediction on a corpus.
             skip: batches that are consumed already.
         """
         number = 0
@@ -131,32 +136,32 @@ class ShardGenerator(DataGenerator):
 
     def make_batch(
         self,
-        examples: np.ndarray,
+        positions: np.ndarray,
         length: int,
         texts: Texts | None = None,
         draw: Sequence[int] = (0, MASKS),
     ) -> Batch:
-        """Return the arrays of some examples of a pool, padded to `length` tokens.
+        """Return the arrays of the examples at `positions` of a pool, padded to a length.
 
         Args:
-            examples: positions `[batch_size]`.
+            positions: `[batch_size]`.
             length: a bucket boundary.
             texts: the pool; None: the preview.
-            draw: what the random draws depend on, besides the seed.
+            draw: seeds the random draws, together with the seed of the settings.
         """
         texts = self.preview if texts is None else texts
-        padded = texts.pad(examples, length, self.special)
+        padded = texts.pad(positions, length, self.special)
         random = np.random.default_rng([self.seed, *draw])
         return lay_out(padded, self.settings, self.special, random)
 
     @property
     def examples(self) -> Texts:
-        """Some of what is learned from, to score it."""
+        """Some training texts, to score them too."""
         return self.preview
 
     @cached_property
     def preview(self) -> Texts:
-        """Some texts, to see what batches look like."""
+        """Some texts, to show the layout of batches."""
         first = self.manifest.shards[0]
         examples = read_shard(self.manifest.folder, first)
         return from_shard(examples, 0, min(TEXTS_AT_ONCE, first.examples))
@@ -165,7 +170,7 @@ class ShardGenerator(DataGenerator):
         return np.arange(min(self.batch_size, len(self.preview))), int(self.boundaries[-1])
 
     def batches_of_each_shape(self) -> list[Batch]:
-        """Return a batch of each bucket, from few texts: those that are too long are cut."""
+        """Return a batch of each bucket, from a few texts; texts that are too long are cut."""
         batches = []
         for length in self.boundaries:
             examples = np.resize(np.arange(len(self.preview)), self.batch_size)
@@ -182,7 +187,7 @@ class ShardGenerator(DataGenerator):
 
 
 class HeldOutGenerator(DataGenerator):
-    """Batches of texts to be scored on: what is hidden of each is drawn once and for all.
+    """Batches of texts that are scored; the hidden tokens of each are drawn once.
 
     Args:
         texts: all in memory.
@@ -204,8 +209,8 @@ class HeldOutGenerator(DataGenerator):
         }
         super().__init__(texts.lengths.tolist(), settings.prediction_batch_size, settings.buckets)
 
-    def make_batch(self, examples: np.ndarray, length: int) -> Batch:
-        rows = {name: array[examples] for name, array in self.layout.items()}
+    def make_batch(self, positions: np.ndarray, length: int) -> Batch:
+        rows = {name: array[positions] for name, array in self.layout.items()}
         return shorten(rows, self.settings, length)
 
     def signature(self, rows: int) -> dict[str, tf.TensorSpec]:

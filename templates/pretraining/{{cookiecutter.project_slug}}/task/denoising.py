@@ -1,9 +1,9 @@
-"""Damaged copies of texts, which a writer mends: sentences out of order, spans hidden.
+"""Damaged copies of texts, which a writer restores: shuffled sentences, hidden spans.
 
-Each span of tokens becomes one [MASK], so the writer has to say how many tokens it hides. All that
-is left is copied: the decoder learns to look up in the source what it writes next, as titles and
-descriptions of data ask for. Sources: Lewis et al. 2019, https://arxiv.org/abs/1910.13461; of the
-lengths of spans Raffel et al. 2020, https://arxiv.org/abs/1910.10683.
+Each hidden span of tokens becomes one [MASK], so the writer also learns how many tokens it hides.
+All other tokens are copied: the decoder learns to find its next word in the source, as it must for
+titles and descriptions of data. Sources: Lewis et al. 2019, https://arxiv.org/abs/1910.13461; for
+the lengths of spans Raffel et al. 2020, https://arxiv.org/abs/1910.10683.
 """
 
 import numpy as np
@@ -16,12 +16,12 @@ from task.settings import Settings
 def damage_all(
     padded: PaddedTexts, settings: Settings, special: SpecialTokens, random: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return damaged copies of texts, and where they have tokens, both int32 `[texts, length]`.
+    """Return damaged copies of texts and their padding masks, both int32 `[texts, length]`.
 
-    What is drawn for a text does not depend on how far it is padded.
+    The damage of a text does not depend on its padding.
 
     Args:
-        padded: the texts with the tokens around them, which stay.
+        padded: the texts with special tokens at both ends, which stay.
         settings: `mask_rate`, `span_length`, `permute_sentences`.
         special: tokens that are not text.
         random: draws orders and spans.
@@ -52,10 +52,13 @@ def damage(
 def draw_spans(
     length: int, rate: float, span_length: float, random: np.random.Generator
 ) -> np.ndarray:
-    """Return which of so many tokens are hidden, bool `[length]`.
+    """Return which tokens are hidden, bool `[length]`.
 
-    A budget of 2.7 tokens is 3 in seven of ten cases and else 2. Spans and what stands between them
-    lie on a ring, cut anywhere: so each place is as likely, and one span may be at both ends.
+    A budget of 2.7 tokens is 3 in seven of ten cases and otherwise 2. Spans and the gaps between
+    them form a ring that is rotated at random, so each place is equally likely.
+
+    Worked example: length 10, rate 0.4 and span length 2 hide 4 tokens in 2 spans, say of 3 and 1,
+    with gaps of 2 and 4: XXX..X...., rotated by 8: X..X....XX. One span may be at both ends.
     """
     budget = min(int(rate * length + random.random()), length)
     spans = min(max(round(budget / span_length), 1), budget, length - budget)
@@ -68,6 +71,6 @@ def draw_spans(
 
 
 def share_out(total: int, parts: int, random: np.random.Generator) -> np.ndarray:
-    """Return numbers `[parts]` from 1 on that add up to a total; all such are as likely."""
+    """Return positive integers `[parts]` with a given sum; all combinations are equally likely."""
     ends = np.sort(random.choice(total - 1, parts - 1, replace=False))
     return np.diff(np.concatenate([[-1], ends, [total - 1]]))

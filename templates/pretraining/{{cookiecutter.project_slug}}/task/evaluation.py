@@ -1,4 +1,4 @@
-"""Score a model on held-out texts, and say in words what it predicts."""
+"""Score a model on held-out texts, and show some of its predictions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,23 +6,23 @@ from dataclasses import dataclass
 import numpy as np
 from tokenizers import Tokenizer
 
-from core.report.report import ErrorExample, ErrorItem
 from core.prediction.predictor import Predictor
-from core.scores.evaluation import Evaluation
+from core.scores.evaluation import DevScorer, Evaluation
 from task.data import HeldOutGenerator
 from task.masking import NO_TOKEN
 from task.metrics import score
+from task.settings import Settings
 
-SHOWN_IN_REPORT = 200  # texts whose predictions are kept in words
+SHOWN_IN_REPORT = 200  # texts whose predicted tokens are kept
 HIDDEN = "[…]"
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What was predicted of one text.
+    """The predictions for one text.
 
-    `statistics` are its correct and predicted tokens and the sum of -log p; `tokens` the likeliest
-    at each of its places `[slots, best]`.
+    `statistics` are its correct and predicted tokens and the sum of -log p; `tokens` are the
+    likeliest ones at each of its places `[slots, best]`.
     """
 
     statistics: tuple[float, float, float]
@@ -32,7 +32,7 @@ class Prediction:
 def predict(
     predictor: Predictor, generator: HeldOutGenerator, progress: str = ""
 ) -> list[Prediction]:
-    """Return what is predicted of each text, in their order.
+    """Return the predictions for each text, in the order of the texts.
 
     Args:
         predictor: of the inference model.
@@ -60,14 +60,14 @@ def evaluate(
     named: dict[str, str],
     shown: int = 0,
 ) -> Evaluation:
-    """Score what was predicted of the texts of a file.
+    """Score the predictions for the texts of a file.
 
     Args:
         generator: of the texts.
-        predictions: of each of them.
+        predictions: from `predict`.
         tokenizer: of the texts.
         named: `file` and `data_hash` of the texts.
-        shown: texts to put into words.
+        shown: how many texts to show in words.
     """
     columns = np.array([prediction.statistics for prediction in predictions])
     records = [
@@ -83,25 +83,53 @@ def evaluate(
     )
 
 
+class TokenScorer(DevScorer):
+    """Scores dev with the current weights of a training.
+
+    Args:
+        predictor: of the inference model.
+        batches: of dev.
+        settings: `shown_examples`.
+        tokenizer: of the texts.
+        named: `file` and `data_hash` of the texts.
+    """
+
+    def __init__(
+        self,
+        predictor: Predictor,
+        batches: HeldOutGenerator,
+        settings: Settings,
+        tokenizer: Tokenizer,
+        named: dict[str, str],
+    ) -> None:
+        super().__init__(predictor, batches, settings)
+        self.tokenizer, self.named = tokenizer, named
+
+    def score(self, batches: HeldOutGenerator, tuned: dict | None = None) -> Evaluation:
+        predictions = predict(self.predictor, batches)
+        shown = self.settings.shown_examples
+        return evaluate(batches, predictions, self.tokenizer, self.named, shown)
+
+
 def in_words(
     generator: HeldOutGenerator, number: int, prediction: Prediction, tokenizer: Tokenizer
 ) -> dict:
-    """Return a text with what was hidden of it: places in the text, and the likeliest tokens.
+    """Return a text with its hidden tokens: their spans, and the likeliest tokens there.
 
     Args:
         generator: of the texts.
         number: of the text.
-        prediction: of the text.
+        prediction: for the text.
         tokenizer: of the texts.
     """
     row = {name: array[number] for name, array in generator.layout.items()}
     used, objective = row["masked_labels"] != NO_TOKEN, generator.settings.objective
-    if objective == "denoising":  # what is read is another text
+    if objective == "denoising":  # the input is a damaged copy, so show the target
         token_ids, places = np.append(row["target_ids"], 0), np.flatnonzero(used) + 1
         size = len(places) + 1
     else:
         token_ids, size = row["token_ids"].copy(), row["padding_mask"].sum()
-        # Others than masked predict the token after the place that they predict from.
+        # All objectives but masked predict the token after the position that they predict from.
         places = row["masked_positions"][used] + int(objective != "masked")
     token_ids[places] = row["masked_labels"][used]
     ids = token_ids[:size].tolist()
@@ -120,7 +148,7 @@ def in_words(
 def join_pieces(pieces: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
     """Return a text of WordPiece tokens, and the characters `[start, end)` of each.
 
-    No space stands beside ideographs, each of which is a token.
+    Each ideograph is a token, and has no space around it.
     """
     text, spans = "", []
     for piece in pieces:
@@ -139,7 +167,7 @@ def is_ideograph(character: str) -> bool:
 
 
 def describe(record: dict) -> str:
-    """Return a text with gaps, and what was found for each."""
+    """Return a text with gaps, and the likeliest tokens of each gap."""
     pieces, end, rows = [], 0, []
     for hidden in sorted(record["hidden"], key=lambda hidden: hidden["span"]):
         start, stop = hidden["span"]
@@ -147,30 +175,3 @@ def describe(record: dict) -> str:
         end = stop
         rows.append(f"  {record['text'][start:stop]}: {', '.join(hidden['predicted'])}")
     return "\n".join(["".join([*pieces, record["text"][end:]]), *rows, ""])
-
-
-def find_errors(predictions: Sequence[dict]) -> list[ErrorExample]:
-    """Return the texts that are kept in words, with what was predicted right and wrong."""
-    reports = []
-    for record in predictions:
-        if "hidden" in record:
-            text, (correct, count, _) = record["text"], record["statistics"]
-            items = [describe_hidden(text, hidden) for hidden in record["hidden"]]
-            ranks = [rank_hidden(text, hidden) for hidden in record["hidden"]]
-            measures = {"accuracy": correct / max(count, 1)}
-            reports.append(ErrorExample(record["id"], text, items, measures, ranks=ranks))
-    return reports
-
-
-def rank_hidden(text: str, hidden: dict) -> int:
-    """Return where a hidden token stands among the likeliest, from 1; 0: it is none of them."""
-    tokens = [token.removeprefix("##") for token in hidden["predicted"]]
-    token = text[slice(*hidden["span"])]
-    return tokens.index(token) + 1 if token in tokens else 0
-
-
-def describe_hidden(text: str, hidden: dict) -> ErrorItem:
-    """Return one hidden token, and the likeliest ones."""
-    start, end = hidden["span"]
-    kind = "correct" if rank_hidden(text, hidden) == 1 else "missed"
-    return ErrorItem(kind, ", ".join(hidden["predicted"]) + " ←", [(start, end, "")])

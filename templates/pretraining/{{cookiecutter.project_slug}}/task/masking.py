@@ -1,8 +1,8 @@
-"""What is hidden from the model, and what it is to predict: four objectives.
+"""The four objectives: which tokens are hidden from the model, and which it predicts.
 
-`masked`: whole words are drawn until a share of the tokens is covered; most of these become [MASK],
-some another token, some stay. Sources: Devlin et al. 2019, https://arxiv.org/abs/1810.04805, and
-its whole word masking.
+`masked`: whole words are drawn until a share of the tokens is covered. Most of these become [MASK],
+some become another token, some stay. Sources: Devlin et al. 2019,
+https://arxiv.org/abs/1810.04805, and its whole word masking.
 
 `causal`: each token from those before it.
 
@@ -11,7 +11,7 @@ before it. Source: Dong et al. 2019, https://arxiv.org/abs/1905.03197.
 
 `denoising`: a decoder writes the whole text from a damaged copy: see `task/denoising.py`.
 
-All of it is drawn for many texts at once, by the random generator that it is given.
+All functions draw for many texts at once, with the random generator that they are given.
 """
 
 import math
@@ -30,9 +30,9 @@ SLOTTED = ("masked_positions", "masked_labels", "target_ids")
 
 
 def count_slots(settings: Settings, length: int) -> int:
-    """Return for how many tokens a padded text of `length` tokens has room to be predicted.
+    """Return the number of slots for predicted tokens in a padded text of `length` tokens.
 
-    The head scores the whole vocabulary, so it reads these places alone.
+    The head scores the whole vocabulary, so it reads only these positions.
 
     Args:
         settings: `objective`, `mask_rate`.
@@ -51,7 +51,7 @@ def lay_out(
         padded: token ids and beginnings of words `[texts, length]`.
         settings: `objective`, and for `masked` `mask_rate`, `mask_share`, `random_share`; for
             `denoising` `mask_rate`, `span_length`, `permute_sentences`.
-        special: tokens that are never hidden, nor put in place of others.
+        special: tokens that are never hidden, and never replace others.
         random: draws words, tokens or splits.
     """
     rows, length = padded.token_ids.shape
@@ -63,7 +63,7 @@ def lay_out(
         return {
             "token_ids": damaged,
             "padding_mask": mask,
-            # [CLS] begins what is written as well as what is read.
+            # [CLS] begins the target too.
             "target_ids": token_ids[:, :slots],
             "masked_labels": labels.astype(np.int32),
         }
@@ -72,7 +72,7 @@ def lay_out(
         token_ids = replace_tokens(token_ids, hidden, settings, special, random)
         positions, labels = collect(padded.token_ids, hidden, slots)
     else:
-        # The first token, [CLS], is given; each of the others is a label where it is predicted.
+        # The first token, [CLS], is given; each other token is a label if it is predicted.
         first = np.zeros((rows, 1), int)
         if settings.objective == "unilm":
             first = draw_splits(padded.padding_mask, random)[:, None]
@@ -91,7 +91,7 @@ def lay_out(
 
 
 def shorten(batch: Batch, settings: Settings, length: int) -> Batch:
-    """Return a layout as if its texts had been padded to fewer tokens.
+    """Return a layout with its texts padded to fewer tokens.
 
     Args:
         batch: from `lay_out`.
@@ -105,11 +105,14 @@ def shorten(batch: Batch, settings: Settings, length: int) -> Batch:
 def draw_words(
     padded: PaddedTexts, special: SpecialTokens, rate: float, random: np.random.Generator
 ) -> np.ndarray:
-    """Return which tokens are hidden, bool `[examples, length]`: whole words alone.
+    """Return which tokens are hidden, bool `[examples, length]`: only whole words.
 
-    Words come in random order; each is taken that fits into what is left of the budget: `rate` of
-    the tokens that may be hidden. A budget of 2.7 tokens is 3 in seven of ten cases and else 2, so
-    that short texts lose as much as long ones.
+    The budget is `rate` of the tokens that may be hidden. Words are drawn in random order, and each
+    is taken if it fits into the rest of the budget. A budget of 2.7 tokens is 3 in seven of ten
+    cases and otherwise 2, so short texts lose the same share as long ones.
+
+    Worked example: a row with words of 1, 3 and 1 tokens and a budget of 2. In the order 3rd, 2nd,
+    1st the third word is taken (1 left), the second does not fit, the first is taken (0 left).
     """
     rows, length = padded.token_ids.shape
     may_hide = (padded.padding_mask > 0) & ~special.is_special[padded.token_ids]
@@ -139,7 +142,7 @@ def replace_tokens(
     special: SpecialTokens,
     random: np.random.Generator,
 ) -> np.ndarray:
-    """Return what the model reads instead of the hidden tokens `[examples, length]`."""
+    """Return the tokens `[examples, length]` with most of the hidden ones replaced."""
     draw = random.random(token_ids.shape)
     others = random.choice(special.ordinary, token_ids.shape)
     masked = hidden & (draw < settings.mask_share)
@@ -148,7 +151,7 @@ def replace_tokens(
 
 
 def collect(token_ids: np.ndarray, hidden: np.ndarray, slots: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the positions of the hidden tokens and what they were, both `[examples, slots]`."""
+    """Return the positions of the hidden tokens and the tokens, both `[examples, slots]`."""
     positions = np.argsort(~hidden, axis=1, kind="stable")[:, :slots].astype(np.int32)
     used = np.take_along_axis(hidden, positions, axis=1)
     labels = np.where(used, np.take_along_axis(token_ids, positions, axis=1), NO_TOKEN)
@@ -156,9 +159,9 @@ def collect(token_ids: np.ndarray, hidden: np.ndarray, slots: int) -> tuple[np.n
 
 
 def draw_splits(padding_mask: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """Return the last token `[examples]` of the part that is read both ways.
+    """Return the last position `[examples]` of the part that sees itself in both directions.
 
-    At the least that is [CLS], and at the most all but the last token.
+    The part is at least [CLS], and at most all but the last token.
     """
     lengths = padding_mask.sum(axis=1)
     return np.floor(random.random(len(lengths)) * np.maximum(lengths - 1, 1)).astype(int)

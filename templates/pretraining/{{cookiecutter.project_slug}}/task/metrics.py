@@ -2,7 +2,7 @@
 
 import numpy as np
 
-LARGEST = 700.0  # of what exp is taken of: JSON has no infinity
+LARGEST = 700.0  # largest argument of exp: JSON has no infinity
 
 
 def accuracy(
@@ -15,7 +15,7 @@ def accuracy(
 def perplexity(
     correct: np.ndarray, predicted: np.ndarray, surprise: np.ndarray, axis=-1
 ) -> np.ndarray:
-    """Return exp of the mean of -log p: among how many tokens the model hesitates, as it were."""
+    """Return exp of the mean of -log p: as many equally likely tokens would be as uncertain."""
     mean = surprise.sum(axis) / np.maximum(predicted.sum(axis), 1)
     return np.exp(np.minimum(mean, LARGEST))
 

@@ -1,8 +1,8 @@
-"""What predicts tokens: an encoder with its head, or a writer; the sums that scores are made of.
+"""Models that predict tokens: an encoder with its head, or a writer; and the sums of their scores.
 
 The head is that of BERT: Dense, GELU and LayerNormalization, then the token embedding of the
 encoder and a bias score the vocabulary. Source: Devlin et al. 2019,
-https://arxiv.org/abs/1810.04805. A writer is a BART, of the extra `writers`.
+https://arxiv.org/abs/1810.04805. A writer is a BART; it needs extras/writers.
 """
 
 from typing import Any
@@ -16,15 +16,15 @@ from core.base.errors import InputError
 from core.base.extras import need
 from core.encoders.encoder import BertEncoder, load_encoder, load_tokenizer
 from core.layers.language_model import TokenLoss, head_layers, prefix_mask
-from core.step import Models, Logits, TrainingModel
+from core.step import Logits, Models, TrainingModel
 from task.settings import Settings
 
-BEST_TOKENS = 3  # of each prediction, for the report
+BEST_TOKENS = 3  # likeliest tokens of each prediction, for the report
 HEAD_SIZE = 64  # of attention, as in BERT
 
 
 def load_backbone(settings: Settings, tokenizer: Tokenizer) -> keras.Model:
-    """Return the encoder or the writer that is trained: a new one, or one to go on from.
+    """Return the encoder or the writer to train: a new one, or a pretrained one.
 
     Args:
         settings: `objective`, `encoder`, `tiny_layers`, `tiny_width`, `max_length`, `dropout`,
@@ -32,8 +32,8 @@ def load_backbone(settings: Settings, tokenizer: Tokenizer) -> keras.Model:
         tokenizer: that the shards were written with.
 
     Raises:
-        InputError: the encoder is not a BERT, the writer not a BART, or either has other tokens
-            than the tokenizer.
+        InputError: the encoder is not a BERT, the writer not a BART, or its tokens differ from
+            those of the tokenizer.
     """
     writes = settings.objective == "denoising"
     if settings.encoder == "tiny" and not writes:
@@ -46,7 +46,7 @@ def load_backbone(settings: Settings, tokenizer: Tokenizer) -> keras.Model:
             max_sequence_length=settings.max_length,
             dropout=settings.dropout,
             attention_dropout=settings.attention_dropout,
-            # KerasHub knows no other GELU: its own BertBackbone computes what is exported.
+            # The GELU of KerasHub's own BertBackbone, which reads the exported preset.
             exact_gelu=False,
             name="encoder",
         )
@@ -56,12 +56,12 @@ def load_backbone(settings: Settings, tokenizer: Tokenizer) -> keras.Model:
         encoder = load_encoder(settings, tokenizer)
     if not writes and not isinstance(encoder, BertEncoder):
         raise InputError(
-            f"{settings.encoder} is a {type(encoder).__name__}, and only a BERT can be trained on "
-            "plain text here: choose a BERT, or set encoder = tiny."
+            f"{settings.encoder} is a {type(encoder).__name__}, and this project pre-trains only "
+            "BERT: choose a BERT, or set encoder = tiny."
         )
     if settings.encoder == "tiny":
         return encoder
-    # It reads no more than `encoder` unless that is tiny.
+    # `load_tokenizer` reads only the setting `encoder`, unless that is tiny.
     known = load_tokenizer(settings, [])  # type: ignore[arg-type]
     if known.get_vocab() != tokenizer.get_vocab():
         raise InputError(
@@ -77,8 +77,8 @@ class LanguageModel(keras.layers.Layer):
 
     Args:
         encoder: the BERT; its token embedding scores the vocabulary, too.
-        objective: `masked`: tokens see all others; `causal`: those before them; `unilm`: the first
-            part of the text, and those before them.
+        objective: `masked`: a token sees all others; `causal`: only those before it; `unilm`: the
+            first part of the text, and those before it.
     """
 
     def __init__(self, encoder: BertEncoder, objective: str = "masked", **kwargs: Any) -> None:
@@ -97,17 +97,17 @@ class LanguageModel(keras.layers.Layer):
     def call(
         self, token_ids, segment_ids, padding_mask, masked_positions, training=None
     ) -> tf.Tensor:
-        """Return the logits `[batch, slots, vocabulary]` of what is to be predicted.
+        """Return the logits `[batch, slots, vocabulary]` of the predicted tokens.
 
         Args:
-            token_ids: what is read `[batch, length]`; `segment_ids` and `padding_mask` alike.
+            token_ids: the input `[batch, length]`, as are `segment_ids` and `padding_mask`.
             segment_ids: 1 in the second part of `unilm`, else 0.
-            padding_mask: 0 where the text has ended.
-            masked_positions: where something is predicted from `[batch, slots]`.
+            padding_mask: 0 behind the end of the text.
+            masked_positions: positions that predict a token `[batch, slots]`.
             training: whether dropout is on.
         """
         hidden = self.read(token_ids, segment_ids, padding_mask, training)
-        # A product instead of a look-up: its gradient is one too, and no scattered sum.
+        # A matmul instead of a gather: its gradient is a matmul too, not a scattered sum.
         places = ops.one_hot(masked_positions, ops.shape(token_ids)[1], dtype=hidden.dtype)
         hidden = self.head_norm(self.head_dense(ops.matmul(places, hidden)))
         logits = self.encoder.token_embedding(hidden, reverse=True)
@@ -127,10 +127,10 @@ class LanguageModel(keras.layers.Layer):
         return hidden
 
     def visible(self, segment_ids, padding_mask) -> tf.Tensor:
-        """Return who sees whom, `[batch, query or 1, key]`."""
+        """Return the attention mask `[batch, query or 1, key]`."""
         if self.objective == "masked":
             return ops.cast(padding_mask, "bool")[:, None, :]
-        # The prefix mask of a text without a first part lets each token see those before it.
+        # Without a first part, the prefix mask lets each token see only those before it.
         parts = ops.ones_like(segment_ids) if self.objective == "causal" else segment_ids
         return prefix_mask(parts, padding_mask)
 
@@ -152,7 +152,7 @@ class LanguageModel(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("task")
 class TokenScores(keras.layers.Layer):
-    """What the scores of a text are made of: sums over its predicted tokens, and the best tokens.
+    """Sums over the predicted tokens of a text, from which scores follow, and the likeliest tokens.
 
     Args:
         best: how many tokens are kept of each prediction.
@@ -170,8 +170,8 @@ class TokenScores(keras.layers.Layer):
             labels: `[batch, slots]`; below 0 where there is nothing to predict.
 
         Returns:
-            The sum of -log p of the labels, how many of them are the likeliest token, and the
-            tokens `[batch, slots, best]`, the likeliest first.
+            The sum of -log p of the labels, the number of labels that are the likeliest token, and
+            the tokens `[batch, slots, best]`, the likeliest first.
         """
         logits = ops.cast(logits, "float32")
         used = ops.cast(labels >= 0, "float32")
@@ -201,7 +201,7 @@ class TokenScores(keras.layers.Layer):
 def build_models(encoder: keras.Model, settings: Settings) -> Models:
     """Return the training model (output: the loss) and the inference model (output: sums).
 
-    Both share every layer and read the same inputs.
+    Both share all layers and inputs.
 
     Args:
         encoder: from `load_backbone`.
@@ -224,7 +224,7 @@ def build_models(encoder: keras.Model, settings: Settings) -> Models:
         TrainingModel(every, {"token_loss": loss}, name="training"),
         keras.Model(every, scores, name="inference"),
         encoder,
-        scores=(Logits(logits, "softmax", labels="masked_labels"),),
+        compared=(Logits(logits, "softmax", labels="masked_labels"),),
     )
 
 

@@ -33,7 +33,7 @@ class Settings(CorpusSettings):
 
     @model_validator(mode="after")
     def check_shares(self) -> Self:
-        """Refuse shares of hidden tokens that are more than all."""
+        """Refuse shares of hidden tokens that sum to more than 1."""
         if self.mask_share + self.random_share > 1:
             raise ValueError(
                 f"mask_share + random_share = {self.mask_share + self.random_share:g} is more than "

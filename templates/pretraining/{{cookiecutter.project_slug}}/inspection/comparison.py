@@ -1,4 +1,4 @@
-"""Read the sums of predictions files, and compare two runs by length of text."""
+"""Read the counts of predictions files, and compare two runs by length of text."""
 
 from typing import Any
 
@@ -9,21 +9,21 @@ from core.base.files import read_json_lines
 from task.metrics import accuracy
 
 COLUMNS = 3
-# Upper ends of the groups of texts that the table shows.
+# Upper ends of the groups of texts in the table, as shares of all.
 LENGTHS = {"short": 1 / 3, "middle": 2 / 3, "long": 1.0}
 
 
 def check_same_texts(run: Any, other: Any) -> None:
-    """Refuse two runs that predicted other tokens.
+    """Refuse two runs that predicted different tokens.
 
     Raises:
-        InputError: they were scored on different texts, or on the same with another vocabulary.
+        InputError: they were scored on different texts, or with different vocabularies.
     """
     if run.data_hash != other.data_hash:
         raise InputError(
             f"{run.name} was scored on {run.file} and {other.name} on {other.file}, which differ "
-            "in texts or vocabulary, so their tokens are not equally hard to guess: compare runs "
-            "on the same shards."
+            "in texts or vocabulary, so their scores are not comparable: compare runs on the same "
+            "shards."
         )
 
 
@@ -61,7 +61,7 @@ def compare_lengths(run: np.ndarray, other: np.ndarray) -> dict[str, dict]:
     """
     if run.shape != other.shape or (run[:, 1] != other[:, 1]).any():
         raise InputError(
-            "the two runs predicted other tokens of the same texts: train both with the same "
+            "the two runs predicted different tokens of the same texts: train both with the same "
             "objective and mask_rate."
         )
     order = np.argsort(run[:, 1], kind="stable")

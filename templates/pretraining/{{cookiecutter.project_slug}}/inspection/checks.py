@@ -1,4 +1,4 @@
-"""What check.py asks of the shards: are the tokens known, and is dev not in train?"""
+"""Checks of the shards for check.py: are the tokens known, and is dev not in train?"""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ MOST_UNKNOWN = 0.01
 
 @dataclass(frozen=True)
 class SplitContent:
-    """What the shards of train or dev hold.
+    """The content of the shards of train or dev.
 
     Attributes:
         name: of their folder.
@@ -34,7 +34,7 @@ class SplitContent:
 
 
 def check_shards(settings: Settings) -> list[Finding]:
-    """Describe the shards of train and of dev; return what is wrong with them."""
+    """Describe the shards of train and of dev; return the findings."""
     train, dev = (read_split(settings, split) for split in SPLITS)
     for content in (train, dev):
         tokens = sum(content.lengths)
@@ -59,13 +59,13 @@ def read_split(settings: Settings, split: str) -> SplitContent:
 
 
 def find_shard_faults(train: SplitContent, dev: SplitContent) -> list[Finding]:
-    """Find tokens that nobody knows, and dev texts that are learned by heart."""
+    """Find unknown tokens, and dev texts that are also in train."""
     findings = [
         Finding(
             "warning",
             f"tokens that the vocabulary does not know: {100 * content.unknown:.1f} %",
             content.name,
-            "train a vocabulary on these texts, or go on from an encoder of their language.",
+            "train a vocabulary on these texts, or start from an encoder of their language.",
         )
         for content in (train, dev)
         if content.unknown > MOST_UNKNOWN
@@ -76,14 +76,14 @@ def find_shard_faults(train: SplitContent, dev: SplitContent) -> list[Finding]:
         findings.append(
             Finding(
                 "warning",
-                f"examples that stand in {train.name} too: {leaked} of {len(dev.texts)}",
+                f"examples that are in {train.name} too: {leaked} of {len(dev.texts)}",
                 dev.name,
-                "take them out of dev_text, or its scores tell what was learned by heart.",
+                "remove them from dev_text: scores of memorised texts say little.",
             )
         )
     return findings
 
 
 def build(tokenizer: Tokenizer, settings: Settings) -> Models:
-    """Return the models on an encoder of their own."""
+    """Return models on a new encoder."""
     return build_models(load_backbone(settings, tokenizer), settings)
