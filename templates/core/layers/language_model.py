@@ -1,4 +1,4 @@
-"""Parts of models that predict tokens: who sees whom, the head, the loss."""
+"""Parts of models that predict tokens: attention mask, head and loss."""
 
 from collections.abc import Callable
 
@@ -11,15 +11,21 @@ INITIAL_DEVIATION = 0.02  # of kernels and embeddings, as in BERT
 
 
 def prefix_mask(segment_ids, padding_mask) -> keras.KerasTensor:
-    """Return who sees whom `[batch, query, key]`.
+    """Return the attention mask `[batch, query, key]` of a source followed by its target.
 
-    i attends j where cumsum(segment)_j <= cumsum(segment)_i, and j is a token. Segments are 0 in
-    the source and 1 in the target: all of the source has the sum 0, and the sum of a target token
-    is its place.
+    i attends to j where cumsum(segment)_j <= cumsum(segment)_i, and j is a token. Segments are 0 in
+    the source and 1 in the target. So every source token has the sum 0, and the sum of a target
+    token is its position in the target.
 
     Args:
         segment_ids: `[batch, length]`.
         padding_mask: of the same shape.
+
+    Example: two source tokens see each other, two target tokens see all tokens up to themselves.
+
+    >>> mask = prefix_mask(ops.array([[0, 0, 1, 1]]), ops.ones((1, 4)))
+    >>> ops.cast(mask, "int32").numpy()[0].tolist()
+    [[1, 1, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1]]
     """
     places = ops.cumsum(segment_ids, axis=1)
     return ops.logical_and(
@@ -36,6 +42,12 @@ def head_layers(
         width: of the hidden states.
         activation: the GELU of the encoder.
         **kwargs: of both layers.
+
+    Example:
+
+    >>> dense, norm = head_layers(8)
+    >>> norm(dense(ops.ones((2, 3, 8)))).shape
+    TensorShape([2, 3, 8])
     """
     return [
         keras.layers.Dense(
@@ -57,7 +69,13 @@ class TokenLoss(keras.layers.Layer):
     Source: Szegedy et al. 2016, https://arxiv.org/abs/1512.00567.
 
     Args:
-        smoothing: e, the probability that is spread over all tokens.
+        smoothing: e, the probability that is spread evenly over all tokens.
+
+    Example: all 4 tokens are equally likely, so each label costs log 4 = 1.386; -1 costs nothing.
+
+    >>> loss = TokenLoss(smoothing=0.1)(ops.zeros((2, 3, 4)), ops.array([[0, 1, 2], [3, -1, -1]]))
+    >>> [round(float(one), 3) for one in loss]
+    [4.159, 1.386]
     """
 
     def __init__(self, smoothing: float = 0.0, **kwargs) -> None:
