@@ -19,12 +19,9 @@ from generator.bake import bake
 EXTRA = ROOT / "templates/extras"
 MOST_FLAT_KEYS = 40
 # Lines of Python, those of tests apart.
-READING = "train.py + task/"
-PATH = "reading path of README.md"
 PROJECT = "scripts + task/ + core/"
 DEFAULT = "default project"
-BUDGETS = {READING: 1400}
-BUDGETS_OF_RELATIONS = {READING: 900, PATH: 2300, PROJECT: 5200, DEFAULT: 6100}
+BUDGETS_OF_RELATIONS = {PROJECT: 5200, DEFAULT: 6100}
 
 PRINT_DEFAULTS = """
 import json
@@ -103,22 +100,12 @@ def count_lines(*places: Path) -> int:
     return sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
 
 
-def reading_path(project: Path) -> dict[str, int]:
-    """Return file -> lines as README.md says, in the order in which it names them."""
-    text = (project / "README.md").read_text(encoding="utf-8")
-    part = text.partition("<!-- reading: begin -->")[2].partition("<!-- reading: end -->")[0]
-    rows = re.findall(r"^\| `([\w/]+\.py)` \| (\d+) \|", part, flags=re.M)
-    return {path: int(lines) for path, lines in rows}
-
-
 def measure(template: str, folder: Path) -> dict[str, int]:
     """Return the lines of what the budgets name, of a project with the default answers."""
     project = bake(ROOT / "templates" / template, folder)
     scripts = sorted(project.glob("*.py"))
     core, task = project / "core", project / "task"
     return {
-        READING: count_lines(project / "train.py", task),
-        PATH: sum(count_lines(project / path) for path in reading_path(project)),
         PROJECT: count_lines(*scripts, task, core),
         DEFAULT: count_lines(*scripts, task, core, project / "extras"),
     }
@@ -127,16 +114,9 @@ def measure(template: str, folder: Path) -> dict[str, int]:
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_a_project_keeps_within_its_lines(template, tmp_path, capsys):
     lines = measure(template, tmp_path)
-    budgets = BUDGETS_OF_RELATIONS if template == "relation_extraction" else BUDGETS
+    budgets = BUDGETS_OF_RELATIONS if template == "relation_extraction" else {}
     with capsys.disabled():
         print(f"\n{template}")
         for what, count in lines.items():
             print(f"  {count:>6} {f'of {budgets[what]}' if what in budgets else '':<8} {what}")
     assert {what: lines[what] for what in budgets if lines[what] > budgets[what]} == {}
-
-
-def test_the_readme_names_what_is_read_with_its_lines(tmp_path):
-    project = bake(ROOT / "templates/relation_extraction", tmp_path)
-    named = reading_path(project)
-    assert len(named) > 5 and next(iter(named)) == "train.py"
-    assert {path: count_lines(project / path) for path in named} == named

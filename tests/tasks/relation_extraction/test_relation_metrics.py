@@ -12,7 +12,7 @@ PROJECT = use_template("relation_extraction")
 from core.data.tokens import Window, split_into_windows, train_tokenizer  # noqa: E402
 from core.encoders.encoder import BertEncoder  # noqa: E402
 from core.prediction.predictor import Predictor  # noqa: E402
-from task import checks  # noqa: E402
+from inspection import checks  # noqa: E402
 from task.data import Example, Triple, TripleGenerator, entity_head_count  # noqa: E402
 from task.decode import (  # noqa: E402
     LOWEST_SCORE,
@@ -256,7 +256,7 @@ def test_triples_selected_in_the_graph_are_those_of_the_whole_grids(
 
 def test_the_readme_says_how_many_triples_are_considered():
     text = " ".join((PROJECT / "README.md").read_text(encoding="utf-8").split())
-    said = f"the {MOST_SPANS} best subjects and objects and the {MOST_TRIPLES} best triples are"
+    said = f"at most {MOST_SPANS} subjects, {MOST_SPANS} objects and {MOST_TRIPLES} triples"
     assert said in text
 
 
