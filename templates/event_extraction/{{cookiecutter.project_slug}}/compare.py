@@ -1,6 +1,6 @@
 """Compare a run with the shipped reference, or with any other scored folder, on the dev file.
 
-python compare.py RUN [OTHER]        the difference of two F1 scores, and what chance makes of it
+python compare.py RUN [OTHER]        the difference of two F1 scores, with its 95 % interval
 """
 
 import numpy as np
@@ -8,14 +8,14 @@ import numpy as np
 from core.base.errors import command
 from core.base.extras import need
 from core.runs.scores import read_scores
+from inspection.errors import read_prediction
 from task.data import read_examples
-from task.decode import read_prediction
 from task.metrics import count_matches, score
 
 
 @command
 def main() -> None:
-    """Count the matches of both by the metric of the first, draw the records, print."""
+    """Count the matches of both by the metric of the first, resample the records, print."""
     comparison = need("comparison")
     run, other = comparison.read_arguments(__doc__)
     golds = read_examples(comparison.shared_gold_file(run, other))

@@ -11,9 +11,11 @@ from core.base.errors import command
 from core.base.extras import ask
 from core.base.files import check_destination, write_json_lines
 from core.runs.members import tuned_threshold
+from formats.duee import duee_record
+from formats.records import prediction_records
 from task.data import Example, read_examples
-from task.decode import duee_record, keep_events, prediction_records
-from task.training import load_runs, predict
+from task.decode import keep_events
+from task.prediction import load_runs, predict
 
 
 @command
@@ -27,7 +29,8 @@ def main() -> None:
         "--format",
         choices=("records", "duee"),
         default="records",
-        help="records: as the data, with texts and scores; duee: as DuEE's competitions want it",
+        help="records: the format of the data, with texts and scores; duee: that of DuEE's "
+        "competitions",
     )
     arguments = ask("read_flags", parser) or parser.parse_args()
 

@@ -1,7 +1,7 @@
 """Is the data sound, and is the model ready for many replicas and for TPU?
 
-python check.py [--KEY VALUE ...]        exits 1 where something must be mended first
-python check.py --tpu v5e:2x2            also compiles the training step for such a TPU, without one
+python check.py [--KEY VALUE ...]        exits with 1 if something must be fixed first
+python check.py --tpu v5e:2x2            with extras/tpu: also compiles for a TPU you don't have
 python check.py --memory                 with extras/recompute: which batch fits, and how fast?
 """
 
@@ -9,22 +9,21 @@ import functools
 
 from core.base.errors import command
 from core.base.extras import need
-from core.base.files import project_path
 from core.data.checks import find_record_faults, read_files
 from core.encoders.encoder import load_tokenizer
-from task.checks import build, count_types, describe_file, find_reach_faults, measure_reach
+from inspection.checks import build, count_types, describe_file, find_reach_faults, measure_reach
 from task.data import EntityGenerator, collect_schema, read_examples
 from task.settings import Settings
 
 
 @command
 def main() -> None:
-    """Check the files, then the model on one batch of them; print what was found."""
+    """Check the files, then the model on one batch; print the findings."""
     checking = need("doctor", "checking")
-    options, settings = checking.begin_checks(Settings)
+    checks, settings = checking.begin_checks(Settings)
     files = read_files(settings, lambda path, needed: read_examples(path, settings, needed))
     train_examples = files[settings.train_file]
-    schema = collect_schema(train_examples, project_path(settings.train_file), settings)
+    schema = collect_schema(train_examples, settings)
     tokenizer = load_tokenizer(settings, [example.text for example in train_examples])
     findings = find_record_faults(files, lambda example: [example.text], count_types)
     for name, examples in files.items():
@@ -37,7 +36,7 @@ def main() -> None:
     models = build_anew()
     encoding = (tokenizer, schema.types, models.encoder_inputs, settings)
     train_batches = EntityGenerator.of(train_examples, *encoding, settings.batch_size)
-    checking.finish_checks(options, settings, findings, models, train_batches, build_anew)
+    checking.finish_checks(checks, settings, findings, models, train_batches, build_anew)
 
 
 if __name__ == "__main__":

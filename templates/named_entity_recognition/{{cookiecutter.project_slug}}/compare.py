@@ -1,6 +1,6 @@
 """Compare a run with the shipped reference, or with any other scored folder, on the dev file.
 
-python compare.py RUN [OTHER]        the difference of two F1 scores, and what chance makes of it
+python compare.py RUN [OTHER]        the difference of two F1 scores, with its 95 % interval
 """
 
 import numpy as np
@@ -9,15 +9,15 @@ from core.base.errors import command
 from core.base.extras import need
 from core.base.files import read_json
 from core.base.settings import read_settings, saved_settings
+from inspection.errors import read_prediction
 from task.data import read_examples
-from task.decode import read_prediction
 from task.metrics import count_matches, score
 from task.settings import Settings
 
 
 @command
 def main() -> None:
-    """Count the matches of both, draw the records, print."""
+    """Count the matches of both, resample the records, print."""
     comparison = need("comparison")
     run, other = comparison.read_arguments(__doc__)
     file = run.folder / "config.json"  # the reference has none

@@ -12,7 +12,7 @@ from core.scores.keep import keep_scores
 from core.scores.precision_recall import print_precision_recall_f1
 from task.data import read_examples
 from task.evaluation import evaluate, load_thresholds
-from task.training import load_runs, predict
+from task.prediction import load_runs, predict
 
 
 @command

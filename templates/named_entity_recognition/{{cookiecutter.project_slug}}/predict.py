@@ -10,11 +10,12 @@ from pathlib import Path
 from core.base.errors import command
 from core.base.extras import ask
 from core.base.files import check_destination, write_json_lines
+from formats.records import prediction_records
+from formats.submission import write_submission
 from task.data import Example, Schema, read_examples
-from task.decode import keep_entities, prediction_records
+from task.decode import keep_entities
 from task.evaluation import load_thresholds
-from task.submission import write_submission
-from task.training import load_runs, predict
+from task.prediction import load_runs, predict
 
 
 @command
@@ -22,13 +23,15 @@ def main() -> None:
     """Read, predict, write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("runs", nargs="+", metavar="RUN", help="folder of a run, or name in runs/")
-    parser.add_argument("file", type=Path, help="as the training file; entities are not needed")
+    parser.add_argument(
+        "file", type=Path, help="in the format of the training file; entities are not needed"
+    )
     parser.add_argument("out", type=Path, help="file to write")
     parser.add_argument(
         "--format",
         choices=("input", "records"),
         default="input",
-        help="input: as the file is, CoNLL, doccano or ours; records: ours, with texts and scores",
+        help="input: the format of the file (CoNLL, doccano or ours); records: ours, with scores",
     )
     arguments = ask("read_flags", parser) or parser.parse_args()
 

@@ -11,10 +11,19 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from core.base.errors import InputError
-from core.base.extras import ask
-from core.batches import Batch, DataGenerator, pad
-from core.data.records import Id, Span, check_span, read_field, read_id, read_records, read_span
-from core.data.tokens import Window, split_into_windows
+from core.base.files import project_path
+from core.batches import Batch, WindowGenerator, pad
+from core.data.records import (
+    Id,
+    Span,
+    check_span,
+    collect,
+    read_field,
+    read_id,
+    read_records,
+    read_span,
+)
+from core.data.tokens import Window
 from task.settings import Settings
 
 FIELDS = ("id", "text", "events", "type", "trigger", "arguments", "role", "span")
@@ -24,14 +33,14 @@ Node = tuple[str | None, Span]
 
 @dataclass(frozen=True)
 class Event:
-    """What happened: the trigger is the span that says so; arguments `(role, span)` are sorted."""
+    """What happened; the trigger is the span that says so, and arguments are sorted."""
 
     type: str
     trigger: Span | None
     arguments: tuple[Node, ...]
 
     def nodes(self) -> list[Node]:
-        """Return trigger and arguments, each with its role."""
+        """Return the trigger and the arguments, each with its role."""
         return [*([(None, self.trigger)] if self.trigger else []), *self.arguments]
 
 
@@ -50,14 +59,14 @@ class Schema:
     """The event types of the training file, as labels.json holds them.
 
     Attributes:
-        types: event type -> `roles` (None, that of a trigger, comes first), `always_triggered`.
+        types: event type -> `roles` (None, the role of a trigger, first) and `always_triggered`.
     """
 
     types: dict[str, dict]
 
     @functools.cached_property
     def labels(self) -> list[tuple[str, str | None]]:
-        """The roles of all types: each is a head of the span pointer, or a pair of tags."""
+        """All types with their roles: each is a head of the span pointer, or a pair of tags."""
         return [(kind, role) for kind, row in self.types.items() for role in row["roles"]]
 
     @property
@@ -71,7 +80,7 @@ def read_examples(path: str | Path, require_events: bool = True) -> Sequence[Exa
 
     Args:
         path: records `{"id", "text", "events": [{"type", "trigger", "arguments"}]}`.
-        require_events: False for files to predict, whose events nobody knows.
+        require_events: False for files to predict.
 
     Raises:
         InputError: names file, line and what is wrong with the record.
@@ -107,8 +116,8 @@ def read_event(item: object, text: str) -> Event:
         arguments.add((read_field(argument, "role", str), read_span(argument, "span", text)))
     if trigger is None and not arguments:
         raise InputError(
-            f"the event of type {kind!r} has neither a trigger nor an argument: no words of the "
-            "text stand for it, so drop it."
+            f"the event of type {kind!r} has neither a trigger nor an argument: mark one, or drop "
+            "the event."
         )
     return Event(kind, trigger, tuple(sorted(arguments)))
 
@@ -119,7 +128,7 @@ def collect_schema(examples: Sequence[Example]) -> Schema:
     Raises:
         InputError: there is no event.
     """
-    found = ask("recall_joined", find_roles, examples) or find_roles(examples)
+    found = collect(find_roles, examples, joined=True)
     if not found:
         raise InputError("no training example has an event: there is nothing to learn.")
     types = {}
@@ -133,28 +142,25 @@ def collect_schema(examples: Sequence[Example]) -> Schema:
 
 
 def find_roles(examples: Sequence[Example]) -> set[tuple[str, str | None, bool]]:
-    """Return the types of events, each with its roles and whether the event has a trigger."""
-    events = [event for example in examples for event in example.events]
+    """Return `(type, role, whether the event has a trigger)` of every trigger and argument."""
     events = [event for example in examples for event in example.events]
     return {(one.type, role, bool(one.trigger)) for one in events for role, _ in one.nodes()}
 
 
-class EventGenerator(DataGenerator):
-    """Batches of windows, with the labels of the model unless they are to be predicted.
+class EventGenerator(WindowGenerator):
+    """Batches of windows, with the labels of the model unless they are for prediction.
 
-    Every window is one example of the training. A span is taught in the windows that hold it, a
-    link in those that hold both its ends.
+    A window teaches the spans that it holds, and the links whose two spans it holds.
 
     Args:
         examples: from `read_examples`.
-        tokenizer: of the encoder; `encoder_inputs` are the names of its inputs.
+        tokenizer: of the encoder.
         schema: from `collect_schema`; other types and roles are left out.
-        settings: `model`, `max_length`, `window_overlap`, `buckets`, `seed`.
+        encoder_inputs: names of the encoder's inputs.
+        settings: `model`, and those of `WindowGenerator`.
         batch_size: windows in a batch.
         labels: False for prediction.
     """
-
-    of_items = ("windows", "labels")
 
     def __init__(
         self,
@@ -166,21 +172,12 @@ class EventGenerator(DataGenerator):
         batch_size: int,
         labels: bool = True,
     ) -> None:
-        self.examples, self.schema = list(examples), schema
-        self.encoder_inputs, self.model = list(encoder_inputs), settings.model
-        texts = [example.text for example in examples]
-        length, overlap = settings.max_length, settings.window_overlap
-        windows = split_into_windows(tokenizer, texts, length, overlap, "encode")
-        self.windows = [window for group in windows for window in group]
-        self.example_of = np.repeat(np.arange(len(windows)), [len(group) for group in windows])
-        super().__init__([*map(len, self.windows)], batch_size, settings.buckets, settings.seed)
-        lay_out = tag_labels if self.model == "crf" else pointer_labels
-        self.labels: list = [
-            lay_out(self.examples[example].events, window, schema)
-            for example, window in zip(self.example_of, self.windows, strict=True)
-            if labels
-        ]
-        self.measure()
+        self.schema, self.model = schema, settings.model
+        super().__init__(examples, tokenizer, encoder_inputs, settings, batch_size, labels)
+
+    def label_window(self, example: Example, window: Window) -> dict | np.ndarray:
+        make_labels = tag_labels if self.model == "crf" else pointer_labels
+        return make_labels(example.events, window, self.schema)
 
     def measure(self) -> None:
         """Give the labels of all batches one width: a static shape, of which no axis is empty."""
@@ -189,27 +186,24 @@ class EventGenerator(DataGenerator):
             for name in (self.labels[0] if self.labels and self.model == "gplinker" else {})
         }
 
-    def make_batch(self, examples: np.ndarray, length: int) -> Batch:
-        token_ids = [self.windows[index].token_ids for index in examples]
-        arrays = {
-            "token_ids": pad(token_ids, length),
-            "segment_ids": np.zeros((len(examples), length), np.int32),
-            "padding_mask": pad([np.ones(len(ids), np.int32) for ids in token_ids], length),
-        }
-        batch = {name: arrays[name] for name in self.encoder_inputs}
+    def make_batch(self, positions: np.ndarray, length: int) -> Batch:
+        batch = self.encoder_batch(positions, length)
         for name, pairs in self.pairs.items():
             heads = len(self.schema.labels if name == "span" else self.schema.types)
-            batch[f"{name}_labels"] = np.full((len(examples), heads, pairs, 2), -1, np.int32)
-            for row, index in zip(batch[f"{name}_labels"], examples, strict=True):
-                for head, cells in self.labels[index][name].items():
+            batch[f"{name}_labels"] = np.full((len(positions), heads, pairs, 2), -1, np.int32)
+            for row, position in zip(batch[f"{name}_labels"], positions, strict=True):
+                for head, cells in self.labels[position][name].items():
                     row[head, : len(cells)] = list(cells)
         if self.labels and self.model == "crf":
-            batch["tags"] = pad([self.labels[index] for index in examples], length)
+            batch["tags"] = pad([self.labels[position] for position in positions], length)
         return batch
+
+    def read_unlabelled(self, path: str) -> "EventGenerator":
+        return self.of(read_examples(project_path(path), False), *self.arguments, False)
 
 
 def taught_spans(event: Event, window: Window, schema: Schema) -> list[tuple[int, Span]]:
-    """Return label and tokens of the trigger and the arguments that a window holds."""
+    """Return label and tokens of each trigger and argument that a window holds."""
     found = [((event.type, role), window.token_span(span)) for role, span in event.nodes()]
     return [
         (schema.labels.index(label), span)
@@ -236,11 +230,15 @@ def pointer_labels(
 
 
 def link_cells(one: Span, two: Span) -> tuple[Span, Span]:
-    """Return the cells that link two spans: their first tokens (head), their last ones (tail).
+    """Return the cells that link two spans: of their first tokens (head), of their last (tail).
 
-    A link has no direction, so it is stored once, with the span that begins first, or is shorter,
-    in front: the head pointer needs the upper half of its grid only. The tail pointer needs both:
-    were its cell sorted too, a span that encloses another could not be told from two that overlap.
+    A link has no direction, so it is stored once. The span that starts first, or the shorter of
+    two that start together, comes first: so the head pointer needs only the upper half of its
+    grid. The tail pointer needs both halves. Sorted, its cell could not tell a span that encloses
+    another from two that overlap.
+
+    >>> link_cells((5, 6), (2, 9))  # tokens 2 to 9 enclose tokens 5 to 6
+    ((2, 5), (9, 6))
     """
     (start, end), (other_start, other_end) = sorted((one, two))
     return (start, other_start), (end, other_end)
@@ -249,7 +247,7 @@ def link_cells(one: Span, two: Span) -> tuple[Span, Span]:
 def tag_labels(events: Sequence[Event], window: Window, schema: Schema) -> np.ndarray:
     """Return the tag of each token of one window `[length]`, numbered as in core/layers/crf.py.
 
-    Of spans that overlap the first one is kept, and of those that begin together the longest.
+    Of spans that overlap the first is kept; of spans that start together, the longest.
     """
     spans = {
         (span[0], -span[1], label)

@@ -1,4 +1,4 @@
-"""From the scores of a model back to graphs of character spans, and to the records of a file."""
+"""From the scores of a model back to graphs of character spans."""
 
 import functools
 import itertools
@@ -8,20 +8,20 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
+from grouping.graph import Graph, Link, Mention, events_at, gap_between
 
-from core.base.errors import InputError
 from core.data.records import Id
 from core.data.tokens import Window
-from core.layers.crf import viterbi
+from core.layers.crf import spans_of_tags, viterbi
 from core.layers.pointer_search import best_spans, score_pairs
+from core.prediction.candidates import BestCandidates, decode_windows
 from core.prediction.predictor import Predictor, mean_outputs
-from core.prediction.candidates import BestCandidates
-from task.data import Event, EventGenerator, Example, Schema
-from task.graph import Graph, Link, Mention, events_at, gap_between
+from task.data import Event, EventGenerator, Schema
 
 # Candidates below e^-4 / (1 + e^-4) = 0.018 are dropped before a threshold is tuned.
 LOWEST_SCORE = -4.0
-# The best of a window, of all roles and types. A model in its first steps accepts everything.
+# Each window keeps at most so many spans of all roles and types together. A model in its first
+# steps accepts everything.
 MOST_SPANS = 96
 
 # Probabilities of mentions and of links.
@@ -29,47 +29,40 @@ Scored = tuple[dict[Mention, float], dict[Link, float]]
 
 
 def predict_events(
-    predictor: Predictor, generator: EventGenerator, progress: str = ""
+    predictor: Predictor, generator: EventGenerator, keep_all: bool = False, progress: str = ""
 ) -> dict[Id, Graph]:
     """Return the graph of every example: mentions and links with their probabilities.
 
-    Windows of one text are merged: what is found in several has its highest score.
-
-    Args:
-        predictor: of the inference models.
-        generator: of the examples, `labels=False`.
-        progress: title of the progress bar; empty: dev is scored, by the surest of all.
+    Windows of one text are merged: a mention or link found in several has its highest score.
+    Arguments as in `predict_windows`.
     """
     model, schema = generator.model, generator.schema
-    decode_window = decode_tags if model == "crf" else decode_pointers
+    decode_one = decode_tags if model == "crf" else decode_pointers
 
-    def decode(positions: np.ndarray, outputs: dict[str, np.ndarray]) -> list[Scored]:
-        rows = [dict(zip(outputs, row, strict=True)) for row in zip(*outputs.values(), strict=True)]
-        windows = [generator.windows[position] for position in positions]
-        return [decode_window(*pair, schema) for pair in zip(rows, windows, strict=True)]
+    def decode(found: dict[str, np.ndarray], window: Window) -> Scored:
+        return decode_one(found, window, schema)
 
-    mentions, links = (BestCandidates(generator, whole=bool(progress)) for _ in ("mentions", "links"))
-    for position, (spans, pairs) in predictor.decode(generator, decode, progress):
-        name = generator.examples[generator.example_of[position]].id
-        mentions.add(name, spans)
-        links.add(name, pairs)
-    every, linked = mentions.kept(), links.kept()
-    return {name: make_graph(every[name], linked[name], schema, model) for name in every}
+    mentions, links = BestCandidates(generator, keep_all), BestCandidates(generator, keep_all)
+    for example, (spans, pairs) in decode_windows(predictor, generator, decode, progress):
+        mentions.add(example.id, spans)
+        links.add(example.id, pairs)
+    kept, linked = mentions.kept(), links.kept()
+    return {name: make_graph(kept[name], linked[name], schema, model) for name in kept}
 
 
 def make_graph(
     mentions: dict[Mention, float], links: dict[Link, float], schema: Schema, model: str
 ) -> Graph:
-    """Return the graph of a text; the tags of `crf` say nothing of events, so they are composed."""
+    """Return the graph of a text; tags (`crf`) don't group spans into events, so it does."""
     if model == "crf":
-        # A type whose trigger has no tag has no less likely one either.
+        # Of a type without a tagged trigger there is no less likely trigger to fall back on.
         found = {kind for kind, role, _ in mentions if role is None}
         return Graph(mentions, compose_links(mentions), schema.triggered & found)
     return Graph(mentions, links, schema.triggered)
 
 
 def make_selector(schema: Schema, model: str) -> Callable[[Sequence[dict]], dict]:
-    """Return what a predictor makes of the outputs of its models, in the graph."""
+    """Return the part of decoding that runs on the device, for `Predictor`."""
     if model == "crf":
         return mean_outputs
     types = list(schema.types)
@@ -77,10 +70,15 @@ def make_selector(schema: Schema, model: str) -> Callable[[Sequence[dict]], dict
 
 
 def select_spans(outputs: Sequence[dict], types: Sequence[int]) -> dict[str, tf.Tensor]:
-    """Return the best spans of each window and their links: all scores are too many to copy.
+    """Return the best spans of each window, and their links: all scores are too many to copy.
 
-    A link is as sure as the weaker of its head and tail. Of equally sure spans the first counts as
-    the better.
+    The score of a link is the lower one of its head and its tail. The first of several spans with
+    equal scores wins.
+
+    Worked example: a window of 5 tokens. Cell 43 of all grids is label 43 // 25 = 1, first token
+    43 // 5 % 5 = 3, last token 43 % 5 = 3. Cell 7 is label 0, tokens 1 to 2. Sorted by their
+    cells the spans are 7, 43, with firsts [1, 3] and lasts [2, 3]. If both labels are of type 0,
+    `links[0, 1]` is the lower one of head[0, 1, 3] (first tokens) and tail[0, 2, 3] (last tokens).
 
     Args:
         outputs: of the inference model of each run.
@@ -88,7 +86,8 @@ def select_spans(outputs: Sequence[dict], types: Sequence[int]) -> dict[str, tf.
 
     Returns:
         `scores`, `labels`, `firsts` and `lasts` (tokens) `[batch, spans]`, in the order of labels
-        and tokens, and `links` `[batch, spans, spans]`, for a span in front of one of its type.
+        and tokens. `links` `[batch, spans, spans]` is of use only where both spans have one type
+        and the row's span comes first.
     """
     span, head, tail = ([own[name] for own in outputs] for name in ("span", "head", "tail"))
     mask = outputs[0]["mask"]
@@ -107,10 +106,10 @@ def select_spans(outputs: Sequence[dict], types: Sequence[int]) -> dict[str, tf.
 
 
 def decode_pointers(found: dict[str, np.ndarray], window: Window, schema: Schema) -> Scored:
-    """Return the mentions of a window that may hold, and the links between them.
+    """Return the candidate mentions of a window, and the links between them.
 
     Args:
-        found: what `select_spans` returns, of one window.
+        found: the outputs of `select_spans` for one window.
         window: gives the characters of the tokens.
         schema: names of the labels.
     """
@@ -126,7 +125,7 @@ def decode_pointers(found: dict[str, np.ndarray], window: Window, schema: Schema
     }
     linked = {}
     kinds = np.unique([kind for kind, _ in labels], return_inverse=True)[1]
-    # In the order that `link_cells` puts them into.
+    # A pair is stored once, in the order of `link_cells`.
     places = firsts * len(window) + lasts
     ordered = (places[:, None] <= places) & (kinds[:, None] == kinds)
     for one, two in np.argwhere(ordered & (links > LOWEST_SCORE)):
@@ -136,34 +135,31 @@ def decode_pointers(found: dict[str, np.ndarray], window: Window, schema: Schema
 
 
 def sigmoid(score: float) -> float:
-    """Return a score as a number from 0 to 1."""
+    """Return the probability of a score."""
     return 1 / (1 + math.exp(-float(score)))
 
 
 def decode_tags(scores: dict[str, np.ndarray], window: Window, schema: Schema) -> Scored:
-    """Return the mentions of a window that the best sequence of tags holds, and no links."""
+    """Return the mentions in the best sequence of tags of a window, and no links."""
     tags = viterbi(scores["emissions"][: len(window)], scores["transitions"])
     return tagged_mentions(tags, window, schema), {}
 
 
 def tagged_mentions(tags: np.ndarray, window: Window, schema: Schema) -> dict[Mention, float]:
-    """Return the spans of one sequence of tags; a tagger is sure of each."""
+    """Return the spans of one sequence of tags, all with probability 1."""
     mentions = {}
-    for first in np.flatnonzero(tags % 2 == 1).tolist():
-        last = first
-        while last + 1 < len(tags) and tags[last + 1] == tags[first] + 1:
-            last += 1
+    for label, (first, last) in spans_of_tags(tags):
         if window.starts[first] >= 0 and window.starts[last] >= 0:
-            kind, role = schema.labels[(tags[first] - 1) // 2]
+            kind, role = schema.labels[label]
             mentions[kind, role, (int(window.starts[first]), int(window.ends[last]))] = 1.0
     return mentions
 
 
 def compose_links(mentions: dict[Mention, float]) -> dict[Link, float]:
-    """Return the links of composed events.
+    """Return links that group the mentions of a tagger into events.
 
-    Each trigger makes an event, and each argument joins the nearest trigger of its type, the
-    earlier of two. The arguments of a type without a trigger are one event.
+    Each trigger makes an event. Each argument joins the nearest trigger of its type, the earlier
+    one of two equally near. The arguments of a type without a trigger form one event.
     """
     links, groups = {}, defaultdict(list)
     for kind, role, span in mentions:
@@ -177,62 +173,5 @@ def compose_links(mentions: dict[Mention, float]) -> dict[Link, float]:
 
 
 def keep_events(graphs: dict[Id, Graph], threshold: float) -> dict[Id, list[Event]]:
-    """Return record id -> the events that are surer than the threshold."""
+    """Return record id -> the events made of what scores above the threshold."""
     return {name: events_at(graph, threshold) for name, graph in graphs.items()}
-
-
-def prediction_records(
-    examples: Sequence[Example], graphs: dict[Id, Graph], events: dict[Id, list[Event]]
-) -> list[dict]:
-    """Return the records of the predictions file: the input's format, with texts and scores."""
-    records = []
-    for example in examples:
-        text, mentions = example.text, graphs[example.id].mentions
-        described = [describe_event(event, text, mentions) for event in events[example.id]]
-        records.append({"id": example.id, "text": text, "events": described})
-    return records
-
-
-def describe_event(event: Event, text: str, mentions: dict[Mention, float]) -> dict:
-    """Return an event as the predictions file holds it."""
-    trigger: dict = {"trigger": None}
-    arguments = []
-    for role, span in event.nodes():
-        words, score = text[slice(*span)], round(float(mentions[event.type, role, span]), 4)
-        if role is None:
-            trigger = {"trigger": list(span), "trigger_text": words, "trigger_score": score}
-        else:
-            arguments.append({"role": role, "span": list(span), "text": words, "score": score})
-    return {"type": event.type, **trigger, "arguments": arguments}
-
-
-def read_prediction(place: str, record: dict) -> tuple[list[Event], dict[Mention, float | None]]:
-    """Return the events of a record of a predictions file, and the scores of their mentions.
-
-    Raises:
-        InputError: names the place of a record that is not a prediction.
-    """
-    events, scores = [], []
-    try:
-        for item in record["events"]:
-            kind, trigger = item["type"], item["trigger"] and tuple(item["trigger"])
-            parts = [
-                (part["role"], tuple(part["span"]), part["score"]) for part in item["arguments"]
-            ]
-            events.append(Event(kind, trigger, tuple(sorted(part[:2] for part in parts))))
-            scores += [((kind, None, trigger), item.get("trigger_score"))] if trigger else []
-            scores += [((kind, role, span), score) for role, span, score in parts]
-    except (KeyError, TypeError) as error:
-        raise InputError(f"{place}: not a prediction: write the file with evaluate.py.") from error
-    return events, dict(scores)
-
-
-def duee_record(record: dict) -> dict:
-    """Return a record of the predictions file as DuEE's competitions want it."""
-
-    def duee_event(event: dict) -> dict:
-        trigger = {"trigger": event["trigger_text"]} if event["trigger"] else {}
-        parts = [{"role": part["role"], "argument": part["text"]} for part in event["arguments"]]
-        return {"event_type": event["type"], **trigger, "arguments": parts}
-
-    return {"id": record["id"], "event_list": [duee_event(event) for event in record["events"]]}

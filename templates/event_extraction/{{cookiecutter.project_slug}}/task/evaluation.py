@@ -1,14 +1,16 @@
-"""Score what was predicted, and say it in words."""
+"""Score predictions, and put some of them into words."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
+from grouping.graph import Graph, sort_key
+
+from core.base.files import project_path
 from core.data.records import Id, name_file
-from core.report.report import ErrorExample, ErrorItem
-from core.scores.evaluation import Evaluation
-from task.data import Event, Example
-from task.decode import keep_events, prediction_records, read_prediction
-from task.graph import Graph, mentions_of, sort_key
+from core.scores.evaluation import DevScorer, Evaluation
+from formats.records import prediction_records
+from task.data import Event, EventGenerator, Example
+from task.decode import keep_events, predict_events
 from task.metrics import score, tune_threshold
 
 
@@ -20,19 +22,19 @@ def evaluate(
     threshold: float | None = None,
     shown: int = 0,
 ) -> Evaluation:
-    """Score the graphs that were predicted for the examples of a file.
+    """Score the graphs of all examples of a file.
 
     Args:
-        examples: gold.
+        examples: gold; they were read from `path`.
         graphs: from `predict_events`.
-        path: where the examples were read from.
-        metric: chooses the threshold; DuEE's takes that of argument classification.
-        threshold: a mention must be surer; None: take the one that scores best on these examples.
-        shown: examples to put into words.
+        path: named in the scores.
+        metric: chooses the threshold; DuEE's uses that of argument classification.
+        threshold: a mention must score above it; None: the best one for these examples.
+        shown: how many examples to put into words.
     """
     tuned: dict = {"threshold": threshold}
     if threshold is None:
-        # DuEE's sum pays for every guess that overlaps: alone it would have everything accepted.
+        # DuEE's metric rewards every overlapping guess: its best threshold would accept everything.
         one = "argument_classification" if metric == "duee" else metric
         tuned = tune_threshold(examples, graphs, one)
     events = keep_events(graphs, tuned["threshold"])
@@ -44,8 +46,19 @@ def evaluate(
     )
 
 
+class EventScorer(DevScorer):
+    """Scores dev with the current weights of a training."""
+
+    def score(self, batches: EventGenerator, tuned: dict | None = None) -> Evaluation:
+        graphs, settings = predict_events(self.predictor, batches), self.settings
+        path, threshold = project_path(settings.dev_file), (tuned or {}).get("threshold")
+        return evaluate(
+            batches.examples, graphs, path, settings.metric, threshold, settings.shown_examples
+        )
+
+
 def describe(example: Example, predicted: Sequence[Event], most: int = 6) -> str:
-    """Return a text with its gold events beside the predicted ones, `most` of each."""
+    """Return a text with its gold and its predicted events, at most `most` of each."""
 
     def words(events: Sequence[Event]) -> str:
         listed = []
@@ -60,19 +73,3 @@ def describe(example: Example, predicted: Sequence[Event], most: int = 6) -> str
 
     gold, found = words(example.events), words(predicted)
     return f"{example.text}\n  gold:      {gold}\n  predicted: {found}\n"
-
-
-def find_errors(examples: Sequence[Example], predictions: Sequence[dict]) -> list[ErrorExample]:
-    """Return every example, right or wrong, for the report, from the records of predictions."""
-    predicted = {record["id"]: read_prediction("dev.jsonl", record)[1] for record in predictions}
-    reports = []
-    for example in examples:
-        found, gold = predicted[example.id], mentions_of(example.events)
-        kinds = {mention: "missed" for mention in gold if mention not in found}
-        kinds |= {mention: "correct" if mention in gold else "invented" for mention in found}
-        items = []
-        for (event_type, role, span), kind in kinds.items():
-            name, sure = role or "trigger", found.get((event_type, role, span))
-            items.append(ErrorItem(kind, f"{event_type}: {name}", [(*span, name)], sure))
-        reports.append(ErrorExample(example.id, example.text, items))
-    return reports

@@ -1,12 +1,12 @@
 """Scores of events: CasEE's four, DuEE's overlap of characters, and whole events.
 
-CasEE counts distinct items of each record: trigger identification `span`, trigger classification
+CasEE counts distinct items in each record: trigger identification `span`, trigger classification
 `(type, span)`, argument identification `(type, span)`, argument classification
 `(type, role, span)`. A span must be exactly right. Source: Sheng et al. 2021,
 https://aclanthology.org/2021.findings-acl.14.
 
-DuEE counts distinct `(type, role, text)` of each record. A predicted argument earns the F1 of its
-characters and those of the gold argument of its type and role that it overlaps most.
+DuEE counts distinct `(type, role, text)` in each record. A predicted argument earns the character
+F1 with the most similar gold argument of its type and role.
 """
 
 import math
@@ -15,16 +15,16 @@ from collections.abc import Iterable, Sequence
 from typing import get_args
 
 import numpy as np
+from grouping.graph import Graph, Mention, eased, events_at, mentions_of
 
 from core.data.records import Id
 from core.scores.precision_recall import precision_recall_f1
 from task.data import Event, Example
-from task.graph import Graph, Mention, events_at, mentions_of, standing
 from task.settings import Metric
 
 METRICS = get_args(Metric)
-QUANTILES = np.linspace(0.04, 0.96, 24)  # of `standing` of all mentions: the thresholds to try
-# Which items a table counts, and by which part of them.
+QUANTILES = np.linspace(0.04, 0.96, 24)  # of `eased` of all mentions: the thresholds to try
+# The metric whose items a table counts, and the part of an item that is its label.
 TABLES = {
     "per_role": ("argument_classification", 1),
     "per_type": ("argument_classification", 0),
@@ -33,7 +33,7 @@ TABLES = {
 
 
 def item_of(mention: Mention, text: str, metric: str) -> tuple | None:
-    """Return what a metric counts a mention as; None: it does not count it."""
+    """Return the item that a metric counts for a mention; None: it doesn't count the mention."""
     kind, role, span = mention
     if metric.startswith("trigger") != (role is None):
         return None
@@ -60,20 +60,24 @@ def credit(item: tuple, gold: set[tuple], metric: str) -> float:
 
 
 def character_f1(one: str, two: str) -> float:
-    """Return 2 shared characters / (characters of both), each counted as often as it stands."""
+    """Return 2 shared characters / (characters of both), repeated ones included.
+
+    >>> character_f1("abb", "abc")  # a and b are shared
+    0.6666666666666666
+    """
     return 2 * (Counter(one) & Counter(two)).total() / (len(one) + len(two))
 
 
 def count_matches(gold: Example, predicted: Iterable[Event], metric: str) -> tuple:
-    """Return `(correct, predicted, gold)` of one record; correct is the sum of the credits."""
+    """Return `(correct, predicted, gold)` of one record; `correct` is the sum of the credits."""
     right = items_of(gold.events, gold.text, metric)
     found = items_of(predicted, gold.text, metric)
-    # Exact, so that the order of a set, which differs from run to run, can't show.
+    # An exact sum: the order of a set differs from process to process.
     return math.fsum(credit(item, right, metric) for item in found), len(found), len(right)
 
 
 def count_whole(gold: Example, predicted: Iterable[Event]) -> tuple:
-    """Return `(correct, predicted, gold)` whole events of one record: right in all their parts."""
+    """Return `(correct, predicted, gold)` whole events of one record, right in every part."""
     right, found = set(gold.events), set(predicted)
     return len(right & found), len(found), len(right)
 
@@ -82,8 +86,8 @@ def score(golds: Sequence[Example], predictions: dict[Id, list[Event]]) -> dict:
     """Return every metric of a file; a record without predictions has no events.
 
     Returns:
-        `<metric>_f1` for each metric and `event_f1` for whole events, which are right in all their
-        parts; `metrics` with precision, recall and counts of each; `TABLES` with those of labels.
+        `<metric>_f1` for each metric, and `event_f1` for whole events, right in every part.
+        `metrics`: precision, recall and counts of each. `TABLES`: the same for each label.
     """
     metrics = {name: np.zeros(3) for name in (*METRICS, "event")}
     tables: dict[str, dict] = {name: defaultdict(lambda: np.zeros(3)) for name in TABLES}
@@ -108,13 +112,12 @@ def score(golds: Sequence[Example], predictions: dict[Id, list[Event]]) -> dict:
 def tune_threshold(golds: Sequence[Example], graphs: dict[Id, Graph], metric: str) -> dict:
     """Return the `threshold` with the best sum of two F1: of a metric, and of whole events.
 
-    It tries 0.5, which wins where nothing is better, and quantiles of `standing` of the mentions.
-    Beside it `precision_recall`: rows of the metric, that of the threshold first.
+    0.5 is tried first and wins ties; then quantiles of the `eased` probabilities of all mentions.
+    Also returns `precision_recall`: rows of the metric, the row of the threshold first.
     """
-    stands = [standing(r, p) for own in graphs.values() for (_, r, _), p in own.mentions.items()]
-
+    levels = [eased(r, p) for own in graphs.values() for (_, r, _), p in own.mentions.items()]
     tried = {}
-    for threshold in (0.5, *np.quantile(stands or [0.5], QUANTILES).tolist()):
+    for threshold in (0.5, *np.quantile(levels or [0.5], QUANTILES).tolist()):
         counts = np.zeros((2, 3))
         for gold in golds:
             found = events_at(graphs[gold.id], threshold)

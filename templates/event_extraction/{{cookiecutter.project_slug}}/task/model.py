@@ -1,17 +1,17 @@
 """Two models of events over the same encoder: GPLinker, and the classic tagger with a CRF.
 
-GPLinker: the span pointer has a head for each role of each event type, the trigger being a role
-too; the link pointers relate the first tokens (head) and the last tokens (tail) of two spans of
-one event, with a head for each type. Spans may nest, overlap and have several roles. Source: Su
-2022, https://kexue.fm/archives/8926. The tagger gives each token one tag.
+GPLinker: the span pointer has one head for each role of each event type; a trigger counts as a
+role. The link pointers have one head for each type: they relate the first tokens (head) and the
+last tokens (tail) of two spans of one event. Spans may nest, overlap and have several roles.
+Source: Su 2022, https://kexue.fm/archives/8926. The tagger gives each token one tag.
 """
 
 import keras
 
-from core.layers.crf import CrfLoss, TagTransitions
 from core.encoders.encoder import encoder_inputs, hidden_states
+from core.layers.crf import CrfLoss, TagTransitions
 from core.layers.pointers import EfficientGlobalPointer, GlobalPointer, SparseMultilabelLoss
-from core.step import Models, Logits, TrainingModel
+from core.step import Logits, Models, TrainingModel
 from task.data import Schema
 from task.settings import Settings
 
@@ -21,7 +21,7 @@ def build_models(encoder: keras.Model, schema: Schema, settings: Settings) -> Mo
 
     Args:
         encoder: token ids -> hidden states `[batch, length, width]`.
-        schema: its labels and types are the heads.
+        schema: its labels are the heads of spans, its types the heads of links.
         settings: `model`, `pointer`, `pointer_size`, `crf_learning_rate`.
     """
     inputs = encoder_inputs(encoder)
@@ -43,13 +43,13 @@ def add_pointers(hidden, mask, schema: Schema, settings: Settings) -> tuple[dict
     pointers = {
         # Only spans need to know their length; links may reach anywhere.
         "span": pointer(len(schema.labels), size, name="span_pointer"),
-        # Both first tokens are in order, as in a span: see `link_cells`.
+        # The first tokens of a link are in order, as in a span: see `link_cells`.
         "head": pointer(types, size, rotary=False, name="head_pointer"),
         "tail": pointer(types, size, rotary=False, spans=False, name="tail_pointer"),
     }
-    # All scores of long texts are large: prediction computes those that `select_spans` asks for.
-    # Before the scores: Keras expects no more outputs of a layer than its first call has.
-    outputs: dict = {name: layer(hidden, mask, whole=False) for name, layer in pointers.items()}
+    # All scores of long texts are large: prediction computes only those `select_spans` needs.
+    # This call comes first: Keras expects no more outputs of a layer than its first call has.
+    outputs: dict = {name: layer(hidden, mask, parts_only=True) for name, layer in pointers.items()}
     scores, labels, losses = [], {}, {}
     for name, layer in pointers.items():
         scores.append(layer(hidden, mask))
@@ -60,9 +60,10 @@ def add_pointers(hidden, mask, schema: Schema, settings: Settings) -> tuple[dict
 
 
 def add_tagger(hidden, mask, schema: Schema, settings: Settings) -> tuple[dict, list, dict, dict]:
-    """Return outputs, labels and losses of the tagger, and no scores.
+    """Return outputs, no scores, labels and losses of the tagger.
 
-    One tag depends on those before it: two passes can't be compared token by token.
+    Without scores, because a tag depends on the tags before it: two passes can't be compared token
+    by token.
     """
     count = len(schema.labels)
     emissions = keras.layers.Dense(1 + 2 * count, dtype="float32", name="emissions")(hidden)

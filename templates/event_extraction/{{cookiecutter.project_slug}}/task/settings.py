@@ -17,7 +17,7 @@ Metric = Literal[
 
 
 class Settings(WindowSettings):
-    """The settings of core, and those of the models and the deciding metric."""
+    """The settings of core, of both models and of the metric."""
 
     task: ClassVar[str] = "Event extraction"
 
@@ -28,7 +28,9 @@ class Settings(WindowSettings):
         "efficient", description="efficient: few weights a head; plain: its own query and key"
     )
     pointer_size: int = Field(64, ge=2, multiple_of=2, description="query and key of a pointer")
-    crf_learning_rate: float = Field(1e-2, gt=0, description="peak rate of the CRF's transitions")
+    crf_learning_rate: float = Field(
+        1e-2, gt=0, description="peak learning rate of the CRF's transitions"
+    )
     metric: Metric = Field(
         "argument_classification",
         description="chooses the best epoch and, with whole events, the threshold",

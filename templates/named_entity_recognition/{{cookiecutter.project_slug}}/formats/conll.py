@@ -7,9 +7,11 @@ bio2    B begins, I goes on
 bioes   B begins, I goes on, E ends, S stands alone; BILOU writes L and U, BMES writes M for I
 """
 
+import bisect
 import functools
 import itertools
 import json
+import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -374,6 +376,13 @@ def join_tokens(tokens: Sequence[str], join: str) -> tuple[str, list[tuple[int, 
         spans.append((len(text), len(text) + len(token)))
         text += token
     return text, spans
+
+
+def whole_tokens(span: tuple[int, int], tokens: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """Return the span from the first to the last token of a CoNLL file that a span touches."""
+    first = bisect.bisect_right(tokens, span[0], key=operator.itemgetter(1))
+    last = bisect.bisect_left(tokens, span[1], key=operator.itemgetter(0)) - 1
+    return tokens[first][0], tokens[last][1]
 
 
 def write_conll(out: Path, file: ConllFile, chunks: Sequence[Sequence[Chunk]], scheme: str) -> None:

@@ -1,4 +1,4 @@
-"""Read and check examples, in three formats; lay out their entities as labels of spans or tags."""
+"""Read and check examples in three formats; lay out their entities as labels of spans or tags."""
 
 import functools
 from collections import defaultdict
@@ -10,21 +10,31 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from core.base.errors import InputError
-from core.batches import Batch, DataGenerator, pad
-from core.data.records import Id, Span, check_span, read_field, read_id, read_records, read_span
-from core.data.tokens import Window, split_into_windows
+from core.base.files import project_path
+from core.batches import Batch, WindowGenerator, pad
+from core.data.records import (
+    Id,
+    Span,
+    check_span,
+    collect,
+    read_field,
+    read_id,
+    read_records,
+    read_span,
+)
+from core.data.tokens import Window
 from formats.conll import Chunk, file_scheme, is_conll, read_conll, read_sentences
 from task.settings import Settings
 
 FIELDS = ("id", "text", "entities", "type", "span", "label", "start_offset", "end_offset")
-# What else doccano writes: it is left alone.
+# Other keys that doccano writes: they are not read.
 OF_DOCCANO = ("labels", "relations", "from_id", "to_id", "Comments", "comments", "meta")
-PIECES = "an entity of several pieces is out of reach: give the span of each piece, or of them all."
+PIECES = "an entity of several pieces is not possible: give the span of each piece, or of them all."
 
 
 @dataclass(frozen=True, order=True)
 class Entity:
-    """Characters `[start, end)` that name something of a type."""
+    """The characters `[start, end)` of a name, and its type."""
 
     span: Span
     type: str
@@ -35,8 +45,8 @@ class Example:
     """One record of a file, or one sentence of a CoNLL file.
 
     Attributes:
-        tokens: the characters of the tokens of a CoNLL file, whose entities begin and end with one.
-        line: where it begins.
+        tokens: spans of the tokens of a CoNLL file, with which its entities start and end.
+        line: where it starts.
     """
 
     id: Id
@@ -48,12 +58,12 @@ class Example:
 
 @dataclass(frozen=True)
 class Schema:
-    """What labels.json holds of the training file.
+    """The content of labels.json, from the training file.
 
     Attributes:
         types: of entities; each is a head of the pointer, or a pair of tags.
-        flat: no two entities overlap, so none are predicted that do.
-        scheme: of the tags, for CoNLL files that have none.
+        flat: no two entities overlap, so no predicted ones may.
+        scheme: of tags, for CoNLL files without tags.
     """
 
     types: list[str]
@@ -69,8 +79,8 @@ def read_examples(
     Args:
         path: records `{"id", "text", "entities": [{"type", "span"}]}`, an export of doccano, or
             columns: see `is_conll`.
-        settings: say what the columns are.
-        require_entities: False for files to predict, whose entities nobody knows.
+        settings: `conll` describes the columns.
+        require_entities: False for files to predict.
 
     Raises:
         InputError: names file, line and what is wrong there.
@@ -82,7 +92,7 @@ def read_examples(
 
 
 def conll_example(line: int, text: str, tokens: list[Span], chunks: list[Chunk]) -> Example:
-    """Return a sentence of a file of columns; its id is the line that it begins on."""
+    """Return a sentence of a CoNLL file; its id is its first line."""
     entities = tuple(Entity((tokens[i][0], tokens[j][1]), kind) for kind, i, j in chunks)
     return Example(line, text, entities, tuple(tokens), line)
 
@@ -100,7 +110,7 @@ def read_example(record: dict, line: int, required: bool) -> Example:
 
 
 def read_entity(item: object, text: str) -> Entity:
-    """Check one entity; doccano names its ends `start_offset` and `end_offset`."""
+    """Check one entity; in doccano's format it has `start_offset` and `end_offset`."""
     if not isinstance(item, dict):
         raise InputError(
             f'the entity {item!r} must be {{"type": "...", "span": [start, end]}}, or as doccano '
@@ -122,15 +132,22 @@ def read_doccano_label(item: object, text: str) -> Entity:
     return Entity(check_span(item[:2], "label", text), item[2])
 
 
-def collect_schema(examples: Sequence[Example], path: Path, settings: Settings) -> Schema:
-    """Return the types of the training examples, sorted, and how they stand.
+def collect_schema(examples: Sequence[Example], settings: Settings) -> Schema:
+    """Return the types of the training examples, sorted, and whether entities overlap.
 
     Raises:
         InputError: there is no entity.
     """
-    types = sorted({entity.type for example in examples for entity in example.entities})
-    if not types:
+    path = project_path(settings.train_file)
+    schema: Schema = collect(functools.partial(find_schema, path=path, settings=settings), examples)
+    if not schema.types:
         raise InputError("no training example has an entity: there is nothing to learn.")
+    return schema
+
+
+def find_schema(examples: Sequence[Example], path: Path, settings: Settings) -> Schema:
+    """Return the schema of the examples of a file."""
+    types = sorted({entity.type for example in examples for entity in example.entities})
     scheme = None
     if is_conll(path):
         scheme = file_scheme(read_conll(path, settings.conll, True), settings.conll)
@@ -147,21 +164,20 @@ def overlap(entities: Iterable[Entity]) -> bool:
     return False
 
 
-class EntityGenerator(DataGenerator):
-    """Batches of windows, with the labels of the model unless they are to be predicted.
+class EntityGenerator(WindowGenerator):
+    """Batches of windows, with the labels of the model unless they are for prediction.
 
-    Every window is one example of the training. An entity is taught in the windows that hold it.
+    A window teaches the entities that it holds.
 
     Args:
         examples: from `read_examples`.
-        tokenizer: of the encoder; `encoder_inputs` are the names of its inputs.
+        tokenizer: of the encoder.
         types: of entities; others are left out.
-        settings: `tagger`, `max_length`, `window_overlap`, `buckets`, `seed`.
+        encoder_inputs: names of the encoder's inputs.
+        settings: `tagger`, and those of `WindowGenerator`.
         batch_size: windows in a batch.
         labels: False for prediction.
     """
-
-    of_items = ("windows", "labels")
 
     def __init__(
         self,
@@ -173,50 +189,39 @@ class EntityGenerator(DataGenerator):
         batch_size: int,
         labels: bool = True,
     ) -> None:
-        self.examples, self.types = list(examples), list(types)
-        self.encoder_inputs, self.tagger = list(encoder_inputs), settings.tagger
-        texts = [example.text for example in examples]
-        length, overlap = settings.max_length, settings.window_overlap
-        windows = split_into_windows(tokenizer, texts, length, overlap, "encode")
-        self.windows = [window for group in windows for window in group]
-        self.example_of = np.repeat(np.arange(len(windows)), [len(group) for group in windows])
-        super().__init__([*map(len, self.windows)], batch_size, settings.buckets, settings.seed)
-        lay_out = tag_labels if self.tagger == "crf" else span_labels
-        self.labels: list = [
-            lay_out(self.examples[example].entities, window, self.types)
-            for example, window in zip(self.example_of, self.windows, strict=True)
-            if labels
-        ]
-        self.measure()
+        self.types, self.tagger, self.settings = list(types), settings.tagger, settings
+        super().__init__(examples, tokenizer, encoder_inputs, settings, batch_size, labels)
+
+    def label_window(self, example: Example, window: Window) -> dict | np.ndarray:
+        make_labels = tag_labels if self.tagger == "crf" else span_labels
+        return make_labels(example.entities, window, self.types)
 
     def measure(self) -> None:
         """Give the labels of all batches one width: a static shape, of which no axis is empty."""
         cells = self.labels if self.tagger == "pointer" else []
         self.pairs = max([1, *(len(spans) for label in cells for spans in label.values())])
 
-    def make_batch(self, examples: np.ndarray, length: int) -> Batch:
-        token_ids = [self.windows[index].token_ids for index in examples]
-        arrays = {
-            "token_ids": pad(token_ids, length),
-            "segment_ids": np.zeros((len(examples), length), np.int32),
-            "padding_mask": pad([np.ones(len(ids), np.int32) for ids in token_ids], length),
-        }
-        batch = {name: arrays[name] for name in self.encoder_inputs}
+    def make_batch(self, positions: np.ndarray, length: int) -> Batch:
+        batch = self.encoder_batch(positions, length)
         if self.labels and self.tagger == "crf":
-            batch["tags"] = pad([self.labels[index] for index in examples], length)
+            batch["tags"] = pad([self.labels[position] for position in positions], length)
         elif self.labels:
-            shape = len(examples), len(self.types), self.pairs, 2
+            shape = len(positions), len(self.types), self.pairs, 2
             batch["span_labels"] = np.full(shape, -1, np.int32)
-            for row, index in zip(batch["span_labels"], examples, strict=True):
-                for head, spans in self.labels[index].items():
+            for row, position in zip(batch["span_labels"], positions, strict=True):
+                for head, spans in self.labels[position].items():
                     row[head, : len(spans)] = list(spans)
         return batch
+
+    def read_unlabelled(self, path: str) -> "EntityGenerator":
+        examples = read_examples(project_path(path), self.settings, False)
+        return self.of(examples, *self.arguments, False)
 
 
 def taught_spans(
     entities: Iterable[Entity], window: Window, types: Sequence[str]
 ) -> list[tuple[int, Span]]:
-    """Return type and tokens of the entities that a window holds."""
+    """Return type and tokens of each entity that a window holds."""
     found = [(entity.type, window.token_span(entity.span)) for entity in entities]
     return [(types.index(kind), span) for kind, span in found if span and kind in types]
 
@@ -224,7 +229,7 @@ def taught_spans(
 def span_labels(
     entities: Iterable[Entity], window: Window, types: Sequence[str]
 ) -> dict[int, dict[Span, None]]:
-    """Return the true spans of tokens in one window, by type, each once."""
+    """Return the true spans of tokens in one window by type, each once."""
     spans: dict[int, dict[Span, None]] = defaultdict(dict)
     for kind, span in taught_spans(entities, window, types):
         spans[kind][span] = None
@@ -234,7 +239,7 @@ def span_labels(
 def tag_labels(entities: Iterable[Entity], window: Window, types: Sequence[str]) -> np.ndarray:
     """Return the tag of each token of one window `[length]`, numbered as in core/layers/crf.py.
 
-    Of entities that overlap the first one is kept, and of those that begin together the longest.
+    Of entities that overlap the first is kept; of entities that start together, the longest.
     """
     taught = {(span[0], -span[1], kind) for kind, span in taught_spans(entities, window, types)}
     tags, free = np.zeros(len(window), np.int32), 0

@@ -1,78 +1,97 @@
-"""From the scores of a model back to entities of character spans, and to the records of a file."""
+"""From the scores of a model back to entities of character spans."""
 
-import bisect
 import math
-import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import tensorflow as tf
 
-from core.base.errors import InputError
 from core.data.records import Id, Span
 from core.data.tokens import Window
-from core.layers.crf import viterbi
+from core.layers.crf import spans_of_tags, viterbi
 from core.layers.pointer_search import best_spans
+from core.prediction.candidates import BestCandidates, decode_windows
 from core.prediction.predictor import Predictor, mean_outputs
-from core.prediction.candidates import BestCandidates
-from task.data import Entity, EntityGenerator, Example
+from formats.conll import whole_tokens
+from task.data import Entity, EntityGenerator
 
-# Record id -> entities with their scores from 0 to 1, surest first.
-Candidates = dict[Id, list[tuple[Entity, float]]]
-# Entity type -> what a score must be above.
+# Entities with their scores from 0 to 1.
+Scored = list[tuple[Entity, float]]
+# Entity type -> the threshold that its scores must be above.
 Thresholds = Mapping[str, float]
 
 # Candidates below e^-4 / (1 + e^-4) = 0.018 are dropped before a threshold is tuned.
 LOWEST_SCORE = -4.0
-# The best of a window, of all types. A model in its first steps accepts everything.
+# Each window keeps at most so many spans of all types together. A model in its first steps accepts
+# everything.
 MOST_SPANS = 96
 
 
+@dataclass(frozen=True)
+class Found:
+    """The candidates of one record, best first; `flat`: of those that overlap only one is kept."""
+
+    ranked: Scored
+    flat: bool
+
+    def above(self, thresholds: Thresholds) -> Scored:
+        """Return the candidates above the threshold of their type, then without overlaps."""
+        likely = [pair for pair in self.ranked if pair[1] > thresholds[pair[0].type]]
+        return drop_overlaps(likely) if self.flat else likely
+
+
+# Record id -> its candidates.
+Candidates = dict[Id, Found]
+
+
 def predict_entities(
-    predictor: Predictor, generator: EntityGenerator, flat: bool, progress: str = ""
+    predictor: Predictor,
+    generator: EntityGenerator,
+    flat: bool,
+    keep_all: bool = False,
+    progress: str = "",
 ) -> Candidates:
-    """Return the candidates of every example: entities with probabilities, surest first.
+    """Return the candidates of every example: entities with probabilities, best first.
 
     Windows of one text are merged: an entity found in several has its highest score.
 
     Args:
         predictor: of the inference models.
         generator: of the examples, `labels=False`.
-        flat: of candidates that overlap the surest alone is kept, as always in CoNLL files.
-        progress: title of the progress bar; empty: dev is scored, by the surest of all.
+        flat: of entities that overlap only the best is kept, as always in CoNLL files.
+        keep_all: as in `predict_windows`, and so is `progress`.
     """
-    decode_window = decode_tags if generator.tagger == "crf" else decode_spans
+    decode_one = decode_tags if generator.tagger == "crf" else decode_spans
 
-    def decode(positions: np.ndarray, outputs: dict[str, np.ndarray]) -> list[dict]:
-        rows = [dict(zip(outputs, row, strict=True)) for row in zip(*outputs.values(), strict=True)]
-        windows = [generator.windows[position] for position in positions]
-        pairs = zip(rows, windows, strict=True)
-        return [decode_window(row, window, generator.types) for row, window in pairs]
+    def decode(found: dict[str, np.ndarray], window: Window) -> dict[Entity, float]:
+        return decode_one(found, window, generator.types)
 
-    found = BestCandidates(generator, whole=bool(progress))
-    for position, scored in predictor.decode(generator, decode, progress):
-        example = generator.examples[generator.example_of[position]]
-        for entity, score in scored.items():
-            if example.tokens:
-                entity = Entity(whole_tokens(entity.span, example.tokens), entity.type)
-            found.add(example.id, {entity: score})
-    merged = found.kept()
+    best = BestCandidates(generator, keep_all)
+    for example, scored in decode_windows(predictor, generator, decode, progress):
+        best.add(example.id, snap_to_tokens(scored, example.tokens) if example.tokens else scored)
+    merged = best.kept()
     return {
         example.id: rank(merged[example.id], flat or example.tokens is not None)
         for example in generator.examples
     }
 
 
-def rank(scored: dict[Entity, float], flat: bool) -> list[tuple[Entity, float]]:
-    """Return entities, surest first, and of equally sure ones the longest; `flat`: see above."""
+def rank(scored: dict[Entity, float], flat: bool) -> Found:
+    """Return candidates, the best first; of those with equal scores the longest first."""
 
     def order(pair: tuple[Entity, float]) -> tuple:
         (start, end), score = pair[0].span, pair[1]
         return -score, start - end, pair[0]
 
-    kept: list[tuple[Entity, float]] = []
-    for entity, score in sorted(scored.items(), key=order):
-        if not flat or not any(is_touched(entity.span, other.span) for other, _ in kept):
+    return Found(sorted(scored.items(), key=order), flat)
+
+
+def drop_overlaps(ranked: Scored) -> Scored:
+    """Return entities, best first, without those that overlap a better one that is kept."""
+    kept: Scored = []
+    for entity, score in ranked:
+        if not any(is_touched(entity.span, other.span) for other, _ in kept):
             kept.append((entity, score))
     return kept
 
@@ -82,27 +101,32 @@ def is_touched(one: Span, two: Span) -> bool:
     return one[0] < two[1] and two[0] < one[1]
 
 
-def whole_tokens(span: Span, tokens: Sequence[Span]) -> Span:
-    """Return a span from the first to the last token of a CoNLL file that it touches."""
-    first = bisect.bisect_right(tokens, span[0], key=operator.itemgetter(1))
-    last = bisect.bisect_left(tokens, span[1], key=operator.itemgetter(0)) - 1
-    return tokens[first][0], tokens[last][1]
+def snap_to_tokens(scored: dict[Entity, float], tokens: Sequence[Span]) -> dict[Entity, float]:
+    """Return entities extended to whole tokens of a CoNLL file; of equal ones the best score."""
+    snapped: dict[Entity, float] = {}
+    for entity, score in scored.items():
+        whole = Entity(whole_tokens(entity.span, tokens), entity.type)
+        snapped[whole] = max(score, snapped.get(whole, score))
+    return snapped
 
 
 def make_selector(tagger: str) -> Callable[[Sequence[dict]], dict]:
-    """Return what a predictor makes of the outputs of its models, in the graph."""
+    """Return the part of decoding that runs on the device, for `Predictor`."""
     return mean_outputs if tagger == "crf" else select_spans
 
 
 def select_spans(outputs: Sequence[dict]) -> dict[str, tf.Tensor]:
     """Return the best spans of each window: all scores are too many to copy.
 
+    Worked example: a window of 5 tokens. Cell 43 of all grids is type 43 // 25 = 1, first token
+    43 // 5 % 5 = 3, last token 43 % 5 = 3.
+
     Args:
         outputs: of the inference model of each run.
 
     Returns:
-        `scores`, `types`, `firsts` and `lasts` (tokens) `[batch, spans]`; of equally sure spans the
-        first counts as the better.
+        `scores`, `types`, `firsts` and `lasts` (tokens) `[batch, spans]`, the highest scores
+        first. The first of several spans with equal scores wins.
     """
     mask = outputs[0]["mask"]
     scores, cells = best_spans([own["span"] for own in outputs], mask, MOST_SPANS)
@@ -116,10 +140,10 @@ def select_spans(outputs: Sequence[dict]) -> dict[str, tf.Tensor]:
 def decode_spans(
     found: dict[str, np.ndarray], window: Window, types: Sequence[str]
 ) -> dict[Entity, float]:
-    """Return the entities of a window that may hold, with their probabilities.
+    """Return the candidate entities of a window, with their probabilities.
 
     Args:
-        found: what `select_spans` returns, of one window.
+        found: the outputs of `select_spans` for one window.
         window: gives the characters of the tokens.
         types: names of the heads.
     """
@@ -129,14 +153,14 @@ def decode_spans(
     for score, kind, first, last in zip(*rows, strict=True):
         entity = entity_at(window, first, last, types[kind])
         if entity:
-            # Tokens of one character, as bytes are, can make the same entity twice.
+            # Several byte-level tokens of one character: two spans of tokens, one entity.
             probability = 1 / (1 + math.exp(-score))
             entities[entity] = max(probability, entities.get(entity, 0.0))
     return entities
 
 
 def entity_at(window: Window, first: int, last: int, kind: str) -> Entity | None:
-    """Return what stands from one token to another; None: a special token, without characters."""
+    """Return the entity from one token to another; None: a special token has no characters."""
     start, end = int(window.starts[first]), int(window.ends[last])
     return Entity((start, end), kind) if min(start, end) >= 0 and start < end else None
 
@@ -144,66 +168,17 @@ def entity_at(window: Window, first: int, last: int, kind: str) -> Entity | None
 def decode_tags(
     scores: dict[str, np.ndarray], window: Window, types: Sequence[str]
 ) -> dict[Entity, float]:
-    """Return the entities of a window that the best sequence of tags holds."""
+    """Return the entities in the best sequence of tags of a window."""
     tags = viterbi(scores["emissions"][: len(window)], scores["transitions"])
     return tagged_entities(tags, window, types)
 
 
 def tagged_entities(tags: np.ndarray, window: Window, types: Sequence[str]) -> dict[Entity, float]:
-    """Return the entities of one sequence of tags; a tagger is sure of each."""
-    entities = {}
-    for first in np.flatnonzero(tags % 2 == 1).tolist():
-        last = first
-        while last + 1 < len(tags) and tags[last + 1] == tags[first] + 1:
-            last += 1
-        if entity := entity_at(window, first, last, types[(tags[first] - 1) // 2]):
-            entities[entity] = 1.0
-    return entities
+    """Return the entities of one sequence of tags, all with probability 1."""
+    found = (entity_at(window, *span, types[kind]) for kind, span in spans_of_tags(tags))
+    return {entity: 1.0 for entity in found if entity}
 
 
-def keep_entities(candidates: Candidates, thresholds: Thresholds) -> Candidates:
-    """Return the candidates that are surer than the threshold of their type."""
-    return {
-        name: [(entity, score) for entity, score in scored if score > thresholds[entity.type]]
-        for name, scored in candidates.items()
-    }
-
-
-def prediction_records(examples: Sequence[Example], predictions: Candidates) -> list[dict]:
-    """Return the records of the predictions file, with texts and scores."""
-    return [
-        {
-            "id": example.id,
-            "text": example.text,
-            "entities": [
-                {
-                    "type": entity.type,
-                    "span": list(entity.span),
-                    "text": example.text[slice(*entity.span)],
-                    "score": round(float(score), 4),
-                }
-                for entity, score in sorted(predictions[example.id])
-            ],
-        }
-        for example in examples
-    ]
-
-
-def read_prediction(place: str, record: dict) -> dict[Entity, float | None]:
-    """Return the entities of a record of a predictions file, with their scores.
-
-    Raises:
-        InputError: names the place of a record that is not a prediction.
-    """
-    try:
-        return {
-            Entity(tuple(item["span"]), item["type"]): item.get("score")
-            for item in record["entities"]
-        }
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{place}: not a prediction: write the file with evaluate.py.") from error
-
-
-def texts_of(entities: Iterable[Entity], text: str) -> list[str]:
-    """Return some entities in words."""
-    return [f"{text[slice(*entity.span)]} ({entity.type})" for entity in entities]
+def keep_entities(candidates: Candidates, thresholds: Thresholds) -> dict[Id, Scored]:
+    """Return the entities of each record that are predicted."""
+    return {name: found.above(thresholds) for name, found in candidates.items()}

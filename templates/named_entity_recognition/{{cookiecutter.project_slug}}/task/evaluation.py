@@ -1,26 +1,20 @@
-"""Score what was predicted, and say it in words."""
+"""Score predictions, and put some of them into words."""
 
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from core.base.files import read_json
+from core.base.files import project_path, read_json
 from core.data.records import name_file
-from core.report.report import ErrorExample, ErrorItem
-from core.runs.scores import read_scores
+from core.prediction.predictor import Predictor
 from core.runs.members import tuned_threshold
-from core.scores.evaluation import Evaluation
+from core.runs.scores import read_scores
+from core.scores.evaluation import DevScorer, Evaluation
 from core.scores.thresholds import precision_recall
-from task.data import Example
-from task.decode import (
-    Candidates,
-    Thresholds,
-    keep_entities,
-    prediction_records,
-    read_prediction,
-    texts_of,
-)
-from task.metrics import rank_candidates, score, tune_thresholds
+from formats.records import prediction_records
+from task.data import Entity, EntityGenerator, Example
+from task.decode import Candidates, Thresholds, keep_entities, predict_entities
+from task.metrics import list_candidates, score, tune_thresholds
 from task.settings import Settings
 
 
@@ -32,14 +26,15 @@ def evaluate(
     thresholds: Thresholds | None = None,
     shown: int = 0,
 ) -> Evaluation:
-    """Score the candidates that were predicted for the examples of a file.
+    """Score the candidates of all examples of a file.
 
     Args:
         examples: gold; they were read from `path`.
         candidates: from `predict_entities`.
+        path: named in the scores.
         settings: `threshold`, `beta`.
-        thresholds: from `load_thresholds`; None: those that score best on these examples.
-        shown: examples to put into words.
+        thresholds: from `load_thresholds`; None: the best ones for these examples.
+        shown: how many examples to put into words.
     """
     facts: dict = {**name_file(path), "records": len(examples)}
     if thresholds is None:
@@ -48,8 +43,8 @@ def evaluate(
         )
         thresholds = defaultdict(lambda: one, own)
         facts |= {"threshold": one, "thresholds": own}
-        if not own:  # else no point of the curve is what was chosen
-            _, ranked, hits, gold = rank_candidates(examples, candidates)
+        if not own:  # else no point of the curve is the chosen one
+            ranked, hits, gold = list_candidates(examples, candidates)
             facts["precision_recall"] = precision_recall(ranked.tolist(), hits.tolist(), gold, one)
     predictions = keep_entities(candidates, thresholds)
     entities = {name: [entity for entity, _ in scored] for name, scored in predictions.items()}
@@ -60,18 +55,38 @@ def evaluate(
     )
 
 
+class EntityScorer(DevScorer):
+    """Scores dev with the current weights of a training.
+
+    Args:
+        flat: as in `predict_entities`; others as in `DevScorer`.
+    """
+
+    def __init__(
+        self, predictor: Predictor, batches: EntityGenerator, settings: Settings, flat: bool
+    ) -> None:
+        super().__init__(predictor, batches, settings)
+        self.flat = flat
+
+    def score(self, batches: EntityGenerator, tuned: dict | None = None) -> Evaluation:
+        candidates, settings = predict_entities(self.predictor, batches, self.flat), self.settings
+        path, thresholds = project_path(settings.dev_file), thresholds_of(tuned)
+        shown = settings.shown_examples
+        return evaluate(batches.examples, candidates, path, settings, thresholds, shown)
+
+
 def monitor_of(settings: Settings) -> str:
     """Return the name of the score that chooses the best epoch."""
     return "f1" if settings.beta == 1 else "f_beta"
 
 
 def name_score(settings: Settings) -> str:
-    """Return that name in words."""
+    """Return the name of that score in words."""
     return "F1" if settings.beta == 1 else f"F{settings.beta:g}"
 
 
 def thresholds_of(scores: dict | None) -> Thresholds | None:
-    """Return the thresholds that were tuned with some scores; None: there are no scores yet."""
+    """Return the thresholds that some scores hold; None: there are no scores yet."""
     if scores is None:
         return None
     one = scores["threshold"]
@@ -79,7 +94,7 @@ def thresholds_of(scores: dict | None) -> Thresholds | None:
 
 
 def load_thresholds(folders: Sequence[Path]) -> Thresholds:
-    """Return the thresholds of some runs, their mean for each type.
+    """Return the thresholds of some runs: for each type their mean.
 
     Raises:
         InputError: a run has none.
@@ -88,7 +103,7 @@ def load_thresholds(folders: Sequence[Path]) -> Thresholds:
     every = []
     for folder in folders:
         one = tuned_threshold([folder])
-        # A fold has those of its cross-validation, once that is finished.
+        # A fold has the thresholds of its cross-validation, once that is finished.
         is_fold = "fold" in read_json(folder / "config.json")
         scores = (is_fold and read_scores(folder.parent)) or read_scores(folder)
         own = scores["dev"].get("thresholds") or {}
@@ -99,28 +114,14 @@ def load_thresholds(folders: Sequence[Path]) -> Thresholds:
     return defaultdict(lambda: usual, means)
 
 
-def describe(example: Example, predicted: Sequence, most: int = 8) -> str:
-    """Return a text with its gold entities beside the predicted ones, `most` of each."""
+def describe(example: Example, predicted: Sequence[Entity], most: int = 8) -> str:
+    """Return a text with its gold and its predicted entities, at most `most` of each."""
 
-    def words(entities: Sequence) -> str:
+    def words(entities: Sequence[Entity]) -> str:
+        text = example.text
+        listed = [f"{text[slice(*entity.span)]} ({entity.type})" for entity in entities[:most]]
         more = [f"and {len(entities) - most} more"] if len(entities) > most else []
-        return "; ".join(texts_of(entities[:most], example.text) + more)
+        return "; ".join(listed + more)
 
     gold, found = words(example.entities), words(predicted)
     return f"{example.text}\n  gold:      {gold}\n  predicted: {found}\n"
-
-
-def find_errors(examples: Sequence[Example], predictions: Sequence[dict]) -> list[ErrorExample]:
-    """Return every example, right or wrong, for the report, from the records of predictions."""
-    predicted = {record["id"]: read_prediction("dev.jsonl", record) for record in predictions}
-    reports = []
-    for example in examples:
-        found, gold = predicted[example.id], set(example.entities)
-        kinds = {entity: "missed" for entity in sorted(gold - found.keys())}
-        kinds |= {entity: "correct" if entity in gold else "invented" for entity in found}
-        items = [
-            ErrorItem(kind, entity.type, [(*entity.span, entity.type)], found.get(entity))
-            for entity, kind in kinds.items()
-        ]
-        reports.append(ErrorExample(example.id, example.text, items))
-    return reports

@@ -1,16 +1,16 @@
 """Two models of entities over the same encoder: Efficient GlobalPointer, and BIO tags with a CRF.
 
 The pointer scores every span for each type, so entities may nest, overlap and have several types.
-Source: Su 2022, https://kexue.fm/archives/8877. The tagger gives each token one tag: its entities
-are flat. An entity of several pieces is out of reach of both.
+Source: Su 2022, https://kexue.fm/archives/8877. The tagger gives each token one tag, so its
+entities are flat. Neither finds an entity of several pieces.
 """
 
 import keras
 
-from core.layers.crf import CrfLoss, TagTransitions
 from core.encoders.encoder import encoder_inputs, hidden_states
+from core.layers.crf import CrfLoss, TagTransitions
 from core.layers.pointers import EfficientGlobalPointer, GlobalPointer, SparseMultilabelLoss
-from core.step import Models, Logits, TrainingModel
+from core.step import Logits, Models, TrainingModel
 from task.settings import Settings
 
 
@@ -41,9 +41,9 @@ def add_pointer(hidden, mask, types: int, settings: Settings) -> tuple:
     """Return outputs, scores `[batch, types, length, length]`, labels and the loss of a pointer."""
     kind = {"efficient": EfficientGlobalPointer, "plain": GlobalPointer}[settings.pointer]
     pointer = kind(types, settings.pointer_size, name="span_pointer")
-    # All scores of long texts are large: prediction computes those that `select_spans` asks for.
-    # Before the scores: Keras expects no more outputs of a layer than its first call has.
-    parts = pointer(hidden, mask, whole=False)
+    # All scores of long texts are large: prediction computes only those `select_spans` needs.
+    # This call comes first: Keras expects no more outputs of a layer than its first call has.
+    parts = pointer(hidden, mask, parts_only=True)
     scores = pointer(hidden, mask)
     labels = keras.Input((types, None, 2), dtype="int32", name="span_labels")
     loss = SparseMultilabelLoss(name="span_loss")(scores, labels)
@@ -53,7 +53,8 @@ def add_pointer(hidden, mask, types: int, settings: Settings) -> tuple:
 def add_tagger(hidden, mask, types: int) -> tuple:
     """Return outputs, labels and the loss of the tagger.
 
-    One tag depends on those before it: two passes can't be compared token by token.
+    It has no scores to compare, because a tag depends on the tags before it: two passes can't be
+    compared token by token.
     """
     emissions = keras.layers.Dense(1 + 2 * types, dtype="float32", name="emissions")(hidden)
     transitions = TagTransitions(types, dtype="float32", name="transitions")(emissions)

@@ -21,11 +21,13 @@ class Settings(WindowSettings):
         "efficient", description="efficient: few weights a head; plain: its own query and key"
     )
     pointer_size: int = Field(64, ge=2, multiple_of=2, description="query and key of a pointer")
-    crf_learning_rate: float = Field(1e-2, gt=0, description="peak rate of the CRF's transitions")
+    crf_learning_rate: float = Field(
+        1e-2, gt=0, description="peak learning rate of the CRF's transitions"
+    )
 
     # evaluation
     threshold: Literal["one", "per_type"] = Field(
-        "one", description="tuned on dev for all types together, or for each"
+        "one", description="tuned on dev for all types together, or for each type"
     )
     beta: float = Field(
         1.0, gt=0, description="of F-beta, which decides; above 1 recall counts more"

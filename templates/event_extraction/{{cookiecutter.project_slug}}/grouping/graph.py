@@ -1,4 +1,4 @@
-"""From spans and the links between them to events, within a bounded effort."""
+"""Group spans into events by the links between them, in bounded time."""
 
 from bisect import bisect_left
 from collections import defaultdict
@@ -11,16 +11,18 @@ import networkx
 from core.data.records import Span
 from task.data import Event, Node
 
-# A graph of n nodes may have 3^(n/3) maximal cliques. Beyond these bounds everything that is linked
-# becomes one event.
+# A graph of n nodes may have 3^(n/3) maximal cliques. Beyond these bounds all linked spans become
+# one event.
 MOST_CLIQUES = 256
 MOST_LINKED = 48
 # A link between two kept mentions is accepted above this: most such pairs share an event.
 LIKELY_LINK = 0.1
-# What is surer stands, whatever else claims its place. A surer link says who belongs to whom.
-SURE = 0.9
-# An argument also competes for its place and its role: its odds are multiplied by this.
-EASED = 4.0
+# A mention above this is kept even if another one has its place. A link above this decides which
+# trigger an argument belongs to.
+CERTAIN = 0.9
+# The odds of an argument are multiplied by this before they meet the threshold, because arguments
+# must also win their place and their role.
+EASE = 4.0
 
 # A span with its role and event type.
 Mention = tuple[str, str | None, Span]
@@ -30,9 +32,9 @@ Link = tuple[str, Span, Span]
 
 @dataclass(frozen=True)
 class Graph:
-    """What a model says of one text: mentions and links, each with its probability.
+    """What a model finds in one text: mentions and links, each with its probability.
 
-    `triggered` are the types whose events all have a trigger.
+    `triggered` are the types whose events always have a trigger.
     """
 
     mentions: dict[Mention, float]
@@ -44,20 +46,24 @@ class Graph:
         return self.links.get((kind, one, two) if one <= two else (kind, two, one), 0.0)
 
 
-def standing(role: str | None, probability: float) -> float:
-    """Return the probability that meets the threshold: an argument's has `EASED` times its odds."""
-    ease = 1.0 if role is None else EASED
+def eased(role: str | None, probability: float) -> float:
+    """Return what is compared with the threshold: of arguments the odds are `EASE` times higher.
+
+    >>> eased(None, 0.5), eased("buyer", 0.5)  # odds of 1 become odds of 4: 4 / 5
+    (0.5, 0.8)
+    """
+    ease = 1.0 if role is None else EASE
     return ease * probability / (1 + (ease - 1) * probability)
 
 
 def events_at(graph: Graph, threshold: float) -> list[Event]:
-    """Return the events made of the mentions that stand above a threshold.
+    """Return the events made of the mentions whose `eased` probability is above a threshold.
 
-    Of spans that overlap in one role the surest is kept. Where a type always has a trigger, each
-    trigger makes an event; each argument joins all that it is surely linked with, or else the
-    nearest. In an event each role has one filler and each span one role: the surest. Arguments that
-    nothing triggers are dropped. Of other types an event is a maximal set of mentions that are all
-    likely linked with each other, and have one trigger at the most.
+    Of spans that overlap in one role, the most probable is kept. If a type always has a trigger,
+    each trigger makes an event, and each argument joins all triggers with which its link is
+    `CERTAIN`, or else the nearest trigger. In an event each role has one filler and each span one
+    role: the most probable. Arguments without a trigger are dropped. In other types an event is a
+    maximal set of mentions that are all linked with each other, with at most one trigger.
     """
     nodes_of: dict[str, dict[Node, float]] = defaultdict(dict)
     for (kind, role, span), probability in graph.mentions.items():
@@ -68,15 +74,15 @@ def events_at(graph: Graph, threshold: float) -> list[Event]:
             links_of[kind].append((one, two))
     events: list[Event] = []
     for kind, nodes in nodes_of.items():
-        high = {node: p for node, p in nodes.items() if standing(node[0], p) > threshold}
-        kept = keep_surest(high, lambda node: {(node[0], place) for place in range(*node[1])})
+        high = {node: p for node, p in nodes.items() if eased(node[0], p) > threshold}
+        kept = keep_best(high, lambda node: {(node[0], place) for place in range(*node[1])})
         if kind in graph.triggered:
             triggers = sorted(span for role, span in kept if role is None)
             if kept and not triggers:
-                # The arguments may have a less likely trigger: its odds are eased as theirs are.
-                eased = {s: p for (role, s), p in nodes.items() if not role}
-                best = max(eased, key=lambda span: eased[span], default=None)
-                triggers = [best] if best and standing("", eased[best]) > threshold else []
+                # The arguments may have a less probable trigger: its odds are eased like theirs.
+                likely = {s: p for (role, s), p in nodes.items() if not role}
+                best = max(likely, key=lambda span: likely[span], default=None)
+                triggers = [best] if best and eased("", likely[best]) > threshold else []
             groups = join_triggers(graph, kind, kept, triggers, links_of[kind])
         else:
             groups = split_linked(kept, links_of[kind], MOST_CLIQUES - len(events))
@@ -86,12 +92,17 @@ def events_at(graph: Graph, threshold: float) -> list[Event]:
     return sorted(events, key=sort_key)
 
 
-def keep_surest(nodes: dict[Node, float], claims: Callable[[Node], set]) -> dict[Node, float]:
-    """Return the nodes whose claims no surer one has made; those that are `SURE` share theirs."""
+def keep_best(nodes: dict[Node, float], claims: Callable[[Node], set]) -> dict[Node, float]:
+    """Return the nodes that claim nothing that a more probable node has; `CERTAIN` ones all stay.
+
+    Args:
+        nodes: with their probabilities.
+        claims: from a node to what only one node may have, such as characters or a role.
+    """
     kept: dict[Node, float] = {}
     taken: set = set()
     for node in sorted(nodes, key=lambda node: (-nodes[node], node[1], node[0] or "")):
-        if nodes[node] > SURE or taken.isdisjoint(claims(node)):
+        if nodes[node] > CERTAIN or taken.isdisjoint(claims(node)):
             kept[node] = nodes[node]
             taken |= claims(node)
     return kept
@@ -106,15 +117,16 @@ def join_triggers(
 ) -> list[tuple[Span | None, list[Node]]]:
     """Return each trigger of a type, in order, with the arguments of its event.
 
-    Two arguments that are surely linked with the trigger and not with each other are of two events.
+    Two arguments whose links with the trigger are `CERTAIN`, but which are not linked with each
+    other, belong to two events.
     """
     joined: dict[Span, dict[Node, float]] = {trigger: {} for trigger in triggers}
-    sure: dict[Span, list[Span]] = defaultdict(list)
+    certain: dict[Span, list[Span]] = defaultdict(list)
     for one, two in links:
-        if graph.link(kind, one, two) > SURE:
+        if graph.link(kind, one, two) > CERTAIN:
             for span, other in {(one, two), (two, one)}:
-                sure[span] += [other] if other in joined else []
-    # Of those that begin before a place, the one that reaches furthest is the nearest.
+                certain[span] += [other] if other in joined else []
+    # Of the triggers that start before a span, the one that ends last is the nearest.
     furthest: list[Span] = []
     for trigger in triggers:
         furthest.append(max(furthest[-1:] + [trigger], key=lambda span: span[1]))
@@ -123,14 +135,14 @@ def join_triggers(
             place = bisect_left(triggers, span)
             near = furthest[max(0, place - 1) : place] + triggers[place : place + 1]
             nearest = min(near, key=lambda t: (gap_between(span, t), -graph.link(kind, span, t)))
-            for trigger in sure[span] or [nearest]:
+            for trigger in certain[span] or [nearest]:
                 joined[trigger][role, span] = probability
     groups: list[tuple[Span | None, list[Node]]] = []
     for trigger, members in joined.items():
-        own = list(keep_surest(members, set))
+        own = list(keep_best(members, set))
         apart = networkx.Graph()
         apart.add_nodes_from(range(len(own)))
-        tied = [number for number, (_, span) in enumerate(own) if trigger in sure[span]]
+        tied = [number for number, (_, span) in enumerate(own) if trigger in certain[span]]
         for first, second in combinations(tied[:MOST_LINKED], 2):
             if graph.link(kind, own[first][1], own[second][1]) <= LIKELY_LINK:
                 apart.add_edge(first, second)
@@ -158,10 +170,10 @@ def split_linked(
 
 
 def link_nodes(nodes: list[Node], links: list[tuple[Span, Span]]) -> networkx.Graph:
-    """Return the links between nodes of one type, which go by their numbers; triggers have none.
+    """Return the graph of the nodes of one type, by their numbers; two triggers have no link.
 
-    networkx walks through sets: of numbers, in the same order each time; of names, in another one
-    in each process.
+    Numbers, because networkx iterates over sets: the order of numbers is the same in each process,
+    the order of strings is not.
     """
     numbers: dict[Span, list[int]] = defaultdict(list)
     for number, (_, span) in enumerate(nodes):
@@ -176,7 +188,7 @@ def link_nodes(nodes: list[Node], links: list[tuple[Span, Span]]) -> networkx.Gr
 
 
 def find_cliques(network: networkx.Graph, most: int) -> list[list[int]]:
-    """Return the maximal cliques, or all nodes as one where there are more than `most`."""
+    """Return the maximal cliques; all nodes as one clique if there are more than `most`."""
     nodes = list(network)
     if len(nodes) > MOST_LINKED:
         return [nodes]
@@ -185,11 +197,11 @@ def find_cliques(network: networkx.Graph, most: int) -> list[list[int]]:
 
 
 def drop_doubles(events: list[Event]) -> list[Event]:
-    """Keep the best of events over the same spans: that with the most different roles.
+    """Of events over the same spans keep the one with the most different roles.
 
-    A link says that two spans belong together, not in which roles. In "A beat B and lost to C" A is
-    winner and loser: the links of the first match would also make one with two losers, A and B. An
-    event is dropped only if all its mentions stand in others.
+    A link says that two spans belong together, but not in which roles. In "A beat B and lost to C"
+    A is winner and loser, so the links of the first match would also make an event with two losers,
+    A and B. An event is dropped only if other events have all its mentions.
     """
     ranks = {
         event: (frozenset(span for _, span in event.nodes()), len(dict(event.arguments)))
@@ -206,15 +218,15 @@ def drop_doubles(events: list[Event]) -> list[Event]:
 
 
 def gap_between(one: Span, two: Span) -> int:
-    """Return the characters between two spans; 0 where they touch or overlap."""
+    """Return the characters between two spans; 0 if they touch or overlap."""
     return max(0, one[0] - two[1], two[0] - one[1])
 
 
 def sort_key(event: Event) -> tuple:
-    """Return what events are ordered by: their place in the text."""
+    """Return the sort key of an event: its place in the text first."""
     return min(span for _, span in event.nodes()), event.type, event.trigger or (), event.arguments
 
 
 def mentions_of(events: Iterable[Event]) -> dict[Mention, None]:
-    """Return the mentions of some events, each once, in their order."""
+    """Return the mentions of some events, each once, in order."""
     return {(event.type, role, span): None for event in events for role, span in event.nodes()}

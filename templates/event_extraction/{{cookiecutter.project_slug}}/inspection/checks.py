@@ -1,4 +1,4 @@
-"""What check.py asks of the data: can the events be taught, and found again?"""
+"""The checks of check.py on the data: can the events be taught, and found again?"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import combinations, product
 
 import numpy as np
+from grouping.graph import events_at, mentions_of
 from tokenizers import Tokenizer
 from tqdm import tqdm
 
@@ -15,15 +16,14 @@ from core.encoders.encoder import load_encoder
 from core.step import Models
 from task.data import Event, Example, Schema, pointer_labels, tag_labels
 from task.decode import MOST_SPANS, decode_pointers, make_graph, tagged_mentions
-from task.graph import events_at, mentions_of
 from task.metrics import score
 from task.model import build_models
 from task.settings import Settings
 
-# Gold that the best possible model could not find: below this the data is at fault.
+# Below this F1 of a perfect model the data is at fault.
 LOWEST_ORACLE_F1 = 0.9
 
-# Why an event is not found again, or found and not in the gold, and what to do about it.
+# Why an event is not found again, or found without being gold, and what to do about it.
 CAUSES = {
     "unaligned": (
         "have a span that doesn't begin and end with a token",
@@ -31,15 +31,15 @@ CAUSES = {
     ),
     "apart": ("have spans that never share a window", "raise max_length and window_overlap."),
     "unseen": (
-        "have a type or a role that the training file never shows",
-        "nothing can learn it: correct the name, or add such events to train_file.",
+        "have a type or a role that is not in the training file",
+        "no model can learn it: correct the name, or add such events to train_file.",
     ),
     "crowded": (
-        f"have a span beyond the {MOST_SPANS} that are kept of a window",
-        "lower max_length, so that a window holds fewer.",
+        f"have a span beyond the {MOST_SPANS} that each window keeps",
+        "lower max_length, so that a window holds fewer spans.",
     ),
     "overlapping": (
-        "have a span that overlaps another, and a token has one tag",
+        "have a span that overlaps another, while a token has only one tag",
         'set model = "gplinker".',
     ),
     "composed": (
@@ -48,28 +48,28 @@ CAUSES = {
     ),
     "contained": (
         "are a part of another event of their type",
-        "drop the smaller one of each two where the annotation is at fault; the larger is found.",
+        "the larger event is found: drop the smaller one if the annotation is at fault.",
     ),
     "joined": (
-        "are not told apart from others of their type, whose spans make other events with theirs",
-        "nothing needs mending where they are few: their spans and roles are found all the same.",
+        "can't be separated from others of their type, because their spans also form other events",
+        "leave them if they are few: their spans and roles are still found.",
     ),
     "invented": (
         "a perfect model would invent",
-        "mend the findings above; what else there is comes from spans with other roles in another "
-        "event of the type, which no link tells apart.",
+        "fix the findings above; the others come from spans that have another role in another "
+        "event of the same type, which no link can separate.",
     ),
 }
 
 
 @dataclass(frozen=True)
 class Reach:
-    """What a perfect model could reach on one file.
+    """The scores of a perfect model on one file, and what it can't find.
 
     Attributes:
         tokens: of each window.
-        aligned: of each trigger and argument, whether it begins and ends with a token.
-        faults: cause, of `CAUSES` -> the lines of its events.
+        aligned: for each trigger and argument, whether it starts and ends with a token.
+        faults: a cause of `CAUSES` -> the lines of its events.
         oracle: scores of the gold events after encoding and decoding.
     """
 
@@ -130,7 +130,7 @@ def decode_gold(
 
 
 def select_gold(example: Example, window: Window, schema: Schema) -> dict[str, np.ndarray]:
-    """Return the spans and links of the labels of a window, as `select_spans` does of scores."""
+    """Return the spans and links of the labels of a window, in the form of `select_spans`."""
     labels, types = pointer_labels(example.events, window, schema), list(schema.types)
     rows = sorted((label, *span) for label, spans in labels["span"].items() for span in spans)
     rows = rows[:MOST_SPANS]
@@ -154,7 +154,7 @@ def explain_fault(
     schema: Schema,
     model: str,
 ) -> str:
-    """Return the cause, of `CAUSES`, for which an event is in the gold alone, or found alone."""
+    """Return the cause, one of `CAUSES`, why an event is only gold, or only found."""
     if event in found:
         return "invented"
     spans = [span for _, span in event.nodes()]
@@ -191,7 +191,7 @@ def describe_file(name: str, examples: Sequence[Example], reach: Reach, settings
         f"{whole['correct']} of {whole['gold']} whole events, "
         f"{whole['predicted'] - whole['correct']} invented"
         if events
-        else "oracle: none, for no record has an event",
+        else "oracle: none, because no record has an event",
         *draw_histogram([len(example.text) for example in examples], "characters"),
         *draw_histogram(reach.tokens, "tokens a window"),
         *draw_histogram(Counter(event.type for event in events), "event types"),
@@ -205,19 +205,19 @@ def find_reach_faults(name: str, reach: Reach, settings: Settings) -> list[Findi
     findings = []
     for cause, (what, mend) in CAUSES.items():
         if places := reach.faults[cause]:
-            where = f"{name}, line {places[0]} for one"
+            where = f"{name}, line {places[0]} for example"
             findings.append(Finding("warning", f"events that {what}: {len(places)}", where, mend))
     metric, oracle = settings.metric, reach.oracle["metrics"][settings.metric]
     if reach.aligned and not oracle["gold"]:
         what = f"nothing that metric = {metric!r} counts"
-        mend = "choose a metric of what the file holds: triggers, or arguments."
+        mend = "choose a metric that counts what the file has: triggers, or arguments."
         findings.append(Finding("error", what, name, mend))
     elif reach.aligned and oracle["f1"] < LOWEST_ORACLE_F1:
         what = f"a perfect model would score {metric} F1 {oracle['f1']:.4f}"
-        findings.append(Finding("error", what, name, "mend the findings above."))
+        findings.append(Finding("error", what, name, "fix the findings above."))
     return findings
 
 
 def build(tokenizer: Tokenizer, schema: Schema, settings: Settings) -> Models:
-    """Return the models on an encoder of their own."""
+    """Return new models on a new encoder."""
     return build_models(load_encoder(settings, tokenizer), schema, settings)

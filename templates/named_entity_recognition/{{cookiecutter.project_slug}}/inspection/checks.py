@@ -1,4 +1,4 @@
-"""What check.py asks of the data: can the entities be taught, and found again?"""
+"""The checks of check.py on the data: can the entities be taught, and found again?"""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -13,48 +13,48 @@ from core.data.tokens import Window, is_aligned, split_into_windows
 from core.encoders.encoder import load_encoder
 from core.step import Models
 from task.data import Entity, Example, Schema, span_labels, tag_labels
-from task.decode import MOST_SPANS, decode_spans, rank, tagged_entities, whole_tokens
+from task.decode import MOST_SPANS, decode_spans, rank, snap_to_tokens, tagged_entities
 from task.metrics import score
 from task.model import build_models
 from task.settings import Settings
 
-# Gold that the best possible model could not find: below this the data is at fault.
+# Below this F1 of a perfect model the data is at fault.
 LOWEST_ORACLE_F1 = 0.9
-# A surface form that stands so often, and nearly always has one type, rarely means another.
+# A surface form that is so frequent, and nearly always of one type, is rarely of another.
 OFTEN, NEARLY_ALWAYS = 10, 0.9
 
-# Why an entity is not found again, or found and not in the gold, and what to do about it.
+# Why an entity is not found again, or found without being gold, and what to do about it.
 CAUSES = {
     "cut": (
-        "don't begin and end with a token: the tokenizer cuts them",
+        "don't start and end with a token",
         "correct the offsets, or choose an encoder with shorter tokens.",
     ),
-    "long": ("fit into no window", "raise max_length and window_overlap."),
+    "long": ("don't fit into a window", "raise max_length and window_overlap."),
     "unseen": (
-        "have a type that the training file never shows",
-        "nothing can learn it: correct the name, or add such entities to train_file.",
+        "have a type that is not in the training file",
+        "no model can learn it: correct the name, or add such entities to train_file.",
     ),
     "overlapping": (
-        "overlap another, and what is found does not",
-        'set tagger = "pointer"; if it is so already, add overlapping entities to train_file, or '
-        "drop them here.",
+        "overlap another one, while predicted entities don't overlap",
+        'set tagger = "pointer". With "pointer", overlapping entities are predicted only if '
+        "train_file has some: add them there, or drop these.",
     ),
     "crowded": (
-        f"are beyond the {MOST_SPANS} that are kept of a window",
-        "lower max_length, so that a window holds fewer.",
+        f"are beyond the {MOST_SPANS} that each window keeps",
+        "lower max_length, so that a window holds fewer entities.",
     ),
-    "invented": ("a perfect model would invent", "mend the findings above."),
+    "invented": ("a perfect model would invent", "fix the findings above."),
 }
 
 
 @dataclass(frozen=True)
 class Reach:
-    """What a perfect model could reach on one file.
+    """The scores of a perfect model on one file, and what it can't find.
 
     Attributes:
         tokens: of each window.
-        aligned: of each entity, whether it begins and ends with a token.
-        faults: cause, of `CAUSES` -> the lines of its entities.
+        aligned: for each entity, whether it starts and ends with a token.
+        faults: a cause of `CAUSES` -> the lines of its entities.
         forms: surface form -> type -> the lines on which it has that type.
         oracle: scores of the gold entities after encoding and decoding.
     """
@@ -110,15 +110,15 @@ def decode_gold(
         best = dict(zip(("types", "firsts", "lasts"), table.T, strict=True))
         found |= decode_spans({**best, "scores": np.ones(len(rows))}, window, schema.types)
     if example.tokens:
-        found = {Entity(whole_tokens(e.span, example.tokens), e.type): 1.0 for e in found}
+        found = snap_to_tokens(found, example.tokens)
     flat = schema.flat or example.tokens is not None
-    return [entity for entity, _ in rank(found, flat)]
+    return [entity for entity, _ in rank(found, flat).above(dict.fromkeys(schema.types, 0.0))]
 
 
 def explain_fault(
     entity: Entity, found: Sequence[Entity], windows: Sequence[Window], schema: Schema
 ) -> str:
-    """Return the cause, of `CAUSES`, for which an entity is in the gold alone, or found alone."""
+    """Return the cause, one of `CAUSES`, why an entity is only gold, or only found."""
     if entity in found:
         return "invented"
     if entity.type not in schema.types:
@@ -144,7 +144,7 @@ def describe_file(name: str, examples: Sequence[Example], reach: Reach) -> str:
         f"oracle (gold, encoded and decoded): F1 {oracle['f1']:.4f}, precision "
         f"{oracle['precision']:.4f}, recall {oracle['recall']:.4f}"
         if count
-        else "oracle: none, for no record has an entity",
+        else "oracle: none, because no record has an entity",
         f"surface forms with several types: {len(several)} of {len(reach.forms)}"
         + "".join(f"; {describe_form(form, types)}" for form, types in [*several.items()][:3]),
         *draw_histogram([len(example.text) for example in examples], "characters"),
@@ -155,33 +155,33 @@ def describe_file(name: str, examples: Sequence[Example], reach: Reach) -> str:
 
 
 def describe_form(form: str, types: dict[str, list[int]]) -> str:
-    """Return a surface form with its types, and how often it has each."""
+    """Return a surface form with its types and their counts."""
     rows = sorted(types.items(), key=lambda row: -len(row[1]))
     return f"{form!r} is " + ", ".join(f"{kind} ({len(lines)})" for kind, lines in rows)
 
 
 def find_reach_faults(name: str, reach: Reach) -> list[Finding]:
-    """Find the entities that no model can learn, or that decoding loses, and likely slips."""
+    """Find entities that no model can learn, or that decoding loses, and likely mistakes."""
     findings = []
     for cause, (what, mend) in CAUSES.items():
         if places := reach.faults[cause]:
-            where = f"{name}, line {places[0]} for one"
+            where = f"{name}, line {places[0]} for example"
             findings.append(Finding("warning", f"entities that {what}: {len(places)}", where, mend))
     slips = find_slips(reach.forms)
     if slips:
         form, line = slips[0]
-        what = f"entities with another type than their words nearly always have: {len(slips)}"
-        where = f"{name}, line {line}, {form!r} for one"
-        findings.append(Finding("warning", what, where, "correct the type, if it is a slip."))
+        what = f"entities whose words nearly always have another type: {len(slips)}"
+        where = f"{name}, line {line}, {form!r} for example"
+        findings.append(Finding("warning", what, where, "correct the type if it is a mistake."))
     oracle = reach.oracle
     if oracle["gold"] and oracle["f1"] < LOWEST_ORACLE_F1:
         what = f"a perfect model would score F1 {oracle['f1']:.4f}"
-        findings.append(Finding("error", what, name, "mend the findings above."))
+        findings.append(Finding("error", what, name, "fix the findings above."))
     return findings
 
 
 def find_slips(forms: dict[str, dict[str, list[int]]]) -> list[tuple[str, int]]:
-    """Return surface form and line of the entities whose words nearly always have another type."""
+    """Return the surface form and line of entities whose words nearly always have another type."""
     slips = []
     for form, types in forms.items():
         lines = sorted(types.values(), key=len)
@@ -192,5 +192,5 @@ def find_slips(forms: dict[str, dict[str, list[int]]]) -> list[tuple[str, int]]:
 
 
 def build(tokenizer: Tokenizer, schema: Schema, settings: Settings) -> Models:
-    """Return the models on an encoder of their own."""
+    """Return new models on a new encoder."""
     return build_models(load_encoder(settings, tokenizer), len(schema.types), settings)

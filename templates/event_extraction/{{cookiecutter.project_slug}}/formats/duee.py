@@ -1,0 +1,12 @@
+"""The submission format of DuEE's competitions."""
+
+
+def duee_record(record: dict) -> dict:
+    """Return a record of the predictions file in the format of DuEE's competitions."""
+
+    def duee_event(event: dict) -> dict:
+        trigger = {"trigger": event["trigger_text"]} if event["trigger"] else {}
+        parts = [{"role": part["role"], "argument": part["text"]} for part in event["arguments"]]
+        return {"event_type": event["type"], **trigger, "arguments": parts}
+
+    return {"id": record["id"], "event_list": [duee_event(event) for event in record["events"]]}

@@ -1,0 +1,1 @@
+"""How spans and links become events."""

@@ -1,0 +1,1 @@
+"""Parts of this task that need not be read: thresholds of single types, partial overlap."""

@@ -1,0 +1,37 @@
+"""Scores of partial overlap, as in MUC-5 and nervaluate.
+
+Predictions are matched in their order, each with one gold entity that it overlaps and that no other
+prediction took. `exact` wants the same span, `partial` counts any other overlap as a half, `type`
+wants the same type. Source: Chinchor and Sundheim 1993, https://aclanthology.org/M93-1007.
+"""
+
+import functools
+from collections.abc import Iterable
+
+import numpy as np
+
+from task.data import Entity
+from task.decode import is_touched
+
+OVERLAPS = ("exact", "partial", "type")
+
+
+def match_overlaps(gold: Iterable[Entity], predicted: Iterable[Entity], how: str) -> np.ndarray:
+    """Return `(credit, predicted, gold)` of one record; `how` is one of `OVERLAPS`."""
+    right, found = sorted(set(gold)), sorted(set(predicted))
+    free, credit = list(right), 0.0
+
+    def fitness(entity: Entity, one: Entity) -> float:
+        if how == "type" and one.type == entity.type:
+            distances = np.subtract(one.span, entity.span)
+            return 1 / (1 + float(np.abs(distances).sum()))
+        return float(how != "type" and one.span == entity.span)
+
+    for entity in found:
+        own = [one for one in free if is_touched(one.span, entity.span)]
+        if own:
+            # The first of several equally good ones.
+            best = max(own, key=functools.partial(fitness, entity))
+            credit += 1.0 if fitness(entity, best) else 0.5 * (how == "partial")
+            free.remove(best)
+    return np.array([credit, len(found), len(right)])
