@@ -1,43 +1,38 @@
 """What check.py finds in targets, in groups of folds, and in labels that are paths."""
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from core.data.checks import Finding, draw_histogram, normalise
-from extras.competition.settings import Settings
 from extras.competition.targets import gold_numbers
 
-# So many deviations from the mean are an outlier, which the mean squared error follows.
+# Deviations from the mean from which on a number is an outlier, which the squared error follows.
 FAR = 6.0
 
 
-def find_faults(
-    files: dict[str, list[Any]], labels: Any, settings: Settings, number: bool
-) -> list[Finding]:
+def find_faults(files: dict[str, list[Any]], labels: Any) -> list[Finding]:
     """Return what is wrong with targets, groups of folds and paths of labels.
 
     Args:
         files: name -> examples, the training file first.
-        labels: what there is to predict.
-        settings: the table `competition`.
-        number: numbers are predicted.
+        labels: from `collect_targets`.
     """
     findings = find_shared_groups(files)
-    if number:
+    if labels.are_numbers:
         for name, examples in files.items():
             known = [example for example in examples if example.labelled]
             findings += find_target_faults(name, known, labels) if known else []
         findings += find_different_targets(files)
-    elif labels.hierarchy:
-        findings += find_path_faults(files, labels.hierarchy)
+    elif hierarchy := getattr(labels, "hierarchy", ""):
+        findings += find_path_faults(files, hierarchy)
     return findings
 
 
 def find_shared_groups(files: dict[str, list[Any]]) -> list[Finding]:
-    """Find groups of folds that stand in two files: what is learned from them is scored on them."""
+    """Find groups of folds that are in two files: one may be scored on what the other teaches."""
     places: dict[str, dict[str, Any]] = defaultdict(dict)
     for name, examples in files.items():
         for example in examples:
@@ -49,12 +44,12 @@ def find_shared_groups(files: dict[str, list[Any]]) -> list[Finding]:
     group, own = next(iter(shared.items()))
     where = " and ".join(f"{name}, line {example.line}" for name, example in own.items())
     what = f"fold groups in two files: {len(shared)}, {group!r} for one"
-    mend = "move each group into one file, unless the competition's test file shares them too."
-    return [Finding("warning", what, where, mend)]
+    advice = "move each group into one file, unless the competition's test file shares them too."
+    return [Finding("warning", what, where, advice)]
 
 
 def find_target_faults(name: str, examples: Sequence[Any], labels: Any) -> list[Finding]:
-    """Find targets that never vary, lie outside of what the loss allows, or are outliers."""
+    """Find targets that never vary, that the loss does not allow, or that are outliers."""
     findings = []
     numbers = gold_numbers(examples)
     scaling = labels.scaling
@@ -64,9 +59,7 @@ def find_target_faults(name: str, examples: Sequence[Any], labels: Any) -> list[
         where = f"{name}, line {line} for one"
         if not np.ptp(own):
             what = f"{target} is {own[0]:g} in every record"
-            findings.append(
-                Finding("warning", what, name, "leave the target out: it says nothing.")
-            )
+            findings.append(Finding("warning", what, name, "leave the target out: it is constant."))
             continue
         outside = np.flatnonzero((own < 0) | (own > 1))
         if scaling["loss"] == "bce" and len(outside):
@@ -78,8 +71,8 @@ def find_target_faults(name: str, examples: Sequence[Any], labels: Any) -> list[
             what = (
                 f"{target} further than {FAR:g} deviations from its mean: {int(far.sum())} records"
             )
-            mend = 'are they mistakes? If not, loss = "huber" follows them less.'
-            findings.append(Finding("warning", what, where, mend))
+            advice = 'are they mistakes? If not, loss = "huber" follows them less.'
+            findings.append(Finding("warning", what, where, advice))
         unseen = set(own.tolist()) - set(scaling["levels"][column]) if scaling["levels"] else set()
         if unseen:
             what = f"{target} has grades that training never shows: {sorted(unseen)[:5]}"
@@ -90,7 +83,7 @@ def find_target_faults(name: str, examples: Sequence[Any], labels: Any) -> list[
 
 
 def find_different_targets(files: dict[str, list[Any]]) -> list[Finding]:
-    """Find texts that have one number here and another one there."""
+    """Find texts that have different numbers in different records."""
     first_with: dict[str, tuple[str, Any]] = {}
     against: dict[str, str] = {}
     for name, examples in files.items():
@@ -104,12 +97,12 @@ def find_different_targets(files: dict[str, list[Any]]) -> list[Finding]:
                     )
                     against.setdefault(text, " and ".join(pair) + ", for one")
     what = f"the same text with different targets: {len(against)} texts"
-    mend = "take their mean, or one of them: no model can give both."
-    return [Finding("warning", what, where, mend) for where in list(against.values())[:1]]
+    advice = "take their mean, or one of them: no model can give both."
+    return [Finding("warning", what, where, advice) for where in list(against.values())[:1]]
 
 
 def find_path_faults(files: dict[str, list[Any]], separator: str) -> list[Finding]:
-    """Find paths that differ in case or blanks alone, and parts with two parents."""
+    """Find paths that differ only in case or blanks, and parts with two parents."""
     paths: dict[str, str] = {}
     for name, examples in files.items():
         for example in examples:
@@ -124,15 +117,15 @@ def find_path_faults(files: dict[str, list[Any]], separator: str) -> list[Findin
         parents[normalise(last)].append(parent)
     twins = [own for own in alike.values() if len(own) > 1]
     if twins:
-        what = f"paths that differ in case or blanks alone: {', '.join(map(repr, twins[0][:2]))}"
+        what = f"paths that differ only in case or blanks: {', '.join(map(repr, twins[0][:2]))}"
         findings.append(Finding("warning", what, paths[twins[0][1]], "write them in one way."))
     inner = {path.rpartition(separator)[0] for path in paths} - {""}
     homeless = [last for last, own in parents.items() if len(set(own)) > 1 and "" in own]
     if homeless:
-        what = f"labels that stand alone here and below another there: {homeless[0]!r} for one"
+        what = f"labels with a parent in some records and none in others: {homeless[0]!r} for one"
         where = next(place for path, place in paths.items() if normalise(path) == homeless[0])
-        mend = "write the whole path in every record."
-        findings.append(Finding("warning", what, where, mend))
+        advice = "write the whole path in every record."
+        findings.append(Finding("warning", what, where, advice))
     print(f"paths: {len(paths)} labels, {len(inner)} of them have parts below")
     return findings
 
@@ -144,7 +137,7 @@ def describe_numbers(
     lines = [f"\n{name}: {len(examples)} records, {cut} cut at the end"]
     known = [example for example in examples if example.labelled]
     if not known:
-        lines.append("targets: none, for no record has one")
+        lines.append("targets: none, because no record has one")
     for target, own in zip(labels.names, gold_numbers(known).T if known else [], strict=False):
         lines.append(
             f"{target}: {own.min():g} to {own.max():g}, mean {own.mean():.4g}, deviation "
@@ -153,8 +146,3 @@ def describe_numbers(
     lines += draw_histogram([sum(map(len, example.texts)) for example in examples], "characters")
     lines += draw_histogram(tokens, "tokens")
     return "\n".join(lines)
-
-
-def choose_description(labels: Any, own: Callable[..., str]) -> Callable[..., str]:
-    """Return what describes a file: `own` where labels are predicted."""
-    return describe_numbers if labels.scaling else own

@@ -5,9 +5,9 @@ grades p it is
 
     2 (N sum g p - sum g sum p) / (N sum g^2 + N sum p^2 - 2 sum g sum p).
 
-For a number x, numerator - x denominator is a sum over examples, for sum g is fixed: the best
-grades that rise with the predictions follow by dynamic programming. x becomes the kappa of these
-until nothing changes. Source: Dinkelbach 1967, https://doi.org/10.1287/mnsc.13.7.492.
+For a number x, numerator - x denominator is a sum over examples, because sum g is fixed. So dynamic
+programming finds the best grades that rise with the predictions. x becomes their kappa until
+nothing changes. Source: Dinkelbach 1967, https://doi.org/10.1287/mnsc.13.7.492.
 """
 
 from collections.abc import Sequence
@@ -19,22 +19,25 @@ ROUNDS = 100
 
 
 def grades_between(lowest: float, highest: float) -> np.ndarray:
-    """Return the whole numbers from one to the other; none where these are not whole, or far."""
+    """Return the whole numbers between two limits; none where a limit is not whole, or too far."""
     if lowest != round(lowest) or highest != round(highest) or highest - lowest > MOST_GRADES:
         return np.zeros(0)
     return np.arange(lowest, highest + 1)
 
 
 def apply_cuts(predicted: np.ndarray, cuts: Sequence[float], lowest: float) -> np.ndarray:
-    """Return the grade of each number: the lowest one, and one more for each cut below it."""
+    """Return the grade of each number: the lowest one, and one more for each cut below it.
+
+    Example: with cuts [1.5, 2.5] and the lowest grade 1, the number 2.1 is above one cut: grade 2.
+    """
     return lowest + np.searchsorted(np.asarray(cuts), predicted, side="left")
 
 
 def tune_cuts(gold: np.ndarray, predicted: np.ndarray, grades: np.ndarray) -> list[float]:
     """Return the cuts `[grades - 1]`, rising, whose grades have the best kappa.
 
-    A grade that is best given to nobody has equal cuts on both sides. Where no cuts
-    beat chance, they lie halfway between the grades.
+    A grade that is best left unused has equal cuts on both sides. Where no cuts beat chance, they
+    lie halfway between the grades.
 
     Args:
         gold: grades `[examples]`.
@@ -73,7 +76,12 @@ def assign_grades(
 ) -> np.ndarray:
     """Return how many distinct predictions lie below each grade but the lowest.
 
-    With gold grades of the mean 0, example by example the gain of a grade p is 2 g p - kappa p^2.
+    With gold grades of mean 0, an example with gold g gains 2 g p - kappa p^2 by the grade p.
+
+    Worked example: grades -1, 0 and 1, kappa 0.5, and three predictions of one example each, with
+    gold -1, 0 and 1. The gains by the three grades are (1.5, 0, -2.5) for the first prediction,
+    (-0.5, 0, -0.5) for the second and (-2.5, 0, 1.5) for the third. Giving them -1, 0 and 1 gains
+    3, the most. So one prediction lies below the grade 0, and two below the grade 1: [1, 2].
 
     Args:
         sums: of the gold grades of each distinct prediction, rising; `counts`: of its examples.

@@ -16,7 +16,7 @@ FOLDS = 5
 
 
 def fit_ridge(
-    inputs: sparse.csr_matrix, examples: Sequence[Any], scaling: dict
+    inputs: sparse.csr_matrix, examples: Sequence[Any], labels: Any
 ) -> Callable[[sparse.csr_matrix], np.ndarray]:
     """Return a function from features to numbers `[examples, targets]`.
 
@@ -25,8 +25,9 @@ def fit_ridge(
     Args:
         inputs: features `[examples, features]` of the training file.
         examples: of the training file.
-        scaling: from `collect_numbers`.
+        labels: with the `scaling` of `collect_numbers`.
     """
+    scaling = labels.scaling
     numbers = gold_numbers(examples)
     targets = (numbers - numbers.mean(axis=0)) / np.array(scaling["deviations"])
     models = [

@@ -1,8 +1,8 @@
-"""Layers that put out numbers: logits, losses `[batch]`, and numbers in their own units.
+"""Layers that predict numbers: logits, losses `[batch]`, and numbers in their own units.
 
-Grades are learned as ordered steps: one score for each target, the same for all of its steps, and a
-bias for each step, whose sigmoid is the probability that the grade is above it. The number is the
-mean that follows from these. Source: Cao, Mirjalili and Raschka 2020, CORAL,
+Grades are learned as ordered steps. Each target has one score for all of its steps, and a bias for
+each step; the sigmoid of their sum is the probability that the grade is above the step. The number
+is the mean of this distribution. Source: Cao, Mirjalili and Raschka 2020, CORAL,
 https://arxiv.org/abs/1901.07884.
 """
 
@@ -131,16 +131,17 @@ class Numbers(keras.layers.Layer):
 
 
 def number_layers(
-    scaling: dict, name: str
+    labels: Any, name: str
 ) -> tuple[keras.layers.Layer, keras.layers.Layer, keras.layers.Layer, str]:
-    """Return the layers from features to logits, to numbers and to the loss; the kind of logits.
+    """Return the layers of the logits, the numbers and the loss, and the kind of `Logits`.
 
-    The kind is as in `Scores` of core/train/training.py; empty: they are not of probabilities.
+    The kind is empty where the logits are not of probabilities.
 
     Args:
-        scaling: from `collect_numbers`.
+        labels: with the `scaling` of `collect_numbers`.
         name: of the loss.
     """
+    scaling = labels.scaling
     kind, targets = scaling["loss"], len(scaling["means"])
     score: keras.layers.Layer = keras.layers.Dense(targets, dtype="float32", name="logits")
     if kind == "ordinal":

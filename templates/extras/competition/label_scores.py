@@ -1,10 +1,10 @@
 """Scores of probabilities and of ranked labels, and thresholds of several labels.
 
-Where a record may have several labels, and for three labels or more, a score is the mean of that of
-each label against the rest. A label that no record has, or every one, has no ROC-AUC and no PR-AUC:
-it is left out of the mean, and where no label is left ROC-AUC is 0.5 and PR-AUC 0. Records whose
-gold label training never showed are left out of the scores of probabilities; MAP@k and top-k
-accuracy leave out those that may have several labels and have none.
+Where a record may have several labels, and for three labels or more, a score is the mean over the
+labels, each against the rest. A label that no record has, or every one, has no ROC-AUC and no
+PR-AUC. It is left out of the mean; where no label is left, ROC-AUC is 0.5 and PR-AUC 0. Scores of
+probabilities leave out records whose gold label is not in the training file. MAP@k and top-k
+accuracy leave out records that may have several labels and have none.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from core.base.errors import InputError
 from extras.competition.rankings import average_precision_at_k, by_groups, mean_ndcg, top_k
 from extras.competition.settings import Settings, Table
 
-# Setting -> the score that decides, of which more is better.
+# Setting -> the score that decides; higher is better.
 LABEL_METRICS = {
     **{name: f"neg_{name}" for name in ("log_loss", "brier")},
     **{name: name for name in ("f_beta", "roc_auc", "pr_auc", "top_k_accuracy")},
@@ -36,7 +36,7 @@ def choose_label_metric(metric: str, labels: Any, ranked: bool) -> str:
 
     Args:
         metric: the setting.
-        labels: what there is to predict.
+        labels: from `collect_targets`.
         ranked: the records have groups, within which they are ranked.
 
     Raises:
@@ -62,7 +62,7 @@ def score_labels(
         examples: gold.
         candidates: record id -> probabilities `[labels]`.
         predictions: the labels of each.
-        labels: what there is to predict.
+        labels: from `collect_targets`.
         settings: `k` and `beta` of the table `competition`.
     """
     gold = label_matrix([example.labels for example in examples], labels.names)
@@ -83,10 +83,10 @@ def score_matrices(
     """Return the scores of `score_labels`.
 
     Args:
-        gold: `[records, labels]` of booleans; `found`: what was predicted.
+        gold: `[records, labels]` of booleans; `found`: the predicted ones.
         probabilities: `[records, labels]`.
         groups: of the records.
-        labels: what there is to predict.
+        labels: from `collect_targets`.
         table: `k` and `beta`.
     """
     scores = {"f_beta": f_beta(gold, found, labels, table.beta)}
@@ -100,7 +100,7 @@ def score_matrices(
     else:
         relevant, given = gold.ravel(), probabilities.ravel()
         groups = np.repeat(np.arange(len(gold)).astype(str), len(labels.names)).tolist()
-        # Of several labels a record may have none; a single one may be new, and counts as wrong.
+        # A record with several labels may have none; a single label may be new, which is wrong.
         rows = gold.any(axis=1) | (not labels.several)
         scores |= {"map_at_k": 0.0, "top_k_accuracy": 0.0}
         if rows.any():
@@ -123,8 +123,8 @@ def label_matrix(rows: Sequence[Sequence[str]], names: Sequence[str]) -> np.ndar
 def score_probabilities(gold: np.ndarray, probabilities: np.ndarray, labels: Any) -> dict:
     """Return log loss, Brier score, ROC-AUC and PR-AUC; `[records, labels]` both.
 
-    Log loss and Brier score also with a minus, as `neg_...`, by which the best epoch is chosen. The
-    Brier score of one label a record sums over the labels, but for two labels, of which one counts.
+    Log loss and Brier score also come negated, as `neg_...`, which chooses the best epoch. With one
+    label a record the Brier score sums over the labels; of two labels only one counts.
     """
     if labels.several:
         columns = list(range(len(labels.names)))
@@ -158,7 +158,7 @@ def mean_of_labels(
 
 
 def f_beta(gold: np.ndarray, found: np.ndarray, labels: Any, beta: float) -> float:
-    """Return F-beta of the positive label, over all of several labels, or else the labels' mean."""
+    """Return F-beta of the positive label; else over all of several labels, or their mean."""
     if labels.positive is not None:
         column = labels.names.index(labels.positive)
         pair = gold[:, column], found[:, column]
@@ -188,10 +188,10 @@ def map_of_rows(gold: np.ndarray, probabilities: np.ndarray, k: int) -> float:
 
 
 def top_k_accuracy(gold: np.ndarray, probabilities: np.ndarray, k: int) -> float:
-    """Return the share of records with a gold label among the k likeliest.
+    """Return the share of records with a gold label among the k most likely.
 
-    One label a record: as scikit-learn has it, of equal probabilities the later label first.
-    Otherwise of equal ones the wrong first.
+    With one label a record scikit-learn ranks equal probabilities, the later label first. Otherwise
+    wrong labels come first among equals.
     """
     labels = gold.shape[1]
     if k < labels and labels > 2 and (gold.sum(axis=1) == 1).all():
@@ -205,13 +205,13 @@ def tune_thresholds(
 ) -> float | dict[str, float] | None:
     """Return the thresholds that the settings ask for; None: the one with the best F1.
 
-    One for each label with `thresholds = "per_label"`; with the best F-beta where that is the
-    metric. Of a path of labels a part never has a higher threshold than what stands below it.
+    There is one for each label with `thresholds = "per_label"`, and with `metric = "f_beta"` it has
+    the best F-beta. In a path of labels the threshold of a parent is never above its children's.
 
     Args:
         examples: gold.
         candidates: record id -> probabilities `[labels]`.
-        labels: what there is to predict.
+        labels: from `collect_targets`.
         settings: `metric`, and the table `competition`.
     """
     table, is_beta = settings.competition, settings.metric == "f_beta"  # type: ignore[attr-defined]
@@ -227,19 +227,20 @@ def tune_thresholds(
     if not each:
         return best_cut(gold.ravel(), probabilities.ravel(), beta)
     found: dict[str, float] = {}
-    # A parent comes before its children, for it is shorter.
+    hierarchy = getattr(labels, "hierarchy", "")
+    # A parent is shorter than its children, so it comes first.
     for name in sorted(labels.names, key=len):
         column = labels.names.index(name)
         cut = best_cut(gold[:, column], probabilities[:, column], beta)
-        parent = name.rpartition(labels.hierarchy)[0] if labels.hierarchy else ""
+        parent = name.rpartition(hierarchy)[0] if hierarchy else ""
         found[name] = max(cut, found.get(parent, 0.0))
     return {name: found[name] for name in labels.names}
 
 
 def best_cut(hits: np.ndarray, scores: np.ndarray, beta: float) -> float:
-    """Return the threshold with the best F-beta when what scores above it is kept.
+    """Return the threshold with the best F-beta of the items that score above it.
 
-    Of several that are equally good the one nearest to 0.5; 0.5 where there is nothing to find.
+    Of equally good thresholds it is the one nearest to 0.5, which is also used without any hit.
 
     Args:
         hits: `[items]` of booleans.

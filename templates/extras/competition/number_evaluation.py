@@ -1,4 +1,4 @@
-"""Evaluate predicted numbers, and say them in words: for runs, the floor, submissions, reports."""
+"""Score predicted numbers, and put them into words: for runs, the floor, submissions, reports."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,7 +25,7 @@ def choose_number_metric(metric: str, labels: Any, examples: Sequence[Any]) -> s
 
     Args:
         metric: the setting.
-        labels: what there is to predict.
+        labels: from `collect_targets`.
         examples: those that are scored.
 
     Raises:
@@ -54,7 +54,7 @@ def evaluate_numbers(
     labels: Any,
     path: Path,
     settings: Settings,
-    cuts: dict[str, list[float]] | None,
+    cuts: dict[str, list[float]] | float | None,
     shown: int,
 ) -> Evaluation:
     """Score numbers that were predicted for the examples of a file.
@@ -62,11 +62,12 @@ def evaluate_numbers(
     Args:
         examples: gold.
         candidates: record id -> numbers `[targets]`.
-        labels: what there is to predict.
+        labels: from `collect_targets`.
         path: where the examples were read from.
         settings: `competition.k`, ranks that count in `ndcg_at_k`.
-        cuts: between grades, by target; None: take those with the best kappa on these examples.
-        shown: examples to put into words.
+        cuts: between grades, by target; a number: there are none; None: those with the best kappa
+            on these examples.
+        shown: how many examples to put into words.
     """
     gold = gold_numbers(examples)
     predicted = np.array([candidates[example.id] for example in examples])
@@ -77,6 +78,7 @@ def evaluate_numbers(
             for column, name in enumerate(labels.names)
             if name in grades
         }
+    cuts = cuts if isinstance(cuts, dict) else {}
     groups = [example.group for example in examples]
     lowest, k = labels.scaling["lowest"], settings.competition.k
     known = {name: own for name, own in cuts.items() if name in grades}
@@ -95,9 +97,10 @@ def evaluate_numbers(
 
 
 def number_records(
-    examples: Sequence[Any], candidates: dict, labels: Any, cuts: dict[str, list[float]]
+    examples: Sequence[Any], candidates: dict, labels: Any, cuts: dict[str, list[float]] | float
 ) -> list[dict]:
     """Return the records of the predictions file: numbers by target, and grades where cuts are."""
+    cuts = cuts if isinstance(cuts, dict) else {}
     records = []
     for example in examples:
         numbers = candidates[example.id].tolist()
@@ -113,19 +116,18 @@ def number_records(
     return records
 
 
-def read_tuned(folders: Sequence[Path], key: str) -> dict[str, Any]:
-    """Return the means of what several runs tuned, by name; that of a fold is its whole's.
+def read_tuned(folders: Sequence[Path]) -> dict[str, Any]:
+    """Return the means of the cuts, or of the thresholds, of several runs by name.
 
-    Args:
-        folders: of the runs.
-        key: `cuts`, or `thresholds`, of their scores on dev; empty: a run has none.
+    Those of a fold are those of its cross-validation. Empty: a run has only a single threshold.
     """
-    tuned = []
+    tuned: list[dict] = []
     for folder in folders:
         # While the folds are still being trained, each has only its own.
         is_fold = "fold" in read_json(folder / "config.json")
         scores = is_fold and read_scores(folder.parent) or read_scores(folder)
-        tuned.append(scores.get("dev", {}).get(key, {}))
+        dev = scores.get("dev", {})
+        tuned.append(dev.get("cuts", dev.get("thresholds", {})))
     return {
         name: np.mean([own[name] for own in tuned], axis=0).tolist()
         for name in tuned[0]
@@ -148,7 +150,7 @@ def read_numbers(place: str, record: dict, names: Sequence[str]) -> list[float]:
 
 
 def describe(example: Any, predicted: np.ndarray) -> str:
-    """Return a text with its targets beside the predicted ones."""
+    """Return a text with its gold and its predicted numbers."""
     gold, found = (
         ", ".join(f"{name} {value:.4g}" for name, value in zip(example.labels, own, strict=True))
         for own in (example.numbers, predicted)
@@ -157,7 +159,7 @@ def describe(example: Any, predicted: np.ndarray) -> str:
 
 
 def find_number_errors(examples: Sequence[Any], predictions: Sequence[dict]) -> list[ErrorExample]:
-    """Return the examples for the report that are furthest off, in deviations; the worst first."""
+    """Return the examples with the largest errors, in deviations, for the report; worst first."""
     records = {record["id"]: record for record in predictions}
     gold = gold_numbers(examples)
     names = examples[0].labels

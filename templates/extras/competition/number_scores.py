@@ -1,8 +1,8 @@
 """Scores of numbers: RMSE, MCRMSE, MAE, Pearson, Spearman, quadratic weighted kappa, NDCG.
 
-Each takes `[examples]` of one target. Where a score is not defined, for nothing varies, it is 0.
-Errors, of which less is better, also have a score that begins with `neg_`, by which the best epoch
-is chosen: higher is better for each score that decides, as in scikit-learn.
+Each takes `[examples]` of one target. A score that is undefined because nothing varies is 0. Errors
+also come negated, as `neg_...`, which chooses the best epoch: of each score that decides, higher is
+better, as in scikit-learn.
 """
 
 from collections.abc import Callable, Sequence
@@ -51,8 +51,8 @@ def spearman(gold: np.ndarray, predicted: np.ndarray) -> float:
 def quadratic_kappa(gold: np.ndarray, predicted: np.ndarray) -> float:
     """Return the quadratic weighted kappa of grades; 0 where all are one and the same grade.
 
-    All grades between the lowest and the highest count, those that nobody has too: the distance of
-    two grades is that of their numbers.
+    All grades from the lowest to the highest count, unused ones too, so the distance of two grades
+    is that of their numbers.
 
     Args:
         gold: whole numbers; `predicted` too.
@@ -120,7 +120,7 @@ def score_numbers(
 def find_grades(gold: np.ndarray, scaling: dict, names: Sequence[str]) -> dict[str, np.ndarray]:
     """Return the grades of each target whose gold numbers are whole, lowest to highest in training.
 
-    Targets with other numbers, or with more grades than anybody gives, have none.
+    Targets with other numbers, or with more than `MOST_GRADES` grades, have none.
     """
     return {
         name: grades

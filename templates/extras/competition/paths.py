@@ -1,10 +1,23 @@
-"""Labels that are paths, such as "a/b/c": who has one has its parents "a/b" and "a" too."""
+"""Labels that are paths, such as "a/b/c": a record with one has its parents "a/b" and "a" too."""
 
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from core.base.errors import InputError
+
+
+def name_parents(record: dict, separator: str) -> dict:
+    """Return a record whose label became several: the path and all its parents.
+
+    Raises:
+        InputError: a part of a path is empty.
+    """
+    given = record.get("labels", [record["label"]] if "label" in record else None)
+    if not isinstance(given, list) or not all(isinstance(label, str) for label in given):
+        return record  # the task says what is wrong with it
+    rest = {name: value for name, value in record.items() if name != "label"}
+    return {**rest, "labels": [*with_parents(given, separator)]}
 
 
 def with_parents(labels: Iterable[str], separator: str) -> tuple[str, ...]:
@@ -27,7 +40,7 @@ def with_parents(labels: Iterable[str], separator: str) -> tuple[str, ...]:
 def consistent(probabilities: np.ndarray, names: Sequence[str], separator: str) -> np.ndarray:
     """Return probabilities `[records, labels]`, none above that of its parent.
 
-    What exceeds a threshold has parents that do, then: a label is never predicted without them.
+    So the parents of a label above a threshold are above it too, and are always predicted with it.
 
     Args:
         probabilities: `[records, labels]`.

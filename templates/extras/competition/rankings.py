@@ -1,8 +1,7 @@
 """Scores of rankings: MAP@k and NDCG, of groups of records or of the labels of each record.
 
-For MAP@k, of equal scores the less relevant are ranked first, so that a model which gives
-everything the same score earns nothing by the order of the file. NDCG is scikit-learn's, which
-takes the mean over all orders of equal scores.
+For MAP@k, of equal scores the less relevant are ranked first, so the order of the file gains
+nothing. NDCG is scikit-learn's, which takes the mean over all orders of equal scores.
 """
 
 from collections.abc import Sequence
@@ -22,9 +21,8 @@ def mean_ndcg(
 ) -> float:
     """Return the mean normalised discounted cumulative gain of groups; 0 without any to rank.
 
-    The gain is the relevance itself, the discount log2(rank + 1); of equal scores the mean over all
-    their orders counts, as scikit-learn has it. Groups without anything relevant are left out, and
-    a group of one relevant record has 1.
+    The gain is the relevance itself, the discount log2(rank + 1). Groups without anything relevant
+    are left out, and a group of one relevant record has 1.
 
     Args:
         relevance: `[records]`, none below 0.
@@ -36,8 +34,8 @@ def mean_ndcg(
     for members in by_groups(groups):
         gains = relevance[members]
         if gains.any():
-            lone = len(members) == 1
-            values.append(1.0 if lone else ndcg_score([gains], [scores[members]], k=k))
+            single = len(members) == 1
+            values.append(1.0 if single else ndcg_score([gains], [scores[members]], k=k))
     return float(np.mean(values)) if values else 0.0
 
 

@@ -1,4 +1,4 @@
-"""What the scores of this extra are computed from, so that chance can draw records again."""
+"""What the scores of this extra are computed from, so that compare.py can draw records again."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -89,7 +89,7 @@ def kappa_of(targets: int) -> Callable[..., np.ndarray]:
     def statistic(*columns: np.ndarray, axis: int = -1) -> np.ndarray:
         values = []
         for gold, found in zip(columns[:targets], columns[targets:], strict=True):
-            # 1 - E[(g - p)^2] / E[(g' - p)^2], the latter of gold and prediction drawn apart.
+            # 1 - E[(g - p)^2] / E[(g' - p)^2], with g' drawn independently of p.
             apart = gold.var(axis) + found.var(axis) + (gold.mean(axis) - found.mean(axis)) ** 2
             together = ((gold - found) ** 2).mean(axis)
             values.append(np.where(apart > 0, 1 - together / np.where(apart > 0, apart, 1), 0.0))
@@ -113,7 +113,7 @@ def label_parts(
         metric: the score that decides.
         golds: the records.
         rows: id -> place and record of a predictions file.
-        labels: what the run predicts.
+        labels: from `collect_targets`.
         settings: `k` and `beta` of the table `competition`.
 
     Raises:
@@ -128,17 +128,16 @@ def label_parts(
     if metric in RANKED and golds[0].group is not None and labels.positive is not None:
         groups = by_groups([example.group for example in golds])
         groups = [own for own in groups if any(labels.positive in golds[n].labels for n in own)]
-        alone = ["group"]
         values = [
             score_matrices(
-                gold[own], found[own], probabilities[own], alone * len(own), labels, table
+                gold[own], found[own], probabilities[own], ["group"] * len(own), labels, table
             )[metric]
             for own in groups
         ]
         return np.array(values).reshape(-1, 1), np.mean
 
     def statistic(*columns: np.ndarray, axis: int = -1) -> np.ndarray:
-        drawn = np.stack(columns, axis=-1)  # [..., records, columns]: records stand last in each
+        drawn = np.stack(columns, axis=-1)  # [..., records, columns]
         values = []
         for rows in drawn.reshape(-1, *drawn.shape[-2:]):
             own_gold, own_found, own_probabilities = np.split(rows, 3, axis=1)
@@ -158,5 +157,5 @@ def read_probabilities(place: str, record: dict, labels: Any) -> np.ndarray:
 
 
 def count_draws(metric: str) -> int:
-    """Return how often records are drawn: seldom where each draw is scored anew."""
+    """Return the number of resamples: few where each of them is scored anew."""
     return MOST_RESAMPLES if metric in (*SUMMED, *CORRELATED, "qwk") else FEW_RESAMPLES

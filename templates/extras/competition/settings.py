@@ -59,7 +59,7 @@ def complain(settings: Settings) -> str | None:
     if output is None:
         if settings.competition == Table():
             return None
-        return "the table competition is read by text classification alone: leave it as it was"
+        return "only text classification reads the table competition: leave it as it was"
     if output != "number":
         return None
     if settings.competition.hierarchy or settings.competition.thresholds != "one":

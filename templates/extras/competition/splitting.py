@@ -1,4 +1,4 @@
-"""Divide a file: texts and groups that belong together stay together, kinds keep their shares."""
+"""Split a file: records that share texts or groups stay together, kinds keep their shares."""
 
 import csv
 import functools
@@ -30,8 +30,8 @@ def hold_out(
 ) -> np.ndarray:
     """Return whether each record is held out.
 
-    Records that share a text or a group go together. Of each kind about the same share is held out:
-    groups are dealt out at random, each to where its kind lacks records.
+    Records that share a text or a group go together. About the same share of each kind is held out:
+    groups are dealt out in random order, each to the part that lacks its kinds.
 
     Args:
         keys: what ties each record to others, and its kind.
@@ -58,7 +58,7 @@ def hold_out(
         smallest = min((own for own in rows), key=len)
         held[smallest] = len(smallest) < len(keys)
     if not held.any():
-        raise InputError("all records are tied by texts or groups: no part can be held out.")
+        raise InputError("texts or groups tie all records together: no part can be held out.")
     return held
 
 
@@ -82,7 +82,7 @@ def tie(keys: Sequence[tuple[tuple[str, ...], Hashable]]) -> list[int]:
 def write_parts(
     path: Path, examples: Sequence[Any], held: np.ndarray, encoding: str
 ) -> list[tuple[Path, int]]:
-    """Write the records of both parts beside a file; return the paths and how many each has.
+    """Write the records of both parts next to a file; return the paths and how many each has.
 
     Args:
         path: of the file.

@@ -1,7 +1,7 @@
 """Write predictions as a table, in the form that a competition asks for.
 
-The form comes from sample_submission.csv: its header, the order of its rows, and what it holds. A
-cell is a number, a probability, a label, or the k likeliest labels with blanks between them.
+The form comes from sample_submission.csv: its header, the order of its rows, and the kind of its
+cells. A cell is a number, a probability, a label, or the k most likely labels with blanks between.
 """
 
 import csv
@@ -28,7 +28,7 @@ class Form:
         header: the id's column first.
         ids: in the order of the rows; None: as they were predicted.
         kind: one of `KINDS`.
-        first: the cells of the sample's first row, beside the id; empty: there is no sample.
+        first: the cells of the sample's first row without the id; empty: there is no sample.
     """
 
     header: tuple[str, ...]
@@ -38,11 +38,11 @@ class Form:
 
 
 def read_form(sample: Path | None, columns: str, kind: str, encoding: str) -> Form:
-    """Return the form that a sample and the user's wishes give.
+    """Return the form that a sample, or the command line, asks for.
 
     Args:
         sample: sample_submission.csv; None: there is none.
-        columns: a header with commas, in the place of the sample's; empty: as the sample has it.
+        columns: a header with commas that replaces the sample's; empty: the sample's.
         kind: one of `KINDS`.
         encoding: of the sample.
 
@@ -59,12 +59,12 @@ def read_form(sample: Path | None, columns: str, kind: str, encoding: str) -> Fo
     rows = list(read_rows(sample, encoding))
     own = tuple(rows[0][1])
     if len(own) < 2:
-        raise InputError(f"{sample} has the column {own[0]!r} alone: a sample has ids and answers.")
+        raise InputError(f"{sample} has only the column {own[0]!r}: a sample has ids and answers.")
     ids: dict[str, int] = {}
     for line, row in rows:
         if (first := ids.setdefault(row[own[0]].strip(), line)) != line:
             raise InputError(
-                f"{sample}, line {line}: the id {row[own[0]]!r} stands on line {first} already."
+                f"{sample}, line {line}: the id {row[own[0]]!r} is on line {first} already."
             )
     if header and len(header) != len(own):
         raise InputError(
@@ -83,7 +83,7 @@ def write_table(
         path: .csv or .tsv.
         records: in the order of the predicted file.
         form: from `read_form`.
-        labels: what was predicted: names, and whether they are numbers.
+        labels: from `collect_targets`.
         settings: `metric`: `map_at_k` asks for ranked labels, `competition.k` of them in a cell.
 
     Raises:
@@ -92,7 +92,7 @@ def write_table(
     kind, k = choose_kind(form, labels, settings.metric), settings.competition.k  # type: ignore[attr-defined]
     names = answer_names(labels, kind)
     header = form.header or ("id", *(names or [cell_name(kind)]))
-    if names and len(header) == 2 and len(names) > 1 and not labels.scaling:
+    if names and len(header) == 2 and len(names) > 1 and not labels.are_numbers:
         names = [single_probability(labels)]
     order = match_columns(header[1:], names)
     rows = {str(record["id"]): record for record in records}
@@ -107,17 +107,17 @@ def write_table(
 def choose_kind(form: Form, labels: Any, metric: str) -> str:
     """Return what the cells hold; `auto` follows from the sample.
 
-    Numbers where numbers were predicted, or grades where kappa decided. Labels otherwise, but
-    probabilities where a column is named as a label, or where the only one holds numbers that are
-    no labels.
+    A run of numbers gives these, or grades where kappa decided. Other runs give labels, but
+    probabilities where a column has the name of a label, or where the only column holds numbers
+    that are not labels.
 
     Raises:
-        InputError: such a run predicts nothing of this kind.
+        InputError: the run predicts nothing of this kind.
     """
     kind = form.kind
     if kind == "auto":
         answers = form.header[1:]
-        if labels.scaling:
+        if labels.are_numbers:
             return "grades" if metric == "qwk" else "numbers"
         if answers and set(answers) <= set(labels.names):
             return "probabilities"
@@ -126,8 +126,8 @@ def choose_kind(form: Form, labels: Any, metric: str) -> str:
         cell = form.first[0] if len(form.first) == 1 else ""
         likely = len(labels.names) == 2 and is_number(cell) and bool(cell.strip())
         return "probabilities" if likely and cell not in labels.names else "labels"
-    if (kind in ("numbers", "grades")) != bool(labels.scaling):
-        what = "numbers" if labels.scaling else "labels"
+    if (kind in ("numbers", "grades")) != labels.are_numbers:
+        what = "numbers" if labels.are_numbers else "labels"
         raise InputError(f"--values {kind} does not fit a run that predicts {what}: leave it out.")
     return kind
 
@@ -159,7 +159,7 @@ def single_probability(labels: Any) -> str:
 
 
 def match_columns(answers: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Return which answer each column holds: the one of its name, or by order where none is.
+    """Return which answer each column holds: the one of its name, or by order if it has none.
 
     Raises:
         InputError: there are others, or not as many.
@@ -167,13 +167,13 @@ def match_columns(answers: Sequence[str], names: Sequence[str]) -> list[str]:
     if not names:
         if len(answers) != 1:
             raise InputError(
-                f"the header has the columns {show(answers)} beside the id, but a prediction is "
+                f"the header has the columns {show(answers)} after the id, but a prediction is "
                 "one cell: ask for another kind with --values."
             )
         return []
     if len(answers) != len(names) or (set(answers) & set(names) and set(answers) != set(names)):
         raise InputError(
-            f"the columns {show(answers)} are not those that were predicted: {show(names)}."
+            f"the columns {show(answers)} are not those of the predictions: {show(names)}."
         )
     return [name if name in names else other for name, other in zip(answers, names, strict=True)]
 
@@ -199,7 +199,7 @@ def match_ids(rows: dict[str, dict], ids: list[str] | None) -> list[str]:
 
 
 def make_cells(record: dict, kind: str, order: Sequence[str], labels: Any, k: int) -> list[Any]:
-    """Return what stands beside the id in a row."""
+    """Return the cells of a row without the id."""
     if kind in ("numbers", "grades"):
         values = record.get("grades", {}) if kind == "grades" else {}
         return [values.get(name, record["targets"][name]) for name in order]
@@ -209,7 +209,7 @@ def make_cells(record: dict, kind: str, order: Sequence[str], labels: Any, k: in
         likely = sorted(record["probabilities"].items(), key=lambda item: -item[1])
         return [" ".join(name for name, _ in likely[:k])]
     chosen = record.get("labels", [record.get("label")])
-    if labels.hierarchy:  # a path says all of its parents
-        inner = {parent for name in chosen for parent in [name.rpartition(labels.hierarchy)[0]]}
+    if hierarchy := getattr(labels, "hierarchy", ""):  # a path says all of its parents
+        inner = {parent for name in chosen for parent in [name.rpartition(hierarchy)[0]]}
         chosen = [name for name in chosen if name not in inner]
     return ["|".join(chosen)]

@@ -1,7 +1,7 @@
 """Read .csv and .tsv files as competitions give them: columns of any name, no converter.
 
-Python's own csv module reads them. pandas would turn texts such as "NA" and "null" into holes, ids
-such as "007" into numbers, and a broken row into a guess; and it does not say on which line.
+Python's own csv module reads them. pandas would turn texts such as "NA" and "null" into missing
+values and ids such as "007" into numbers. It would also guess broken rows, and names no line.
 """
 
 import csv
@@ -22,7 +22,7 @@ from core.base.files import project_path
 from extras.competition.settings import Settings, Table
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
-# Names that say that a column is the text, where nobody says it.
+# Usual names of the column of the text, where the settings name none.
 TEXT_NAMES = ("text_a", "text", "full_text", "excerpt", "comment_text", "sentence", "content")
 SHOWN_COLUMNS = 12
 FIRST_ROWS = 100  # tell which column is the text
@@ -41,7 +41,7 @@ class Columns:
     fold_group: str | None
 
     def describe(self) -> str:
-        """Return what is read from where, in words."""
+        """Return in words what each column is read as."""
         parts = {
             "id": self.id or "counted from 0",
             "text": self.text,
@@ -90,7 +90,7 @@ def read_table(
     for example in stream():
         if (first := lines.setdefault(str(example.id), example.line)) != example.line:
             raise InputError(
-                f"{path}, line {example.line}: id {example.id!r} stands on line {first} already: "
+                f"{path}, line {example.line}: id {example.id!r} is on line {first} already: "
                 "give each row an id of its own, or name the column of the ids with "
                 "competition.id_column."
             )
@@ -129,7 +129,7 @@ def read_rows(path: str | Path, encoding: str = "utf-8") -> Iterator[tuple[int, 
     )
     header: list[str] | None = None
     count, line = 0, 1
-    limit = csv.field_size_limit(sys.maxsize)  # of the whole process: it is given back
+    limit = csv.field_size_limit(sys.maxsize)  # of the whole process: restored below
     try:
         for cells in reader:
             begin, line = line, reader.line_num + 1
@@ -150,8 +150,8 @@ def read_rows(path: str | Path, encoding: str = "utf-8") -> Iterator[tuple[int, 
         what = str(error)
         if "unexpected end" in what:
             what = "a double quote that opens in this row is never closed"
-        mend = 'inside of quotes write a double quote twice, as in "say ""yes"""'
-        raise InputError(f"{path}, line {line}: {what}: {mend}.") from error
+        advice = 'within quotes write a double quote twice, as in "say ""yes"""'
+        raise InputError(f"{path}, line {line}: {what}: {advice}.") from error
     finally:
         csv.field_size_limit(limit)
     if not count:
@@ -190,7 +190,7 @@ def check_header(path: Path, line: int, names: list[str]) -> list[str]:
     twice = sorted({name for name in names if names.count(name) > 1 and name})
     if twice:
         raise InputError(
-            f"{path}, line {line}: the column {twice[0]!r} stands twice in the header: rename one."
+            f"{path}, line {line}: the header names the column {twice[0]!r} twice: rename one."
         )
     if len(names) == 1 and re.search(r"[;\t|]", names[0]):
         raise InputError(
@@ -280,7 +280,7 @@ def read_sample_header(table: Table) -> tuple[str, tuple[str, ...]]:
 
 
 def show(header: Sequence[str]) -> str:
-    """Return the names of columns, not more than a message bears."""
+    """Return the names of columns, at most `SHOWN_COLUMNS` of them."""
     return ", ".join(header[:SHOWN_COLUMNS]) + (", ..." if len(header) > SHOWN_COLUMNS else "")
 
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from core.base.errors import InputError
 from core.data.records import read_field
-from extras.competition.paths import with_parents
 from extras.competition.settings import Settings
 
 DEFAULT_NAME = "target"
@@ -17,11 +16,11 @@ MOST_STRATA = 10
 
 
 def read_targets(record: dict, settings: Settings, require: bool) -> dict[str, float]:
-    """Return name -> number of a record; empty: it is to be predicted.
+    """Return name -> number of a record; empty: its numbers are unknown.
 
     Args:
-        record: of JSON Lines, with each target under its name; a table's has them in `targets`.
-        settings: `competition.target_columns` names them; without it `target` is the only one.
+        record: of JSON Lines, with each target under its name; that of a table has `targets`.
+        settings: `competition.target_columns` names them; if empty, `target` is the only one.
         require: whether they must be there.
 
     Raises:
@@ -39,44 +38,16 @@ def read_targets(record: dict, settings: Settings, require: bool) -> dict[str, f
     return {name: float(value) for name, value in targets.items()}
 
 
-def prepare_record(
-    record: dict, settings: Settings, require: bool
-) -> tuple[dict, dict[str, float]]:
-    """Return a record as the task reads it, and its numbers by name.
-
-    Numbers stand for labels in the place of labels. A label that is a path becomes several: its
-    parents and itself.
-
-    Args:
-        record: of JSON Lines or of a table.
-        settings: `output`, and the table `competition`.
-        require: whether it must have labels, or targets.
-
-    Raises:
-        InputError: as `read_targets`, or a path has an empty part.
-    """
-    if settings.output == "number":  # type: ignore[attr-defined]
-        numbers = read_targets(record, settings, require)
-        rest = {name: value for name, value in record.items() if name not in ("label", "labels")}
-        return {**rest, "labels": list(numbers)} if numbers else rest, numbers
-    separator = settings.competition.hierarchy
-    given = record.get("labels", [record["label"]] if "label" in record else None)
-    if separator and isinstance(given, list) and all(isinstance(label, str) for label in given):
-        rest = {name: value for name, value in record.items() if name != "label"}
-        return {**rest, "labels": [*with_parents(given, separator)]}, {}
-    return record, {}
-
-
 def gold_numbers(examples: Sequence[Any]) -> np.ndarray:
     """Return the targets `[examples, targets]`."""
     return np.array([example.numbers for example in examples], np.float64)
 
 
 def collect_numbers(examples: Sequence[Any], settings: Settings) -> dict[str, Any]:
-    """Return what the training file says of its numbers, as the fields of `Labels`.
+    """Return what the training file says of its numbers, as the fields of `NumberTargets`.
 
-    `scaling` holds for each target its mean and deviation, its lowest and highest value and, for
-    grades, all its levels with the share of records above each but the last.
+    `scaling` holds the mean, deviation, lowest and highest value of each target and, for grades,
+    all its levels with the share of records above each but the last.
 
     Args:
         examples: of the training file.
@@ -130,10 +101,10 @@ def collect_numbers(examples: Sequence[Any], settings: Settings) -> dict[str, An
 
 
 def scaled_targets(examples: Sequence[Any], scaling: dict) -> np.ndarray:
-    """Return what the loss compares logits with, `[examples, logits]`.
+    """Return what the loss compares with the logits, `[examples, logits]`.
 
-    Deviations from the mean for mse and huber; the numbers themselves for bce; for grades 0 or 1
-    for each level but the last: whether the number is above it.
+    These are deviations from the mean for mse and huber, the numbers themselves for bce, and for
+    grades 0 or 1 for each level but the last: whether the number is above it.
     """
     numbers = gold_numbers(examples)
     if scaling["loss"] == "bce":
@@ -148,7 +119,7 @@ def scaled_targets(examples: Sequence[Any], scaling: dict) -> np.ndarray:
 
 
 def strata(examples: Sequence[Any]) -> list[int]:
-    """Return the tenth of the first target that each example is in, of which folds get a share."""
+    """Return the tenth of the first target that each example is in; folds get a share of each."""
     first = gold_numbers(examples)[:, 0]
     edges = np.unique(np.quantile(first, np.linspace(0, 1, MOST_STRATA + 1)[1:-1]))
     return np.searchsorted(edges, first).tolist()

@@ -1,7 +1,7 @@
-"""Bi-encoders: each text of a pair becomes a vector alone, and the cosine of both is the score.
+"""Bi-encoders: each text of a pair becomes a vector, and the cosine of both vectors is the score.
 
-So a text is encoded once, whatever it is compared with: a million candidates can be searched. What
-is lost is that no token sees the other text. Source: Reimers and Gurevych 2019,
+So a text is encoded once, whatever it is compared with, and a million candidates can be searched.
+The price is that no token sees the other text. Source: Reimers and Gurevych 2019,
 https://arxiv.org/abs/1908.10084.
 """
 
@@ -14,7 +14,7 @@ from keras import ops
 
 from core.base.errors import InputError
 from core.encoders.encoder import encoder_inputs, hidden_states
-from core.step import Models, Logits, TrainingModel
+from core.step import Logits, Models, TrainingModel
 from extras.retrieval.settings import Settings
 from extras.retrieval.text_inputs import SIDES
 
@@ -25,10 +25,10 @@ PAIRS = "pairs"  # the kind of `Logits` that are two vectors and a grade
 
 @keras.saving.register_keras_serializable("retrieval")
 class Graded(keras.layers.Layer):
-    """A layer that knows the place of each label among the grades, from 0 for what fits least.
+    """A layer that knows the place of each label among the grades; 0 is the worst grade.
 
     Args:
-        places: of the labels, in the order of the model.
+        places: of the labels, in the order of the model's outputs.
     """
 
     def __init__(self, places: Sequence[int], **kwargs: Any) -> None:
@@ -53,8 +53,8 @@ class Grade(Graded):
 class GradeProbabilities(Graded):
     """The binomial distribution of the grades whose mean grows with the cosine.
 
-    The chance of a success is (1 + cosine) / 2. Of two labels it is the probability of the
-    positive one; that of the highest grade always grows with the cosine.
+    The chance of a success is (1 + cosine) / 2, which is the probability of the positive one of two
+    labels. The probability of the highest grade always grows with the cosine.
     """
 
     def call(self, cosine: Tensor) -> Tensor:
@@ -98,8 +98,8 @@ def build_embedder(encoder: keras.Model, settings: Settings) -> keras.Model:
 def build_pair_models(encoder: keras.Model, labels: Any, settings: Settings) -> Models:
     """Return the training model and the inference model (output: probabilities) of a bi-encoder.
 
-    The loss of the training model is that of one pair alone, (cosine - grade)^2. Where pairs are
-    compared with each other, `PairGradients` takes its place: no layer looks across examples.
+    The training model has the loss of single pairs, (cosine - grade)^2. Losses that compare pairs
+    with each other replace it in `PairGradients`, because no layer may look across examples.
 
     Args:
         encoder: token ids -> hidden states `[batch, length, width]`.
@@ -130,12 +130,12 @@ def build_pair_models(encoder: keras.Model, labels: Any, settings: Settings) -> 
     training = TrainingModel({**inputs, "targets": targets}, {"pair_loss": loss}, name="training")
     pairs = keras.layers.Concatenate(dtype="float32", name="pairs")([*vectors, grade])
     compared = settings.retrieval.loss != "cosine"
-    scores = (Logits(pairs, PAIRS),) if compared else ()
-    return Models(training, inference, encoder, scores=scores)
+    logits = (Logits(pairs, PAIRS),) if compared else ()
+    return Models(training, inference, encoder, logits)
 
 
 def order_labels(labels: Any, settings: Settings) -> list[int]:
-    """Return the place of each label among the grades, from 0 for what fits least.
+    """Return the place of each label among the grades; 0 is the worst grade.
 
     Raises:
         InputError: the data has no pairs, or its labels no order.

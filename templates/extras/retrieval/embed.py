@@ -1,7 +1,7 @@
 """Write the vectors of texts: python extras/retrieval/embed.py RUN IN OUT
 
-IN is a JSON Lines file of records {"id", "text"}, OUT a .npy file; the ids go into a file beside
-it. The same command goes on where it was interrupted.
+IN is a JSON Lines file of records {"id", "text"}, OUT a .npy file; the ids go into another file.
+The same command continues an interrupted one.
 """
 
 import argparse
@@ -12,7 +12,7 @@ sys.path[0] = str(Path(__file__).resolve().parents[2])  # the project, whose cod
 
 from core.base.errors import InputError, command  # noqa: E402
 from core.base.files import check_destination  # noqa: E402
-from extras.retrieval.vectors import BiEncoder, beside, write_vectors  # noqa: E402
+from extras.retrieval.vectors import BiEncoder, sibling, write_vectors  # noqa: E402
 
 
 @command
@@ -28,7 +28,7 @@ def main() -> None:
         raise InputError(f"{arguments.out} is to hold vectors: let its name end in .npy.")
     encoder = BiEncoder(arguments.run)
     count = write_vectors(encoder, arguments.file, arguments.out)
-    ids = beside(arguments.out, "ids.jsonl")
+    ids = sibling(arguments.out, "ids.jsonl")
     print(f"{arguments.out}: {count} vectors of {encoder.dimension} numbers; their ids: {ids}")
 
 

@@ -1,11 +1,10 @@
-"""The gradient of a loss that compares the pairs of the whole batch: exact on any replicas.
+"""The gradient of a loss that compares all pairs of a batch: exact on any number of replicas.
 
-A loss layer sees the pairs of its replica, or of its micro-batch, alone. So the vectors of all
-pairs are collected outside of the model, and the gradient of the loss by each vector is computed
-there, by every replica alike. What remains is a gradient that each replica, and each micro-batch,
-has for itself: that of its own vectors, weighted. With micro-batches the vectors are computed
-twice, with the same dropout, and the memory is that of one. Source: Gao et al. 2021,
-https://arxiv.org/abs/2101.06983.
+A loss layer sees only the pairs of its replica, or of its micro-batch. So the vectors of all pairs
+are gathered outside of the model, where every replica computes the gradient of the loss with
+respect to them. Each replica, and each micro-batch, then backpropagates its own rows. With
+micro-batches the vectors are computed twice, with the same dropout, and the memory is that of one.
+Source: Gao et al. 2021, https://arxiv.org/abs/2101.06983.
 """
 
 import keras
@@ -19,14 +18,14 @@ from extras.retrieval.pair_losses import PairBatch, cosent_loss, negatives_losse
 from extras.retrieval.settings import Table
 from extras.retrieval.text_inputs import SIDES
 
-SLOPES = "slopes"  # the gradient by the vectors, beside the inputs of a micro-batch
-# A text is told from others by sums of its tokens, weighted at random, modulo a prime. Two texts
-# have the same three numbers by a chance of 2**-71; float32 holds each of them exactly.
+SLOPES = "slopes"  # the gradient by the vectors, an additional input of a micro-batch
+# Texts are compared by sums of their tokens, weighted at random, modulo a prime. Two texts have the
+# same three numbers with probability 2**-71; float32 holds each of them exactly.
 PRIME, NUMBERS = 16_777_213, 3
 
 
 class PairGradients:
-    """What a training step takes in the place of the plain gradient; called in each replica.
+    """Replaces the plain gradient of a training step; called in each replica.
 
     Args:
         model: whose examples are pairs.
@@ -95,7 +94,7 @@ class PairGradients:
         return self.model.by_variables(moved, tape), {}
 
     def slopes(self, pairs: tf.Tensor, batch: dict) -> tuple[tf.Tensor, dict]:
-        """Return the gradient of the loss of the whole batch by own rows, and the loss `[batch]`.
+        """Return the gradient of the batch's loss by own rows, and the loss `[batch]`.
 
         Args:
             pairs: vectors and grades of this replica.
@@ -114,7 +113,7 @@ class PairGradients:
         return own, {"loss": losses, **dict.fromkeys(self.model.output_names, losses)}
 
     def open_rows(self, rows: tf.Tensor) -> PairBatch:
-        """Return the pairs that rows of numbers stand for."""
+        """Return the pairs that are written as rows of numbers."""
         dimension = (self.width - 1) // 2
         sizes = [dimension, dimension, 1, 1, NUMBERS, NUMBERS]
         first, second, grades, weight, *numbers = tf.split(rows, sizes, axis=-1)
@@ -130,7 +129,7 @@ class PairGradients:
         return tf.math.divide_no_nan(tf.reduce_sum(losses), tf.reduce_sum(counted))
 
     def text_numbers(self, batch: dict, side: str) -> tf.Tensor:
-        """Return the numbers `[batch, NUMBERS]` by which texts are told from each other."""
+        """Return the numbers `[batch, NUMBERS]` by which texts are compared."""
         mask = tf.cast(batch[f"{side}padding_mask"], tf.int64)
         tokens = (tf.cast(batch[f"{side}token_ids"], tf.int64) + 1) * mask
         weighted = tokens[:, :, None] * self.weights[: tf.shape(tokens)[1]]
@@ -148,7 +147,7 @@ def gather(rows: tf.Tensor) -> tf.Tensor:
     context = tf.distribute.get_replica_context()
     if context is None or context.num_replicas_in_sync == 1:
         return rows
-    # A sum with zeros, to the last bit: all kinds of replicas have sums.
+    # A sum with zeros, exact to the last bit: all kinds of replicas can sum.
     place = tf.one_hot(replica(), context.num_replicas_in_sync, dtype=rows.dtype)
     spread = tf.reshape(place[:, None, None] * rows[None], [-1, rows.shape[-1]])
     return context.all_reduce(tf.distribute.ReduceOp.SUM, spread)

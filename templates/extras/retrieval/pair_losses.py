@@ -16,7 +16,7 @@ class PairBatch:
         first: vectors of the first texts `[pairs, dimension]`, of length 1; `second`: of the
             second ones.
         grades: how well both texts belong together `[pairs]`, from 0 to 1.
-        real: false for what only fills the batch up `[pairs]`.
+        real: false for rows that only fill up the batch `[pairs]`.
         same_first: whether two pairs have the same first text `[pairs, pairs]`; `same_second`: the
             same second one.
     """
@@ -47,9 +47,9 @@ def cosent_loss(batch: PairBatch, scale: float) -> tf.Tensor:
 def negatives_losses(batch: PairBatch, scale: float, symmetric: bool) -> tf.Tensor:
     """Return the cross-entropy of each pair of the best grade `[pairs]`, 0 for all others.
 
-    Its first text has to find its second one among those of all pairs, whatever their label. With
-    `symmetric` half of it is that of the second text, which looks among the first ones of the pairs
-    of the best grade. Source: Henderson et al. 2017, https://arxiv.org/abs/1705.00652.
+    The first text of a pair has to find its second text among those of all pairs. With `symmetric`
+    half of the loss is that of the second text, which has to find the first one among the first
+    texts of pairs of the best grade. Source: Henderson et al. 2017, https://arxiv.org/abs/1705.00652.
     """
     best = batch.real & (batch.grades >= 1)
     fits = batch.real & (batch.grades > 0)
@@ -84,8 +84,8 @@ def search_losses(
         scale: of the cosines.
     """
     scores = scale * tf.matmul(queries, answers, transpose_b=True)
-    # An answer is not a negative for a query that it is known to be right for, by whichever pair of
-    # the batch: another answer of the same query, or the same text once more.
+    # An answer is no negative of a query that any pair of the batch says it is right for: another
+    # answer of the same query, or a repeated text.
     right = tf.cast(same_query & fits[None, :], tf.float32)
     right = tf.matmul(right, tf.cast(same_answer, tf.float32)) > 0
     own = tf.eye(tf.shape(scores)[0], dtype=tf.bool)

@@ -1,4 +1,4 @@
-"""What is relevant to each query, how it was ranked, and the scores of trec_eval."""
+"""Relevance of candidates to queries, rankings, and the scores of trec_eval."""
 
 import importlib.util
 from collections.abc import Sequence
@@ -13,13 +13,13 @@ Ranking = dict[str, dict[str, float]]  # query -> id -> score
 
 
 def read_gold(path: Path, positive: str) -> tuple[Judgements, dict[str, str]]:
-    """Return what is relevant to each query, and the query of each candidate of pairs.
+    """Return the relevance of candidates to each query, and the query of each candidate of pairs.
 
     The relevance is 1 for the positive label and 0 for others, or the label where all are whole
     numbers.
 
     Raises:
-        InputError: names the line that says nothing of this.
+        InputError: names the line that is of no such file.
     """
     gold: Judgements = {}
     if path.suffix != ".jsonl":
@@ -98,7 +98,7 @@ def read_table(path: Path, columns: int) -> list[tuple[int, list[str]]]:
         if len(words) != columns:
             raise InputError(
                 f"{path}, line {line}: {len(words)} columns, and trec_eval's format has {columns}: "
-                "mend the line."
+                "correct the line."
             )
     return rows
 
@@ -111,7 +111,7 @@ def relevant_queries(gold: Judgements) -> list[str]:
 def score_ranking(gold: Judgements, ranking: Ranking, ranks: Sequence[int]) -> dict[str, float]:
     """Return MRR, and recall, MAP and NDCG at some ranks: means over queries.
 
-    trec_eval computes them. A query that a ranking lacks has 0. Of equal scores trec_eval ranks the
+    trec_eval computes them. A query without a ranking has 0. Among equal scores trec_eval ranks the
     id first that comes last in the alphabet.
 
     Raises:

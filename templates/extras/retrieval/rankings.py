@@ -1,4 +1,4 @@
-"""Queries and what is ranked for each: read from files, written as JSON Lines and for trec_eval."""
+"""Queries and their ranked candidates: read from files, written as JSON Lines and for trec_eval."""
 
 import re
 from collections.abc import Sequence
@@ -32,14 +32,14 @@ class Candidate:
 
 @dataclass
 class Query:
-    """A text that is looked for, and its candidates."""
+    """A text to search for, and its candidates."""
 
     id: str
     text: str
     candidates: list[Candidate]
 
     def rank(self, count: int | None = None) -> None:
-        """Sort the candidates by their scores; keep so many; of equal scores the first."""
+        """Sort the candidates by their scores and keep the best; the first of equal ones win."""
         self.candidates = sorted(self.candidates, key=lambda one: -one.score)[:count]
 
 
@@ -63,7 +63,7 @@ def read_queries(path: Path) -> list[Query]:
                 )
             if (first := known.setdefault(candidate.id, line)) != line:
                 raise InputError(
-                    f"id {candidate.id!r} stands on line {first} already: make ids differ."
+                    f"id {candidate.id!r} is on line {first} already: make ids differ."
                 )
         except InputError as error:
             raise InputError(f"{path}, line {line}: {error}") from error
@@ -84,12 +84,12 @@ def check_ids(ids: Sequence[str], path: Path) -> None:
 
 
 def write_rankings(path: Path, queries: Sequence[Query], system: str) -> Path:
-    """Write rankings as JSON Lines, and beside them for trec_eval; return the path of the latter.
+    """Write rankings as JSON Lines and for trec_eval; return the path of the latter file.
 
     Args:
         path: of the JSON Lines.
         queries: ranked.
-        system: what made the ranking.
+        system: name of the run that made the ranking.
     """
     records = [
         {

@@ -4,8 +4,8 @@ python extras/retrieval/rerank.py RUN PAIRS OUT [--top K] [--reranker RUN ...]
 python extras/retrieval/rerank.py RUN QUERIES OUT --corpus TEXTS [--vectors FILE.npy] ...
 
 PAIRS are records {"id", "text_a", "text_b", "group"}: a group is a query with its candidates.
-QUERIES and TEXTS are records {"id", "text"}. OUT is a .jsonl file; the ranking in the format of
-trec_eval goes beside it.
+QUERIES and TEXTS are records {"id", "text"}. OUT is a .jsonl file; a .trec file next to it has the
+ranking in the format of trec_eval.
 """
 
 import argparse
@@ -60,10 +60,10 @@ def main() -> None:
 
 
 def read_arguments() -> argparse.Namespace:
-    """Return what the command line asks for.
+    """Return the arguments of the command line.
 
     Raises:
-        InputError: it can't be done.
+        InputError: they don't fit together.
     """
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("run", metavar="RUN", help="folder of a bi-encoder's run, or name in runs/")
@@ -77,7 +77,7 @@ def read_arguments() -> argparse.Namespace:
     check_destination(arguments.out, arguments.file)
     if arguments.out.suffix != ".jsonl":
         raise InputError(
-            f"{arguments.out}: let the name end in .jsonl; a .trec file goes beside it."
+            f"{arguments.out}: let the name end in .jsonl; a .trec file is written next to it."
         )
     if arguments.top is not None and arguments.top < 1:
         raise InputError(f"--top {arguments.top} keeps nothing: make it 1 or more.")
@@ -85,7 +85,7 @@ def read_arguments() -> argparse.Namespace:
         raise InputError("--corpus needs --top: how many texts are kept for each query?")
     if arguments.vectors and not arguments.corpus:
         raise InputError("--vectors are those of a corpus: name it with --corpus.")
-    find_runs(arguments.reranker or [])  # before the bi-encoder has worked for nothing
+    find_runs(arguments.reranker or [])  # before the bi-encoder works in vain
     return arguments
 
 
@@ -103,7 +103,7 @@ def search(
     check_ids([str(identity) for identity, _ in asked], queries_path)
     if top > len(texts):
         raise InputError(
-            f"--top {top}, but {corpus} has {len(texts)} texts: set it to {len(texts)} at the most."
+            f"--top {top}, but {corpus} has {len(texts)} texts: set it to at most {len(texts)}."
         )
     if vectors_path:
         vectors = open_vectors(vectors_path, encoder, [identity for identity, _ in texts])

@@ -8,10 +8,13 @@ from core.base.settings import RecordSettings, SettingsTable
 
 
 class Table(SettingsTable):
-    """A bi-encoder in the place of the classifier of pairs."""
+    """A bi-encoder that replaces the classifier of pairs."""
+
+    # Pairs of a training file may all belong together: the batch has pairs with this label.
+    negative_label: ClassVar[str] = "0"
 
     loss: Literal["none", "cosine", "cosent", "negatives"] = Field(
-        "none", description="what a bi-encoder learns from; none: the classifier of pairs"
+        "none", description="loss of a bi-encoder; none: the classifier of pairs"
     )
     scale: float = Field(20.0, gt=0, description="cosines are multiplied by it in the loss")
     symmetric: bool = Field(False, description="the second text looks for the first one too")
@@ -37,7 +40,8 @@ def complain(settings: Settings) -> str | None:
         return f"{chosen} is for pairs of texts, which this task does not have: set it to none"
     if settings.pooling == "compare":
         return (
-            f"pooling = compare needs both texts at once, and {chosen} reads each alone: set auto"
+            f"pooling = compare needs both texts at once, and {chosen} reads them separately: set "
+            "auto"
         )
     if settings.pooling == "last":
         return f"pooling = last is for a classifier, and {chosen} takes means: set auto"
@@ -54,5 +58,5 @@ def complain(settings: Settings) -> str | None:
         others.adversary != "none"
         or any([others.gradient_penalty, others.r_drop, others.virtual_adversary])
     ):
-        return f"{chosen} has a gradient of its own: leave the table regularization as it came"
+        return f"{chosen} has its own gradient: leave the table regularization as it came"
     return None

@@ -1,4 +1,4 @@
-"""Inputs of a bi-encoder: both texts of a pair, each encoded by itself."""
+"""Inputs of a bi-encoder: both texts of a pair, encoded separately; needs no TensorFlow."""
 
 from collections.abc import Sequence
 
@@ -9,6 +9,26 @@ SIDES = ("text_a_", "text_b_")  # begin the names of the inputs of both texts
 TEXTS_AT_ONCE = 1024
 
 
+def pair_inputs(
+    tokenizer: Tokenizer, pairs: Sequence[tuple[str, ...]], names: Sequence[str], max_length: int
+) -> dict[str, list[np.ndarray]]:
+    """Return the inputs of a bi-encoder by name, one array `[length]` for each pair.
+
+    Args:
+        tokenizer: of the encoder.
+        pairs: both texts of each.
+        names: of the inputs, which begin with one of `SIDES`.
+        max_length: tokens of a text, special ones included.
+    """
+    found: dict[str, list[np.ndarray]] = {}
+    for number, side in enumerate(SIDES):
+        own = {name: name.removeprefix(side) for name in names if name.startswith(side)}
+        texts = [pair[number] for pair in pairs]
+        arrays = text_inputs(tokenizer, texts, list(own.values()), max_length)
+        found |= {name: arrays[plain] for name, plain in own.items()}
+    return found
+
+
 def text_inputs(
     tokenizer: Tokenizer, texts: Sequence[str], names: Sequence[str], max_length: int
 ) -> dict[str, list[np.ndarray]]:
@@ -16,9 +36,9 @@ def text_inputs(
 
     Args:
         tokenizer: of the encoder.
-        texts: those that occur often are encoded once.
+        texts: repeated ones are encoded once.
         names: of the inputs.
-        max_length: tokens, special ones included; what is longer loses its end.
+        max_length: tokens, special ones included; longer texts are cut at the end.
     """
     tokenizer.no_padding()
     tokenizer.enable_truncation(max_length)
@@ -33,5 +53,5 @@ def text_inputs(
                 "padding_mask": encoding.attention_mask,
             }
             known[text] = {name: np.array(arrays[name], np.int32) for name in names}
-    tokenizer.no_truncation()  # it is saved with the run as it came
+    tokenizer.no_truncation()  # the run saves the tokenizer as it was loaded
     return {name: [known[text][name] for text in texts] for name in names}

@@ -23,15 +23,15 @@ from core.base.files import (
 )
 from core.batches import Batch, DataGenerator, pad
 from core.data.records import Id, read_field, read_id
-from core.prediction.predictor import Predictor
 from core.prediction.loading import TrainedRuns, load_trained
+from core.prediction.predictor import Predictor
 from core.step import Models
 from extras.retrieval.bi_encoder import build_pair_models
 from extras.retrieval.settings import Settings
 from extras.retrieval.text_inputs import text_inputs
 
-TEXTS_AT_ONCE = 4096  # encoded and written together: an interruption costs so many at the most
-LENGTHS = 8  # that a TPU pads to, of all files the same: it compiles each once
+TEXTS_AT_ONCE = 4096  # encoded and written together: the most that an interruption costs
+LENGTHS = 8  # that a TPU pads to, the same for all files: it compiles each once
 NUMBERS_AT_ONCE = 10_000_000  # cosines in memory
 
 
@@ -50,9 +50,9 @@ class TextGenerator(DataGenerator):
         super().__init__(lengths, runs.settings.prediction_batch_size)
         self.boundaries = np.unique(-(-longest * np.arange(1, LENGTHS + 1) // LENGTHS))
 
-    def make_batch(self, examples: np.ndarray, length: int) -> Batch:
+    def make_batch(self, positions: np.ndarray, length: int) -> Batch:
         return {
-            name: pad([arrays[index] for index in examples], length)
+            name: pad([arrays[position] for position in positions], length)
             for name, arrays in self.arrays.items()
         }
 
@@ -92,11 +92,11 @@ class BiEncoder:
 
     @property
     def weights(self) -> str:
-        """The hash of what makes the vectors."""
+        """The hash of the weights that make the vectors."""
         return file_hash(self.folder / "best.weights.h5")
 
     def encode(self, texts: Sequence[str], progress: str = "") -> np.ndarray:
-        """Return the vectors `[texts, dimension]` of texts; of equal texts one is computed."""
+        """Return the vectors `[texts, dimension]` of texts; equal texts are encoded once."""
         unique, places = np.unique(np.array(texts, dtype=object), return_inverse=True)
         vectors = np.zeros((len(unique), self.dimension), np.float32)
         generator = TextGenerator(unique.tolist(), self.runs)
@@ -111,16 +111,14 @@ def read_texts(path: Path) -> Iterator[tuple[Id, str]]:
     """Yield id and text of each record `{"id", "text"}` of a JSON Lines file.
 
     Raises:
-        InputError: names the line of a record that is none, or whose id another one has.
+        InputError: names the line of a record that is wrong, or whose id another one has.
     """
     lines: dict[str, int] = {}
     for line, record in read_json_lines(path):
         try:
             identity, text = read_id(record), read_field(record, "text", str)
             if (first := lines.setdefault(str(identity), line)) != line:
-                raise InputError(
-                    f"id {identity!r} stands on line {first} already: give each its own."
-                )
+                raise InputError(f"id {identity!r} is on line {first} already: give each its own.")
         except InputError as error:
             raise InputError(f"{path}, line {line}: {error}") from error
         yield identity, text
@@ -128,15 +126,15 @@ def read_texts(path: Path) -> Iterator[tuple[Id, str]]:
         raise InputError(f"{path} holds no record: write one JSON object on each line.")
 
 
-def beside(path: Path, ending: str) -> Path:
-    """Return the path of what belongs to a file of vectors: `corpus.ids.jsonl` to `corpus.npy`."""
+def sibling(path: Path, ending: str) -> Path:
+    """Return the path of a file that belongs to vectors: `corpus.ids.jsonl` to `corpus.npy`."""
     return path.with_name(f"{path.name.removesuffix('.npy')}.{ending}")
 
 
 def write_vectors(encoder: BiEncoder, source: Path, out: Path) -> int:
-    """Write the vectors of a file, and its ids beside them; return how many.
+    """Write the vectors of a file, and its ids in another file; return how many.
 
-    What was interrupted goes on where it was. The file appears when it is whole.
+    An interrupted call is continued. The file of vectors appears when it is complete.
 
     Args:
         encoder: makes the vectors.
@@ -150,7 +148,7 @@ def write_vectors(encoder: BiEncoder, source: Path, out: Path) -> int:
         "records": len(ids),
         "dimension": encoder.dimension,
     }
-    partial, state = beside(out, "unfinished.npy"), beside(out, "unfinished.json")
+    partial, state = sibling(out, "unfinished.npy"), sibling(out, "unfinished.json")
     known = read_json(state) if state.is_file() and partial.is_file() else {}
     done = known.get("done", 0) if known == {**facts, "done": known.get("done")} else 0
     if not done:
@@ -168,8 +166,8 @@ def write_vectors(encoder: BiEncoder, source: Path, out: Path) -> int:
             os.fsync(file.fileno())
             write_json(state, {**facts, "done": first + len(chunk)})
             bar.update(len(chunk))
-    write_json_lines(beside(out, "ids.jsonl"), ({"id": identity} for identity in ids))
-    write_json(beside(out, "meta.json"), facts)
+    write_json_lines(sibling(out, "ids.jsonl"), ({"id": identity} for identity in ids))
+    write_json(sibling(out, "meta.json"), facts)
     os.replace(partial, out)
     delete(state)
     return len(ids)
@@ -184,7 +182,7 @@ def open_vectors(path: Path, encoder: BiEncoder, ids: Sequence[Id]) -> np.ndarra
         ids: of the texts that they must be of, in order.
 
     Raises:
-        InputError: they are of another model or of other texts, or no vectors.
+        InputError: the file has vectors of another model or of other texts, or none.
     """
     try:
         vectors = np.load(path, mmap_mode="r")
@@ -195,16 +193,16 @@ def open_vectors(path: Path, encoder: BiEncoder, ids: Sequence[Id]) -> np.ndarra
             f"{path} has vectors of {vectors.shape[-1]} numbers, and {encoder.folder.name} makes "
             f"{encoder.dimension}: write them anew with embed.py and this run."
         )
-    known = [record["id"] for _, record in read_json_lines(beside(path, "ids.jsonl"))]
+    known = [record["id"] for _, record in read_json_lines(sibling(path, "ids.jsonl"))]
     if known != list(ids) or len(vectors) != len(ids):
         raise InputError(
             f"{path} has the vectors of other texts ({len(vectors)}, and {len(ids)} are searched): "
             "write them anew with embed.py from this file."
         )
-    if read_json(beside(path, "meta.json"))["weights"] != encoder.weights:
+    if read_json(sibling(path, "meta.json"))["weights"] != encoder.weights:
         raise InputError(
             f"{path} was written by another run than {encoder.folder.name}: vectors of two models "
-            "can't be compared; write them anew with embed.py and this run."
+            "can't be compared, so write them anew with embed.py and this run."
         )
     return vectors
 
@@ -214,12 +212,12 @@ def find_nearest(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return rows and cosines `[queries, count]` of the nearest vectors, the nearest first.
 
-    Exact: every vector is looked at, so many at a time that a block of cosines fits into memory. Of
-    equal cosines the first rows are taken.
+    The search is exact: it looks at every vector, in blocks whose cosines fit into memory. Among
+    equal cosines the first rows win.
 
     Args:
         queries: `[queries, dimension]`, of length 1; `vectors`: `[rows, dimension]`, the same.
-        count: of the nearest, as many as there are rows at the most.
+        count: how many, at most the number of rows.
     """
     block = max(count, NUMBERS_AT_ONCE // max(len(queries), 1))
     rows = np.zeros((len(queries), 0), np.int64)
@@ -233,9 +231,9 @@ def find_nearest(
 
 
 def keep_highest(scores: np.ndarray, rows: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the highest scores of each query and their rows, which rise; of equals the first."""
+    """Return the highest scores of each query and their rows; among equals the first rows win."""
     if scores.shape[1] > count:
-        # All that is above the lowest score that is kept, and of those equal to it the first.
+        # All scores above the lowest one that is kept, and the first of those equal to it.
         lowest = -np.partition(-scores, count - 1, axis=1)[:, count - 1 : count]
         above, equal = scores > lowest, scores == lowest
         room = count - above.sum(axis=1, keepdims=True)

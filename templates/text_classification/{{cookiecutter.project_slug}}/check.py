@@ -1,6 +1,6 @@
 """Is the data sound, and is the model ready for many replicas and for TPU?
 
-python check.py [--KEY VALUE ...]        exits 1 where something must be mended first
+python check.py [--KEY VALUE ...]        exits 1 where something must be fixed first
 python check.py --tpu v5e:2x2            also compiles the training step for such a TPU, without one
 python check.py --memory                 with extras/recompute: which batch fits, and how fast?
 """
@@ -8,10 +8,10 @@ python check.py --memory                 with extras/recompute: which batch fits
 import functools
 
 from core.base.errors import command
-from core.base.extras import need, present
+from core.base.extras import need
 from core.data.checks import read_files
 from core.encoders.encoder import load_tokenizer
-from task.checks import (
+from inspection.checks import (
     build,
     describe_file,
     find_cut_texts,
@@ -35,10 +35,10 @@ def main() -> None:
     tokenizer = load_tokenizer(settings, texts)
     findings = find_data_faults(files) + find_label_faults(files, labels, settings)
     describe = describe_file
-    if "competition" in present():
-        competition, number = need("competition", "checks"), labels.scaling is not None
-        findings += competition.find_faults(files, labels, settings, number)
-        describe = competition.describe_numbers if number else describe_file
+    if getattr(settings, "competition", None):
+        competition = need("competition", "checks")
+        findings += competition.find_faults(files, labels)
+        describe = competition.describe_numbers if labels.are_numbers else describe_file
     for name, examples in files.items():
         check_kind(examples, labels, name)
         tokens, cut = measure_tokens(examples, tokenizer, settings.max_length)

@@ -11,17 +11,17 @@ from core.base.errors import command
 from core.base.extras import need
 from core.base.files import read_json
 from core.base.settings import read_settings, saved_settings
-from score_parts import count_resamples, read_score, score_parts
+from inspection.score_parts import count_resamples, read_score, score_parts
 from task.data import Example, read_examples
 from task.decode import read_prediction
-from task.metrics import OWN_METRICS, RANKING_METRICS, all_names, count_matches, label_rates
+from task.metrics import OWN_METRICS, RANKING_METRICS, all_names, count_matches, label_scores
+from task.prediction import restore_labels
 from task.settings import Settings
-from task.training import restore_labels
 
 
 @command
 def main() -> None:
-    """Print the difference of the two scores and what chance makes of it."""
+    """Print the difference of the two scores, and how much of it may be chance."""
     comparison = need("comparison")
     run, other = comparison.read_arguments(__doc__)
     known = read_json(run.folder / "scores.json")
@@ -46,7 +46,7 @@ def main() -> None:
     )
     total = comparison.paired_bootstrap(first, second, statistic, resamples=count_resamples(first))
     rows = comparison.compare_labels(
-        *(label_rates(count_matches(labels, system, names), names) for system in predictions)
+        *(label_scores(count_matches(labels, system, names), names) for system in predictions)
     )
     facts = {"monitor": metric, "per_label": rows}
     comparison.print_comparison(
@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def settings_of(*folders: Path) -> Settings:
-    """Return the settings of the first run among some folders; of none those of config.toml."""
+    """Return the settings of the first folder that is a run; else those of config.toml."""
     for path in (folder / "config.json" for folder in folders):
         if path.is_file():
             return saved_settings(Settings, read_json(path), path)
@@ -75,16 +75,16 @@ def compare_further(
 
     Args:
         comparison: the extra.
-        run: and `other`: what is compared.
+        run: is compared with `other`.
         metric: name of the score.
-        golds: the records; `found`: for each of the two what was predicted, by id.
+        golds: the records; `found`: the predictions of the two, by id.
         settings: of a run.
 
     Raises:
-        InputError: neither is a run, so that nobody knows the labels.
+        InputError: neither is a run, so the labels are unknown.
     """
     competition = need("competition", "resampling")
-    if golds[0].numbers:
+    if hasattr(golds[0], "numbers"):
         parts = [competition.number_parts(metric, golds, rows) for rows in found]
     else:
         places = (scored.folder / "labels.json" for scored in (run, other))

@@ -12,9 +12,8 @@ from core.scores.keep import keep_scores
 from core.scores.precision_recall import print_precision_recall_f1
 from floor import find_floor
 from task.data import check_kind, read_examples
-from task.decode import read_threshold
 from task.evaluation import evaluate
-from task.training import load_runs, predict, restore_labels
+from task.prediction import load_runs, predict, read_threshold, restore_labels
 
 
 @command
@@ -29,8 +28,7 @@ def main() -> None:
     examples = read_examples(arguments.file, settings=runs.settings)
     labels = restore_labels(runs.labels)
     check_kind(examples, labels, arguments.file)
-    candidates = predict(runs, examples)
-    threshold = read_threshold(runs.folders, labels)
+    candidates, threshold = predict(runs, examples), read_threshold(runs)
     evaluation = evaluate(examples, candidates, labels, arguments.file, runs.settings, threshold)
     keep_scores(arguments.run, arguments.file, evaluation, provenance(runs.settings))
     scores = evaluation.scores
@@ -39,8 +37,8 @@ def main() -> None:
     for name, value in scores.items():
         if isinstance(value, float) and name != "threshold":
             floor = find_floor(scores["data_hash"], name)
-            beside = "" if floor is None else f"   (floor {floor:.4f})"
-            print(f"{name:<16}{value:>8.4f}{beside}")
+            compared = "" if floor is None else f"   (floor {floor:.4f})"
+            print(f"{name:<16}{value:>8.4f}{compared}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The classical model: TF-IDF of words and characters, and logistic or ridge regression.
 
-It trains in seconds, and is the floor that every neural score is held against: what it reaches is
-what the words alone tell, without their order.
+It trains in seconds and ignores the order of words. Its score is the floor: a neural model that
+scores no higher has learned nothing but words.
 """
 
 from collections.abc import Sequence
@@ -16,14 +16,15 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from core.base.extras import ask, need
+from core.base.extras import need
 from core.base.files import PROJECT, project_path, write_json, write_json_lines
 from core.runs.provenance import provenance
 from core.runs.scores import read_scores
 from core.scores.evaluation import Evaluation
-from task.data import Example, Labels, check_kind, fold_keys, label_targets, read_examples
+from task.data import Example, Labels, check_kind, collect_targets, read_examples
 from task.decode import Candidates, make_candidates, threshold_of
 from task.evaluation import evaluate
+from task.metrics import choose_metric
 from task.settings import FLOOR, Settings
 
 FOLDER = PROJECT / "runs" / FLOOR
@@ -35,10 +36,10 @@ INVERSE_REGULARISATION = 1.0
 class Features:
     """Sparse features of texts or pairs, fitted to the training examples.
 
-    A text is its TF-IDF vector over words and word pairs, and over one to three characters: the
-    latter serve languages without spaces, and misspellings. A pair is the words of the second text,
-    the features that both texts share, and a few numbers that say how much they share: for those,
-    words that no training text has count too, and most of all, which only hashing knows.
+    A text is its TF-IDF vector over words and word pairs, and over one to three characters, which
+    help with languages without spaces and with misspellings. A pair is the words of the second
+    text, the features that both texts share, and a few numbers that say how much they share. Those
+    numbers also count words that no training text has, so they come from hashing.
 
     Args:
         examples: of the training file.
@@ -107,27 +108,79 @@ def row_sums(matrix: sparse.csr_matrix) -> np.ndarray:
     return np.asarray(matrix.sum(axis=1)).ravel()
 
 
+def score_floor(
+    settings: Settings,
+    examples: Sequence[Example],
+    dev_examples: Sequence[Example],
+    fold_of: np.ndarray | None = None,
+) -> dict[str, Evaluation]:
+    """Return and print the scores of the classical model, by the name of the file.
+
+    These are `dev`, and `test` where the labels of test_file are known. In a cross-validation it is
+    only `dev`: all training examples, each scored by the model that never saw it.
+
+    Args:
+        settings: of the project.
+        examples: of the training file.
+        dev_examples: tune the threshold; in a cross-validation they are the same.
+        fold_of: the fold that holds out each example `[examples]`; None: no cross-validation.
+    """
+    labels = collect_targets(examples, settings)
+    metric = choose_metric(settings.metric, labels, dev_examples).removeprefix("neg_")
+    test_path = project_path(settings.test_file)
+    test: Sequence[Example] = []
+    if fold_of is None and test_path.is_file():
+        test = read_examples(test_path, require_labels=False, settings=settings)
+        check_kind(test, labels, test_path)
+        test = test if all(example.labelled for example in test) else []
+    if fold_of is None:
+        found = predict_floor(labels, examples, dev_examples, *([test] if test else []))
+    else:
+        found = [predict_held_out(labels, examples, fold_of)]
+    dev_path = project_path(settings.dev_file)
+    scored = {"dev": evaluate(dev_examples, found[0], labels, dev_path, settings)}
+    if test:
+        threshold = threshold_of(scored["dev"].scores)
+        scored["test"] = evaluate(test, found[1], labels, test_path, settings, threshold)
+    for name, evaluation in scored.items():
+        print(f"floor: {name} {metric} {evaluation.scores[metric]:.4f}")
+    return scored
+
+
+def predict_held_out(
+    labels: Labels, examples: Sequence[Example], fold_of: np.ndarray
+) -> Candidates:
+    """Return the probabilities of each example by a model that was not trained on its fold."""
+    found: Candidates = {}
+    for fold in range(max(fold_of) + 1):
+        kept = [example for example, own in zip(examples, fold_of, strict=True) if own != fold]
+        held = [example for example, own in zip(examples, fold_of, strict=True) if own == fold]
+        found |= predict_floor(labels, kept, held)[0]
+    return found
+
+
 def predict_floor(
     labels: Labels, train_examples: Sequence[Example], *files: Sequence[Example]
 ) -> list[Candidates]:
     """Train the classical model and return the probabilities of the examples of each file.
 
     Args:
-        labels: from `collect_labels`.
+        labels: from `collect_targets`.
         train_examples: to learn from.
         *files: the examples of each.
     """
     features = Features(train_examples)
-    inputs, targets = features(train_examples, fit=True), label_targets(train_examples, labels)
-    if labels.scaling:
-        fit = need("competition", "floor_numbers").fit_ridge(inputs, train_examples, labels.scaling)
-        return [make_candidates(examples, fit(features(examples))) for examples in files]
-    # A label without any example, or that all have, as in a fold, has its share for a probability.
+    inputs = features(train_examples, fit=True)
+    if labels.are_numbers:
+        fit = need("competition", "floor_numbers").fit_ridge(inputs, train_examples, labels)
+        return [make_candidates(examples, fit(features(examples)), labels) for examples in files]
+    targets = labels.targets(train_examples)
+    # A label that no example has, or all have, as may happen in a fold, gets its share.
     shares = targets.mean(axis=0)
     learnable = np.flatnonzero((shares > 0) & (shares < 1))
     # One label after the other: the memory of one, however many there are.
     single = LogisticRegression(C=INVERSE_REGULARISATION, solver="liblinear", max_iter=1000)
-    # Models, the labels whose probabilities each gives, and where these stand in its output.
+    # Models, the labels whose probabilities each gives, and the columns of its output for them.
     models: list[tuple[Any, Any, Any]] = []
     if labels.several:
         models = [(clone(single).fit(inputs, targets[:, n]), [n], [1]) for n in learnable]
@@ -144,49 +197,13 @@ def predict_floor(
     return predicted
 
 
-def score_floor(
-    settings: Settings, labels: Labels, examples: Sequence[Example], dev_examples: Sequence[Example]
-) -> dict[str, Evaluation]:
-    """Return the scores of the classical model on dev, and on test where its labels are known.
-
-    With folds it is cross-validated as the neural model is: `dev` is the whole training file then.
-
-    Args:
-        settings: of the project.
-        labels: from `collect_labels`.
-        examples: of the training file.
-        dev_examples: tune the threshold.
-    """
-    fold_of = ask("assign_folds", settings, fold_keys(examples))
-    if fold_of is not None:
-        candidates: Candidates = {}
-        for fold in range(max(fold_of) + 1):
-            kept = [example for example, own in zip(examples, fold_of, strict=True) if own != fold]
-            held = [example for example, own in zip(examples, fold_of, strict=True) if own == fold]
-            candidates |= predict_floor(labels, kept, held)[0]
-        train_path = project_path(settings.train_file)
-        return {"dev": evaluate(examples, candidates, labels, train_path, settings)}
-    test_path = project_path(settings.test_file)
-    test: Sequence[Example] = []
-    if test_path.is_file():
-        test = read_examples(test_path, require_labels=False, settings=settings)
-        check_kind(test, labels, test_path)
-        test = test if all(example.labelled for example in test) else []
-    found = predict_floor(labels, examples, dev_examples, *([test] if test else []))
-    dev = evaluate(dev_examples, found[0], labels, project_path(settings.dev_file), settings)
-    if not test:
-        return {"dev": dev}
-    threshold = threshold_of(dev.scores, labels)
-    return {"dev": dev, "test": evaluate(test, found[1], labels, test_path, settings, threshold)}
-
-
-def keep_floor(settings: Settings, metric: str, evaluations: dict[str, Evaluation]) -> None:
+def keep_floor(settings: Settings, evaluations: dict[str, Evaluation], metric: str) -> None:
     """Write the scores and predictions of the classical model to runs/floor, as a run's are.
 
     Args:
         settings: of the project.
+        evaluations: from `score_floor`.
         metric: the score that decides.
-        evaluations: by the name of the file, `dev` among them.
     """
     facts = {**provenance(settings), "encoder": "none: TF-IDF and a linear model"}
     for name, evaluation in evaluations.items():

@@ -1,4 +1,4 @@
-"""Write what one run, or several together, give the records of a file: the submission.
+"""Write the labels or numbers that one run, or several together, predict: the submission.
 
 python predict.py RUN [RUN ...] FILE OUT        several runs: their probabilities are averaged
 python predict.py RUN FILE OUT.csv --sample sample_submission.csv        a table like the sample
@@ -13,8 +13,8 @@ from core.base.extras import ask
 from core.base.files import check_destination
 from submission import write_submission
 from task.data import Example, check_kind, read_examples
-from task.decode import prediction_records, read_threshold
-from task.training import load_runs, predict, restore_labels
+from task.decode import prediction_records
+from task.prediction import load_runs, predict, read_threshold, restore_labels
 
 
 @command
@@ -25,7 +25,7 @@ def main() -> None:
     parser.add_argument("file", type=Path, help="JSON Lines file; labels are not needed")
     parser.add_argument("out", type=Path, help="file to write: JSON Lines, or a table (.tsv, .csv)")
     parser.add_argument(
-        "--sample", type=Path, help="sample_submission.csv: header, ids, what it has"
+        "--sample", type=Path, help="sample_submission.csv: gives header, ids and kind of cells"
     )
     parser.add_argument("--columns", default="", help="a header with commas, the id's column first")
     parser.add_argument("--values", default="auto", help="what the cells hold: see README.md")
@@ -36,7 +36,7 @@ def main() -> None:
     examples = read_examples(arguments.file, require_labels=False, settings=runs.settings)
     labels = restore_labels(runs.labels)
     check_kind(examples, labels, arguments.file, scored=False)
-    threshold = read_threshold(runs.folders, labels)
+    threshold = read_threshold(runs)
 
     def describe(some: Sequence[Example]) -> list[dict]:
         return prediction_records(some, predict(runs, some), labels, threshold)

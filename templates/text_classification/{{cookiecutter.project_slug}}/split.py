@@ -1,6 +1,6 @@
-"""Divide a file with labels into one to learn from and one to score: no record is changed.
+"""Split a file with labels into one to learn from and one to score; no record is changed.
 
-python split.py FILE [--share 0.1] [--KEY VALUE ...]        FILE_part and dev_part stand beside FILE
+python split.py FILE [--share 0.1] [--KEY VALUE ...]     writes FILE_part and dev_part next to FILE
 """
 
 import argparse
@@ -11,16 +11,19 @@ from typing import Any
 from core.base.errors import command
 from core.base.extras import need
 from core.base.settings import read_settings
-from task.data import fold_keys, read_examples
+from inspection.folds import fold_keys
+from task.data import read_examples
 from task.settings import Settings
 
 
 @command
 def main() -> None:
-    """Read, divide, write both parts."""
+    """Read, split, write both parts."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("file", type=Path, help="JSON Lines file or table with labels")
-    parser.add_argument("--share", type=float, default=0.1, help="of the records, to be scored")
+    parser.add_argument(
+        "--share", type=float, default=0.1, help="of records to be scored"
+    )
     arguments, flags = parser.parse_known_args(sys.argv[1:])
     settings: Any = read_settings(Settings, flags)
     splitting = need("competition", "splitting")

@@ -12,7 +12,7 @@ from core.prediction.loading import TrainedRuns
 from task.data import Labels
 
 DELIMITERS = {".tsv": "\t", ".csv": ","}
-# The wishes of the command line: --sample, --columns and --values.
+# --sample, --columns and --values of the command line.
 Wishes = tuple[Path | None, str, str]
 NO_WISHES: Wishes = (None, "", "auto")
 
@@ -27,18 +27,18 @@ def write_submission(
 ) -> None:
     """Write predictions as JSON Lines, or as a table where the file is called .tsv or .csv.
 
-    A table has the columns `id` and `label`, several labels with | between them, and for a ranking
-    also `score`; or, with extras/competition, the form of a sample or of the user's wishes.
+    A table has the columns `id` and `label`, with | between several labels, and for a ranking also
+    `score`. With extras/competition it can have the form of a sample, or any other.
 
     Args:
         path: the file to write.
         records: from `prediction_records`.
         ranked: the examples have groups.
-        labels: what the runs predict, and `runs`: theirs; None: a table of labels is written.
+        labels: what the runs predict, and `runs`: these runs; None: a table of labels is written.
         wishes: from the command line.
 
     Raises:
-        InputError: the wishes are not of a table, or do not fit what was predicted.
+        InputError: the wishes are not of a table, or do not fit the predictions.
     """
     if path.suffix.lower() not in DELIMITERS:
         if wishes != NO_WISHES:
@@ -54,12 +54,12 @@ def write_submission(
 
 
 def find_form(labels: Labels, runs: TrainedRuns, wishes: Wishes) -> object | None:
-    """Return the form of the table; None: nothing is wished, and labels are predicted."""
+    """Return the form of the table; None: no form is asked for, and labels are predicted."""
     sample, columns, values = wishes
     table = getattr(runs.settings, "competition", None)
     if sample is None and table is not None and table.sample_submission:
         sample = project_path(table.sample_submission)
-    if sample is None and wishes == NO_WISHES and not labels.scaling:
+    if sample is None and wishes == NO_WISHES and not labels.are_numbers:
         return None
     encoding = table.encoding if table is not None else "utf-8"
     return need("competition", "submission").read_form(sample, columns, values, encoding)

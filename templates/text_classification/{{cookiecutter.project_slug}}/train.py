@@ -1,63 +1,128 @@
 """Train a classifier on train_file, score dev_file after each epoch, keep the best in runs/<name>.
 
-python train.py [--KEY VALUE ...]        every key of config.toml is a flag
-python train.py --folds.count 5          with extras/folds: five trainings, each scored on its fifth
+python train.py [--KEY VALUE ...]        every key of config.toml is also a flag
 """
 
-import functools
+from collections.abc import Sequence
+from dataclasses import asdict
 
 from core.base.errors import command
-from core.base.extras import ask
 from core.base.files import project_path
 from core.base.settings import read_settings
+from core.devices.precision import set_seed_and_precision
+from core.devices.strategy import Strategy, global_batch_size, make_strategy
+from core.encoders.encoder import load_encoder, load_tokenizer
+from core.optimizer import make_optimizer
+from core.prediction.predictor import Predictor
 from core.report.report import write_report
+from core.runs.callbacks import Checkpoint, PositionCounter
 from core.runs.finishing import end_training, finish_run
 from core.runs.opening import open_run
-from core.devices.strategy import make_strategy
+from core.runs.run import Run
+from core.runs.scores import read_scores
+from core.scores.evaluation import Evaluation
+from core.scores.evaluator import Evaluator
+from core.training import Training
 from floor import keep_floor, score_floor
-from task.data import check_kind, collect_targets, fold_keys, read_examples
-from task.evaluation import evaluate, find_errors
+from inspection.errors import find_errors
+from task.data import Example, ExampleGenerator, check_kind, collect_targets, read_examples
+from task.evaluation import LabelScorer
 from task.metrics import choose_metric
+from task.model import build_models
 from task.settings import Settings
-from task.training import load_runs, predict, train
 
 
 @command
 def main() -> None:
-    """Read, train the classical model, train once or once for each fold, report."""
+    """Read the settings and the examples, train both models, write the report."""
     settings = read_settings(Settings)
-    train_path, dev_path = project_path(settings.train_file), project_path(settings.dev_file)
-    examples, dev_examples = (read_examples(p, True, settings) for p in (train_path, dev_path))
-    labels = collect_targets(examples, settings)
-    check_kind(dev_examples, labels, dev_path)
-    metric = choose_metric(settings.metric, labels, dev_examples)
+    examples, dev_examples = read_files(settings)
     run = open_run(settings)
     print(settings.describe())
     strategy = make_strategy(settings)
-    floor = score_floor(settings, labels, examples, dev_examples) if settings.floor else {}
-    shown = metric.removeprefix("neg_")  # an error decides by what is less
-    for name, evaluation in floor.items():
-        print(f"floor: {name} {shown} {evaluation.scores[shown]:.4f}")
-    keys = fold_keys(examples)
-    score = functools.partial(
-        evaluate, dev_examples, labels=labels, path=dev_path, settings=settings
-    )
-    if not ask(
-        "cross_validate", settings, strategy, run, examples, keys, train, load_runs, predict, score
-    ):
-        train(settings, strategy, run, examples, examples, dev_examples, dev_path)
-    errors = find_errors(dev_examples, end_training(run), labels)
-    below: tuple = ({}, [])
-    beside = ""
+    floor = score_floor(settings, examples, dev_examples) if settings.floor else {}
+    train(settings, strategy, run, examples, examples, dev_examples)
+    report(settings, run, dev_examples, floor)
+
+
+def read_files(settings: Settings) -> tuple[Sequence[Example], Sequence[Example]]:
+    """Return the examples of train_file and of dev_file."""
+    train_path, dev_path = project_path(settings.train_file), project_path(settings.dev_file)
+    examples, dev_examples = (read_examples(p, True, settings) for p in (train_path, dev_path))
+    check_kind(dev_examples, collect_targets(examples, settings), dev_path)
+    return examples, dev_examples
+
+
+def train(
+    settings: Settings,
+    strategy: Strategy,
+    run: Run,
+    examples: Sequence[Example],
+    train_examples: Sequence[Example],
+    dev_examples: Sequence[Example],
+) -> None:
+    """Train one model; dev chooses the epoch whose weights are kept.
+
+    Args:
+        settings: of the project.
+        strategy: the devices.
+        run: its folder, and where to continue.
+        examples: give the vocabulary and the labels, which all folds share.
+        train_examples: to learn from.
+        dev_examples: to choose the best epoch and the threshold by.
+    """
+    batch_size = global_batch_size(settings, strategy)
+    set_seed_and_precision(settings)
+    labels = collect_targets(examples, settings)
+    tokenizer = load_tokenizer(settings, (text for one in examples for text in one.texts))
+    with strategy.scope():
+        encoder = load_encoder(settings, tokenizer)
+        models = build_models(encoder, labels, settings)
+
+    inputs = [tensor.name for tensor in models.inference.inputs]
+    encoding = (tokenizer, labels, inputs, settings)
+    size = settings.prediction_batch_size
+    batches = ExampleGenerator.of(train_examples, *encoding, batch_size)
+    dev_batches = ExampleGenerator.of(dev_examples, *encoding, size, False)
+    scorer = LabelScorer(Predictor([models.inference], strategy), dev_batches, settings)
+    monitor = choose_metric(settings.metric, labels, dev_examples)
+
+    training = Training(settings, strategy, run, models, batches, scorer, monitor)
+    with strategy.scope():
+        training.prepare()  # extras may change any part of it
+        models.training.compile(make_optimizer(training), **training.compile_options)
+    training.begin(tokenizer, asdict(labels))
+    evaluator = Evaluator(training)
+    training.fit([PositionCounter(run, len(batches)), evaluator, Checkpoint(run, settings)])
+    evaluator.finish()
+
+
+def report(
+    settings: Settings,
+    run: Run,
+    dev_examples: Sequence[Example],
+    floor: dict[str, Evaluation] | None = None,
+) -> None:
+    """Write the report of a trained run, keep the floor, and mark the run as finished.
+
+    Args:
+        settings: of the project.
+        run: trained.
+        dev_examples: those that it was scored on.
+        floor: from `score_floor`; empty: the classical model was not trained.
+    """
+    predictions, scores = end_training(run), read_scores(run.folder)
+    metric = scores["monitor"].removeprefix("neg_")  # errors are shown without their minus
+    errors = find_errors(dev_examples, predictions, scores["dev"])
+    compared, floor_scores, floor_errors = "", {}, []
     if floor:
-        dev = floor["dev"]
-        below = dev.scores, find_errors(dev_examples, dev.predictions, labels)
-        beside = f", the floor's {dev.scores[shown]:.4f}"
-        keep_floor(settings, metric, floor)
-    write_report(run.folder, settings.task, errors, below)
+        keep_floor(settings, floor, scores["monitor"])
+        floor_scores = floor["dev"].scores
+        floor_errors = find_errors(dev_examples, floor["dev"].predictions, floor_scores)
+        compared = f", the floor's {floor_scores[metric]:.4f}"
+    write_report(run.folder, settings.task, errors, (floor_scores, floor_errors))
     finish_run(run)
-    best = abs(run.best_score()) if shown != metric else run.best_score()
-    print(f"best dev {shown} {best:.4f}{beside}; see {run.name}/report.html")
+    print(f"best dev {metric} {scores['dev'][metric]:.4f}{compared}; see {run.name}/report.html")
 
 
 if __name__ == "__main__":

@@ -2,37 +2,37 @@
 
 import functools
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from tokenizers import Encoding, Tokenizer
 from tqdm import tqdm
 
 from core.base.errors import InputError
-from core.base.extras import ask, need
+from core.base.extras import need
+from core.base.files import project_path
 from core.batches import Batch, DataGenerator, pad
-from core.data.records import Id, read_field, read_id, read_records
+from core.data.records import Id, collect, read_field, read_id, read_records
 from task.settings import Settings
 
 TEXTS_AT_ONCE = 1024
 TABLES = (".csv", ".tsv")
 FIELDS = ("id", "text_a", "text_b", "label", "labels", "group", "fold_group", "target")
 OPTIONAL = ("text_b", "group", "fold_group")
-need_once = functools.cache(need)  # for each record
 FIELD_OF = {False: '"label"', True: '"labels"'}  # by `several`, as messages name it
+TEXT_OF = ("text_a_", "text_b_")  # inputs of a model that encodes each text of a pair separately
 
 
 @dataclass(frozen=True)
 class Example:
     """One record of a file.
 
-    `labels` holds the one label of a record, or any number of them where `several` is true; of
-    numbers it holds the names, in the order of `numbers`. Where `labelled` is false they are to be
-    predicted. Examples of one `group` are ranked against each other; those of one `fold_group` are
-    never in two folds.
+    `labels` holds the one label of a record, or any number of them where `several` is true. Where
+    `labelled` is false they are unknown. Examples of one `group` are ranked against each other;
+    those of one `fold_group` are never in two folds.
     """
 
     id: Id
@@ -43,7 +43,6 @@ class Example:
     group: str | None
     line: int
     labelled: bool = True
-    numbers: tuple[float, ...] = ()
     fold_group: str | None = None
 
     @property
@@ -64,13 +63,10 @@ class Labels:
     Attributes:
         names: every label, sorted; the model's outputs are in this order.
         several: a record has any number of them, not exactly one.
-        positive: the label that a ranking asks for, or whose threshold is tuned; None: no label
-            stands out.
+        positive: the label that a ranking asks for, or whose threshold is tuned; None: none.
         counts: of the training records with each label, in the order of `names`.
         records: of the training file.
         pairs: whether they have a second text.
-        scaling: of numbers, by extras/competition; None: labels are predicted, not numbers.
-        hierarchy: what stands between the parts of a label that is a path; empty: none is.
     """
 
     names: tuple[str, ...]
@@ -79,13 +75,26 @@ class Labels:
     counts: tuple[int, ...]
     records: int
     pairs: bool
-    scaling: dict | None = None
-    hierarchy: str = ""
+
+    # True in a subclass of extras/competition, which then does every step that labels decide.
+    are_numbers: ClassVar[bool] = False
 
     @property
     def has_threshold(self) -> bool:
-        """Whether a label is given where its probability exceeds a threshold, not all others."""
+        """Whether a label is given where its probability is above a threshold."""
         return self.several or (self.positive is not None and len(self.names) == 2)
+
+    def targets(self, examples: Sequence[Example]) -> np.ndarray:
+        """Return `[examples, labels]`: 1 where an example has a label; unknown ones don't count."""
+        number = {name: index for index, name in enumerate(self.names)}
+        targets = np.zeros((len(examples), len(self.names)), np.float32)
+        for row, example in zip(targets, examples, strict=True):
+            row[[number[label] for label in example.labels if label in number]] = 1
+        return targets
+
+    def consistent(self, probabilities: np.ndarray) -> np.ndarray:
+        """Return probabilities `[examples, labels]` that do not contradict each other."""
+        return probabilities
 
 
 def read_examples(
@@ -94,10 +103,10 @@ def read_examples(
     """Read a JSON Lines file, or a table with extras/competition, and check every field.
 
     Args:
-        path: records `{"id", "text_a", "text_b" (optional), "label", "group" (optional)}`; several
-            labels a record are `"labels": [...]` in place of `"label"`, in all records.
-        require_labels: False for files to predict, whose labels nobody knows.
-        settings: whether numbers are predicted, and the columns of a table; None: the defaults.
+        path: records `{"id", "text_a", "text_b" (optional), "label", "group" (optional)}`; with
+            several labels a record, `"labels": [...]` replaces `"label"` in all records.
+        require_labels: False for files to predict, whose labels are unknown.
+        settings: `output`, and the columns of a table; None: the defaults.
 
     Raises:
         InputError: names file, line and what is wrong with the record.
@@ -110,8 +119,7 @@ def read_examples(
         table = getattr(settings, "competition", None)
         names = table.target_names if table and settings.output == "number" else ()
         examples = read_records(path, (*FIELDS, *names), reader)
-    kinds = ask("recall_joined", find_kinds, examples) or find_kinds(examples)
-    (first, first_line), *others = kinds.items()
+    (first, first_line), *others = collect(find_kinds, examples, joined=True).items()
     for kind, line in others:
         place = f"{path}, line {line}: the record"
         if None not in (kind[0], first[0]) and kind[0] != first[0]:
@@ -139,11 +147,19 @@ def find_kinds(examples: Sequence[Example]) -> dict[tuple, int]:
 
 
 def read_example(record: dict, line: int, require_labels: bool, settings: Settings) -> Example:
-    """Check one record by itself."""
-    identity, numbers = read_id(record), {}
-    if settings.output == "number" or hasattr(settings, "competition"):
-        targets = need_once("competition", "targets")
-        record, numbers = targets.prepare_record(record, settings, require_labels)
+    """Check one record, whatever is to be predicted."""
+    if settings.output == "number":
+        reader = need("competition", "examples")
+        return reader.read_numbers(record, line, require_labels, settings)
+    table = getattr(settings, "competition", None)
+    if table and table.hierarchy:
+        record = need("competition", "paths").name_parents(record, table.hierarchy)
+    return read_labelled(record, line, require_labels)
+
+
+def read_labelled(record: dict, line: int, require_labels: bool) -> Example:
+    """Check one record that has labels, or is to get them."""
+    identity = read_id(record)
     if "label" in record and "labels" in record:
         raise InputError('the record has both "label" and "labels": keep one of them.')
     several, labels = "labels" in record, []
@@ -165,10 +181,9 @@ def read_example(record: dict, line: int, require_labels: bool, settings: Settin
         text_a=read_field(record, "text_a", str),
         text_b=read_field(record, "text_b", str) if "text_b" in record else None,
         labels=tuple(dict.fromkeys(str(label) for label in labels)),
-        several=several and not numbers,
+        several=several,
         line=line,
         labelled=labelled,
-        numbers=tuple(numbers.values()),
         **groups,
     )
 
@@ -179,32 +194,37 @@ def collect_targets(examples: Sequence[Example], settings: Settings) -> Labels:
     Raises:
         InputError: as `collect_labels`, or the numbers or class weights do not fit the loss.
     """
+    table = getattr(settings, "competition", None)
     if settings.output == "number":
-        numbers = need("competition", "targets").collect_numbers
-        count = functools.partial(numbers, settings=settings)
-        return Labels(**(ask("recall_fact", count, examples) or count(examples)))
-    labels = collect_labels(examples, settings.positive_label)
+        return need("competition", "examples").collect_targets(examples, settings)
+    negative_label = getattr(getattr(settings, "retrieval", None), "negative_label", "")
+    labels = collect_labels(examples, settings.positive_label, negative_label)
     if unknown := settings.label_weights.keys() - labels.names:
         what = f"class_weights names {min(unknown)!r}, which no training example has"
         raise InputError(f"{what}: write the label as the training file does.")
-    table = getattr(settings, "competition", None)
-    return replace(labels, hierarchy=table.hierarchy) if table else labels
+    if table and table.hierarchy:
+        return need("competition", "examples").as_paths(labels, table.hierarchy)
+    return labels
 
 
-def collect_labels(examples: Sequence[Example], positive_label: str = "") -> Labels:
+def collect_labels(
+    examples: Sequence[Example], positive_label: str = "", negative_label: str = ""
+) -> Labels:
     """Return what the training examples say there is to predict.
 
     Args:
         examples: of the training file.
-        positive_label: a label, or empty: where the examples have groups "1" is taken, or, if that
-            is not a label, the rarer one of two.
+        positive_label: a label; empty: in rankings "1", or, if that is not a label, the rarer one
+            of two.
+        negative_label: of pairs that do not belong together. Where all training pairs have the
+            positive label, a loss of extras/retrieval can still learn, and this one is added.
 
     Raises:
         InputError: there is nothing to learn, or no such label.
     """
-    counts = ask("recall_joined", count_labels, examples) or count_labels(examples)
-    if examples[0].text_b is not None:
-        counts.update(ask("name_negatives", counts, positive_label) or {})
+    counts = collect(count_labels, examples, joined=True)
+    if examples[0].text_b is not None and negative_label and [*counts] == [positive_label]:
+        counts = Counter({negative_label: 0, **counts})
     names, several = sorted(counts), examples[0].several
     if all(count == len(examples) for count in counts.values()):
         have = f"has the label {', '.join(map(repr, names))}" if names else "has no label"
@@ -246,8 +266,7 @@ def check_kind(
     Raises:
         InputError: names file and line.
     """
-    kinds = ask("recall_joined", find_kinds, examples) or find_kinds(examples)
-    for (several, pair, *_), line in kinds.items():
+    for (several, pair, *_), line in collect(find_kinds, examples, joined=True).items():
         have, wanted = ("two texts" if two else "one text" for two in (pair, labels.pairs))
         if scored and several is not None and several != labels.several:
             have, wanted = FIELD_OF[several], FIELD_OF[labels.several]
@@ -258,31 +277,16 @@ def check_kind(
             )
 
 
-def shared_texts(example: Example) -> tuple[str, ...]:
-    """Return what two examples may have in common only if one fold holds them both out."""
-    texts = tuple(text for text in example.texts if text.strip()) or (f"\n{example.id}",)
-    groups = (("group", example.group), ("fold group", example.fold_group))
-    return (*texts, *(f"{name}\n{group}" for name, group in groups if group is not None))
-
-
-def fold_keys(examples: Sequence[Example]) -> Iterator[tuple]:
-    """Yield what ties each example to others, and its kind, of which each fold gets a share."""
-    numbers = examples[0].numbers
-    kinds = iter(need("competition", "targets").strata(examples) if numbers else [])
-    for example in examples:
-        yield shared_texts(example), next(kinds) if numbers else example.labels
-
-
 def encode_examples(
     tokenizer: Tokenizer,
     examples: Sequence[Example],
     max_length: int,
     keep: Callable[[Encoding], Any] = lambda encoding: encoding,
 ) -> list[Any]:
-    """Return what is kept of each text, or pair, in the tokenizer's own frame of special tokens.
+    """Return what is kept of each text, or pair, between the tokenizer's own special tokens.
 
-    What is longer than `max_length` is cut at the end, of a pair always the text that is longer
-    at that moment. `overflowing` of an encoding then holds what was cut off.
+    Texts longer than `max_length` are cut at the end; of a pair, the text that is longer at that
+    moment. `overflowing` of an encoding then holds what was cut off.
 
     Args:
         tokenizer: of the encoder.
@@ -291,10 +295,10 @@ def encode_examples(
         keep: from an encoding, which takes 15 KB and has no offsets, to what is kept of it.
 
     Raises:
-        InputError: pairs, but a tokenizer without a frame for them.
+        InputError: pairs, but the tokenizer puts no special token between two texts.
     """
-    frame, longer_frame = (tokenizer.num_special_tokens_to_add(pair) for pair in (False, True))
-    if frame >= longer_frame and any(example.text_b is not None for example in examples):
+    single, pair = (tokenizer.num_special_tokens_to_add(is_pair) for is_pair in (False, True))
+    if single >= pair and any(example.text_b is not None for example in examples):
         raise InputError(
             "the tokenizer of this encoder puts nothing between two texts: name the same model as "
             "hf://owner/model, whose tokenizer.json does."
@@ -305,7 +309,7 @@ def encode_examples(
     for start in tqdm(range(0, len(examples), TEXTS_AT_ONCE), "encode", leave=False, disable=None):
         texts = [example.texts for example in examples[start : start + TEXTS_AT_ONCE]]
         kept += map(keep, tokenizer.encode_batch_fast([t if len(t) == 2 else t[0] for t in texts]))
-    tokenizer.no_truncation()  # it is saved with the run as it came
+    tokenizer.no_truncation()  # the run saves the tokenizer as it was loaded
     return kept
 
 
@@ -315,7 +319,7 @@ class ExampleGenerator(DataGenerator):
     Args:
         examples: from `read_examples`.
         tokenizer: of the encoder.
-        labels: from `collect_labels`; others count as none.
+        labels: from `collect_targets`.
         inputs: names of the inputs of the model.
         settings: `max_length`, `buckets`, `seed`.
         batch_size: examples in a batch.
@@ -334,34 +338,41 @@ class ExampleGenerator(DataGenerator):
         batch_size: int,
         with_labels: bool = True,
     ) -> None:
-        self.examples, self.labels = list(examples), labels
-        texts = [example.texts for example in self.examples]
-        found = ask("encode_texts", tokenizer, texts, inputs, settings) or {}
+        self.examples, self.labels, self.settings = list(examples), labels, settings
+        found: dict[str, Sequence[np.ndarray]] = {}
+        if separate := [name for name in inputs if name.startswith(TEXT_OF)]:
+            encode = need("retrieval", "text_inputs").pair_inputs
+            texts = [example.texts for example in self.examples]
+            found |= encode(tokenizer, texts, separate, settings.max_length)
         if others := [name for name in inputs if name not in found]:
             keep = functools.partial(token_arrays, names=others)
             rows = encode_examples(tokenizer, self.examples, settings.max_length, keep)
             found |= dict(zip(others, zip(*rows, strict=True), strict=True))
         self.names, self.arrays = [*found], [*zip(*found.values(), strict=True)]
         self.sizes = np.array([[*map(len, own)] for own in self.arrays])
-        self.targets = label_targets(self.examples, labels) if with_labels else None
+        self.targets = labels.targets(self.examples) if with_labels else None
         super().__init__(self.sizes.max(axis=1), batch_size, settings.buckets, settings.seed)
         self.measure()
 
     def measure(self) -> None:
-        """Pad texts that are read apart each to the longest of its own in a bucket."""
+        """Pad texts that are encoded separately to the longest of their own in a bucket."""
         within = [(int(length), self.lengths <= length) for length in self.boundaries]
         self.widths = [{length: own[m].max() for length, m in within} for own in self.sizes.T]
 
-    def make_batch(self, examples: np.ndarray, length: int) -> Batch:
-        columns = zip(*(self.arrays[index] for index in examples), strict=True)
-        # What is read apart is as long as its own longest, in prediction that of this batch.
-        own = self.sizes[examples].max(axis=0) + length - self.lengths[examples].max()
+    def make_batch(self, positions: np.ndarray, length: int) -> Batch:
+        columns = zip(*(self.arrays[position] for position in positions), strict=True)
+        # Each separate text is padded to its own longest; in prediction that of this batch.
+        own = self.sizes[positions].max(axis=0) + length - self.lengths[positions].max()
         widths = own if self.exact else [known.get(length, length) for known in self.widths]
         named = zip(self.names, columns, widths, strict=True)
         batch = {name: pad(arrays, width) for name, arrays, width in named}
         if self.targets is not None:
-            batch["targets"] = self.targets[examples]
+            batch["targets"] = self.targets[positions]
         return batch
+
+    def read_unlabelled(self, path: str) -> "ExampleGenerator":
+        examples = read_examples(project_path(path), False, self.settings)
+        return self.of(examples, *self.arguments, False)
 
 
 def token_arrays(encoding: Encoding, names: Sequence[str]) -> list[np.ndarray]:
@@ -376,17 +387,3 @@ def token_arrays(encoding: Encoding, names: Sequence[str]) -> list[np.ndarray]:
         "text_numbers": lambda: [0 if n is None else n + 1 for n in encoding.sequence_ids],
     }
     return [np.array(values[name](), np.int32) for name in names]
-
-
-def label_targets(examples: Sequence[Example], labels: Labels) -> np.ndarray:
-    """Return `[examples, labels]`: 1 where the example has the label, of labels in training.
-
-    Of numbers what their loss compares with the logits.
-    """
-    if labels.scaling:
-        return need("competition", "targets").scaled_targets(examples, labels.scaling)
-    number = {name: index for index, name in enumerate(labels.names)}
-    targets = np.zeros((len(examples), len(labels.names)), np.float32)
-    for row, example in zip(targets, examples, strict=True):
-        row[[number[label] for label in example.labels if label in number]] = 1
-    return targets

@@ -1,15 +1,13 @@
 """From the model's outputs to labels, and to the records of a predictions file."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from core.base.errors import InputError
-from core.base.extras import need, present
+from core.base.extras import need
 from core.data.records import Id
-from core.runs.members import tuned_threshold
 from core.prediction.predictor import Predictor
 from task.data import Example, ExampleGenerator, Labels
 
@@ -40,33 +38,17 @@ def predict_probabilities(
 
 
 def make_candidates(
-    examples: Sequence[Example], probabilities: np.ndarray, labels: Labels | None = None
+    examples: Sequence[Example], probabilities: np.ndarray, labels: Labels
 ) -> Candidates:
-    """Return record id -> its row of `[examples, labels]`, rounded as the files hold it.
-
-    Of `labels` that are paths none is likelier than its parent.
-    """
-    if labels and labels.hierarchy:
-        consistent = need("competition", "paths").consistent
-        probabilities = consistent(probabilities, labels.names, labels.hierarchy)
-    rounded = [[float(f"{value:.{DIGITS}g}") for value in row] for row in probabilities.tolist()]
+    """Return record id -> its row of `[examples, labels]`, rounded as the files hold it."""
+    rows = labels.consistent(probabilities).tolist()
+    rounded = [[float(f"{value:.{DIGITS}g}") for value in row] for row in rows]
     return {example.id: np.array(row) for example, row in zip(examples, rounded, strict=True)}
 
 
-def read_threshold(folders: Sequence[Path], labels: Labels) -> Threshold:
-    """Return what some runs tuned, or the mean of it."""
-    own: dict = {}
-    if "competition" in present():
-        key = "cuts" if labels.scaling else "thresholds"
-        own = need("competition", "number_evaluation").read_tuned(folders, key)
-    return own if own or labels.scaling else tuned_threshold(folders)
-
-
-def threshold_of(scores: dict | None, labels: Labels) -> Threshold | None:
-    """Return what was tuned with some scores; None: there are no scores yet."""
-    if scores is None or labels.scaling:
-        return scores and scores.get("cuts", {})
-    return scores.get("thresholds", scores["threshold"])
+def threshold_of(scores: dict) -> Threshold:
+    """Return what was tuned with some scores."""
+    return scores.get("cuts", scores.get("thresholds", scores["threshold"]))
 
 
 def choose_labels(
@@ -74,13 +56,13 @@ def choose_labels(
 ) -> tuple[str, ...]:
     """Return the labels of one record.
 
-    Several labels: all whose probability exceeds the threshold, none if need be. Two labels of
-    which one is the positive one: that one if its probability exceeds the threshold, else the
-    other. Otherwise the likeliest, of equally likely ones the first by name.
+    Several labels: all whose probability is above the threshold, which may be none. Two labels of
+    which one is positive: that one if its probability is above the threshold, else the other.
+    Otherwise the most likely label, the first by name of equally likely ones.
 
     Args:
         probabilities: `[labels]`.
-        labels: from `collect_labels`.
+        labels: from `collect_targets`.
         threshold: from 0 to 1.
     """
     if labels.several:
@@ -98,10 +80,10 @@ def prediction_records(
 ) -> list[dict]:
     """Return the records of the predictions file.
 
-    `score` is the probability of the positive label where there is one, which is what a ranking
-    sorts by; else that of the predicted label.
+    `score` is the probability of the positive label, by which a ranking is sorted; without a
+    positive label it is that of the predicted one.
     """
-    if labels.scaling:
+    if labels.are_numbers:
         number_records = need("competition", "number_evaluation").number_records
         return number_records(examples, candidates, labels, threshold)
     records = []

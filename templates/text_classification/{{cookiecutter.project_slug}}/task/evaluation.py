@@ -1,17 +1,24 @@
-"""Score what was predicted, and say it in words."""
+"""Score predictions, and put some of them into words."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from core.base.extras import need, present
+from core.base.extras import need
+from core.base.files import project_path
 from core.data.records import name_file
-from core.report.report import ErrorExample, ErrorItem
-from core.scores.evaluation import Evaluation
+from core.scores.evaluation import DevScorer, Evaluation
 from core.scores.thresholds import best_threshold
-from task.data import Example, Labels, label_targets
-from task.decode import Candidates, Threshold, choose_labels, prediction_records, read_prediction
+from task.data import Example, ExampleGenerator, Labels
+from task.decode import (
+    Candidates,
+    Threshold,
+    choose_labels,
+    predict_probabilities,
+    prediction_records,
+    threshold_of,
+)
 from task.metrics import score
 from task.settings import Settings
 
@@ -25,26 +32,24 @@ def evaluate(
     threshold: Threshold | None = None,
     shown: int = 0,
 ) -> Evaluation:
-    """Score the probabilities, or numbers, that were predicted for the examples of a file.
+    """Score the candidates of all examples of a file.
 
     Args:
-        examples: gold.
+        examples: gold; they were read from `path`.
         candidates: from `predict_probabilities`.
         labels: from `collect_targets`.
-        path: where the examples were read from.
-        settings: what the scores of extras/competition ask for; None: none of these.
-        threshold: a label must be surer, where labels have one; None: take the one that gives the
-            best F1 on these examples.
-        shown: examples to put into words.
+        settings: with the table of extras/competition they ask for further scores.
+        threshold: labels that have one must be above it; None: the best one for these examples.
+        shown: how many examples to put into words.
     """
-    if labels.scaling:
+    if labels.are_numbers:
         evaluate_numbers = need("competition", "number_evaluation").evaluate_numbers
         return evaluate_numbers(examples, candidates, labels, path, settings, threshold, shown)
-    further = (
-        need("competition", "label_scores") if settings and "competition" in present() else None
-    )
-    if threshold is None and further:
-        threshold = further.tune_thresholds(examples, candidates, labels, settings)
+    further = None
+    if getattr(settings, "competition", None):
+        further = need("competition", "label_scores")
+        if threshold is None:
+            threshold = further.tune_thresholds(examples, candidates, labels, settings)
     if threshold is None:
         threshold = tune_threshold(examples, candidates, labels)
     predictions = [choose_labels(candidates[example.id], labels, threshold) for example in examples]
@@ -70,6 +75,21 @@ def evaluate(
     )
 
 
+class LabelScorer(DevScorer):
+    """Scores dev with the current weights of a training."""
+
+    def score(self, batches: ExampleGenerator, tuned: dict | None = None) -> Evaluation:
+        return evaluate(
+            batches.examples,
+            predict_probabilities(self.predictor, batches),
+            batches.labels,
+            project_path(self.settings.dev_file),
+            self.settings,
+            threshold_of(tuned) if tuned else None,
+            self.settings.shown_examples,
+        )
+
+
 def in_scores(threshold: Threshold) -> dict:
     """Return thresholds as scores.json holds them; the one of several is their mean."""
     if not isinstance(threshold, dict):
@@ -80,12 +100,12 @@ def in_scores(threshold: Threshold) -> dict:
 def tune_threshold(examples: Sequence[Example], candidates: Candidates, labels: Labels) -> float:
     """Return the threshold with the best F1, of the positive label or over all labels.
 
-    0 where the likeliest label is taken, however unsure.
+    0 where the most likely label is taken, whatever its probability.
     """
     if not labels.has_threshold:
         return 0.0
     probabilities = np.array([candidates[example.id] for example in examples])
-    hits = label_targets(examples, labels) > 0
+    hits = labels.targets(examples) > 0
     if labels.several:
         gold_count = sum(len(example.labels) for example in examples)
         return best_threshold(probabilities.ravel().tolist(), hits.ravel().tolist(), gold_count)
@@ -95,30 +115,6 @@ def tune_threshold(examples: Sequence[Example], candidates: Candidates, labels: 
 
 
 def describe(example: Example, predicted: Sequence[str]) -> str:
-    """Return a text with its gold labels beside the predicted ones."""
+    """Return a text with its gold and its predicted labels."""
     gold, found = (", ".join(sorted(labels)) or "none" for labels in (example.labels, predicted))
     return f"{example.line_of_text}\n  gold:      {gold}\n  predicted: {found}\n"
-
-
-def find_errors(
-    examples: Sequence[Example], predictions: Sequence[dict], labels: Labels
-) -> list[ErrorExample]:
-    """Return every example, right or wrong, for the report, from records of predictions."""
-    if examples[0].numbers:
-        return need("competition", "number_evaluation").find_number_errors(examples, predictions)
-    records = {record["id"]: record for record in predictions}
-    asked = (labels.positive,) if labels.positive is not None else labels.names
-    reports = []
-    for example in examples:
-        record, sure = records[example.id], records[example.id]["probabilities"]
-        found, gold = set(read_prediction("dev.jsonl", record)), set(example.labels)
-        kinds = {"missed": gold - found, "invented": found - gold, "correct": found & gold}
-        items = [
-            ErrorItem(kind, name, [], sure.get(name))
-            for kind, names in kinds.items()
-            for name in sorted(names)
-        ]
-        weighed = [(sure[name], name in gold) for name in asked]
-        text, group = example.line_of_text, example.group or ""
-        reports.append(ErrorExample(example.id, text, items, candidates=weighed, group=group))
-    return reports

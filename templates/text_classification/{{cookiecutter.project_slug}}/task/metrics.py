@@ -17,22 +17,21 @@ OWN_METRICS = ("accuracy", "macro_f1", "micro_f1", "matthews", "f1", *RANKING_ME
 def choose_metric(metric: str, labels: Labels, examples: Sequence[Example]) -> str:
     """Return the score that decides; `auto` becomes the one that such data is usually scored by.
 
-    Rankings: MAP. Several labels a record: micro F1. A positive label: its F1. Otherwise accuracy.
-    Of numbers it is RMSE. An error counts with a minus: `log_loss` becomes `neg_log_loss`.
+    That is MAP of rankings, micro F1 of several labels a record, F1 of a positive label, and else
+    accuracy; of numbers RMSE. Of errors the negative decides: `log_loss` becomes `neg_log_loss`.
 
     Args:
         metric: the setting.
-        labels: from `collect_labels`.
+        labels: from `collect_targets`.
         examples: those that are scored.
 
     Raises:
         InputError: the data has no such score.
     """
     ranked = examples[0].group is not None and labels.positive is not None
-    if labels.scaling:
-        return need("competition", "number_evaluation").choose_number_metric(
-            metric, labels, examples
-        )
+    if labels.are_numbers:
+        choose = need("competition", "number_evaluation").choose_number_metric
+        return choose(metric, labels, examples)
     if metric not in ("auto", *OWN_METRICS):
         return need("competition", "label_scores").choose_label_metric(metric, labels, ranked)
     if metric == "auto":
@@ -56,7 +55,7 @@ def count_matches(
 
     Args:
         golds: the labels of each record.
-        predictions: what was predicted for it.
+        predictions: the predicted labels of each.
         names: of all labels that occur in either.
     """
     number = {name: index for index, name in enumerate(names)}
@@ -73,7 +72,7 @@ def all_names(golds: Sequence[Sequence[str]], labels: Sequence[str]) -> list[str
     return sorted({name for gold in golds for name in gold} | set(labels))
 
 
-def label_rates(counts: np.ndarray, names: Sequence[str]) -> dict[str, dict]:
+def label_scores(counts: np.ndarray, names: Sequence[str]) -> dict[str, dict]:
     """Return label -> precision, recall and F1, of the labels that occur in gold or predictions.
 
     Args:
@@ -117,8 +116,7 @@ def matthews(counts: np.ndarray) -> np.ndarray:
 def score_ranking(relevant: np.ndarray, scores: np.ndarray) -> tuple[float, float]:
     """Return average precision and reciprocal rank of one group that has a relevant record.
 
-    Of equal scores the irrelevant ones are ranked first: a model that gives everything the same
-    score earns nothing by the order of the file.
+    Of equal scores the irrelevant ones are ranked first, so the order of the file gains nothing.
 
     Args:
         relevant: `[records]` of booleans.
@@ -137,7 +135,7 @@ def score_rankings(
     Args:
         examples: gold.
         scores: `[examples]`, of the positive label.
-        positive: the label of what is to be ranked first.
+        positive: the label that should be ranked first.
     """
     groups: dict[str | None, list[int]] = {}
     for position, example in enumerate(examples):
@@ -162,7 +160,7 @@ def score(
         examples: gold.
         predictions: the labels that were predicted for each.
         positive_scores: `[examples]`, probability of the positive label; None: there is none.
-        labels: from `collect_labels`.
+        labels: from `collect_targets`.
     """
     golds = [example.labels for example in examples]
     names = all_names(golds, labels.names)
@@ -185,5 +183,5 @@ def score(
             means = np.mean(rankings, axis=0) if rankings else np.zeros(2)
             scores |= dict(zip(RANKING_METRICS, means.tolist(), strict=True))
             scores |= {"ranked_groups": len(rankings)}
-    scores["per_label"] = label_rates(counts, names)
+    scores["per_label"] = label_scores(counts, names)
     return scores

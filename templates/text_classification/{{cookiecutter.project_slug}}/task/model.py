@@ -1,13 +1,12 @@
 """An encoder, a pooling of its hidden states to one vector, and a dense layer of logits.
 
-The vector of a pair that is compared holds both texts' means u, v as in Sentence-BERT,
-[u; v; |u - v|; u v], beside the mean of all tokens: each token has read both texts already, so the
-two means are those of a cross-encoder. Source: Reimers and Gurevych 2019,
-https://arxiv.org/abs/1908.10084.
+With pooling "compare" the vector of a pair is the mean of all tokens, followed by the means u, v of
+both texts, |u - v| and u v, as in Sentence-BERT. Here each token has already read both texts.
+Source: Reimers and Gurevych 2019, https://arxiv.org/abs/1908.10084.
 
-A training can drop out parts of the vector in several ways at once, and learn from the mean of the
-losses: the encoder, which is nearly all of the time, runs once. Source: Inoue 2019,
-https://arxiv.org/abs/1905.09788.
+With `dropout_samples` a step applies several dropout masks to the vector and learns from the mean
+of their losses. The encoder, which takes nearly all of the time, runs only once. Source: Inoue
+2019, https://arxiv.org/abs/1905.09788.
 """
 
 from typing import Any, TypeAlias
@@ -18,7 +17,7 @@ from keras import ops
 
 from core.base.extras import ask, need
 from core.encoders.encoder import encoder_inputs, hidden_states
-from core.step import Models, Logits, TrainingModel
+from core.step import Logits, Models, TrainingModel
 from task.data import Labels
 from task.settings import Settings
 
@@ -27,10 +26,10 @@ Tensor: TypeAlias = keras.KerasTensor
 
 @keras.saving.register_keras_serializable("task")
 class MaskedMean(keras.layers.Layer):
-    """Mean of the hidden states of the tokens that a mask has; 0 where it has none.
+    """Mean of the hidden states of the tokens that a mask selects; 0 where it selects none.
 
     Args:
-        number: the value of the mask that is meant.
+        number: the value that selects a token.
     """
 
     def __init__(self, number: int = 1, **kwargs: Any) -> None:
@@ -51,7 +50,7 @@ class LabelLoss(keras.layers.Layer):
 
     Args:
         weights: of the examples, by label; None: all weigh 1.
-        smoothing: share of the target that goes to all answers alike.
+        smoothing: share of the target that is spread evenly over all answers.
     """
 
     def __init__(self, weights: list | None = None, smoothing: float = 0.0, **kwargs: Any) -> None:
@@ -71,8 +70,8 @@ class LabelLoss(keras.layers.Layer):
 class SoftmaxLoss(LabelLoss):
     """Cross-entropy of one label out of several.
 
-    The target is 1 - smoothing on the label, and smoothing / labels on every one. `weights` holds
-    one number for each label.
+    The target is smoothing / labels for every label, plus 1 - smoothing for the right one.
+    `weights` holds one number for each label.
     """
 
     def call(self, logits: Tensor, targets: Tensor) -> Tensor:
@@ -87,7 +86,7 @@ class SoftmaxLoss(LabelLoss):
 
 @keras.saving.register_keras_serializable("task")
 class SigmoidLoss(LabelLoss):
-    """Cross-entropy of any number of labels, each for itself, summed.
+    """Sum of the binary cross-entropies of any number of labels.
 
     The targets 0 and 1 become smoothing / 2 and 1 - smoothing / 2. `weights` `[labels, 2]` are
     those of the examples without and with each label.
@@ -110,7 +109,7 @@ def build_models(encoder: keras.Model, labels: Labels, settings: Settings) -> Mo
 
     Args:
         encoder: token ids -> hidden states `[batch, length, width]`.
-        labels: from `collect_labels`.
+        labels: from `collect_targets`.
         settings: `pooling`, `dropout`, `dropout_samples`, `class_weights`, `label_smoothing`.
     """
     if models := ask("build_models", encoder, labels, settings):
@@ -126,7 +125,7 @@ def build_models(encoder: keras.Model, labels: Labels, settings: Settings) -> Mo
     dropout = keras.layers.Dropout(settings.dropout, name="pooled_dropout")
     name = "label_loss" if settings.dropout_samples == 1 else "sample_loss"
     score, answer, loss, kind = output_layers(labels, settings, name)
-    # Each call draws another mask; without dropout, in the inference model, all are the same.
+    # Each call draws another dropout mask; the inference model has no dropout.
     samples = [score(dropout(pooled)) for _ in range(settings.dropout_samples)]
     inference = keras.Model(inputs, {answer.name: answer(samples[0])}, name="inference")
 
@@ -135,19 +134,19 @@ def build_models(encoder: keras.Model, labels: Labels, settings: Settings) -> Mo
     average = keras.layers.Average(dtype="float32", name="label_loss")
     mean = average(losses) if len(losses) > 1 else losses[0]
     training = TrainingModel({**inputs, "targets": targets}, {"label_loss": mean}, name="training")
-    scores = (Logits(samples[0], kind),) if kind else ()
-    return Models(training, inference, encoder, scores=scores)
+    compared = (Logits(samples[0], kind),) if kind else ()
+    return Models(training, inference, encoder, compared)
 
 
 def output_layers(labels: Labels, settings: Settings, name: str) -> tuple[Any, Any, Any, str]:
-    """Return the layers from features to logits, to the answer and to the loss; kind of the logits.
+    """Return the layers of the logits, the answer and the loss, and the kind of `Logits`.
 
     Args:
-        labels: what there is to predict.
+        labels: from `collect_targets`.
         settings: `class_weights`, `label_smoothing`.
         name: of the loss.
     """
-    if labels.scaling:
+    if labels.are_numbers:
         return need("competition", "heads").number_layers(labels.scaling, name)
     kind = "sigmoid" if labels.several else "softmax"
     weights = balanced_weights(labels) if settings.class_weights == "balanced" else None
@@ -155,7 +154,7 @@ def output_layers(labels: Labels, settings: Settings, name: str) -> tuple[Any, A
         weights = scaled_weights(labels, settings.label_weights)
     loss = SigmoidLoss if labels.several else SoftmaxLoss
     return (
-        # In float32, as the losses: mixed precision loses small differences of large logits.
+        # In float32, like the losses: bfloat16 loses small differences of large logits.
         keras.layers.Dense(len(labels.names), dtype="float32", name="logits"),
         keras.layers.Activation(kind, dtype="float32", name="probabilities"),
         loss(weights, settings.label_smoothing, dtype="float32", name=name),
@@ -168,7 +167,7 @@ def pool(hidden: Tensor, inputs: dict[str, Tensor], pooling: str) -> Tensor:
     if pooling == "cls":
         return hidden[:, 0]
     mask = inputs["padding_mask"]
-    if pooling == "last":  # the mean of the one token that ends the text, wherever padding is
+    if pooling == "last":  # the mean of one token, the last that is not padding
         counts = ops.cumsum(mask, axis=1)
         mask *= ops.cast(ops.equal(counts, counts[:, -1:]), mask.dtype)
     mean = MaskedMean(name="mean")(hidden, mask)
@@ -180,10 +179,9 @@ def pool(hidden: Tensor, inputs: dict[str, Tensor], pooling: str) -> Tensor:
 
 
 def balanced_weights(labels: Labels) -> list:
-    """Return the weights with which every label counts the same: records / (labels count).
+    """Return weights that make all labels count the same: records / (labels * count).
 
-    Where a record may have several labels each label is a question of its own with two answers,
-    which are balanced.
+    Where a record may have several labels, having and lacking each label count the same.
     """
     records = labels.records
     if not labels.several:
@@ -194,10 +192,10 @@ def balanced_weights(labels: Labels) -> list:
 
 
 def scaled_weights(labels: Labels, weights: dict[str, float]) -> list:
-    """Return weights of one's own, whose mean over the training file is made 1; 1 if not named.
+    """Return the given weights, scaled to a mean of 1 over the training file.
 
-    Where a record may have several labels, `weights` are those of the records with each label, and
-    those without it weigh 1 in its question.
+    Labels without a weight have 1. Where a record may have several labels, a weight is that of the
+    records with the label; those without it have 1.
     """
     own, counts = np.array([weights.get(n, 1.0) for n in labels.names]), np.array(labels.counts)
     without = (labels.records - counts) * labels.several

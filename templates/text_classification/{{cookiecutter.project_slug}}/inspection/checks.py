@@ -1,6 +1,5 @@
 """What check.py asks of the data: can the labels be learned from these texts?"""
 
-from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,14 +8,14 @@ from tokenizers import Tokenizer
 from core.data.checks import Finding, draw_histogram, find_record_faults, normalise
 from core.encoders.encoder import load_encoder
 from core.step import Models
-from task.data import Example, Labels, encode_examples, label_targets
+from task.data import Example, Labels, count_labels, encode_examples
 from task.decode import choose_labels
 from task.model import build_models
 from task.settings import Settings
 
-# The most frequent label stands so many times for each record of the rarest one.
+# A note is given where the most frequent label is more than so many times as frequent as another.
 IMBALANCE = 20
-# Share of the records that lose their end without a warning.
+# Share of cut records that is not worth a warning.
 FEW_CUT = 0.01
 
 
@@ -29,7 +28,7 @@ def find_data_faults(files: dict[str, Sequence[Example]]) -> list[Finding]:
 
 
 def find_contradictions(files: dict[str, Sequence[Example]]) -> list[Finding]:
-    """Find texts, or pairs, that have one label here and another one there."""
+    """Find texts, or pairs, that have different labels in different records."""
     first_with: dict[str, tuple[str, Example]] = {}
     against: dict[str, str] = {}
     for name, examples in files.items():
@@ -45,14 +44,14 @@ def find_contradictions(files: dict[str, Sequence[Example]]) -> list[Finding]:
                         "for one",
                     )
     what = f"the same text with different labels: {len(against)} texts"
-    mend = "decide on one label: no model can give both."
-    return [Finding("warning", what, where, mend) for where in list(against.values())[:1]]
+    advice = "decide on one label: no model can give both."
+    return [Finding("warning", what, where, advice) for where in list(against.values())[:1]]
 
 
 def find_label_faults(
     files: dict[str, Sequence[Example]], labels: Labels, settings: Settings
 ) -> list[Finding]:
-    """Find labels that are so rare that the loss forgets them, and texts that are missing."""
+    """Find labels so rare that the loss hardly sees them, and empty texts."""
     findings = []
     most, fewest = max(labels.counts), min(labels.counts)
     ranked = files[settings.train_file][0].group is not None
@@ -61,25 +60,25 @@ def find_label_faults(
         findings.append(
             Finding(
                 "note",
-                f"{often!r} stands {most} times, {seldom!r} {fewest} times",
+                f"{often!r} occurs {most} times, {seldom!r} {fewest} times",
                 settings.train_file,
                 'if rare labels count as much in your competition, try class_weights = "balanced".',
             )
         )
     for name, examples in files.items():
         empty = [example for example in examples if not all(t.strip() for t in example.texts)]
-        mend = "give each record the same fields, with text in them."
-        findings += warn("records with an empty text", name, empty, examples, mend)
+        advice = "give each record the same fields, with text in them."
+        findings += warn("records with an empty text", name, empty, examples, advice)
     return findings
 
 
 def warn(
-    what: str, name: str, found: Sequence[Example], examples: Sequence[Example], mend: str
+    what: str, name: str, found: Sequence[Example], examples: Sequence[Example], advice: str
 ) -> list[Finding]:
     """Return a warning that counts the examples found among all of a file; none: no warning."""
     where = f"{name}, line {found[0].line} for one" if found else ""
     counted = f"{what}: {len(found)} of {len(examples)}"
-    return [Finding("warning", counted, where, mend)] if found else []
+    return [Finding("warning", counted, where, advice)] if found else []
 
 
 def measure_tokens(
@@ -98,14 +97,9 @@ def find_cut_texts(
 ) -> list[Finding]:
     """Find files of which more than a few records lose their end."""
     what = f"records longer than max_length = {max_length} tokens, which lose their end"
-    mend = "raise max_length, or shorten the texts to what decides."
+    advice = "raise max_length, or shorten the texts to what decides."
     many = len(cut) > FEW_CUT * len(examples)
-    return warn(what, name, cut, examples, mend) if many else []
-
-
-def count_labels(examples: Sequence[Example]) -> Counter:
-    """Count the records with each label."""
-    return Counter(label for example in examples for label in example.labels)
+    return warn(what, name, cut, examples, advice) if many else []
 
 
 def describe_file(
@@ -115,11 +109,11 @@ def describe_file(
     lines = [f"\n{name}: {len(examples)} records, {cut} cut at the end"]
     if known := [example for example in examples if example.labelled]:
         # A perfect model's accuracy: below 1 where labels are unknown to it.
-        found = [choose_labels(row, labels, 0.5) for row in label_targets(known, labels)]
+        found = [choose_labels(row, labels, 0.5) for row in labels.targets(known)]
         right = [set(e.labels) == set(names) for e, names in zip(known, found, strict=True)]
         lines.append(f"oracle (gold labels, encoded and decoded): {np.mean(right):.4f}")
     else:
-        lines.append("oracle: none, for no record has a label")
+        lines.append("oracle: none, because no record has a label")
     lines += [
         *draw_histogram([sum(map(len, example.texts)) for example in examples], "characters"),
         *draw_histogram(tokens, "tokens"),

@@ -1,4 +1,4 @@
-"""What a score is computed from, record by record: so that chance can draw them again."""
+"""What a score is computed from, record by record, so that compare.py can draw records again."""
 
 from collections.abc import Callable, Sequence
 
@@ -9,7 +9,7 @@ from core.base.extras import need
 from task.data import Example
 from task.metrics import RANKING_METRICS, count_matches, macro_f1, matthews, score_rankings
 
-# Draws of the bootstrap for scores that need three counts of every label.
+# Resamples of the bootstrap, and the most numbers to sum in all of them together.
 MOST_RESAMPLES = 10_000
 NUMBERS_TO_SUM = 4_000_000_000
 
@@ -62,5 +62,5 @@ def score_parts(
 
 
 def count_resamples(parts: np.ndarray) -> int:
-    """Return how often to draw: seldom where very many labels make each draw long."""
+    """Return the number of resamples: fewer where very many labels make each one slow."""
     return int(np.clip(NUMBERS_TO_SUM // (2 * parts.size), 200, MOST_RESAMPLES))
