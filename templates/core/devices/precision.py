@@ -1,4 +1,4 @@
-"""The precision of a training: bfloat16 where the device multiplies it faster than float32."""
+"""The precision of a training: bfloat16 if the device multiplies it faster than float32."""
 
 import os
 from pathlib import Path
@@ -12,19 +12,19 @@ from core.base.workers import broadcast
 WIDE, NARROW = "float32", "mixed_bfloat16"
 AMPERE = (8, 0)  # compute capability of the first NVIDIA GPUs that multiply bfloat16
 CPU_INFO = Path("/proc/cpuinfo")
-FEATURE = "amx_bf16"  # products of bfloat16 in tiles: Intel's since Sapphire Rapids
-# Names that oneDNN has for instruction sets with AMX; it may be told to use no more than one.
+FEATURE = "amx_bf16"  # matrix products of bfloat16: Intel CPUs since Sapphire Rapids
+# Names of oneDNN for instruction sets with AMX; an environment variable may allow less.
 WITH_AMX = ("AMX", "AVX10_2_512", "ALL", "DEFAULT")
 
 
 def set_seed_and_precision(settings: CoreSettings) -> None:
-    """Seed Python, NumPy and Keras, and compute in `devices.precision` from now on."""
+    """Seed Python, NumPy and Keras, and set the precision to `devices.precision`."""
     keras.utils.set_random_seed(settings.seed)
     keras.config.set_dtype_policy(find_precision(settings))
 
 
 def find_precision(settings: CoreSettings) -> str:
-    """Return `devices.precision`; `auto` becomes what is fastest here, and a line says why."""
+    """Return `devices.precision`; `auto` becomes the fastest one here, and a line says why."""
     if settings.devices.precision == "auto":
         # All workers use the chief's choice.
         settings.devices.precision, reason = broadcast(fastest_precision(settings))
@@ -37,7 +37,7 @@ def find_precision(settings: CoreSettings) -> str:
 def fastest_precision(settings: CoreSettings) -> tuple[str, str]:
     """Return the fastest precision of the devices that train, and why."""
     cards = [
-        # GPUs of other makers than NVIDIA don't say.
+        # Only NVIDIA GPUs report it.
         tf.config.experimental.get_device_details(card).get("compute_capability", (0, 0))
         for card in tf.config.get_visible_devices("GPU")
     ]
@@ -58,7 +58,7 @@ def fastest_precision(settings: CoreSettings) -> tuple[str, str]:
 
 
 def has_feature() -> bool:
-    """Tell whether all cores of this machine have AMX for bfloat16; only Linux says so."""
+    """Return whether all cores of this machine have AMX for bfloat16; only Linux reports it."""
     try:
         lines = CPU_INFO.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

@@ -10,19 +10,19 @@ from core.base.extras import ask, how_to_get, present
 from core.base.settings import CoreSettings
 from core.fast.allocation import keep_freed_memory
 
-# Scripts name it without TensorFlow, which core/__init__.py must set up before it is imported.
+# For scripts, which must not import TensorFlow before core/__init__.py has set it up.
 Strategy = tf.distribute.Strategy
 
 
 def make_strategy(settings: CoreSettings) -> tf.distribute.Strategy:
-    """Return the strategy under whose scope the model is built.
+    """Return the strategy in whose scope the model is built.
 
-    Call this before anything else touches a device: logical devices can't be made afterwards, and
-    the workers of a cluster can't be joined.
+    Call this before anything else uses a device. Afterwards no logical devices can be made, and
+    this process can't join a cluster.
 
-    `strategy` is `single`, `mirrored` (the graphics cards of one machine), `tpu`, those of extras
-    (`multi_worker`, `parameter_server`), or `auto`: the cluster that this process belongs to,
-    `mirrored` where there are several graphics cards, else `single`.
+    The setting `strategy` is `single`, `mirrored` (all GPUs of this machine), `tpu`, one of an
+    extra (`multi_worker`, `parameter_server`), or `auto`: the cluster that this process belongs to,
+    else `mirrored` if there are several GPUs, else `single`.
 
     Raises:
         InputError: the machine has no such device, or there is no cluster.
@@ -39,7 +39,7 @@ def make_strategy(settings: CoreSettings) -> tf.distribute.Strategy:
 
 
 def refuse_unknown_cluster() -> None:
-    """Refuse to train alone beside others that TF_CONFIG names, and that do the same."""
+    """Refuse to train if TF_CONFIG names other workers: each would train and write the same run."""
     try:
         workers = len(json.loads(os.environ.get("TF_CONFIG", ""))["cluster"]["worker"])
     except (ValueError, KeyError, TypeError):
@@ -47,26 +47,26 @@ def refuse_unknown_cluster() -> None:
     if workers > 1:
         raise InputError(
             f"TF_CONFIG names {workers} workers, and extras/cluster, which joins them, is absent: "
-            f"{how_to_get('cluster')}, or unset TF_CONFIG to train on this machine alone."
+            f"{how_to_get('cluster')}, or unset TF_CONFIG to train only on this machine."
         )
 
 
 def make_local_strategy(name: str, devices: list) -> tf.distribute.Strategy:
-    """Return the strategy for devices of this machine: `single`, `mirrored` or `auto`."""
+    """Return the strategy for devices of this machine, by name: `single`, `mirrored`, `auto`."""
     if name == "mirrored" or name == "auto" and len(devices) > 1:
         return tf.distribute.MirroredStrategy([device.name for device in devices])
     return tf.distribute.get_strategy()
 
 
 def split_first_device(count: int) -> str:
-    """Present the device that trains as so many logical ones, 0: as it is; return `GPU` or `CPU`.
+    """Split the training device into `count` logical devices (0: don't); return `GPU` or `CPU`.
 
     Raises:
         InputError: TensorFlow has started already.
     """
     device = (tf.config.get_visible_devices("GPU") or tf.config.get_visible_devices("CPU"))[0]
     if count and device.device_type == "GPU":
-        # The default takes all the memory for the first one; a fixed share leaves room for each.
+        # By default the first one takes all memory; a fixed share leaves room for the others.
         memory = tf.config.experimental.get_device_details(device).get("memory_limit", 4 << 30)
         share = tf.config.LogicalDeviceConfiguration(memory_limit=(memory >> 20) // count)
     else:
@@ -82,7 +82,7 @@ def split_first_device(count: int) -> str:
 
 
 def connect_to_tpu(name: str) -> tf.distribute.Strategy:
-    """Connect to the TPU of a name, an address, or `local`; empty: what the environment names."""
+    """Connect to a TPU by name, by address, or to `local`; empty: as the environment says."""
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver.connect(name or None)
     except (ValueError, OSError, tf.errors.OpError) as error:
@@ -95,7 +95,7 @@ def connect_to_tpu(name: str) -> tf.distribute.Strategy:
 
 
 def global_batch_size(settings: CoreSettings, strategy: tf.distribute.Strategy) -> int:
-    """Return the examples of one step over all replicas.
+    """Return the number of examples in one step over all replicas.
 
     Raises:
         InputError: they can't be split evenly.

@@ -1,6 +1,6 @@
-"""Micro-batches inside one step: the gradient of a whole batch with the memory of a piece.
+"""Micro-batches in one step: the gradient of a whole batch with the memory of one part.
 
-The gradient of a weighted sum is the sum of the gradients of its parts, so the result is that of
+The gradient of a weighted sum is the sum of the gradients of its parts, so the result is the one of
 the whole batch. Keras's own `gradient_accumulation_steps` raises under MirroredStrategy.
 """
 
@@ -14,11 +14,11 @@ Gradients = tuple[list[tf.Tensor], dict[str, tf.Tensor]]
 
 
 def graph_of(model: Any, function: Callable[..., Gradients], names: list[str]) -> Callable:
-    """Return the graph of a function of a batch, computed in micro-batches where asked.
+    """Return the graph of a function of a batch; it runs in micro-batches if the model asks for it.
 
     Args:
         model: a `TrainingModel`: its `accumulation` is the number of micro-batches.
-        function: from a batch, and other positional arguments, to `Gradients`.
+        function: from a batch and other positional arguments to `Gradients`.
         names: of the losses that it returns.
     """
 
@@ -36,7 +36,7 @@ def graph_of(model: Any, function: Callable[..., Gradients], names: list[str]) -
 def sum_micro_batches(
     model: Any, function: Callable[..., Gradients], names: list[str], batch: dict, others: tuple
 ) -> Gradients:
-    """Return the result of `function` for a batch, with the activations of one piece at a time.
+    """Return the result of `function` for a batch, with the activations of one part at a time.
 
     Args:
         model: as in `graph_of`, and so are `function` and `names`.

@@ -1,4 +1,4 @@
-"""AdamW in one pass over memory, and what fine-tuning adds to every optimizer of Keras."""
+"""AdamW in one pass over memory, and what fine-tuning adds to any Keras optimizer."""
 
 from typing import Any
 
@@ -9,19 +9,18 @@ EPSILON = 1e-6  # as BERT was trained: with Keras's 1e-7 rare rows jump
 
 
 class FineTuning(keras.optimizers.Optimizer):
-    """What fine-tuning adds to an optimizer of Keras; stands before it among the bases.
+    """Per-variable learning rates, weight decay and clipping: a first base class before Keras's.
 
-    Keras clips each replica's own gradient before the sum, which changes the result with the
-    number of replicas; here the sum is clipped. Clipping needs gradients without repeated indices:
-    `TrainingModel` hands them over dense.
+    Keras clips the gradient of each replica before the sum, so the result depends on the number of
+    replicas. Here the sum is clipped. Clipping needs dense gradients, as `TrainingModel` returns.
 
     Args:
         learning_rate: a rate or a schedule.
-        rates: path of a variable -> how many times as fast it learns; 1 where it is not named.
-        decay: w -= rate decay w, besides the step of the optimizer.
-        no_decay: parts of the names of variables that don't decay.
+        rates: path of a variable -> factor of its learning rate; 1 if it is not named.
+        decay: w -= rate * decay * w, in addition to the step of the optimizer.
+        no_decay: variables don't decay if their name contains one of these.
         clip_norm: largest norm of the whole gradient; 0: never clip.
-        **kwargs: as in the optimizer of Keras.
+        **kwargs: as in the Keras optimizer.
     """
 
     def __init__(
@@ -29,7 +28,7 @@ class FineTuning(keras.optimizers.Optimizer):
         learning_rate: Any = 1e-4,
         rates: dict[str, float] | None = None,
         decay: float = 0.01,
-        # Biases and the scales of normalisations have no reason to be near zero.
+        # Biases and the scales of normalizations need not be near zero.
         no_decay: tuple[str, ...] = ("bias", "gamma", "beta"),
         clip_norm: float = 1.0,
         **kwargs: Any,
@@ -65,13 +64,13 @@ class FineTuning(keras.optimizers.Optimizer):
         self.move(gradient, variable, rate, self.decay if key in self._decaying else 0.0)
 
     def move(self, gradient: tf.Tensor, variable: Any, rate: tf.Tensor, decay: float) -> None:
-        """Update a variable and its moments: the step that this optimizer is named after."""
+        """Update a variable and its moments by the rule of this optimizer."""
         if decay:
             variable.assign_sub(variable * (rate * decay))
         super().update_step(gradient, variable, rate)
 
     def finalize_variable_values(self, var_list: list[keras.Variable]) -> None:
-        """Leave the weights: Keras gives the model its averages whenever `fit` ends."""
+        """Keep the weights: Keras would replace them by their averages whenever `fit` ends."""
 
     def get_config(self) -> dict:
         return {
@@ -85,7 +84,7 @@ class FineTuning(keras.optimizers.Optimizer):
 
 @keras.saving.register_keras_serializable("common")
 class AdamW(FineTuning, keras.optimizers.Adam):
-    """AdamW in one pass over memory, where Keras makes a dozen: embeddings are long.
+    """AdamW in one pass over memory; Keras makes a dozen, which is slow for large embeddings.
 
     Source: Loshchilov and Hutter 2019, https://arxiv.org/abs/1711.05101.
 
@@ -94,7 +93,7 @@ class AdamW(FineTuning, keras.optimizers.Adam):
     >>> weight = keras.Variable([1.0, 1.0], name="kernel")
     >>> optimizer = AdamW(learning_rate=0.1, decay=0.0, clip_norm=0.0)
     >>> optimizer.apply([tf.constant([2.0, -2.0])], [weight])
-    >>> [round(float(value), 2) for value in weight]
+    >>> [round(float(value), 2) for value in weight.numpy()]
     [0.9, 1.1]
     """
 

@@ -1,4 +1,4 @@
-"""Cut the examples of an epoch into batches of similar lengths, so that little is padded."""
+"""Group the examples of an epoch into batches of similar lengths, to pad little."""
 
 import numpy as np
 
@@ -6,12 +6,12 @@ import numpy as np
 def cut_batches(
     order: np.ndarray, lengths: np.ndarray, batch_size: int, random: np.random.Generator | None
 ) -> list[tuple[np.ndarray, int]]:
-    """Cut examples into batches of one bucket each; what a bucket leaves over joins the next.
+    """Return batches of one bucket each; the examples left over in a bucket join the next one.
 
     Args:
-        order: the examples in the order in which they are dealt out.
+        order: positions of the examples, in the order of the epoch.
         lengths: the padded length of each; in training it is the boundary of its bucket.
-        batch_size: examples in a batch; one batch at the most, the last, has fewer.
+        batch_size: examples in a batch; only the last batch may have fewer.
         random: shuffles the full batches; None: shortest first.
     """
     batches, left_over = [], order[:0]
@@ -31,12 +31,20 @@ def cut_batches(
 
 
 def bucket_boundaries(lengths: np.ndarray, counts: np.ndarray, buckets: int) -> np.ndarray:
-    """Return the padded lengths, `buckets` at the most, that waste the fewest tokens.
+    """Return at most `buckets` padded lengths, those that waste the fewest tokens.
 
     Exact, by dynamic programming: cheapest(b, j) = min over i < j of cheapest(b - 1, i) + the
-    examples of the lengths i+1..j, padded to length j.
+    tokens of all examples of lengths i+1..j, padded to length j.
 
-    The lengths rise; `counts` are the examples of each.
+    Args:
+        lengths: the different lengths of the examples, ascending.
+        counts: the number of examples of each length.
+        buckets: the largest number of padded lengths.
+
+    Example:
+
+    >>> bucket_boundaries(np.array([3, 4, 9]), np.array([5, 5, 2]), 2).tolist()
+    [4, 9]
     """
     total = np.concatenate([[0], np.cumsum(counts)])
     cost = np.where(

@@ -1,4 +1,4 @@
-"""Hand the batches of a generator to TensorFlow: tf.data, one part for each replica."""
+"""Feed the batches of a generator to TensorFlow by tf.data, one part to each replica."""
 
 import contextlib
 import functools
@@ -14,7 +14,7 @@ from core.base.errors import InputError
 
 
 class Feeding:
-    """What `DataGenerator` needs to feed a model; it makes the batches itself."""
+    """The part of `DataGenerator` that feeds its batches to a model."""
 
     batch_size: int
     boundaries: np.ndarray
@@ -22,13 +22,14 @@ class Feeding:
     make_batch: Callable
     batches: Callable
 
-    exact = False  # in prediction, pad each batch to its longest example and fill up none
-    failure: Exception | None = None  # of a batch that TensorFlow asked for
+    exact = False  # prediction: pad each batch to its own longest example, and fill up none
+    failure: Exception | None = None  # raised while TensorFlow asked for a batch
 
     def pad_exactly(self, exact: bool) -> None:
-        """Choose whether batches of prediction are padded to their own longest example.
+        """Choose whether each batch of prediction is padded to its own longest example.
 
-        If so, none is filled up to `batch_size`. A TPU wants the few shapes of training instead.
+        Such batches are not filled up to `batch_size` either. A TPU needs the few shapes of
+        training instead.
         """
         self.exact = exact
 
@@ -37,7 +38,7 @@ class Feeding:
         return self.plan(epoch)[0]
 
     def stream(self, epoch: int, skip: int) -> Iterator[dict[str, np.ndarray]]:
-        """Yield the batches from one position on, epoch after epoch without end."""
+        """Yield the batches from one position on, epoch after epoch, without end."""
         while True:
             yield from self.batches(epoch, skip)
             epoch, skip = epoch + 1, 0
@@ -45,11 +46,12 @@ class Feeding:
     def to_dataset(
         self, epoch: int = 0, skip: int = 0, strategy: "tf.distribute.Strategy | None" = None
     ) -> "tf.data.Dataset":
-        """Return the batches from one position on, epoch after epoch without end.
+        """Return the batches from one position on, epoch after epoch, without end.
 
         Args:
-            epoch: the first; `skip` batches of it are consumed already.
-            strategy: each of its replicas, on whichever worker, gets its rows of every batch.
+            epoch: the first epoch.
+            skip: batches of it that are already consumed.
+            strategy: each of its replicas, on any worker, gets its rows of every batch.
         """
         stream = functools.partial(self.stream, epoch, skip)
         if strategy is None or strategy.num_replicas_in_sync == 1:
@@ -64,7 +66,7 @@ class Feeding:
         return strategy.distribute_datasets_from_function(rows_of_worker)
 
     def to_prediction_dataset(self, first: int = 0, every: int = 1) -> "tf.data.Dataset":
-        """Return batches of prediction, shortest first: every `every`-th, starting at `first`."""
+        """Return every `every`-th batch of prediction, starting at `first`; shortest first."""
         return self.dataset_of(lambda: itertools.islice(self.batches(None), first, None, every))
 
     def dataset_of(
@@ -77,7 +79,8 @@ class Feeding:
 
         Args:
             stream: yields batches.
-            parts: each batch is cut into so many, by rows; `own`: the numbers of those to yield.
+            parts: number of parts that the rows of a batch are cut into.
+            own: which of these parts are yielded.
         """
         rows = self.batch_size // parts
 
@@ -94,13 +97,13 @@ class Feeding:
         if self.exact:  # the last batch may have fewer
             specs = {n: tf.TensorSpec([None, *s.shape[1:]], s.dtype) for n, s in specs.items()}
         batches = tf.data.Dataset.from_generator(copies, output_signature=specs)
-        # There is nothing to tune, and a pass that ends may have to wait until the tuner wakes up.
+        # There is nothing to tune, and the end of a pass may wait until the tuner wakes up.
         options = tf.data.Options()
         options.autotune.enabled = False
         return batches.prefetch(4).with_options(options)
 
     def signature(self, rows: int) -> "dict[str, tf.TensorSpec]":
-        """Return shapes and types of a batch of so many rows; an axis that grows is not static."""
+        """Return shapes and types of a batch of `rows` rows; an axis that grows is None."""
         first, length = self.first_batch(None)
         example, longer = (self.make_batch(np.resize(first, rows), length + n) for n in (0, 1))
         static = len(self.boundaries) == 1 and not self.exact
@@ -113,14 +116,14 @@ class Feeding:
 
     @contextlib.contextmanager
     def own_errors(self) -> Iterator[None]:
-        """Raise the error of a batch as it was, instead of TensorFlow's report of it."""
+        """Raise the original error of a batch, instead of TensorFlow's report of it."""
         try:
             yield
         except tf.errors.OpError as error:
             raise self.failure or error from None
 
     def check_keys(self, model: "keras.Model") -> None:
-        """Compare the keys of a batch with the inputs of the model, before the first step.
+        """Compare the keys of a batch with the inputs of the model.
 
         Raises:
             InputError: names the missing keys and those that no input reads.

@@ -1,7 +1,7 @@
-"""Chains of operations that a processor computes in one pass over memory, and their gradients.
+"""Chains of operations that a CPU computes in one pass over memory, with their gradients.
 
-Operation by operation TensorFlow reads and writes whole tensors, and between two products of
-matrices that takes longer than computing does. Compiled by XLA, a chain is one loop.
+TensorFlow reads and writes whole tensors for each operation. Between two matrix products that takes
+longer than the computation. Compiled by XLA, such a chain is one loop.
 """
 
 import functools
@@ -14,12 +14,12 @@ OPTIONS = {"jit_compile": True, "autograph": False}
 
 
 def in_one_pass(function: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
-    """Return a function of tensors that is compiled, and its gradient too, on processors.
+    """Return a function that is compiled on a CPU, together with its gradient.
 
-    Graphics cards need no help: there it is the function itself.
+    On a GPU the function is used as it is: it is fast enough there.
 
     Args:
-        function: of tensors to one tensor, differentiable by each of them.
+        function: from tensors to one tensor, differentiable with respect to each of them.
     """
 
     @functools.cache
@@ -46,11 +46,11 @@ def in_one_pass(function: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
 
 
 def activate(parts: Callable, inputs: tf.Tensor) -> tuple[tf.Tensor, Callable] | None:
-    """Return an activation and its gradient; None: operation by operation it is as good.
+    """Return an activation and its gradient, compiled; None: compiling would not pay.
 
-    A processor spends longer on GELU in bfloat16 than on the products before and after it, and
-    four times as long as compiled on its approximation by tanh. In float32 the exact GELU gains
-    too little for a compilation of each shape.
+    A CPU spends more time on GELU in bfloat16 than on the matrix products before and after it. Its
+    approximation by tanh takes four times as long as the compiled one. In float32 the exact GELU
+    gains too little to compile it for each shape.
 
     Args:
         parts: from inputs in float32 to the value and the slope.
@@ -65,7 +65,7 @@ def activate(parts: Callable, inputs: tf.Tensor) -> tuple[tf.Tensor, Callable] |
 
 @functools.cache
 def compiled_activation(parts: Callable, kinds: tuple) -> tuple[Callable, Callable]:
-    """Return value and gradient of an activation for inputs of a kind."""
+    """Return value and gradient of an activation, for inputs of one shape and type."""
 
     @tf.function(**OPTIONS)
     def value(inputs) -> tf.Tensor:
@@ -80,10 +80,10 @@ def compiled_activation(parts: Callable, kinds: tuple) -> tuple[Callable, Callab
 
 
 def kinds_of(*inputs: tf.Tensor) -> tuple:
-    """Return shapes and types: for each a graph of its own, in which all shapes are known."""
+    """Return shapes and types of tensors; each combination has its own graph, of static shapes."""
     return tuple((tuple(tensor.shape), tensor.dtype) for tensor in inputs)
 
 
 def has_graphics_card() -> bool:
-    """Tell whether this process computes on graphics cards."""
+    """Return whether this process computes on a GPU."""
     return bool(tf.config.get_visible_devices("GPU"))

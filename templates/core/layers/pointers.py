@@ -11,9 +11,8 @@ from keras import ops
 from core.fast.transformer import MASKED
 from core.layers.rotary import RotaryPositionEmbedding
 
-# What a pointer makes its scores of: queries and keys `[batch, heads or 1, length, size]`; where
-# all heads share these, also what each adds to a pair that starts, or ends, at a token
-# `[batch, heads, length]`.
+# The parts of all scores: queries and keys `[batch, heads or 1, length, size]`; if the heads share
+# these, also what each head adds for the start and the end of a pair `[batch, heads, length]`.
 Parts = tuple[tf.Tensor, ...]
 
 
@@ -73,6 +72,10 @@ class GlobalPointer(Pointer):
 
     s_h(i, j) = RoPE(q_h,i) . RoPE(k_h,j) / sqrt(head_size).
     Source: Su et al. 2022, https://arxiv.org/abs/2208.03054.
+
+    Example:
+    >>> tuple(GlobalPointer(heads=3)(np.ones((2, 5, 4)), np.ones((2, 5))).shape)
+    (2, 3, 5, 5)
     """
 
     def build(self, inputs_shape, mask_shape=None) -> None:
@@ -80,16 +83,12 @@ class GlobalPointer(Pointer):
 
     def project(self, inputs) -> Parts:
         """Return queries and keys."""
-        length = ops.shape(inputs)[1]
-        projected = ops.reshape(
-            self.projection(inputs), (-1, length, 2 * self.heads, self.head_size)
-        )
-        projected = ops.reshape(
-            ops.transpose(projected, (0, 2, 1, 3)), (-1, length, self.head_size)
-        )
+        length, size = ops.shape(inputs)[1], self.head_size
+        projected = ops.reshape(self.projection(inputs), (-1, length, 2 * self.heads, size))
+        projected = ops.reshape(ops.transpose(projected, (0, 2, 1, 3)), (-1, length, size))
         if self.rotary:
             projected = self.rotation(projected)
-        projected = ops.reshape(projected, (-1, 2, self.heads, length, self.head_size))
+        projected = ops.reshape(projected, (-1, 2, self.heads, length, size))
         return projected[:, 0], projected[:, 1]
 
 
@@ -100,6 +99,10 @@ class EfficientGlobalPointer(Pointer):
     s_h(i, j) = RoPE(q_i) . RoPE(k_j) / sqrt(head_size) + a_h(i) + b_h(j): "where are spans?" is
     asked once, "of which type?" costs 2 features a head instead of 2 head_size.
     Source: Su 2022, https://kexue.fm/archives/8877.
+
+    Example:
+    >>> tuple(EfficientGlobalPointer(heads=3)(np.ones((2, 5, 4)), np.ones((2, 5))).shape)
+    (2, 3, 5, 5)
     """
 
     def build(self, inputs_shape, mask_shape=None) -> None:
@@ -147,6 +150,11 @@ class SparseMultilabelLoss(keras.layers.Layer):
     The true pairs are taken out of the first sum by overwriting their scores. The usual sparse form
     subtracts them afterwards, log(sum_all - sum_true), which cancels for confident hits and counts
     a pair that is listed twice two times.
+
+    Example: of two tokens and one head, the pair (0, 1) is true.
+    >>> scores = np.array([[[[-5.0, 5.0], [-5.0, -5.0]]]])
+    >>> round(float(SparseMultilabelLoss()(scores, labels=np.array([[[[0, 1]]]]))[0]), 3)
+    0.027
     """
 
     def call(self, scores, labels, head_weight=None) -> keras.KerasTensor:

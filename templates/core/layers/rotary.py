@@ -8,12 +8,19 @@ from keras import ops
 class RotaryPositionEmbedding(keras.layers.Layer):
     """Rotate each pair of features by an angle that grows with the position (RoPE).
 
-    The product of two rotated vectors depends on the distance of their positions alone:
+    The product of two rotated vectors depends only on the distance of their positions:
     RoPE(q, i) . RoPE(k, j) = Re(sum_n q_n conj(k_n) e^{i (i - j) t_n}), t_n = base^(-2n/size).
     Source: Su et al. 2021, https://arxiv.org/abs/2104.09864.
 
     Args:
         base: the slowest rotation has a period of about `2 pi base` positions.
+
+    Example: equal vectors at distance 1 have the same product, wherever they are.
+
+    >>> query, key = RotaryPositionEmbedding()(np.ones((2, 4, 6), "float32"))
+    >>> products = np.sum(query[:-1] * key[1:], axis=-1)
+    >>> bool(np.allclose(products, products[0]))
+    True
     """
 
     def __init__(self, base: float = 10000.0, **kwargs) -> None:

@@ -1,4 +1,4 @@
-"""Collect what a model finds in the windows of records, without filling the memory."""
+"""Collect the candidates of all windows of all records, in limited memory."""
 
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any
@@ -7,18 +7,18 @@ import numpy as np
 
 from core.data.tokens import Window
 
-# Candidates that are kept: a window of a trained model has far fewer.
+# How many candidates are kept; a trained model has far fewer in a window.
 KEPT_PER_WINDOW, KEPT_AT_LEAST = 64, 10_000
 
 
 class BestCandidates:
     """Keep the N best-scoring candidates over all records, ties included.
 
-    A model in its first steps accepts everything, which would fill the memory.
+    Without the limit an untrained model, which accepts nearly everything, would fill the memory.
 
     Args:
         generator: of the windows; `examples` are the records.
-        keep_all: a threshold is known already, and nothing is dropped.
+        keep_all: drop nothing, because a threshold is known already.
     """
 
     def __init__(self, generator: Any, keep_all: bool) -> None:
@@ -29,7 +29,7 @@ class BestCandidates:
         self.floor, self.added = -np.inf, 0
 
     def add(self, record: Hashable, scored: dict) -> None:
-        """Add the candidates of a window with their scores; the highest score of each counts."""
+        """Add the candidates of a window; each keeps its highest score over all windows."""
         own = self.found[record]
         for key, score in scored.items():
             if score >= self.floor:
@@ -63,7 +63,7 @@ def predict_windows(
         predictor: of the inference model.
         generator: a `WindowGenerator` of the examples, without labels.
         decode_window: from the outputs for one window, by name, to candidates with scores.
-        keep_all: a threshold is known; False: dev is scored, with the best candidates of all.
+        keep_all: as in `BestCandidates`.
         progress: title of the progress bar; empty: none.
     """
     best = BestCandidates(generator, keep_all)
@@ -78,7 +78,7 @@ def decode_windows(
     decode_window: Callable[[dict[str, np.ndarray], Window], Any],
     progress: str,
 ) -> Iterator[tuple[Any, Any]]:
-    """Yield the example of each window and what was decoded; arguments as in `predict_windows`."""
+    """Yield each window's example and decoded result; arguments as in `predict_windows`."""
 
     def decode(positions: np.ndarray, outputs: dict[str, np.ndarray]) -> list:
         rows = [dict(zip(outputs, row, strict=True)) for row in zip(*outputs.values(), strict=True)]

@@ -26,11 +26,14 @@ class TrainedRuns:
     """What prediction needs of one run, or of several whose scores are averaged.
 
     Attributes:
-        every: the settings of each run; `settings`: of the first.
+        folders: of the runs.
+        every: the settings of each run; `settings` are those of the first.
         labels: the content of their labels.json; None: they have none.
+        tokenizer: of their encoders.
         models: the inference model of each run, with its best weights.
         encoder_inputs: the names of the inputs of their encoders.
-        select: what is decoded, as in `Predictor`.
+        strategy: where the models were built.
+        select: as in `Predictor`.
     """
 
     folders: list[Path]
@@ -63,20 +66,20 @@ def load_trained(
     """Load runs with their best weights.
 
     Args:
-        paths: folders of runs, or their names in runs/; a cross-validation stands for its folds.
+        paths: folders of runs, or their names in runs/; a cross-validation is all its folds.
         task_class: the settings of the task.
-        shared_settings: names of those that the members of an ensemble must share.
+        shared_settings: names of the settings that all members of an ensemble must share.
         build: from encoder, content of labels.json and settings to the models.
-        strategy: where to build them; None: what this machine has.
+        strategy: where to build them; None: the devices of this machine.
 
     Raises:
-        InputError: no such run, or its files don't fit together, or two runs don't.
+        InputError: there is no such run, or its files or two of the runs don't fit together.
     """
     folders = find_runs(paths)
     check_members(folders, task_class.task, shared_settings)
     files = [folder / "config.json" for folder in folders]
     every = [saved_settings(task_class, read_json(file), file) for file in files]
-    labelled = issubclass(task_class, RecordSettings)  # what learns from plain text has no labels
+    labelled = issubclass(task_class, RecordSettings)  # training on plain text has no labels
     labels = read_json(folders[0] / "labels.json") if labelled else None
     strategy = strategy or make_strategy(every[0])
     models, inputs = [], set()
@@ -85,7 +88,7 @@ def load_trained(
             keras.config.set_dtype_policy(find_precision(settings))  # as it was trained
             encoder, tokenizer = restore_encoder(folder)
             built = build(encoder, labels, settings)
-            # With frozen weights of an extra first; best.weights.h5 holds the trained ones.
+            # An extra reads frozen weights first; best.weights.h5 has the trained ones.
             ask("restore_base", settings, folder, built, tokenizer)
             load_best(built.inference, folder)
             models.append(built.inference)

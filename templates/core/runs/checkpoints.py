@@ -1,4 +1,4 @@
-"""Checkpoints: everything that changes during a training, written whole, restored exactly."""
+"""Checkpoints: everything that changes during a training, written atomically."""
 
 import math
 import zipfile
@@ -13,7 +13,7 @@ from core.base.files import write_whole
 from core.base.workers import broadcast, is_chief
 
 CHECKPOINTS = ("checkpoint.npz", "older_checkpoint.npz")
-# What only an unfinished training needs, extras' folders among it.
+# Files and folders that only an unfinished training needs, those of extras included.
 UNFINISHED = (*CHECKPOINTS, "checkpoints", "soup")
 
 
@@ -21,8 +21,8 @@ UNFINISHED = (*CHECKPOINTS, "checkpoints", "soup")
 class Position:
     """How far a training has come.
 
-    `step` counts the consumed batches of `epoch`, `seconds` the training so far; `best`, `waited`
-    and `stopped` are the evaluator's.
+    `step` counts the consumed batches of `epoch`, and `seconds` the training time so far. `best`,
+    `waited` and `stopped` belong to the evaluator.
     """
 
     epoch: int = 0
@@ -39,7 +39,7 @@ def save_checkpoint(folder: Path, position: Position, model: keras.Model) -> Non
     arrays = {f"position/{k}": np.asarray(v) for k, v in vars(position).items()}
     for index, variable in enumerate(checkpoint_variables(model)):
         arrays[f"{index:05}"] = np.asarray(variable)
-    # The one before stays, for a disk that damages files.
+    # The previous one is kept in case the disk damages a file.
     write_whole(
         folder / CHECKPOINTS[0],
         lambda temporary: np.savez(temporary, **arrays),  # type: ignore[arg-type]
@@ -50,7 +50,7 @@ def save_checkpoint(folder: Path, position: Position, model: keras.Model) -> Non
 def restore_checkpoint(folder: Path, position: Position, model: keras.Model) -> bool:
     """Load the newest checkpoint into a model and a position; return whether there is one.
 
-    The chief reads it and tells the other workers, which need not see the file.
+    The chief reads it and sends it to the other workers, which need not see the file.
 
     Raises:
         InputError: the checkpoint is damaged, or of a model of another shape.
@@ -66,7 +66,7 @@ def restore_checkpoint(folder: Path, position: Position, model: keras.Model) -> 
 
 
 def read_checkpoint(folder: Path, model: keras.Model) -> dict[str, np.ndarray]:
-    """Return the arrays of the newest whole checkpoint by name; empty: there is none.
+    """Return the arrays of the newest undamaged checkpoint by name; empty: there is none.
 
     Raises:
         InputError: all are damaged, or the model has another shape.
@@ -96,7 +96,7 @@ def read_checkpoint(folder: Path, model: keras.Model) -> dict[str, np.ndarray]:
 
 
 def checkpoint_variables(model: keras.Model) -> list[keras.Variable]:
-    """Return everything that changes during a training, in a fixed order: nothing `frozen`."""
+    """Return all variables that change during a training, in a fixed order; none is `frozen`."""
     metrics = [variable for metric in model.metrics for variable in metric.variables]
     weights = [variable for variable in model.variables if not hasattr(variable, "frozen")]
     return [*weights, *model.optimizer.variables, *metrics]

@@ -1,4 +1,4 @@
-"""The end of a run: its minutes and epochs are noted, and its checkpoints deleted."""
+"""The end of a run: note its minutes and epochs, and delete its checkpoints."""
 
 from datetime import UTC, datetime
 
@@ -21,7 +21,7 @@ def end_training(run: Run) -> list[dict]:
 
 
 def finish_run(run: Run) -> None:
-    """Mark a run as finished, after all else; its checkpoints are needed no more."""
+    """Mark a run as finished, and delete its checkpoints; call this last."""
     finished = {"finished": datetime.now(UTC).isoformat(timespec="seconds")}
     write_json(run.folder / "scores.json", read_scores(run.folder) | finished)
     for name in UNFINISHED:

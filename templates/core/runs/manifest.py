@@ -1,4 +1,4 @@
-"""The hashes of a run's files, and its best weights: nothing damaged or swapped is loaded."""
+"""The hashes of a run's files, so that no damaged or swapped file is loaded."""
 
 from pathlib import Path
 
@@ -9,7 +9,10 @@ from core.base.files import MANIFEST, file_hash, read_json, write_json
 
 
 def note_files(folder: Path, *names: str, stay: bool = True) -> None:
-    """Keep the hashes of a run's files in its manifest; not `stay`: none, because they change."""
+    """Write the hashes of a run's files into its manifest.
+
+    `stay` is False for files that are about to change: they have no hash meanwhile.
+    """
     path = folder / MANIFEST
     known = read_json(path) if path.is_file() else {}
     found = [name for name in names if not stay or (folder / name).is_file()]
@@ -17,7 +20,7 @@ def note_files(folder: Path, *names: str, stay: bool = True) -> None:
 
 
 def check_files(folder: Path) -> None:
-    """Refuse a run whose files are not those that its training wrote; older runs noted none.
+    """Refuse a run whose files are not those that its training wrote; older runs have no hashes.
 
     Raises:
         InputError: names the file.

@@ -12,7 +12,7 @@ from core.runs.scores import read_scores
 
 
 def find_runs(paths: Sequence[str | Path]) -> list[Path]:
-    """Return the folders of trained runs, by path or name; a cross-validation is all its folds.
+    """Return the folders of trained runs, by path or name; a cross-validation gives all its folds.
 
     Raises:
         InputError: a run is named twice.
@@ -27,7 +27,7 @@ def members(path: str | Path) -> list[Path]:
     """Return the folder of a run, or those of the folds of a cross-validation.
 
     Raises:
-        InputError: there is no such run, or it has not been trained to where it can be used.
+        InputError: there is no such run, or it has no weights yet.
     """
     for folder in (Path(path), PROJECT / "runs" / path):
         if (folder / "config.json").is_file():
@@ -40,7 +40,7 @@ def members(path: str | Path) -> list[Path]:
 
 
 def fold_folders(folder: Path) -> list[Path]:
-    """Return the folders of the folds of a cross-validation; empty: the run is another one.
+    """Return the folders of the folds of a cross-validation; empty: the run is none.
 
     Raises:
         InputError: some are not finished.
@@ -58,13 +58,13 @@ def fold_folders(folder: Path) -> list[Path]:
 
 
 def known_runs(file: str) -> str:
-    """Return in words which runs have a file already."""
+    """Return in words which runs have a file of this name."""
     names = sorted(entry.parent.name for entry in PROJECT.glob(f"runs/*/{file}"))
     return f"runs/ has {', '.join(names)}" if names else "train one with: python train.py"
 
 
 def check_members(folders: Sequence[Path], task: str, settings: tuple[str, ...]) -> None:
-    """Refuse runs of another task, and those whose labels, tokens or named settings differ.
+    """Refuse runs of another task, and runs whose labels, tokens or given settings differ.
 
     Raises:
         InputError: names the run, or two and what differs.
@@ -92,14 +92,14 @@ def check_members(folders: Sequence[Path], task: str, settings: tuple[str, ...])
 
 
 def tuned_threshold(folders: Sequence[Path]) -> float:
-    """Return the mean of the thresholds of some runs; that of a fold is its cross-validation's.
+    """Return the mean of the thresholds of some runs; a fold has that of its cross-validation.
 
     Raises:
         InputError: a run has none.
     """
     thresholds = []
     for folder in folders:
-        # While the folds are still being trained, each has only its own.
+        # Until all folds are trained, each has only its own.
         is_fold = "fold" in read_json(folder / "config.json")
         path = folder.parent if is_fold and read_scores(folder.parent) else folder
         thresholds.append(read_scores(path).get("dev", {}).get("threshold"))

@@ -8,23 +8,19 @@ from core.runs.code_hash import code_hashes
 from core.runs.run import Run
 from core.runs.scores import read_scores
 
-# Settings that may change between an interruption and its resumption: none changes a weight. A task
-# has `free_settings` of its own, and an extra declares FREE.
+# Settings that may change before an interrupted run is resumed, because none changes a weight. A
+# task may have `free_settings` of its own, and an extra may declare FREE.
 FREE_SETTINGS = {
     *("task", "overwrite", "shown_examples", "run_name", "test_file", "checkpoint_steps"),
     *("prediction_batch_size", "strategy", "devices.tpu", "devices.logical_devices", "devices.xla"),
     *declared("FREE"),
 }
 
-CHECKPOINTS = ("checkpoint.npz", "older_checkpoint.npz")
-# What only an unfinished training needs, extras' folders among it.
-UNFINISHED = (*CHECKPOINTS, "checkpoints", "soup")
-
 
 def open_run(settings: CoreSettings, hashes: dict[str, str] | None = None) -> Run:
     """Return a new run, or an unfinished one of the same settings and data; write nothing yet.
 
-    `hashes` are those of the data, by name; None: of the files that `RecordSettings` name.
+    `hashes` are those of the data, by name; None: of the files that the settings name.
 
     Raises:
         InputError: the run is finished, or was begun with other settings or data.
@@ -39,7 +35,7 @@ def open_run(settings: CoreSettings, hashes: dict[str, str] | None = None) -> Ru
     other = find_difference(begun, asked, settings.free_settings)
     asked |= {"code": code_hashes(PROJECT)}
     if settings.overwrite:
-        # Unless this very overwriting was interrupted.
+        # Unless this overwriting itself was interrupted: then it goes on.
         known = not finished and begun.get("overwrite") and begun.get("code") == asked["code"]
         return Run(folder, new_config=None if known and not other else asked)
     if finished:
@@ -60,9 +56,9 @@ def open_run(settings: CoreSettings, hashes: dict[str, str] | None = None) -> Ru
 
 
 def find_difference(begun: dict, asked: dict, free: tuple[str, ...] = ()) -> str:
-    """Return in words what a run was begun with and is not asked for now; empty: nothing.
+    """Return in words which setting or file differs from the begun run; empty: none.
 
-    A file is compared by its content, wherever it is. Settings in `free` may differ.
+    A file is compared by its content, not by its path. Settings in `free` may differ.
     """
     begun, now = flatten(begun), flatten(asked)
     file_of = {name.removesuffix("_file") + "_hash": name for name in now}
@@ -77,7 +73,7 @@ def find_difference(begun: dict, asked: dict, free: tuple[str, ...] = ()) -> str
 
 
 def record_hashes(settings: CoreSettings) -> dict[str, str]:
-    """Return the hashes of the files that a run learns from and is scored on."""
+    """Return the hashes of the files that a run is trained and scored on."""
     values = flatten(settings.model_dump())
     names = (name for name in ("train_file", "dev_file", *declared("FILES")) if values[name])
     return {n.removesuffix("_file") + "_hash": file_hash(project_path(values[n])) for n in names}

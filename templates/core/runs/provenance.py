@@ -1,4 +1,4 @@
-"""What a score must be read with: seed, command, versions, hardware, code."""
+"""Where a score comes from: seed, command, versions, hardware, code."""
 
 import platform
 import sys
@@ -17,7 +17,7 @@ from core.runs.code_hash import code_hash
 
 
 def provenance(settings: CoreSettings) -> dict:
-    """Return what a score must be read with: seed, command, versions, hardware, code."""
+    """Return the facts kept with a score: seed, command, versions, hardware, code."""
     packages = ("tensorflow", "keras", "keras-hub", "tokenizers", "numpy")
     return {
         "seed": settings.seed,
@@ -41,7 +41,7 @@ def describe_hardware() -> str:
         tf.config.experimental.get_device_details(device).get("device_name", device.name)
         for device in tf.config.list_physical_devices("GPU")
     ]
-    usable = joblib.cpu_count()  # by this process: schedulers and containers may leave it fewer
+    usable = joblib.cpu_count()  # schedulers and containers may give this process fewer cores
     cores = "1 core" if usable == 1 else f"{usable} cores"
     others = [f"{worker_count()} workers"] if worker_count() > 1 else []
     return ", ".join([f"{processor}, {cores}", *accelerators, *others])

@@ -1,4 +1,4 @@
-"""The folder of a run: it begins, is written to, and continues after an interruption."""
+"""The folder of a run: begun, written to, and continued after an interruption."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,10 +23,13 @@ from core.runs.scores import read_scores
 
 @dataclass
 class Run:
-    """A folder of runs/ and the position that its checkpoint holds.
+    """A folder of runs/ and the position in its training.
 
-    `new_config` is what a new run writes as it begins; None: an unfinished run goes on. `lock` is
-    what no other process may hold meanwhile.
+    Attributes:
+        folder: of the run.
+        position: how far its training has come.
+        new_config: content of config.json for a new run; None: an unfinished run goes on.
+        lock: lock file held while training.
     """
 
     folder: Path
@@ -36,14 +39,14 @@ class Run:
 
     @property
     def name(self) -> str:
-        """The folder as the participant types it."""
+        """The folder relative to the project, as a user types it."""
         return self.folder.relative_to(PROJECT).as_posix()
 
     def begin(self) -> None:
-        """Make the folder of a new run: not before every mistake that ends it has been found."""
+        """Create the folder of a new run; call this after all that may refuse the training."""
         if is_chief():
             take_lock(self.folder / self.lock)
-        if len([*self.folder.glob(".*.lock")]) == 1:  # nobody writes beside this process
+        if len([*self.folder.glob(".*.lock")]) == 1:  # no other process writes here
             for left_over in [*self.folder.rglob(f"{TEMPORARY}*")]:
                 delete(left_over)
         if self.new_config is not None:
@@ -56,12 +59,12 @@ class Run:
             self.new_config = None
 
     def best_score(self) -> float:
-        """Return the score on dev that decided."""
+        """Return the score on dev of the best weights."""
         scores = read_scores(self.folder)
         return scores["dev"][scores["monitor"]]
 
     def note_files(self, *names: str, stay: bool = True) -> None:
-        """Keep the hashes of files in the manifest, as `note_files` does."""
+        """Write the hashes of files into the manifest, as `note_files` of the manifest does."""
         note_files(self.folder, *names, stay=stay)
 
     def save(self, model: keras.Model) -> None:
@@ -69,12 +72,12 @@ class Run:
         save_checkpoint(self.folder, self.position, model)
 
     def restore(self, model: keras.Model) -> None:
-        """Load the checkpoint, if there is one, into the model and into `position`."""
+        """Load the checkpoint, if there is one, into the model and the position."""
         if restore_checkpoint(self.folder, self.position, model):
             self.forget_later_rows()
 
     def forget_later_rows(self) -> None:
-        """Drop the scorings after the checkpoint: they will be made, and written, again."""
+        """Drop the rows of metrics.jsonl after the checkpoint: they will be written again."""
         metrics = self.folder / "metrics.jsonl"
         if metrics.is_file():
             rows = [row for _, row in read_json_lines(metrics)]

@@ -9,12 +9,13 @@ import keras
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What the metric says of one file.
+    """The result of scoring one file.
 
     Attributes:
-        scores: numbers by name; threshold, rates of labels, `beside`: scores of training records.
+        scores: numbers by name; also the threshold, scores of labels, and in `beside` those of
+            training records.
         predictions: records of the predictions file, in the order of the file.
-        shown: a few records in words, gold beside prediction.
+        shown: a few records in words, gold and prediction.
     """
 
     scores: dict
@@ -23,26 +24,26 @@ class Evaluation:
 
 
 class OwnWeights:
-    """Which weights are scored and kept: the model's own; an extra may offer averages of them."""
+    """The weights that are scored and kept: the model's own. An extra may put averages here."""
 
     def scored_weights(self, model: keras.Model) -> contextlib.AbstractContextManager[None]:
-        """Give a model, while it is scored, the weights that are meant."""
+        """Return a context in which a model has the weights to score."""
         return contextlib.nullcontext()
 
     def add(self, model: keras.Model, step: int, score: float) -> None:
-        """Note the score of the weights of a step."""
+        """Note the score of the weights after a step."""
 
     def average(self, model: keras.Model) -> list[int]:
-        """Give a model the last average to try; return the steps it is of, none: there is none."""
+        """Give a model the final average of weights; return its steps, empty: no average."""
         return []
 
 
 class DevScorer:
-    """Scores dev with the current weights; a task defines how its outputs are decoded and scored.
+    """Score dev with the current weights; a task defines how outputs are decoded and scored.
 
     Args:
         predictor: runs the inference model.
-        batches: of dev; they hold no labels, its `examples` do.
+        batches: of dev, without labels; its `examples` have them.
         settings: of the project.
     """
 
@@ -57,7 +58,7 @@ class DevScorer:
         """Return the scores of the examples of some batches.
 
         Args:
-            batches: as those of dev.
-            tuned: scores that hold the thresholds to use; None: choose the best ones.
+            batches: of the same kind as those of dev.
+            tuned: scores that contain the thresholds to use; None: choose the best ones.
         """
         raise NotImplementedError

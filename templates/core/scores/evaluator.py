@@ -22,8 +22,8 @@ class Evaluator(keras.callbacks.Callback):
     """Score dev each epoch or every N steps; keep the best; stop when nothing improves.
 
     Args:
-        training: its run receives metrics.jsonl, scores.json, the best weights and their
-            predictions; its scorer scores dev; the score named `monitor` decides.
+        training: its scorer scores dev, and the score named `monitor` chooses the best weights. Its
+            run receives metrics.jsonl, scores.json, these weights and their predictions.
     """
 
     def __init__(self, training: "Training") -> None:
@@ -48,7 +48,7 @@ class Evaluator(keras.callbacks.Callback):
             self.score(logs)
 
     def is_due(self) -> bool:
-        """Tell whether dev is scored after this step, besides the end of the epoch."""
+        """Return whether dev is scored after this step, not only at the end of the epoch."""
         return bool(self.evaluate_steps) and self.run.position.updates % self.evaluate_steps == 0
 
     def score(self, logs: dict | None) -> None:
@@ -74,14 +74,14 @@ class Evaluator(keras.callbacks.Callback):
         row = {
             "epoch": position.epoch + (position.step and round(position.step / epoch_steps, 4)),
             "step": position.updates,
-            # Arrays `[1]` within an epoch, and numbers at its end.
+            # Within an epoch these are arrays `[1]`, at its end numbers.
             **{name: np.asarray(value).item() for name, value in (logs or {}).items()},
             "learning_rate": float(self.model.optimizer.learning_rate),
             "examples_per_second": steps * self.training.batches.batch_size / seconds,
             **{f"dev_{k}": v for k, v in evaluation.scores.items() if isinstance(v, int | float)},
             **evaluation.scores.get("beside", {}),
         }
-        # JSON holds finite numbers only, and a perplexity may be infinite.
+        # JSON has only finite numbers, and a perplexity may be infinite.
         row = {name: value for name, value in row.items() if math.isfinite(value)}
         append_json_line(self.run.folder / "metrics.jsonl", row)
         with self.writer.as_default(step=position.updates):
@@ -94,7 +94,7 @@ class Evaluator(keras.callbacks.Callback):
         self.since = (time.perf_counter(), position.updates)
 
     def finish(self) -> None:
-        """Score the last average of weights, if there is one; keep it if it is the best."""
+        """Score the final average of weights, if there is one; keep it if it is the best."""
         if steps := self.training.kept_weights.average(self.inference_model):
             evaluation = self.training.scorer.score_dev()
             self.keep_if_best(evaluation, averaged_steps=steps)
@@ -102,16 +102,16 @@ class Evaluator(keras.callbacks.Callback):
             print(f"average of the weights after {steps} steps: {self.monitor} {score:.4f}")
 
     def keep_if_best(self, evaluation: Evaluation, **facts: Any) -> None:
-        """Keep weights, predictions and scores of the best scoring so far, with facts about it."""
+        """Write weights, predictions, scores and `facts` if this is the best score so far."""
         position = self.run.position
         if evaluation.scores[self.monitor] > position.best:
             position.best, position.waited = evaluation.scores[self.monitor], 0
             folder = self.run.folder
-            self.run.note_files("best.weights.h5", stay=False)  # else a kill leaves a wrong hash
+            self.run.note_files("best.weights.h5", stay=False)  # a kill must not leave a wrong hash
             write_whole(folder / "best.weights.h5", self.inference_model.save_weights)
             self.run.note_files("best.weights.h5")
             write_json_lines(folder / "predictions" / "dev.jsonl", evaluation.predictions)
-            # Scores of other files are dropped: they belong to the weights before these.
+            # Scores of other files are dropped: they belong to the previous weights.
             write_json(
                 folder / "scores.json",
                 {**self.facts, "monitor": self.monitor, **facts, "dev": evaluation.scores},

@@ -11,11 +11,11 @@ from core.scores.evaluation import Evaluation
 def keep_scores(run: str, path: Path, evaluation: Evaluation, facts: dict) -> None:
     """Add the scores and predictions of another file to a run, by the name of the file.
 
-    Those on dev, which chose the weights, stay: another dev.jsonl, or another file of the same
-    name, has the name of its folder before its own.
+    The scores on dev, which chose the weights, are kept. Another dev.jsonl, or a second file of the
+    same name, gets the name of its folder in front of its own.
 
     Args:
-        run: its folder or its name in runs/; a cross-validation keeps them as a whole.
+        run: its folder, or its name in runs/; a cross-validation keeps one set of scores.
     """
     folder, *others = members(run)
     folder, name = folder.parent if others else folder, path.stem

@@ -2,7 +2,7 @@
 
 
 def precision_recall_f1(correct: float, predicted: int, gold: int) -> dict[str, float | int]:
-    """Return precision, recall and F1 of three counts; each is 0 where it has nothing to count."""
+    """Return precision, recall and F1 of three counts; a quotient of zero items is 0."""
     return {
         "precision": float(correct / predicted) if predicted else 0.0,
         "recall": float(correct / gold) if gold else 0.0,
@@ -14,7 +14,7 @@ def precision_recall_f1(correct: float, predicted: int, gold: int) -> dict[str, 
 
 
 def print_precision_recall_f1(title: str, rows: dict[str, dict]) -> None:
-    """Print precision, recall and F1 of labels, under a title that says what a label is."""
+    """Print a table of precision, recall and F1 by label; `title` says what a label is."""
     print(f"{title:<32}{'precision':>10}{'recall':>10}{'F1':>10}{'gold':>8}")
     for label, row in rows.items():
         numbers = "".join(f"{row[name]:>10.4f}" for name in ("precision", "recall", "f1"))

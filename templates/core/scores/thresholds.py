@@ -6,15 +6,20 @@ import numpy as np
 
 
 def best_threshold(scores: Sequence[float], hits: Sequence[float], gold: int) -> float:
-    """Return the threshold with the best F1 when what scores above it is kept.
+    """Return the threshold with the best F1, if the items that score above it are kept.
 
-    Every threshold that makes a difference is tried. Of several that are equally good the one
-    nearest to 0.5 is taken, and 0.5 itself where none is better.
+    Every threshold that makes a difference is tried. Of equally good ones the nearest to 0.5 is
+    returned, and 0.5 itself if none is better.
 
     Args:
-        scores: of everything in reach `[items]`, from 0 to 1.
-        hits: how right each of them is `[items]`, 0 or 1 or what the metric gives in between.
-        gold: how many items should be found, those out of reach too.
+        scores: of all candidates `[items]`, from 0 to 1.
+        hits: how right each candidate is `[items]`: 0, 1, or partial credit in between.
+        gold: number of items to find, including those that are no candidates.
+
+    Example: without the candidate of 0.2, two of two are right.
+
+    >>> round(best_threshold([0.9, 0.6, 0.2], [1, 1, 0], gold=2), 2)
+    0.5
     """
     if not len(scores):
         return 0.5
@@ -31,10 +36,10 @@ def best_threshold(scores: Sequence[float], hits: Sequence[float], gold: int) ->
 
 
 def count_above(scores: Sequence[float], hits: Sequence[float]) -> tuple[np.ndarray, ...]:
-    """Return the distinct scores, highest first, how many are at least as high, and their hits."""
+    """Return the distinct scores, highest first, and for each the items and hits down to it."""
     order = np.argsort(-np.asarray(scores), kind="stable")
     values, correct = np.asarray(scores)[order], np.cumsum(np.asarray(hits)[order])
-    # Equal scores stand or fall together: only the last of each group is a place to cut.
+    # Equal scores are kept or dropped together: only the last of each group can be a cut.
     cuts = np.flatnonzero(np.append(values[1:] < values[:-1], True))
     return values[cuts], cuts + 1, correct[cuts]
 
@@ -42,10 +47,10 @@ def count_above(scores: Sequence[float], hits: Sequence[float]) -> tuple[np.ndar
 def precision_recall(
     scores: Sequence[float], hits: Sequence[float], gold: int, threshold: float, most: int = 40
 ) -> list[list[float]]:
-    """Return `[threshold, precision, recall]` of what is kept, for the report.
+    """Return rows `[threshold, precision, recall]` for the report.
 
-    The first row is of what scores above `threshold`, others of what scores at least as much as
-    each of `most` scores, evenly spread. Other arguments as in `best_threshold`.
+    The first row is of the items that score above `threshold`. The others are of those that score
+    at least as much as each of `most` evenly spread scores. Other arguments as in `best_threshold`.
     """
     if not len(scores):
         return []
