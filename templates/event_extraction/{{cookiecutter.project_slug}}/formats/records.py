@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 
-from grouping.graph import Graph, Mention
-
 from core.data.records import Id
+from library.graph import Graph, Mention
 from task.data import Event, Example
 
 

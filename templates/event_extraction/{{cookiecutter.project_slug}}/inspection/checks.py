@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from itertools import combinations, product
 
 import numpy as np
-from grouping.graph import events_at, mentions_of
 from tokenizers import Tokenizer
 from tqdm import tqdm
 
@@ -14,6 +13,7 @@ from core.data.checks import Finding, draw_histogram
 from core.data.tokens import Window, is_aligned, split_into_windows
 from core.encoders.encoder import load_encoder
 from core.step import Models
+from library.graph import events_at, mentions_of
 from task.data import Event, Example, Schema, pointer_labels, tag_labels
 from task.decode import MOST_SPANS, decode_pointers, make_graph, tagged_mentions
 from task.metrics import score

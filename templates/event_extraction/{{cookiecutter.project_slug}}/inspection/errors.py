@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 
-from grouping.graph import Mention, mentions_of
-
 from core.base.errors import InputError
 from core.report.report import ErrorExample, ErrorItem
+from library.graph import Mention, mentions_of
 from task.data import Event, Example
 
 

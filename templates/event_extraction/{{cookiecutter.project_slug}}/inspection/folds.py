@@ -2,11 +2,10 @@
 
 from collections.abc import Hashable, Iterator, Sequence
 
-from grouping.graph import Graph
-
 from core.base.files import project_path
 from core.data.records import Id
 from core.scores.evaluation import Evaluation
+from library.graph import Graph
 from task.data import Example
 from task.evaluation import evaluate
 from task.settings import Settings

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
-from grouping.graph import Graph, Link, Mention, events_at, gap_between
 
 from core.data.records import Id
 from core.data.tokens import Window
@@ -16,6 +15,7 @@ from core.layers.crf import spans_of_tags, viterbi
 from core.layers.pointer_search import best_spans, score_pairs
 from core.prediction.candidates import BestCandidates, decode_windows
 from core.prediction.predictor import Predictor, mean_outputs
+from library.graph import Graph, Link, Mention, events_at, gap_between
 from task.data import Event, EventGenerator, Schema
 
 # Candidates below e^-4 / (1 + e^-4) = 0.018 are dropped before a threshold is tuned.

@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from grouping.graph import Graph, sort_key
-
 from core.base.files import project_path
 from core.data.records import Id, name_file
 from core.scores.evaluation import DevScorer, Evaluation
 from formats.records import prediction_records
+from library.graph import Graph, sort_key
 from task.data import Event, EventGenerator, Example
 from task.decode import keep_events, predict_events
 from task.metrics import score, tune_threshold

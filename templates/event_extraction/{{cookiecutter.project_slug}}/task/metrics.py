@@ -15,10 +15,10 @@ from collections.abc import Iterable, Sequence
 from typing import get_args
 
 import numpy as np
-from grouping.graph import Graph, Mention, eased, events_at, mentions_of
 
 from core.data.records import Id
 from core.scores.precision_recall import precision_recall_f1
+from library.graph import Graph, Mention, eased, events_at, mentions_of
 from task.data import Event, Example
 from task.settings import Metric
 

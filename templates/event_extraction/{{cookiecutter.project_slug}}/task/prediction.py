@@ -5,12 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import keras
-from grouping.graph import Graph
 
 from core.data.records import Id
 from core.devices.strategy import Strategy
 from core.prediction.loading import TrainedRuns, load_trained
 from core.step import Models
+from library.graph import Graph
 from task.data import EventGenerator, Example, Schema
 from task.decode import make_selector, predict_events
 from task.model import build_models

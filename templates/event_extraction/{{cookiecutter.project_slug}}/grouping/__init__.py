@@ -1,1 +1,0 @@
-"""How spans and links become events."""
