@@ -1,4 +1,4 @@
-"""Read and check records; every complaint names the file and the line."""
+"""Read and check records; every message names the file and the line."""
 
 import textwrap
 from collections.abc import Callable, Collection, Sequence
@@ -18,12 +18,12 @@ SHOWN_KEYS = 3
 def read_records(
     path: str | Path, fields: Collection[str], read_one: Callable[[dict, int], AnyExample]
 ) -> Sequence[AnyExample]:
-    """Read a JSON Lines file of examples; warn of keys that nothing reads.
+    """Read a JSON Lines file of examples; warn of unknown keys.
 
     Args:
-        path: one record a line.
-        fields: the keys of a record, and of the objects within it.
-        read_one: from a record and its line to an example, which has an `id`.
+        path: of the file, one record per line.
+        fields: the known keys of a record and of the objects within it.
+        read_one: from a record and its line number to an example, which has an `id`.
 
     Raises:
         InputError: names file, line and what is wrong with the record.
@@ -50,7 +50,7 @@ def read_records(
                     "its own."
                 )
         except InputError as error:
-            # What it quotes may be a megabyte.
+            # It may quote a megabyte of the record.
             what = textwrap.shorten(str(error), 400, placeholder=" [...].")
             raise InputError(f"{path}, line {line}: {what}") from error
         examples.append(example)
@@ -65,12 +65,12 @@ def read_records(
 
 
 def collect(function: Callable[[Any], Any], examples: Any, joined: bool = False) -> Any:
-    """Return what a function finds in all examples of a file; kept examples may remember it.
+    """Return the result of a function of all examples of a file; extras/cache may remember it.
 
     Args:
         function: of the examples.
         examples: a sequence; those of extras/cache have a method `recall` that remembers.
-        joined: the function may be called on parts of the file: its sets and Counters are joined.
+        joined: the function may see parts of the file, and its sets or Counters are joined.
     """
     recall = getattr(examples, "recall", None)
     return recall(function, joined) if recall else function(examples)
@@ -92,7 +92,7 @@ def read_field(record: dict, name: str, kind: Any) -> Any:
 
 
 def read_id(record: dict) -> Id:
-    """Return the id of a record, a string or a number, as it goes into what is written too."""
+    """Return the id of a record, a string or a number, as it is written with the prediction."""
     return read_field(record, "id", str | int)
 
 
@@ -102,10 +102,10 @@ def read_span(item: dict, name: str, text: str) -> Span:
 
 
 def check_span(span: object, name: str, text: str) -> Span:
-    """Return a value of a file as a span that lies in the text.
+    """Return a value of a file as a span inside the text.
 
     Raises:
-        InputError: it is not a span, or lies outside.
+        InputError: it is not a span, or not inside the text.
     """
     if not isinstance(span, list) or [type(offset) for offset in span] != [int, int]:
         raise InputError(f'"{name}" must be [start, end], two whole numbers, not {span!r}.')
@@ -121,7 +121,7 @@ def check_span(span: object, name: str, text: str) -> Span:
 def name_file(path: Path) -> dict[str, str]:
     """Return `file` and `data_hash` of a scored file.
 
-    A file outside the project has its bare name: its folder is the participant's own business.
+    A file outside the project has only its name: its folder is private to the user.
     """
     path = path.resolve()
     inside = path.is_relative_to(PROJECT)
