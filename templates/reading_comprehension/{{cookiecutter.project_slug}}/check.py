@@ -1,7 +1,7 @@
 """Is the data sound, and is the model ready for many replicas and for TPU?
 
-python check.py [--KEY VALUE ...]        exits 1 where something must be mended first
-python check.py --tpu v5e:2x2            also compiles the training step for such a TPU, without one
+python check.py [--KEY VALUE ...]        exits with 1 if something must be fixed first
+python check.py --tpu v5e:2x2            with extras/tpu: also compiles for a TPU you don't have
 python check.py --memory                 with extras/recompute: which batch fits, and how fast?
 """
 
@@ -11,16 +11,22 @@ from core.base.errors import command
 from core.base.extras import need
 from core.data.checks import read_files
 from core.encoders.encoder import load_tokenizer
-from task.checks import build, describe_file, find_data_faults, find_reach_faults, measure_reach
+from inspection.checks import (
+    build,
+    describe_file,
+    find_data_faults,
+    find_reach_faults,
+    measure_reach,
+)
 from task.data import AnswerGenerator, read_examples, tokenizer_texts
 from task.settings import Settings
 
 
 @command
 def main() -> None:
-    """Check the files, then the model on one batch of them; print what was found."""
+    """Check the files, then the model on one batch; print the findings."""
     checking = need("doctor", "checking")
-    options, settings = checking.begin_checks(Settings)
+    checks, settings = checking.begin_checks(Settings)
     files = read_files(settings, read_examples)
     train_examples = files[settings.train_file]
     tokenizer = load_tokenizer(settings, tokenizer_texts(train_examples))
@@ -36,7 +42,7 @@ def main() -> None:
     train_batches = AnswerGenerator.of(
         train_examples, tokenizer, models.encoder_inputs, settings, settings.batch_size
     )
-    checking.finish_checks(options, settings, findings, models, train_batches, build_anew)
+    checking.finish_checks(checks, settings, findings, models, train_batches, build_anew)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Compare a run with the shipped reference, or with any other scored folder, on the dev file.
 
-python compare.py RUN [OTHER]        the difference of two F1 scores, and what chance makes of it
+python compare.py RUN [OTHER]        the difference of two F1 scores, with its 95 % interval
 """
 
 import numpy as np
@@ -8,14 +8,14 @@ import numpy as np
 from core.base.errors import command
 from core.base.extras import need
 from core.base.files import read_json
-from task.comparison import compare_kinds, read_answer
+from inspection.comparison import compare_kinds, read_answer
 from task.data import read_examples
 from task.metrics import score_records
 
 
 @command
 def main() -> None:
-    """Score the answers of both, draw the questions again and again, print."""
+    """Score the answers of both, resample the questions, print."""
     comparison = need("comparison")
     run, other = comparison.read_arguments(__doc__)
     golds = read_examples(comparison.shared_gold_file(run, other))

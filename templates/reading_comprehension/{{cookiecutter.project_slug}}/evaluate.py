@@ -7,12 +7,12 @@ import argparse
 from pathlib import Path
 
 from core.base.errors import command
-from core.runs.provenance import provenance
 from core.runs.members import tuned_threshold
+from core.runs.provenance import provenance
 from core.scores.keep import keep_scores
 from task.data import read_examples
 from task.evaluation import evaluate
-from task.training import load_runs, predict
+from task.prediction import load_runs, predict
 
 
 @command

@@ -11,9 +11,9 @@ from core.base.errors import command
 from core.base.extras import ask
 from core.base.files import check_destination, write_json, write_json_lines
 from core.runs.members import tuned_threshold
+from formats.records import prediction_records
 from task.data import Example, read_examples
-from task.decode import prediction_records
-from task.training import load_runs, predict
+from task.prediction import load_runs, predict
 
 
 @command
@@ -23,7 +23,7 @@ def main() -> None:
     parser.add_argument("runs", nargs="+", metavar="RUN", help="folder of a run, or name in runs/")
     parser.add_argument("file", type=Path, help="JSON Lines file; answers are not needed")
     parser.add_argument(
-        "out", type=Path, help="OUT.json: {id: answer} as SQuAD and CMRC2018 want it; else n-best"
+        "out", type=Path, help="OUT.json: {id: answer}, as SQuAD and CMRC2018; else n-best"
     )
     arguments = ask("read_flags", parser) or parser.parse_args()
 

@@ -11,13 +11,14 @@ from tokenizers import Tokenizer
 from tqdm import tqdm
 
 from core.base.errors import InputError
-from core.data.checks import normalise
+from core.base.files import project_path
 from core.batches import Batch, DataGenerator, pad
-from core.data.records import Id, Span, check_span, read_field, read_id, read_records
+from core.data.checks import normalise
+from core.data.records import Id, Span, check_span, collect, read_field, read_id, read_records
 from core.data.tokens import Window, token_rows, window_starts
 from task.settings import Settings
 
-# Where the score of "not in this window" stands: the first token, which no answer can hold.
+# The pair of tokens whose score means "not in this window": no answer can hold the first token.
 NULL = (0, 0)
 TEXTS_AT_ONCE = 1024
 FIELDS = ("id", "question", "context", "answers", "answer_texts")
@@ -27,8 +28,8 @@ FIELDS = ("id", "question", "context", "answers", "answer_texts")
 class Example:
     """One record of a file.
 
-    `answers` are spans of the context. `answer_texts` are gold answers of which some are no
-    spans; the score takes them instead.
+    `answers` are spans of the context. `answer_texts` are all gold answers as texts, if some of
+    them are not spans; the score then uses these.
     """
 
     id: Id
@@ -40,12 +41,12 @@ class Example:
 
     @property
     def gold_texts(self) -> list[str]:
-        """The answers as texts; none: the question has no answer here."""
+        """The answers as texts; empty: the question has no answer here."""
         return list(self.answer_texts) or [self.context[slice(*span)] for span in self.answers]
 
     @property
     def teachable(self) -> bool:
-        """Whether it is known where the answer stands, or that there is none."""
+        """Whether the place of the answer is known, or that there is no answer."""
         return bool(self.answers) or not self.answer_texts
 
 
@@ -54,7 +55,7 @@ def read_examples(path: str | Path, require_answers: bool = True) -> Sequence[Ex
 
     Args:
         path: records `{"id", "question", "context", "answers", "answer_texts" (optional)}`.
-        require_answers: False for files to predict, whose answers nobody knows.
+        require_answers: False for files to predict.
 
     Raises:
         InputError: names file, line and what is wrong with the record.
@@ -100,9 +101,9 @@ def tokenizer_texts(examples: Sequence[Example]) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Frame:
-    """What stands around a question and its context: ids, two of -1, segments `[4, tokens]`.
+    """The special tokens around a question and its context, as rows of `tokens_of`.
 
-    `segments` are those of the question and of the context.
+    `segments` are the segment ids of the question and of the context.
     """
 
     before: np.ndarray
@@ -127,7 +128,7 @@ def read_frame(tokenizer: Tokenizer) -> Frame:
         else:
             segments[owner] = segment
     if not parts["between"]:
-        # A tokenizer that knows single texts only, as a preset's BPE does: RoBERTa's frame.
+        # The tokenizer knows only single texts, as the BPE of a preset does: use RoBERTa's frame.
         single = tokenizer.encode("a")
         first = single.sequence_ids.index(0)
         last = len(single.ids) - single.sequence_ids[::-1].index(0)
@@ -138,7 +139,14 @@ def read_frame(tokenizer: Tokenizer) -> Frame:
 
 
 def tokens_of(ids: Sequence[int] | np.ndarray, segment: int) -> np.ndarray:
-    """Return tokens of no place in the context: ids, -1, -1, segment `[4, tokens]`."""
+    """Return tokens outside the context `[4, tokens]`: ids, starts and ends (-1), segments.
+
+    >>> tokens_of([7, 8], segment=1)
+    array([[ 7,  8],
+           [-1, -1],
+           [-1, -1],
+           [ 1,  1]], dtype=int32)
+    """
     rows = np.full((4, len(ids)), -1, np.int32)
     rows[0], rows[3] = ids, segment
     return rows
@@ -153,7 +161,7 @@ class QuestionWindow(Window):
 
     @property
     def is_context(self) -> np.ndarray:
-        """Which tokens an answer may hold."""
+        """Which tokens an answer may have."""
         return self.starts >= 0
 
 
@@ -164,21 +172,21 @@ def split_into_windows(
     overlap: int,
     progress: str = "",
 ) -> list[list[QuestionWindow]]:
-    """Return the windows of each question: all of the context, cut nowhere.
+    """Return the windows of each question, which together hold the whole context.
 
-    A question longer than half a window loses its end, so that the context always has room.
+    A question longer than half a window loses its end, so the context always has room.
 
     Args:
         tokenizer: gives ids and character offsets.
         examples: from `read_examples`.
         max_length: tokens of a window, special ones included.
-        overlap: tokens of the context that neighbouring windows share, half of them at the most.
+        overlap: tokens of the context that neighbouring windows share, at most half a window.
         progress: title of the progress bar; empty: none.
     """
     tokenizer.no_truncation()
     tokenizer.no_padding()
     frame = read_frame(tokenizer)
-    # Many questions are asked of one passage: it is encoded once.
+    # Many questions share a passage: it is encoded once.
     questions = encode_texts(tokenizer, [example.question for example in examples])
     contexts = encode_texts(tokenizer, [example.context for example in examples], progress)
     windows = []
@@ -213,8 +221,9 @@ def question_windows(
     """Return the windows of one question.
 
     Args:
-        question: token ids; `context`: its tokens `[3, tokens]`, of so many `characters`.
-        frame: what stands around them; `split_into_windows` has the rest.
+        question: token ids.
+        context: ids, starts and ends `[3, tokens]` of a text of so many `characters`.
+        frame: the special tokens; others as in `split_into_windows`.
     """
     longest = max(1, max_length // 2 - frame.before.shape[1] - frame.between.shape[1])
     asked = tokens_of(question[:longest], frame.segments[0])
@@ -226,7 +235,7 @@ def question_windows(
     for first in window_starts(len(starts), room, min(overlap, room // 2)):
         end = first + room
         rows = np.concatenate([front, tokens[:, first:end], frame.after], axis=1)
-        # A character of several byte-level tokens may lie on both sides of a border.
+        # The byte-level tokens of one character may be on both sides of a border.
         reach = (
             int(min(ends[first - 1], starts[first])) if first else 0,
             int(max(starts[end], ends[end - 1])) if end < len(starts) else characters,
@@ -243,14 +252,15 @@ def gold_pairs(example: Example, window: Window) -> list[Span]:
 
 
 class AnswerGenerator(DataGenerator):
-    """Batches of windows, with the gold pairs of tokens unless they are to be predicted.
+    """Batches of windows, with the gold pairs of tokens unless they are for prediction.
 
-    Every window is one example of the training; one without an answer is taught the pair (0, 0).
-    Questions whose answer no window holds whole teach nothing and are left out.
+    Each window is one training example. A window without an answer is taught the pair (0, 0).
+    Questions whose answer fits into no window teach nothing and are left out.
 
     Args:
         examples: from `read_examples`.
-        tokenizer: of the encoder; `encoder_inputs` are the names of its inputs.
+        tokenizer: of the encoder.
+        encoder_inputs: names of the encoder's inputs.
         settings: `max_length`, `window_overlap`, `answers`, `buckets`, `seed`.
         batch_size: windows in a batch.
         labels: False for prediction.
@@ -270,7 +280,7 @@ class AnswerGenerator(DataGenerator):
             raise InputError("no training example has an answer: there is nothing to learn.")
         if not made.size:
             raise InputError(
-                "no answer lies whole in a window: raise max_length, or correct the offsets."
+                "no answer fits into a window: raise max_length, or correct the offsets."
             )
         return made
 
@@ -305,7 +315,7 @@ class AnswerGenerator(DataGenerator):
         self.measure()
 
     def measure(self) -> None:
-        """Give the answers of all batches one width: a static shape. 1 at least, for (0, 0)."""
+        """Give the answers of all batches one width: a static shape, at least 1 for (0, 0)."""
         distinct = (len(set(pairs)) for pairs in ([] if self.sampled else self.pairs))
         self.width = max(distinct, default=1) or 1
 
@@ -313,8 +323,8 @@ class AnswerGenerator(DataGenerator):
         self.epoch = epoch or 0
         return super().batches(epoch, skip)
 
-    def make_batch(self, examples: np.ndarray, length: int) -> Batch:
-        windows = [self.windows[index] for index in examples]
+    def make_batch(self, positions: np.ndarray, length: int) -> Batch:
+        windows = [self.windows[position] for position in positions]
         arrays = {
             "token_ids": pad([window.token_ids for window in windows], length),
             "segment_ids": pad([window.segment_ids for window in windows], length),
@@ -323,24 +333,40 @@ class AnswerGenerator(DataGenerator):
         batch = {name: arrays[name] for name in self.encoder_inputs}
         batch["context_mask"] = pad([w.is_context.astype(np.int32) for w in windows], length)
         if self.labels:
-            pairs = [self.taught_pairs(int(index)) for index in examples]
+            pairs = [self.taught_pairs(int(position)) for position in positions]
             batch["answers"] = pad(pairs, self.width, -1)
         return batch
 
-    def taught_pairs(self, index: int) -> np.ndarray:
+    def taught_pairs(self, position: int) -> np.ndarray:
         """Return the pairs `[pairs, 2]` that one window is taught in this epoch."""
-        pairs = self.pairs[index] or [NULL]
+        pairs = self.pairs[position] or [NULL]
         if self.sampled:
-            # Of (seed, epoch, window) alone: a resumed epoch draws the same again.
-            random = np.random.default_rng([self.seed, self.epoch, index])
+            # Seeded by (seed, epoch, window): a resumed epoch draws the same again.
+            random = np.random.default_rng([self.seed, self.epoch, position])
             pairs = [pairs[random.integers(len(pairs))]]
         return np.array(list(dict.fromkeys(pairs)), np.int32)
+
+    def read_unlabelled(self, path: str) -> "AnswerGenerator":
+        return self.of(read_examples(project_path(path), False), *self.arguments, False)
+
+
+def collect_answer_lengths(
+    examples: Sequence[Example], tokenizer: Tokenizer, settings: Settings
+) -> list[float] | None:
+    """Return what `answer_lengths` returns, if there is a `length_prior`; else None.
+
+    Without them, runs on other training files can predict together.
+    """
+    if not settings.length_prior:
+        return None
+    count = functools.partial(answer_lengths, tokenizer=tokenizer, longest=settings.answer_length)
+    return collect(count, examples)
 
 
 def answer_lengths(examples: Sequence[Example], tokenizer: Tokenizer, longest: int) -> list[float]:
     """Return the log-probability of each length of an answer in tokens, 1 to `longest`.
 
-    Add-one smoothing: a length that the training file never shows stays possible.
+    Add-one smoothing keeps lengths possible that are not in the training file.
 
     Args:
         examples: of the training file; longer answers count as `longest`.

@@ -1,4 +1,4 @@
-"""From scores of token pairs to answers: the best spans of all windows of a question."""
+"""From the scores of token pairs to answers: the best spans of all windows of a question."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,10 +8,10 @@ import numpy as np
 from core.data.records import Id, Span
 from core.fast.transformer import MASKED
 from core.prediction.predictor import Predictor
-from task.data import AnswerGenerator, Example, QuestionWindow
+from task.data import AnswerGenerator, QuestionWindow
 from task.settings import Settings
 
-# Spans of a question that are kept: the n-best list, with room for the same text elsewhere.
+# Spans kept for each question: enough for the n-best list, even if some have the same text.
 MOST_SPANS = 20
 
 
@@ -24,11 +24,11 @@ class Candidate:
 
     @property
     def score(self) -> float:
-        """The odds as a number from 0 to 1, which the threshold is compared with."""
+        """The odds as a probability, which is compared with the threshold."""
         return float(1 / (1 + np.exp(-min(max(self.odds, -700.0), 700.0))))
 
 
-# Record id -> the spans that may be its answer, best first.
+# Record id -> candidate answers, best first.
 Candidates = dict[Id, list[Candidate]]
 
 
@@ -41,15 +41,19 @@ def decode_batch(
 ) -> list[dict[Span, float]]:
     """Return the best spans of each window with their log-odds against its pair (0, 0).
 
+    Worked example: 4 tokens, answer_length 2. Only pairs of at most 2 tokens are looked at:
+    starts [0, 0, 1, 1, 2, 2, 3], widths (tokens - 1) [0, 1, 0, 1, 0, 1, 0]. The pair (1, 2) is
+    start 1, width 1: number 1 x 4 + 1 + 1 = 6 of the grid. Its odds are scores[6] - scores[0].
+
     Args:
         scores: `[windows, length, length]`; impossible pairs are `MASKED`.
-        windows: that the scores are of.
+        windows: of these scores.
         answer_length: tokens of the longest span.
-        length_scores: added to the score of a span of 1, 2, ... tokens `[answer_length]`.
-        most: spans of a window.
+        length_scores: added to the scores of spans of 1, 2, ... tokens `[answer_length]`.
+        most: spans kept for each window.
     """
     length = scores.shape[-1]
-    # Only the band of pairs that are near enough: length x answer_length of them.
+    # Only the band of pairs that are near enough: length x answer_length pairs.
     reach = min(answer_length, length)
     starts = np.repeat(np.arange(length), reach)
     widths = np.tile(np.arange(reach), length)
@@ -69,7 +73,7 @@ def decode_batch(
         for position in positions[np.isfinite(row[positions])]:
             start = starts[position]
             span = (int(window.starts[start]), int(window.ends[start + widths[position]]))
-            # Tokens of one character, as bytes are, can make the same span twice.
+            # Several byte-level tokens of one character: two pairs of tokens, one span.
             value = float(row[position])
             if span[0] < span[1]:
                 spans[span] = max(value, spans.get(span, value))
@@ -86,8 +90,8 @@ def predict_answers(
 ) -> Candidates:
     """Return the candidates of every question, best first.
 
-    Windows of one question are merged: a span found in several has its highest odds, and the
-    window that is surest of an answer decides.
+    Windows of one question are merged: a span found in several has its highest odds, so the
+    window with the most confident answer decides.
 
     Args:
         predictor: of the inference model.
@@ -136,37 +140,3 @@ def rank_texts(
         text = context[slice(*candidate.span)]
         ranked.setdefault(text, (candidate, text, float(probability)))
     return list(ranked.values())[:n_best]
-
-
-def prediction_records(
-    examples: Sequence[Example], candidates: Candidates, threshold: float, n_best: int
-) -> list[dict]:
-    """Return the records of the predictions file.
-
-    Args:
-        examples: any.
-        candidates: from `predict_answers`.
-        threshold: an answer whose score is lower is not given.
-        n_best: answers of each question.
-    """
-    records = []
-    for example in examples:
-        ranked = rank_texts(example.context, candidates[example.id], n_best)
-        given = ranked[:1] if ranked and ranked[0][0].score >= threshold else []
-        records.append(
-            {
-                "id": example.id,
-                "answer": list(given[0][0].span) if given else None,
-                "text": given[0][1] if given else "",
-                "score": round(ranked[0][0].score, 4) if ranked else 0.0,
-                "n_best": [
-                    {
-                        "answer": list(candidate.span),
-                        "text": text,
-                        "probability": round(probability, 4),
-                    }
-                    for candidate, text, probability in ranked
-                ],
-            }
-        )
-    return records

@@ -1,21 +1,17 @@
-"""Score what was predicted, and say it in words."""
+"""Score predictions, and put some of them into words."""
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from core.base.files import project_path
 from core.data.records import name_file
-from core.report.report import ErrorExample, ErrorItem
-from core.scores.evaluation import Evaluation
-from task.data import Example
-from task.decode import Candidates, prediction_records, rank_texts
-from task.metrics import best_threshold, choose_scorer, score
+from core.prediction.predictor import Predictor
+from core.scores.evaluation import DevScorer, Evaluation
+from formats.records import prediction_records
+from task.data import AnswerGenerator, Example
+from task.decode import Candidates, predict_answers, rank_texts
+from task.metrics import best_threshold, score
 from task.settings import Settings
-
-QUESTION_WORDS = re.compile(
-    r"\b(?:who|whom|whose|what|which|when|where|why|how (?:many|much)|how)\b"
-    r"|为什么|什么时候|什么|多少|怎么|怎样|如何|何时|谁|哪|几"
-)
 
 
 def evaluate(
@@ -26,16 +22,16 @@ def evaluate(
     threshold: float | None = None,
     shown: int = 0,
 ) -> Evaluation:
-    """Score the candidates that were predicted for the examples of a file.
+    """Score the candidates of all examples of a file.
 
     Args:
-        examples: gold.
+        examples: gold; they were read from `path`.
         candidates: from `predict_answers`.
-        path: where the examples were read from.
+        path: named in the scores.
         settings: `metric`, `n_best`.
-        threshold: an answer that scores lower is not given; None: take the threshold that scores
-            best on these examples.
-        shown: examples to put into words.
+        threshold: an answer with a lower score is not given; None: the best threshold for these
+            examples.
+        shown: how many examples to put into words.
     """
     tuned: dict = {"threshold": threshold}
     if threshold is None:
@@ -55,41 +51,31 @@ def evaluate(
     )
 
 
-def describe(example: Example, predicted: str) -> str:
-    """Return a question with its gold answers beside the predicted one."""
-    gold = " | ".join(dict.fromkeys(example.gold_texts)) or "(no answer)"
-    return f"{example.question}\n  gold:      {gold}\n  predicted: {predicted or '(no answer)'}\n"
-
-
-def find_errors(
-    examples: Sequence[Example], predictions: Sequence[dict], metric: str
-) -> list[ErrorExample]:
-    """Return every question, answered right or wrong, for the report.
+class AnswerScorer(DevScorer):
+    """Scores dev with the current weights of a training.
 
     Args:
-        examples: gold.
-        predictions: records of the predictions file.
-        metric: of the settings.
+        lengths: as in `predict_answers`; others as in `DevScorer`.
     """
-    _, scorer = choose_scorer(metric, examples)
-    records = {record["id"]: record for record in predictions}
-    reports = []
-    for example in examples:
-        record, golds = records[example.id], dict.fromkeys(example.gold_texts)
-        exact, f1 = scorer(example.gold_texts, record["text"])
-        right = [bool(scorer(example.gold_texts, best["text"])[0]) for best in record["n_best"]]
-        ranks = [right.index(True) + 1 if any(right) else 0] if golds else []
-        items = []
-        if golds and not exact:
-            spans = [(*span, "") for span in dict.fromkeys(example.answers)]
-            # What the passage does not hold word for word is spelled out.
-            label = example.question if spans else f"{example.question} {' | '.join(golds)}"
-            items.append(ErrorItem("missed", label, spans))
-        if record["answer"]:
-            kind, span = "correct" if exact else "invented", (*record["answer"], "")
-            sure = record["n_best"][0]["probability"]
-            items.append(ErrorItem(kind, example.question, [span], sure))
-        asked = (QUESTION_WORDS.search(example.question.lower()) or ["other"])[0]
-        measures = {"F1": f1, "exact match": exact}
-        reports.append(ErrorExample(example.id, example.context, items, measures, asked, ranks))
-    return reports
+
+    def __init__(
+        self,
+        predictor: Predictor,
+        batches: AnswerGenerator,
+        settings: Settings,
+        lengths: Sequence[float] | None,
+    ) -> None:
+        super().__init__(predictor, batches, settings)
+        self.lengths = lengths
+
+    def score(self, batches: AnswerGenerator, tuned: dict | None = None) -> Evaluation:
+        settings, threshold = self.settings, (tuned or {}).get("threshold")
+        candidates = predict_answers(self.predictor, batches, settings, self.lengths)
+        path, shown = project_path(settings.dev_file), settings.shown_examples
+        return evaluate(batches.examples, candidates, path, settings, threshold, shown)
+
+
+def describe(example: Example, predicted: str) -> str:
+    """Return a question with its gold answers and the predicted one."""
+    gold = " | ".join(dict.fromkeys(example.gold_texts)) or "(no answer)"
+    return f"{example.question}\n  gold:      {gold}\n  predicted: {predicted or '(no answer)'}\n"

@@ -10,37 +10,8 @@ import numpy as np
 
 from core.data.records import Id
 from core.scores.thresholds import count_above, precision_recall
+from library.segments import segment, without_punctuation
 from task.data import Example
-
-# What CMRC2018 takes for punctuation; the other marks count as words.
-CMRC_PUNCTUATION = frozenset("-:_*^/\\~`+=，。：？！“”；’《》·、「」（）－～『』")
-# From a Latin stretch of text to words, as the Penn Treebank separates them: CMRC2018 has NLTK do
-# it. The order counts.
-TREEBANK_STEPS = tuple(
-    (re.compile(pattern), replacement)
-    for pattern, replacement in (
-        (r"(?<=\w{4})\.(?=\s)", " ."),  # a sentence ends; shorter words are abbreviations
-        (r"([«‘„])", r" \1 "),
-        (r'^"', " `` "),
-        (r"([ (\[{<])(\"|'')", r"\1 `` "),
-        (r"(?<!\w)'(?!(?:re|ve|ll|m|t|s|d|n)\b)(?=\w)", "' "),
-        (r"([^.])\.([\])}>\"' »]*)\s*$", r"\1 . \2 "),
-        (r",(\D)", r" , \1"),
-        (r",$", " , "),
-        (r"\.{2,}", r" \g<0> "),
-        (r"[;@#$%&?!\u2012-\u2015\[\](){}<>»]", r" \g<0> "),
-        (r"([^'])'(?= )", r"\1 '"),
-        (r"''|\"", " '' "),
-        (r"\s+", " "),
-        (r"(?<=[^' ])('(?:s|m|d|ll|re|ve|)|n't)(?= |$)", r" \1"),
-        (r"\b(can)(not)\b", r"\1 \2"),
-        (r"\b(gim|lem)(me)\b", r"\1 \2"),
-        (r"\b(gon)(na)\b|\b(got)(ta)\b", r"\1\3 \2\4"),
-        (r"\b(d)('ye)\b|\b(more)('n)\b", r"\1\3 \2\4"),
-        (r"\b(wan)(na)(?= )", r"\1 \2"),
-        (r"(?<= )('t)(is|was)\b", r"\1 \2"),
-    )
-)
 
 # Kinds of questions, by the length of the shortest gold answer in characters.
 ANSWER_KINDS = ("none", "1 to 5 characters", "6 to 15 characters", "16 to 40 characters", "longer")
@@ -69,7 +40,7 @@ def score_squad1(golds: Sequence[str], text: str) -> tuple[float, float]:
 def score_squad2(golds: Sequence[str], text: str) -> tuple[float, float]:
     """Return exact match and F1 of an answer as SQuAD 2.0 defines them.
 
-    A question without answers has the gold "", and nothing is like "" but what normalises to it.
+    A question without answers has the gold "", which only an empty normalised answer matches.
     """
     golds = [gold for gold in golds if normalise(gold)] or [""]
     if normalise(text) and golds != [""]:
@@ -82,7 +53,7 @@ def score_cmrc(golds: Sequence[str], text: str) -> tuple[float, float]:
     """Return exact match and F1 of an answer as CMRC2018 defines them.
 
     F1 is that of the longest common run of segments: Chinese characters, and words of other
-    scripts. A question without answers, which CMRC2018 lacks, wants "".
+    scripts. A question without answers, which CMRC2018 doesn't have, expects "".
     """
     if not golds:
         return float(not text), float(not text)
@@ -97,29 +68,11 @@ def score_cmrc(golds: Sequence[str], text: str) -> tuple[float, float]:
     return exact, f1
 
 
-def without_punctuation(text: str) -> str:
-    """Return a text as CMRC2018 compares it: lower case, without its punctuation."""
-    return "".join(c for c in text.lower().strip() if c not in CMRC_PUNCTUATION)
-
-
-def segment(text: str) -> list[str]:
-    """Return the Chinese characters of a text, and the words between them."""
-    parts = re.findall(r"[\u4e00-\u9fa5]|[^\u4e00-\u9fa5]+", without_punctuation(text))
-    return [word for part in parts for word in split_words(part)]
-
-
-def split_words(text: str) -> list[str]:
-    """Return the words of a lower-cased text without hyphens and colons, clitics by themselves."""
-    for pattern, replacement in TREEBANK_STEPS:
-        text = pattern.sub(replacement, text)
-    return text.split()
-
-
 def choose_scorer(metric: str, examples: Sequence[Example]) -> tuple[str, Scorer]:
     """Return the name and the function of the score that fits a file.
 
-    SQuAD 2.0 and 1.1 differ for golds such as "the", of which nothing is left to compare: a file
-    with unanswerable questions is scored by the former, any other by the latter.
+    SQuAD 2.0 and 1.1 differ for golds such as "the", which normalise to nothing. A file with
+    unanswerable questions is scored by SQuAD 2.0, any other by 1.1.
 
     Args:
         metric: of the settings.
@@ -181,10 +134,11 @@ def means(records: np.ndarray) -> dict[str, float | int]:
 def best_threshold(
     examples: Sequence[Example], answers: dict[Id, tuple[str, float]], metric: str
 ) -> dict:
-    """Return the `threshold` with the best F1 when answers that score at least as much are given.
+    """Return the `threshold` with the best F1, if answers that score at least as much are given.
 
-    0, which gives every answer, where no question is unanswerable. Of several that are equally
-    good the one nearest to 0.5 is taken. Beside it `precision_recall` with F1 in place of hits.
+    If every question has an answer the threshold is 0, which gives every answer. Of several equally
+    good thresholds the one nearest to 0.5 is taken. Also returns `precision_recall`, with F1 in
+    place of hits.
 
     Args:
         examples: gold.
@@ -202,7 +156,7 @@ def best_threshold(
     values, _, gains = count_above(scores, (given - nothing)[answered].tolist())
     lower = np.append(values[1:], 0.0)
     thresholds = np.append(lower + (values - lower) / 2, (1.0 + values[0]) / 2)
-    # Halfway between neighbouring floats may round down to the lower one, which must be left out.
+    # Halfway between neighbouring floats may round down to the lower one, which must not be given.
     thresholds[:-1] = np.where(thresholds[:-1] > lower, thresholds[:-1], values)
     if values[0] == 1.0:
         thresholds[-1] = np.nextafter(1.0, 2.0)

@@ -1,23 +1,33 @@
 """A pointer over question and passage: every pair of passage tokens is an answer, (0, 0) is none.
 
-The score of a span (i, j) is q_i k_j + a(i) + b(j): the two last terms alone are the usual
-classifier of starts and ends, the first lets a start know its end. One softmax over all pairs of a
-window normalises them together. Source of the pointer: Su 2022, https://kexue.fm/archives/8877.
+The score of a span (i, j) is q_i k_j + a(i) + b(j). The last two terms are the usual classifier of
+starts and ends; the first one lets a start know its end. One softmax normalises all pairs of a
+window together. Source of the pointer: Su 2022, https://kexue.fm/archives/8877.
 """
 
 import keras
 from keras import KerasTensor, ops
 
 from core.encoders.encoder import encoder_inputs, hidden_states
-from core.layers.pointers import EfficientGlobalPointer, GlobalPointer
 from core.fast.transformer import MASKED
-from core.step import Models, Logits, TrainingModel
+from core.layers.pointers import EfficientGlobalPointer, GlobalPointer
+from core.step import Logits, Models, TrainingModel
 from task.settings import Settings
 
 
 @keras.saving.register_keras_serializable("task")
 class AnswerPairs(keras.layers.Layer):
-    """Leave the pairs that can be an answer: both tokens of the passage, or both the first one."""
+    """Mask the pairs that can't be an answer: all but two tokens of the passage, and (0, 0).
+
+    Example:
+
+    >>> scores = keras.ops.zeros((1, 1, 3, 3))
+    >>> masked = AnswerPairs()(scores, keras.ops.array([[0, 1, 1]]))
+    >>> print((masked[0].numpy() == 0).astype(int))  # 1: possible
+    [[1 0 0]
+     [0 1 1]
+     [0 1 1]]
+    """
 
     def call(self, scores, context_mask) -> KerasTensor:
         """Mask scores.
@@ -46,13 +56,20 @@ class AnswerPairs(keras.layers.Layer):
 class MarginalSpanLoss(keras.layers.Layer):
     """-log of the probability of all gold pairs together; its output is the loss `[batch]`.
 
-    The softmax runs over start * length + end. With one gold pair this is the cross-entropy, with
-    several the model may choose which of them it prefers.
+    The softmax is over all pairs. With one gold pair this is the cross-entropy; with several the
+    model may choose which of them it prefers.
     Source: Clark and Gardner 2018, https://arxiv.org/abs/1710.10723.
 
     Args:
-        smoothing: share of the loss that is the mean of -log p over all possible pairs.
+        smoothing: fraction of the loss that is the mean of -log p over all possible pairs.
             Source: Szegedy et al. 2016, https://arxiv.org/abs/1512.00567.
+
+    Example:
+
+    >>> scores = keras.ops.zeros((1, 2, 2))  # four pairs, all equally likely
+    >>> answers = keras.ops.array([[[0, 1], [1, 1], [-1, -1]]])  # two of them are gold
+    >>> print(MarginalSpanLoss()(scores, answers).numpy())  # -log(2 / 4)
+    [0.6931472]
     """
 
     def __init__(self, smoothing: float = 0.0, **kwargs) -> None:
@@ -65,13 +82,13 @@ class MarginalSpanLoss(keras.layers.Layer):
         Args:
             scores: `[batch, length, length]`, impossible pairs far below all others.
             answers: `[batch, pairs, 2]` integers (first token, last token), each pair once; -1
-                fills the unused ones. One pair at least is used.
+                fills unused ones. At least one pair is used.
         """
         scores = ops.cast(scores, "float32")
         length = ops.shape(scores)[-1]
         scores = ops.reshape(scores, (-1, length * length))
         possible = ops.cast(scores > MASKED / 2, "float32")
-        # What is common to all scores would only cost digits.
+        # A constant common to all scores would only cost precision.
         scores -= ops.stop_gradient(ops.max(scores, axis=1, keepdims=True))
         used = answers[..., 0] >= 0
         index = ops.where(used, answers[..., 0] * length + answers[..., 1], 0)
@@ -112,4 +129,4 @@ def build_models(encoder: keras.Model, settings: Settings) -> Models:
     answers = keras.Input((None, 2), dtype="int32", name="answers")
     loss = MarginalSpanLoss(settings.label_smoothing, name="span_loss")(scores, answers)
     training = TrainingModel({**inputs, "answers": answers}, {"span_loss": loss}, name="training")
-    return Models(training, inference, encoder, scores=(Logits(scores, "softmax_of_all"),))
+    return Models(training, inference, encoder, (Logits(scores, "softmax_of_all"),))

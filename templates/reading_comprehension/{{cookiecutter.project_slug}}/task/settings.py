@@ -13,14 +13,16 @@ class Settings(WindowSettings):
     task: ClassVar[str] = "Reading comprehension"
 
     pointer: Literal["efficient", "plain"] = Field(
-        "efficient", description="efficient: adds a score of the start and one of the end"
+        "efficient", description="efficient: also scores starts and ends; plain: only pairs"
     )
     pointer_size: int = Field(64, ge=2, multiple_of=2, description="query and key of the pointer")
-    label_smoothing: float = Field(0.0, ge=0, lt=1, description="share of the loss on all answers")
+    label_smoothing: float = Field(
+        0.0, ge=0, lt=1, description="fraction of the loss on all answers"
+    )
     answers: Literal["marginal", "sample"] = Field(
         "marginal", description="all gold answers at once, or one drawn for each epoch"
     )
-    answer_length: int = Field(30, ge=1, description="tokens of the longest answer to predict")
+    answer_length: int = Field(30, ge=1, description="longest answer to predict, in tokens")
     n_best: int = Field(5, ge=1, description="answers of each question in the predictions")
     length_prior: float = Field(
         0.0, ge=0, description="weight of the log-probability of an answer's length; 0: off"

@@ -1,4 +1,4 @@
-"""Read the answers of predictions files, and set two scores side by side."""
+"""Read the answers of predictions files, and compare two scores."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from task.metrics import group_kinds
 
 
 def read_answer(place: str, record: dict, example: Example) -> str:
-    """Return the text of the answer of a record of a predictions file; "": none."""
+    """Return the text of the answer of a record of a predictions file; "" if there is none."""
     try:
         span = record["answer"]
         start, end = (0, 0) if span is None else span
@@ -27,7 +27,7 @@ def compare_kinds(
     Args:
         examples: gold.
         run: exact match and F1 of each question `[questions, 2]`.
-        other: the same of the other system.
+        other: the same for the other system.
     """
     rows = {}
     for kind, members in group_kinds(examples).items():

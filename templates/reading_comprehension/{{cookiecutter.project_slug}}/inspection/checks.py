@@ -1,4 +1,4 @@
-"""What check.py asks of the data: can the answers be taught, and found again?"""
+"""The checks of check.py on the data: can the answers be taught, and found again?"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,21 +18,21 @@ from task.metrics import score
 from task.model import build_models
 from task.settings import Settings
 
-# Gold that the best possible model could not find: below this the data is at fault.
+# Below this F1 of a perfect model the data is at fault.
 LOWEST_ORACLE_F1 = 0.9
 
 
 @dataclass(frozen=True)
 class Reach:
-    """What a perfect model could reach on one file.
+    """The scores of a perfect model on one file, and what it can't find.
 
     Attributes:
         tokens: of each window, question included.
         lengths: of each answer, in tokens.
-        unaligned: answers that don't begin and end with a token, as `line N, [start, end] 'words'`.
-        outside: `line N` of the questions whose answers no window holds whole.
-        too_long: of those whose answers are all longer than `answer_length`.
-        cut: of those that have lost their end.
+        unaligned: answers that don't start and end with a token, as `line N, [start, end] 'words'`.
+        outside: `line N` of questions whose answers fit into no window.
+        too_long: the same of questions whose answers are all longer than `answer_length`.
+        cut: the same of questions that have lost their end.
         oracle: scores of the gold answers after encoding and decoding.
     """
 
@@ -46,7 +46,7 @@ class Reach:
 
 
 def find_data_faults(files: dict[str, Sequence[Example]]) -> list[Finding]:
-    """Find repeats and leaks of questions, shared passages, and what dev does not measure."""
+    """Find repeats and leaks of questions, shared passages, and what dev doesn't measure."""
     return [
         *find_record_faults(files, lambda example: [f"{example.question}\n{example.context}"]),
         *find_shared_passages(files),
@@ -56,7 +56,7 @@ def find_data_faults(files: dict[str, Sequence[Example]]) -> list[Finding]:
 
 
 def find_shared_passages(files: dict[str, Sequence[Example]]) -> list[Finding]:
-    """Find passages of the training file that other files ask about too."""
+    """Find passages of the training file that other files also ask about."""
     lines: dict[str, dict[str, list[int]]] = {name: {} for name in files}
     for name, examples in files.items():
         for example in examples:
@@ -67,8 +67,8 @@ def find_shared_passages(files: dict[str, Sequence[Example]]) -> list[Finding]:
         shared = [text for text in passages if text in known]
         if shared:
             count, first = f"{len(shared)} of {len(passages)}", shared[0]
-            what = f"passages of {name} that stand in {train} too: {count}"
-            where = f"{name}, line {passages[first]}, is {train}, line {known[first]}, for one"
+            what = f"passages of {name} that are also in {train}: {count}"
+            where = f"{name}, line {passages[first]}, is {train}, line {known[first]}, for example"
             mend = (
                 "keep all questions of a passage in one file, or the score is higher than on new "
                 "passages."
@@ -83,10 +83,10 @@ def find_untaught(files: dict[str, Sequence[Example]]) -> list[Finding]:
     for position, (name, examples) in enumerate(files.items()):
         lines = [example.line for example in examples if not example.teachable]
         if lines:
-            fate = "scored, and out of reach" if position else "left out of training"
+            fate = "scored, but no model can find them" if position else "left out of training"
             what = f"questions with answer_texts and no span: {len(lines)}, {fate}"
-            mend = "mark the answer in the passage where it stands there after all."
-            findings.append(Finding("note", what, f"{name}, line {lines[0]} for one", mend))
+            mend = "mark the answer if the passage has it after all."
+            findings.append(Finding("note", what, f"{name}, line {lines[0]} for example", mend))
     return findings
 
 
@@ -96,8 +96,8 @@ def find_untuned(files: dict[str, Sequence[Example]]) -> list[Finding]:
     share = share_unanswerable(first)
     if not share or share_unanswerable(second):
         return []
-    what = f"{share:.0%} of {train} is unanswerable, nothing of {dev}"
-    mend = "add unanswerable questions: without them every question is answered."
+    what = f"{share:.0%} of {train} is unanswerable, but nothing of {dev}"
+    mend = "add unanswerable questions to it: without them every question is answered."
     return [Finding("warning", what, dev, mend)]
 
 
@@ -153,7 +153,7 @@ def describe_file(name: str, examples: Sequence[Example], reach: Reach) -> str:
         f"oracle (gold, encoded and decoded): EM {reach.oracle['exact_match']:.4f}, "
         f"F1 {reach.oracle['f1']:.4f}, by the definition of {reach.oracle['definition']}"
         if any(example.gold_texts for example in examples)
-        else "oracle: none, for no question has an answer",
+        else "oracle: none, because no question has an answer",
         *draw_histogram(reach.tokens, "tokens a window"),
         *draw_histogram(reach.lengths, "tokens an answer"),
     ]
@@ -165,13 +165,13 @@ def find_reach_faults(name: str, reach: Reach) -> list[Finding]:
     align = "correct the offsets, or choose an encoder with shorter tokens."
     cut_off = "questions longer than half a window, whose end is cut off"
     faults = (
-        ("warning", "answers that don't begin and end with a token", reach.unaligned, align),
-        ("warning", "answers that no window holds whole", reach.outside, "raise max_length."),
+        ("warning", "answers that don't start and end with a token", reach.unaligned, align),
+        ("warning", "answers that fit into no window", reach.outside, "raise max_length."),
         ("warning", "answers longer than answer_length", reach.too_long, "raise answer_length."),
         ("note", cut_off, reach.cut, "raise max_length."),
     )
     findings = [
-        Finding(level, f"{what}: {len(places)}", f"{name}, {places[0]} for one", mend)
+        Finding(level, f"{what}: {len(places)}", f"{name}, {places[0]} for example", mend)
         for level, what, places, mend in faults
         if places
     ]
@@ -179,10 +179,10 @@ def find_reach_faults(name: str, reach: Reach) -> list[Finding]:
     if f1 < 1:
         level = "error" if f1 < LOWEST_ORACLE_F1 else "warning"
         what, where = f"a perfect model would score F1 {f1:.4f}", f"{name}, EM {exact:.4f}"
-        findings.append(Finding(level, what, where, "mend the findings above."))
+        findings.append(Finding(level, what, where, "fix the findings above."))
     return findings
 
 
 def build(tokenizer: Tokenizer, settings: Settings) -> Models:
-    """Return the models on an encoder of their own."""
+    """Return new models on a new encoder."""
     return build_models(load_encoder(settings, tokenizer), settings)

@@ -1,0 +1,1 @@
+"""Formats of the files that predictions are written to."""
