@@ -44,13 +44,13 @@ def main() -> None:
 
 def load_with_masks_of_keras(arguments: Namespace) -> SimpleNamespace:
     """Return the same parts, whose dropout layers stay as Keras has them."""
-    from core.train import project
+    from core import training
 
-    place, project.place_dropout = project.place_dropout, lambda model, seed: None
+    place, training.place_dropout = training.place_dropout, lambda model, seed: None
     try:
         return load_parts(arguments)
     finally:
-        project.place_dropout = place
+        training.place_dropout = place
 
 
 def time_pairs(placed: SimpleNamespace, own: SimpleNamespace, steps: int) -> list[float]:

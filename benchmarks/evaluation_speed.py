@@ -26,7 +26,7 @@ MEASURE = """
 import dataclasses, inspect, json, sys, time
 from pathlib import Path
 from task.data import read_examples
-from task.training import load_runs, predict
+from task.prediction import load_runs, predict
 
 run, single = sys.argv[1], int(sys.argv[2])
 runs = load_runs([run])

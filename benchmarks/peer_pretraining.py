@@ -405,12 +405,12 @@ def prepare_our_training(
     arguments: argparse.Namespace,
 ) -> tuple["ShardGenerator", "TrainingModel"]:
     """Return generator and compiled model, with the weights that were exported."""
-    from project_parts import open_project
+    from project_parts import compile_as_trained, open_project
 
     open_project(arguments.project)
     from core.base.settings import read_settings
-    from core.devices.strategy import make_strategy
-    from core.train.project import begin_training, compile_models
+    from core.devices.precision import set_seed_and_precision
+    from core.devices.strategy import global_batch_size, make_strategy
     from corpus.shards import read_shard_tokenizer, shard_folder
     from corpus.special_tokens import find_special_tokens
     from export_formats.hugging_face import load_head
@@ -421,13 +421,14 @@ def prepare_our_training(
     exported = ["--encoder", str((arguments.work / "encoder").resolve())]
     settings = read_settings(Settings, [*our_flags(arguments, arguments.batches), *exported])
     # One replica: it has no scope of its own.
-    batch_size = begin_training(settings, make_strategy(settings))
+    batch_size = global_batch_size(settings, make_strategy(settings))
+    set_seed_and_precision(settings)
     tokenizer = read_shard_tokenizer(settings)
     models = build_models(load_backbone(settings, tokenizer), settings)
     load_head(language_model(models.training), settings.encoder)
     special = find_special_tokens(tokenizer)
     generator = ShardGenerator(shard_folder(settings, "train"), special, settings, batch_size)
-    compile_models(settings, models, len(generator))
+    compile_as_trained(settings, models, generator)
     return generator, models.training
 
 

@@ -477,25 +477,26 @@ PARTS = ("train", "dev", "test")
 
 def time_ours(arguments: argparse.Namespace) -> dict:
     """Time steps, generator and dataset included."""
-    from project_parts import open_project
+    from project_parts import compile_as_trained, open_project
 
     open_project(arguments.project)
     from core.base.settings import read_settings
+    from core.devices.precision import set_seed_and_precision
+    from core.devices.strategy import global_batch_size, make_strategy
     from core.encoders.encoder import load_encoder, load_tokenizer
-    from core.devices.strategy import make_strategy
-    from core.train.project import begin_training, compile_models
     from task.data import AnswerGenerator, read_examples, tokenizer_texts
     from task.model import build_models
     from task.settings import Settings
 
     settings = read_settings(Settings, [*our_flags(arguments), "--strategy", "single"])
     # One replica: it has no scope of its own.
-    batch_size = begin_training(settings, make_strategy(settings))
+    batch_size = global_batch_size(settings, make_strategy(settings))
+    set_seed_and_precision(settings)
     examples = read_examples(settings.train_file)
     tokenizer = load_tokenizer(settings, tokenizer_texts(examples))
     models = build_models(load_encoder(settings, tokenizer), settings)
     generator = AnswerGenerator(examples, tokenizer, models.encoder_inputs, settings, batch_size)
-    compile_models(settings, models, settings.epochs * len(generator))
+    compile_as_trained(settings, models, generator)
     whole = generator.plan(0)
     tokens = [len(batch) * length for batch, length in whole]
     chosen = spread_over(tokens, arguments.steps)

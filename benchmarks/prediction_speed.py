@@ -268,13 +268,13 @@ def make_runs(settings: Any, labels: dict, build: Callable[[Any, Any], Any], **o
         build: from the encoder and the settings to the models.
         **others: of `TrainedRuns`.
     """
-    from core.encoders.encoder import load_encoder, load_tokenizer
+    from core.devices.precision import set_seed_and_precision
     from core.devices.strategy import make_strategy
+    from core.encoders.encoder import load_encoder, load_tokenizer
     from core.prediction.loading import TrainedRuns
-    from core.train.project import begin_training
 
     strategy = make_strategy(settings)  # one replica: it has no scope of its own
-    begin_training(settings, strategy)
+    set_seed_and_precision(settings)
     tokenizer = load_tokenizer(settings, [])
     models = build(load_encoder(settings, tokenizer), settings)
     inputs = sorted(models.encoder_inputs)
@@ -287,7 +287,7 @@ def open_relations(arguments: Namespace) -> tuple[Callable[[Any], list[dict]], S
     models, runs = make_relation_runs(arguments)
     from task.data import read_examples
     from task.decode import LOWEST_SCORE, above, prediction_records
-    from task.training import predict
+    from task.prediction import predict
 
     with np.load(arguments.folder / "pointers.npz") as arrays:
         for name, own in POINTERS.items():
@@ -332,7 +332,7 @@ def draw_pointers(arguments: Namespace) -> dict:
     encoding = (runs.tokenizer, runs.labels["predicates"], runs.encoder_inputs, runs.settings)
     texts = TripleGenerator(examples, *encoding, BATCH_SIZE, labels=False)
     batch = texts.make_batch(np.arange(texts.size), max(texts.lengths))
-    whole = keras.Model(models.inference.inputs, [own.logits for own in models.scores])
+    whole = keras.Model(models.inference.inputs, [own.logits for own in models.compared])
     spans, links = choose_shifts(*map(np.array, whole(batch)), texts)
     arrays = {}
     for (name, own), shift in zip(POINTERS.items(), (spans, links, links), strict=True):
@@ -376,7 +376,7 @@ def open_questions(arguments: Namespace) -> tuple[Callable[[Any], list[dict]], S
     from task.data import read_examples
     from task.decode import prediction_records
     from task.model import build_models
-    from task.training import predict
+    from task.prediction import predict
 
     _, runs = make_runs(settings, {"answer_lengths": None}, build_models)
 
@@ -392,7 +392,7 @@ def open_pairs(arguments: Namespace) -> tuple[Callable[[Any], list[dict]], Seque
     from task.data import collect_targets, read_examples
     from task.decode import prediction_records
     from task.model import build_models
-    from task.training import predict
+    from task.prediction import predict
 
     data = arguments.data / TASKS["text_classification"].data
     labels = collect_targets(read_examples(data / "train.jsonl", settings=settings), settings)

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 # Where `baselines bake NAME --to build` and `baselines reproduce NAME` make projects.
@@ -79,9 +80,9 @@ def join_parts(arguments: Namespace) -> SimpleNamespace:
     """Do what `load_parts` says, in a project whose modules can be imported."""
     from core.base.files import project_path
     from core.base.settings import read_settings
+    from core.devices.precision import set_seed_and_precision
+    from core.devices.strategy import global_batch_size, make_strategy
     from core.encoders.encoder import load_encoder, load_tokenizer
-    from core.devices.strategy import make_strategy
-    from core.train.project import begin_training, compile_models
     from task.data import Example, TripleGenerator, collect_predicates, read_examples
     from task.model import build_models
     from task.settings import Settings
@@ -93,7 +94,8 @@ def join_parts(arguments: Namespace) -> SimpleNamespace:
     data = arguments.data or project_path(settings.train_file).parent
     train_examples = read_examples(data / "train.jsonl")
     dev_examples = read_examples(data / "dev.jsonl")
-    batch_size = begin_training(settings, strategy)
+    batch_size = global_batch_size(settings, strategy)
+    set_seed_and_precision(settings)
     predicates = collect_predicates(train_examples)
     tokenizer = load_tokenizer(settings, [example.text for example in train_examples])
     models = build_models(load_encoder(settings, tokenizer), len(predicates), settings)
@@ -103,7 +105,7 @@ def join_parts(arguments: Namespace) -> SimpleNamespace:
         return TripleGenerator(examples, *encoding, batch_size, labels=False)
 
     train_batches = TripleGenerator(train_examples, *encoding, batch_size)
-    compile_models(settings, models, settings.epochs * len(train_batches))
+    compile_as_trained(settings, models, train_batches)
     return SimpleNamespace(
         settings=settings,
         strategy=strategy,
@@ -112,6 +114,22 @@ def join_parts(arguments: Namespace) -> SimpleNamespace:
         to_predict=to_predict,
         models=models,
     )
+
+
+def compile_as_trained(settings: Any, models: Any, batches: Any) -> None:
+    """Compile the training model as train.py does; call this in the scope of the strategy."""
+    import tensorflow as tf
+
+    from core.base.files import PROJECT
+    from core.optimizer import make_optimizer
+    from core.runs.run import Run
+    from core.training import Training
+
+    strategy, run = tf.distribute.get_strategy(), Run(PROJECT / "runs" / settings.run_name)
+    never_scored: Any = None
+    training = Training(settings, strategy, run, models, batches, never_scored, monitor="")
+    training.prepare()
+    models.training.compile(make_optimizer(training), **training.compile_options)
 
 
 def write_results(results: dict, output: Path | None) -> None:

@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from project_parts import bake_sample, open_project, write_results
+from project_parts import bake_sample, compile_as_trained, open_project, write_results
 
 WORKERS = (1, 2, 4)
 BATCH, STEPS, WARM_UP = 8, 10, 3
@@ -98,9 +98,9 @@ def measure_worker(arguments: argparse.Namespace) -> None:
     from core.base.files import project_path
     from core.base.settings import read_settings
     from core.base.workers import is_chief, wait_for_workers
+    from core.devices.precision import set_seed_and_precision
+    from core.devices.strategy import global_batch_size, make_strategy
     from core.encoders.encoder import load_encoder, load_tokenizer
-    from core.devices.strategy import make_strategy
-    from core.train.project import begin_training, compile_models
     from task.data import TripleGenerator, collect_predicates, read_examples
     from task.model import build_models
     from task.settings import Settings
@@ -111,17 +111,19 @@ def measure_worker(arguments: argparse.Namespace) -> None:
         + ["--devices.batch_size_counts", "one_replica"],
     )
     strategy = make_strategy(settings)
-    batch_size = begin_training(settings, strategy)
+    batch_size = global_batch_size(settings, strategy)
+    set_seed_and_precision(settings)
     examples = read_examples(project_path(settings.train_file))
     predicates = collect_predicates(examples)
     tokenizer = load_tokenizer(settings, [example.text for example in examples])
     with strategy.scope():
         models = build_models(load_encoder(settings, tokenizer), len(predicates), settings)
-        compile_models(settings, models, steps=100)
     encoder, model = models.encoder, models.training
     train_batches = TripleGenerator(
         examples, tokenizer, predicates, models.encoder_inputs, settings, batch_size
     )
+    with strategy.scope():
+        compile_as_trained(settings, models, train_batches)
     batches = iter(train_batches.to_dataset(strategy=strategy))
 
     def sum_gradients() -> list[tf.Tensor]:

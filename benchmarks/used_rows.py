@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from project_parts import ROOT, write_results
+from project_parts import ROOT, compile_as_trained, write_results
 
 sys.path[:0] = [str(ROOT / "templates")]
 
@@ -121,11 +121,10 @@ def make_step(size: str, way: str) -> Callable[[int], None]:
 
     import numpy as np
     import tensorflow as tf
-    from core.base.extras import ask
     from core.base.settings import CoreSettings, with_tables
     from core.batches import DataGenerator
+    from core.devices.precision import set_seed_and_precision
     from core.fast.allocation import keep_freed_memory
-    from core.train.project import begin_training, compile_models
 
     class Texts(DataGenerator):
         """Random texts of the tokens that are used."""
@@ -140,17 +139,16 @@ def make_step(size: str, way: str) -> Callable[[int], None]:
             self.texts = np.resize(tokens, (count, LENGTH))
             self.labels = random.integers(0, LABELS, count).astype("int32")
 
-        def make_batch(self, examples: np.ndarray, length: int) -> dict:
-            ids = self.texts[examples]
+        def make_batch(self, positions: np.ndarray, length: int) -> dict:
+            ids = self.texts[positions]
             others = {"segment_ids": np.zeros_like(ids), "padding_mask": np.ones_like(ids)}
-            return {"token_ids": ids, **others, "labels": self.labels[examples]}
+            return {"token_ids": ids, **others, "labels": self.labels[positions]}
 
     keep_freed_memory()
     settings = with_tables(CoreSettings)(used_rows={"enabled": WAYS[way]}, learning_rate=2e-5)
-    begin_training(settings, tf.distribute.get_strategy())
+    set_seed_and_precision(settings)
     models, texts = build_models(SIZES[size][0]), Texts()
-    ask("keep_used_rows", settings, models, texts)
-    compile_models(settings, models, 1000)
+    compile_as_trained(settings, models, texts)
     batches = [
         {name: tf.constant(array) for name, array in batch.items()}
         for _, batch in zip(range(BATCHES), texts.batches(0), strict=False)
