@@ -523,7 +523,7 @@ def test_a_bi_encoder_looks_at_its_batches_as_before(task, monkeypatch):
     said = []
     for made in (task.plain(), task.kept()):
         monkeypatch.setattr("builtins.print", lambda *words: said.append(words))
-        hooks.extend_batches(own, made, None)
+        bi_encoder.refuse_empty_batches(own, made)
     assert said[: len(said) // 2] == said[len(said) // 2 :]
 
 

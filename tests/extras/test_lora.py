@@ -21,6 +21,7 @@ from small_models import (
     Examples,
     assert_equal,
     bert_encoder,
+    compile_models,
     make_settings,
 )
 from test_encoders import load, write_model
@@ -29,7 +30,6 @@ from test_used_rows import best, write_encoder
 from core.base.errors import InputError
 from core.exact.dropout import named_layers
 from core.runs.run import Run
-from core.train.project import compile_models
 from core.step import Models, TrainingModel
 from extras.averaging.averaging import Soup
 from extras.lora import base as base_module

@@ -1,7 +1,6 @@
 """Adversaries, gradient penalty and R-Drop against eager computations that share no code."""
 
 import dataclasses
-import functools
 from collections import Counter
 from types import SimpleNamespace
 
@@ -16,7 +15,7 @@ from core.base.errors import InputError
 from core.batches import DataGenerator
 from core.exact.dropout import Masks, place_dropout
 from core.fast.transformer import LayerNormalization, exact_gelu_function
-from core.scores.evaluation import Evaluation
+from core.scores.evaluation import DevScorer, Evaluation
 from core.step import Logits, TrainingModel, inputs_of, number_rows
 from extras.regularization import hooks
 from extras.regularization.regularization import (
@@ -313,13 +312,23 @@ def test_divergence_is_that_of_the_definition(kind):
     assert float(tf.reduce_sum(divergence(tf.constant(one), tf.constant(one), kind))) == 0.0
 
 
+def prepared(settings, encoder, compared, batches=None, scorer=None) -> SimpleNamespace:
+    """Return the parts of a training that the extra may change, after it has done so."""
+    models = SimpleNamespace(encoder=encoder, compared=compared)
+    training = SimpleNamespace(
+        settings=settings, models=models, batches=batches, scorer=scorer, make_gradients=None
+    )
+    hooks.prepare(training)
+    return training
+
+
 def test_what_the_table_asks_for_is_what_a_step_does():
     model, encoder, logits = make_model()
     scores = (Logits(logits, "softmax"),)
-    assert hooks.make_gradients(make_settings(), encoder, scores) is None
+    assert prepared(make_settings(), encoder, scores).make_gradients is None
     table = {"adversary": "pgd", "adversary_size": 0.5, "r_drop": 2.0, "virtual_adversary": 0.3}
-    make = hooks.make_gradients(make_settings(regularization=table, seed=7), encoder, scores)
-    model.compile(keras.optimizers.SGD(), make_gradients=make)
+    training = prepared(make_settings(regularization=table, seed=7), encoder, scores)
+    model.compile(keras.optimizers.SGD(), make_gradients=training.make_gradients)
     found = model.batch_gradients.regularization
     assert found.adversary == Adversary(0.5, 3, 0.25) and found.r_drop == 2.0
     assert found.virtual_adversary == VirtualAdversary(0.3, 0.5, 7)
@@ -330,16 +339,19 @@ def test_answers_that_depend_on_each_other_are_not_compared():
     _, encoder, _ = make_model()
     for table in ({"r_drop": 1.0}, {"virtual_adversary": 1.0}):
         with pytest.raises(InputError, match="set both to 0, or choose another model"):
-            hooks.make_gradients(make_settings(regularization=table), encoder, ())
+            prepared(make_settings(regularization=table), encoder, ())
 
 
 def test_a_file_without_labels_wants_a_task_that_reads_it():
     table = {"virtual_adversary": 1.0, "unlabelled_file": "sample/test.jsonl"}
     settings, batches = make_settings(regularization=table), Numbers([2] * 9, 4, buckets=1)
-    assert hooks.extend_batches(make_settings(), batches, None) is None
+    _, encoder, logits = make_model()
+    scores = (Logits(logits, "softmax"),)
+    assert prepared(make_settings(), encoder, scores, batches).batches is batches
     with pytest.raises(InputError, match="this task compares scores that need labels"):
-        hooks.extend_batches(settings, batches, None)
-    both = hooks.extend_batches(settings, batches, lambda path: Numbers([3] * 7, 4, buckets=1))
+        prepared(settings, encoder, scores, batches)
+    batches.read_unlabelled = lambda path: Numbers([3] * 7, 4, buckets=1)
+    both = prepared(settings, encoder, scores, batches).batches
     assert isinstance(both, WithUnlabelled) and both.labelled is batches
 
 
@@ -364,16 +376,19 @@ def test_training_records_are_scored_by_what_dev_has_tuned():
 
     train, dev = Batches.of([*range(20)], 4), Batches.of([*range(100, 106)], 3)
 
-    def score(batches, tuned=None):
-        threshold = tuned["threshold"] if tuned else 0.25
-        numbers = {"f1": float(np.mean(batches.examples)), "threshold": threshold}
-        return Evaluation({**numbers, "file": "a", "per_label": {}}, [batches.batch_size], ["b"])
+    class Scorer(DevScorer):
+        def score(self, batches, tuned=None):
+            threshold = tuned["threshold"] if tuned else 0.25
+            numbers = {"f1": float(np.mean(batches.examples)), "threshold": threshold}
+            scores = {**numbers, "file": "a", "per_label": {}}
+            return Evaluation(scores, [batches.batch_size], ["b"])
 
-    score_dev = functools.partial(score, dev)
-    assert hooks.score_beside(make_settings(), train, score_dev) is None
+    scorer = Scorer(None, dev, None)
+    assert prepared(make_settings(), None, (), train, scorer).scorer is scorer
     for most, count in ((5, 5), (500, 6)):  # never more than dev has
         settings = make_settings(regularization={"curve_records": most})
-        found, alone = hooks.score_beside(settings, train, score_dev)(), score_dev()
+        both = prepared(settings, None, (), train, scorer).scorer
+        found, alone = both.score_dev(), scorer.score_dev()
         chosen = choose_examples(train.examples, count, settings.seed)
         beside = {"train_f1": np.mean(chosen)}
         assert len(chosen) == count and found.scores == {**alone.scores, "beside": beside}

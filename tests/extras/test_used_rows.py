@@ -15,11 +15,18 @@ from encoder_peer import seeded
 from projects import HAS_ORBIT, bake_project, flags, run, shorten
 from pydantic import ValidationError
 from safetensors.numpy import load_file, save_file
-from small_models import LABELS, CrossEntropy, Examples, assert_equal, bert_encoder, make_settings
+from small_models import (
+    LABELS,
+    CrossEntropy,
+    Examples,
+    assert_equal,
+    bert_encoder,
+    compile_models,
+    make_settings,
+)
 
 from core.base.errors import InputError
 from core.runs.run import Run
-from core.train.project import compile_models
 from core.step import Models, TrainingModel
 from extras.averaging.averaging import Soup, averaged_weights
 from extras.used_rows import used_rows

@@ -18,11 +18,11 @@ def graph_of(model: Any, function: Callable[..., Gradients], names: list[str]) -
 
     Args:
         model: a `TrainingModel`: its `accumulation` is the number of micro-batches.
-        function: from a batch and other positional arguments to `Gradients`.
+        function: from a batch, and a dict of other tensors if it takes one, to `Gradients`.
         names: of the losses that it returns.
     """
 
-    def in_micro_batches(batch: dict, *others: Any) -> Gradients:
+    def in_micro_batches(batch: dict, others: dict | None = None) -> Gradients:
         return sum_micro_batches(model, function, names, batch, others)
 
     return tf.function(
@@ -34,14 +34,18 @@ def graph_of(model: Any, function: Callable[..., Gradients], names: list[str]) -
 
 
 def sum_micro_batches(
-    model: Any, function: Callable[..., Gradients], names: list[str], batch: dict, others: tuple
+    model: Any,
+    function: Callable[..., Gradients],
+    names: list[str],
+    batch: dict,
+    others: dict | None,
 ) -> Gradients:
     """Return the result of `function` for a batch, with the activations of one part at a time.
 
     Args:
         model: as in `graph_of`, and so are `function` and `names`.
         batch: arrays `[batch, ...]` by name.
-        others: further arguments of `function`, the same for each micro-batch.
+        others: other tensors that `function` takes, the same for each micro-batch.
     """
     count = model.accumulation
     micro_batches = {
@@ -55,7 +59,7 @@ def sum_micro_batches(
         micro_batch = {name: array[index] for name, array in micro_batches.items()}
         for name, array in batch.items():
             micro_batch[name] = tf.ensure_shape(micro_batch[name], [None, *array.shape[1:]])
-        gradients, micro_losses = function(micro_batch, *others)
+        gradients, micro_losses = function(micro_batch, *([others] if others else []))
         sums = [total + gradient for total, gradient in zip(sums, gradients, strict=True)]
         losses = {name: losses[name].write(index, micro_losses[name]) for name in losses}
         return index + 1, sums, losses

@@ -5,7 +5,7 @@ import hashlib
 from pathlib import Path
 
 SCRIPTS = ("prepare.py", "train.py", "evaluate.py")
-APART = ("extras", "tests")  # extras are looked at one by one
+APART = ("extras", "inspection", "tests")  # extras are looked at one by one
 ONLOOKERS = ("comparison", "doctor", "export", "tpu")  # extras that look at a model alone
 
 

@@ -62,12 +62,12 @@ class RegularizedGradients:
             return gradients, losses
         slope = self.slope(gradients)
         if penalty:
-            gradients, losses = self.loss_gradients(batch, None, slope)
+            gradients, losses = self.loss_gradients(batch, {"direction": slope})
         if adversary:
             shift = tf.zeros_like(slope)
             for _ in range(adversary.steps):
                 shift = adversary.move(shift, slope)
-                shifted, _ = self.loss_gradients(batch, shift)
+                shifted, _ = self.loss_gradients(batch, {"shift": shift})
                 slope = self.slope(shifted)
             pairs = zip(gradients, shifted, strict=True)
             gradients = [0.5 * (one + other) for one, other in pairs]
@@ -78,20 +78,21 @@ class RegularizedGradients:
         adversary: Any = self.regularization.virtual_adversary
         shape = self.regularization.embeddings.shape
         noise = adversary.first_shift(shape, self.model.optimizer.iterations.value)
-        gradients, _ = self.change_gradients(batch, noise)
+        gradients, _ = self.change_gradients(batch, {"shift": noise})
         shift = adversary.reach(self.slope(gradients))
-        return self.change_gradients(batch, shift)[0]
+        return self.change_gradients(batch, {"shift": shift})[0]
 
     def gradients_of_losses(
-        self, batch: dict, shift: tf.Tensor | None = None, direction: tf.Tensor | None = None
+        self, batch: dict, others: dict[str, tf.Tensor] | None = None
     ) -> tuple[list, dict]:
         """Return the gradient of the weighted loss, and the losses `[batch]` by name.
 
         Args:
             batch: by the names of the inputs, and `loss_weight`.
-            shift: added to the embedding table.
-            direction: the gradient by the embedding table; the penalty goes along it.
+            others: `shift`, added to the embedding table, or `direction`, the gradient by the
+                embedding table, along which the penalty goes.
         """
+        shift, direction = ((others or {}).get(name) for name in ("shift", "direction"))
         with tf.GradientTape() as tape:
             with tf.GradientTape() as inner:
                 total, losses = self.losses(batch, shift)
@@ -123,13 +124,14 @@ class RegularizedGradients:
         distance = self.distance(first["scores"], again["scores"], inputs)
         return add_up(losses) + 0.25 * self.regularization.r_drop * distance, losses
 
-    def gradients_of_change(self, batch: dict, shift: tf.Tensor) -> tuple[list, dict]:
+    def gradients_of_change(self, batch: dict, others: dict[str, tf.Tensor]) -> tuple[list, dict]:
         """Return the gradient of how far a shift moves the scores, and that itself `[batch]`.
 
         Args:
             batch: inputs, labels or none, and `loss_weight`.
-            shift: added to the embedding table, while the scores without it stand still.
+            others: `shift`, added to the embedding table, while the scores without it stand still.
         """
+        shift = others["shift"]
         adversary: Any = self.regularization.virtual_adversary
         inputs = {name: batch[name] for name in self.inputs}
 
