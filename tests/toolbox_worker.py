@@ -15,10 +15,7 @@ import core  # noqa: E402, F401
 import keras  # noqa: E402
 import numpy as np  # noqa: E402
 from pydantic_settings import CliApp  # noqa: E402
-from small_models import (
-    CrossEntropy,  # noqa: E402
-    compile_models,  # noqa: E402
-)
+from small_models import CrossEntropy, compile_models  # noqa: E402
 
 from core.base.settings import CoreSettings, with_tables  # noqa: E402
 from core.base.workers import is_chief, wait_for_workers  # noqa: E402

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import keras
+import numpy as np
 from keras import ops
 
 from core.base.errors import InputError
@@ -20,6 +21,8 @@ from extras.retrieval.text_inputs import SIDES
 
 Tensor: TypeAlias = keras.KerasTensor
 
+# Fraction of the batches that may be without a pair to learn from before a warning is printed.
+FEW_EMPTY = 0.05
 PAIRS = "pairs"  # the kind of `Logits` that are two vectors and a grade
 
 
@@ -176,3 +179,28 @@ def order_labels(labels: Any, settings: Settings) -> list[int]:
             f"{grades[-1]}: set positive_label = {grades[-1]!r}."
         )
     return [grades.index(name) for name in names]
+
+
+def refuse_empty_batches(settings: Settings, train_batches: Any) -> None:
+    """Warn of batches of the first epoch that have nothing to learn from.
+
+    Raises:
+        InputError: all are so.
+    """
+    loss = settings.retrieval.loss
+    places = np.array(order_labels(train_batches.labels, settings))
+    planned = (positions for positions, _ in train_batches.plan(0))
+    found = [places[train_batches.targets[own].argmax(axis=-1)] for own in planned]
+    if loss == "negatives":
+        empty = np.mean([own.max() < places.max() for own in found])
+        what = f"no pair with the label {train_batches.labels.names[places.argmax()]!r}"
+        advice = "raise batch_size, or leave out other pairs"
+    else:
+        empty = np.mean([own.max() == own.min() for own in found])
+        what, advice = "pairs of only one label", "raise batch_size"
+    if empty == 1:
+        raise InputError(
+            f"every batch has {what}, which teaches retrieval.loss = {loss} nothing: {advice}."
+        )
+    if empty > FEW_EMPTY:
+        print(f"warning: {empty:.0%} of the batches have {what} and teach nothing: {advice}.")

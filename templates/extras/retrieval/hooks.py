@@ -2,8 +2,6 @@
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from core.base.errors import InputError
 from extras.retrieval.settings import Settings
 
@@ -12,9 +10,6 @@ if TYPE_CHECKING:  # processes of extras/cache need no TensorFlow
 
     from core.step import Models
     from core.training import Training
-
-# Share of the batches without a pair to learn from that is not worth a warning.
-FEW_EMPTY = 0.05
 
 
 def build_models(encoder: "keras.Model", labels: Any, settings: Settings) -> "Models | None":
@@ -45,6 +40,7 @@ def prepare(training: "Training") -> None:
     settings = training.settings
     if settings.retrieval.loss in ("none", "cosine"):
         return
+    from extras.retrieval.bi_encoder import refuse_empty_batches
     from extras.retrieval.pair_gradients import PairGradients
 
     [pairs] = training.models.compared
@@ -53,30 +49,3 @@ def prepare(training: "Training") -> None:
     )
     if training.scorer:  # else nothing is trained: check.py only looks at the step
         refuse_empty_batches(settings, training.batches)
-
-
-def refuse_empty_batches(settings: Settings, train_batches: Any) -> None:
-    """Warn of batches of the first epoch that have nothing to learn from.
-
-    Raises:
-        InputError: all are so.
-    """
-    loss = settings.retrieval.loss
-    from extras.retrieval.bi_encoder import order_labels
-
-    places = np.array(order_labels(train_batches.labels, settings))
-    planned = (positions for positions, _ in train_batches.plan(0))
-    found = [places[train_batches.targets[own].argmax(axis=-1)] for own in planned]
-    if loss == "negatives":
-        empty = np.mean([own.max() < places.max() for own in found])
-        what = f"no pair with the label {train_batches.labels.names[places.argmax()]!r}"
-        advice = "raise batch_size, or leave out other pairs"
-    else:
-        empty = np.mean([own.max() == own.min() for own in found])
-        what, advice = "pairs of only one label", "raise batch_size"
-    if empty == 1:
-        raise InputError(
-            f"every batch has {what}, which teaches retrieval.loss = {loss} nothing: {advice}."
-        )
-    if empty > FEW_EMPTY:
-        print(f"warning: {empty:.0%} of the batches have {what} and teach nothing: {advice}.")
