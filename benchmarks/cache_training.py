@@ -1,9 +1,9 @@
 """Does a training keep its speed when its batches come from the files of the extra `cache`?
 
-The projects of three samples train the same steps by their own train.py: with all records in lists,
-and from a later start with the cache, in pairs, who begins changes each time. Each training is a
-process of its own. Examples a second are those of whole epochs, waiting for batches included and
-scoring dev left out; the first epoch, which compiles, and the first steps of each epoch, whose
+The projects of three samples train the same steps with their own train.py: with all records in
+lists, and from a later start with the cache. The two run in pairs, in alternating order, each
+training in its own process. Examples per second cover whole epochs: with waiting for batches,
+without scoring dev. The first epoch, which compiles, and the first steps of each epoch, whose
 batches were made before, are not counted. The losses of all steps must be equal to the last digit.
 
 python benchmarks/cache_training.py --output benchmarks/results/cache_training.json
@@ -40,14 +40,14 @@ def main() -> None:
         "--epochs", type=int, default=4, help="of each training; the first warms up"
     )
     parser.add_argument("--output", type=Path, help="JSON file of the results")
-    if sys.argv[1:2] == [TRAIN]:  # the flags that follow are those of the project
+    if sys.argv[1:2] == [TRAIN]:  # the remaining flags are the project's
         train(Path(sys.argv[2]), sys.argv[3:])
         return
     arguments = parser.parse_args()
     if arguments.epochs < 2:
         parser.error("--epochs: the first is not counted, so 2 are needed")
     results = {
-        "question": "examples a second of a training, batches from the extra `cache` / from lists",
+        "question": "examples per second of training, batches from the extra `cache` / from lists",
         "epochs": arguments.epochs,
         **{task: measure(task, arguments) for task in arguments.tasks},
     }
@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def measure(task: str, arguments: argparse.Namespace) -> dict:
-    """Train the pairs of one task, and return what is written of them."""
+    """Train the pairs of one task, and return the results to write."""
     found: dict[str, list[dict]] = {way: [] for way in WAYS}
     with tempfile.TemporaryDirectory() as folder:
         project = bake_sample(task, "cache", Path(folder))
@@ -89,10 +89,10 @@ def ratios(measured: dict[str, list[float]]) -> dict:
 
 
 def run_training(task: str, project: Path, way: str, flags: list[str]) -> dict:
-    """Return what a training measures.
+    """Return the measurements of a training.
 
     Raises:
-        SystemExit: a later start with the cache has encoded anew.
+        SystemExit: a later start with the cache encoded again.
     """
     on = str(WAYS[way]).lower()
     command = [
@@ -107,14 +107,14 @@ def run_training(task: str, project: Path, way: str, flags: list[str]) -> dict:
 
 
 def train(project: Path, flags: list[str]) -> None:
-    """Run train.py of a project, and print what was measured."""
+    """Run train.py of a project, and print the measurements."""
     open_project(project)
     import keras
 
     fit, clock = keras.Model.fit, make_clock(keras)
 
     def timed_fit(self: Any, *arguments: Any, callbacks: Any = (), **others: Any) -> Any:
-        # Before all others: these may score or save at the end of a step.
+        # First in the list: other callbacks may score or save at the end of a step.
         return fit(self, *arguments, callbacks=[clock, *callbacks], **others)
 
     keras.Model.fit = timed_fit
@@ -128,17 +128,17 @@ def train(project: Path, flags: list[str]) -> None:
 
 
 def make_clock(keras: Any) -> Any:
-    """Return a callback that notes the loss after each step, and the seconds of all in an epoch."""
+    """Return a callback that records the loss of each step and the seconds of each epoch."""
 
     class Clock(keras.callbacks.Callback):
         def __init__(self) -> None:
             super().__init__()
             self.losses: list[float] = []
-            self.epochs: list[tuple[float, float, int]] = []  # seconds, of processors, steps
+            self.epochs: list[tuple[float, float, int]] = []  # seconds, CPU seconds, steps
 
         def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
-            (loss,) = (logs or {})["loss"]  # the mean of the epoch so far, `[1]`
-            self.losses.append(float(loss))  # it waits for the step
+            (loss,) = (logs or {})["loss"]  # mean of the epoch so far, `[1]`
+            self.losses.append(float(loss))  # waits for the step
             self.ended = time.perf_counter(), time.process_time()
             self.steps = batch + 1 - SKIPPED
             if not self.steps:

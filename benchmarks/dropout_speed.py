@@ -1,8 +1,8 @@
-"""How much longer does a training step take for masks of dropout that no replica changes?
+"""How much longer is a training step with dropout masks that don't depend on the replicas?
 
-Two models of one project, from the same settings: one has the masks that `place_dropout` gives, one
-those of Keras. Each batch of an epoch is a step of both, in turns, and only the ratio of such a
-pair counts: the speed of a machine drifts.
+The script builds two models of one project from the same settings: one with the masks of
+`place_dropout`, one with those of Keras. Both train on each batch of an epoch, in turns. Only the
+ratio of such a pair counts, because the speed of a machine drifts.
 
 python benchmarks/dropout_speed.py --encoder FOLDER --output benchmarks/results/dropout_speed.json
 """
@@ -16,7 +16,7 @@ from types import SimpleNamespace
 
 from project_parts import bake_sample, load_parts, make_parser, write_results
 
-WARM_UP = 2  # passes through all shapes of a batch
+WARM_UP = 2  # passes over all batch shapes
 
 
 def main() -> None:
@@ -32,7 +32,7 @@ def main() -> None:
         rounds = [time_pairs(placed, own, arguments.steps) for _ in range(arguments.rounds)]
     medians = [statistics.median(ratios) for ratios in rounds]
     results = {
-        "question": "time of a training step, masks by place / masks of Keras",
+        "question": "time of a training step, dropout seeded per example / Keras's dropout",
         "encoder": Path(arguments.encoder).name if arguments.encoder else "tiny",
         "dropout": placed.settings.dropout,
         "pairs": arguments.steps,
@@ -54,7 +54,7 @@ def load_with_masks_of_keras(arguments: Namespace) -> SimpleNamespace:
 
 
 def time_pairs(placed: SimpleNamespace, own: SimpleNamespace, steps: int) -> list[float]:
-    """Return the ratio of each pair of steps; who begins changes with every pair."""
+    """Return the ratio of each pair of steps, in alternating order."""
     import tensorflow as tf
 
     functions = [

@@ -1,13 +1,13 @@
 """Do the encoders of the extra `encoders` compute what those of transformers compute?
 
-For each family a small model with random weights, made and saved by transformers, is loaded here.
-Hidden states of texts, padded and alone, and the gradient by the embeddings of a mean over tokens
-are compared; beside them stands how far the peer in float32 is from itself in float64. The table of
-docs/encoders.md is written anew; its last column comes from encoder_steps.py.
+For each family, transformers makes and saves a small model with random weights, and the extra loads
+it. The script compares the hidden states of padded and of single texts, and the gradient of a mean
+over tokens by the embeddings. It also measures the difference between the peer in float32 and in
+float64. It rewrites the table of docs/encoders.md; the last column comes from encoder_steps.py.
 
 python benchmarks/encoder_families.py PYTHON ...: each PYTHON has torch and transformers, or
-bert4keras3; a family that the first does not have comes from the next. Where each family trains was
-tried by benchmarks/encoder_trials.py.
+bert4keras3; a family that the first one lacks comes from the next. benchmarks/encoder_trials.py
+tries in which templates each family trains.
 """
 
 import argparse
@@ -57,8 +57,8 @@ def main() -> None:
             for kind in ALL:
                 if kind not in rows and (folder / kind).is_dir():
                     rows |= compare(folder, kind, peer)
-    head = "| model | made by | file | padded | alone | gradients | its rounding | trains in "
-    head += "| step, of torch's |\n"
+    head = "| model | made by | file | padded | single | gradients | rounding | trains in "
+    head += "| step / torch |\n"
     head += "|---|---|---|---|---|---|---|---|---|\n"
     table = head + "".join(rows[kind] for kind in sorted(rows, key=order))
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
@@ -68,19 +68,19 @@ def main() -> None:
 
 
 def order(name: str) -> tuple[int, str]:
-    """Return where a row stands: families as in `KINDS`, the files of one together."""
+    """Return the sort key of a row: families as in `KINDS`, the files of one together."""
     kind, _, file = name.partition(": ")
     return list(ALL).index(kind), file
 
 
 def step_ratio(kind: str) -> str:
-    """Return seconds of a training step, as a share of PyTorch's; empty: it was not measured."""
+    """Return the time of a training step / PyTorch's; empty: not measured."""
     families = json.loads(STEPS.read_text(encoding="utf-8"))["families"] if STEPS.is_file() else {}
     return f"{families[kind]['float32']['ratio']:.2f}" if kind in families else ""
 
 
 def compare(folder: Path, kind: str, peer: str) -> dict[str, str]:
-    """Return the rows of a kind: one for each file that it stands in."""
+    """Return the rows of a kind: one for each of its files."""
     read = dict(np.load(folder / kind / "peer.npz"))
     mask = read["attention_mask"] > 0
     seen = np.unique(read["input_ids"][mask])

@@ -1,13 +1,13 @@
 """Is a training step of an encoder slower here than in PyTorch?
 
-For each family one model with random weights, made by transformers and loaded by the extra
-`encoders`: forward, backward and AdamW over the same batch of 16 texts of 128 tokens, dropout as
-the family's configuration has it. Both sides are processes with two threads; they take turns every
-few steps, and only the ratios of neighbouring turns are compared: the speed of a machine drifts.
-The table of docs/encoders.md shows the ratios, see encoder_families.py.
+For each family, transformers makes one model with random weights and the extra `encoders` loads it.
+A step is forward, backward and AdamW over the same batch of 16 texts of 128 tokens, with the
+dropout of the family's configuration. Each side is a process with two threads. The sides take turns
+every few steps, and only the ratios of neighbouring turns are compared, because the speed of a
+machine drifts. The table of docs/encoders.md shows the ratios, see encoder_families.py.
 
 python benchmarks/encoder_steps.py PYTHON ...: each PYTHON has torch and transformers; a family that
-the first transformers does not have comes from the next.
+the first one lacks comes from the next.
 """
 
 import argparse
@@ -40,7 +40,7 @@ OF_DISTILBERT = {
     "intermediate_size": "hidden_dim",
 }
 OF_DEBERTA = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"]}
-# The names are those of tests/encoder_peer.py; what is not named is the family's own default.
+# The names are those of tests/encoder_peer.py; other fields keep the family's defaults.
 FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "bert": ("BertModel", {}),
     "ernie": ("ErnieModel", {"use_task_id": True}),
@@ -66,7 +66,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "modernbert": ("ModernBertModel", {"pad_token_id": 0}),
     "nezha": ("NezhaModel", {}),
 }
-# The names of the two rates of dropout in the configuration of a family.
+# Names of the two dropout rates in the configuration of a family.
 RATES = {
     "dropout": ("hidden_dropout_prob", "dropout", "mlp_dropout"),
     "attention_dropout": ("attention_probs_dropout_prob", "attention_dropout"),
@@ -120,7 +120,7 @@ def compare(arguments: argparse.Namespace, family: str, folder: Path) -> dict[st
 
 
 def measure(torch: "Side", ours: "Side", turns: int, steps: int) -> dict[str, Any]:
-    """Return seconds of a step, of processor and clock, and the ratios of turns beside another."""
+    """Return CPU and wall seconds of a step, and the ratios of neighbouring turns."""
     pairs = []
     for _ in range(turns + 1):
         pairs.append((torch.turn(steps), ours.turn(steps)))
@@ -136,7 +136,7 @@ def measure(torch: "Side", ours: "Side", turns: int, steps: int) -> dict[str, An
 
 
 class Side:
-    """A process that makes steps when it is asked to."""
+    """A process that makes steps on request."""
 
     def __init__(self, command: list[str], family: str, folder: Path, precision: str) -> None:
         options = ["--folder", str(folder), "--families", family, "--precision", precision]
@@ -145,7 +145,7 @@ class Side:
         self.begun = self.read()
 
     def read(self) -> Any:
-        """Return what the process says; None: it has ended, or can't begin."""
+        """Return the next line of the process; None: it has ended, or can't begin."""
         for line in self.process.stdout:
             if line.startswith("{"):
                 return json.loads(line)
@@ -163,7 +163,7 @@ class Side:
 
 
 def take_turns(made: tuple[Callable[[], None], dict[str, str]]) -> None:
-    """Make as many steps as each line of the input says; print seconds of one."""
+    """Read numbers of steps line by line; make the steps and print the seconds of one."""
     step, versions = made
     step()
     print(json.dumps(versions), flush=True)
@@ -176,7 +176,7 @@ def take_turns(made: tuple[Callable[[], None], dict[str, str]]) -> None:
 
 
 def torch_step(family: str, folder: Path, precision: str) -> tuple[Callable[[], None], dict]:
-    """Return a step of transformers' model, which is saved in the folder."""
+    """Return a step of transformers' model, saved in the folder."""
     import torch
     import transformers
 
@@ -211,7 +211,7 @@ def torch_step(family: str, folder: Path, precision: str) -> tuple[Callable[[], 
 def our_step(family: str, folder: Path, precision: str) -> tuple[Callable[[], None], dict]:
     """Return a step of the same model, loaded by the extra `encoders`."""
     sys.path.insert(0, str(ROOT / "templates"))
-    importlib.import_module("core")  # it sets TensorFlow up, which must come after it
+    importlib.import_module("core")  # sets TensorFlow up, so it comes first
     import tensorflow as tf
 
     tf.config.threading.set_intra_op_parallelism_threads(THREADS)
@@ -263,7 +263,7 @@ def batch() -> tuple[Any, Any]:
 
 
 def rates(path: Path) -> dict[str, float]:
-    """Return the settings of dropout that a configuration asks for."""
+    """Return the dropout settings of a configuration."""
     config = json.loads(path.read_text(encoding="utf-8"))
     return {
         name: next(float(config[key]) for key in keys if key in config)

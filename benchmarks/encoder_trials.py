@@ -1,13 +1,13 @@
 """Does a new user train each family of the extra `encoders`, from each kind of file?
 
-For each family a small folder is made, with random weights by transformers and a tokenizer of its
-kind. Of a project nothing is changed but the setting `encoder`. Then `train.py` makes two steps, is
-killed after the first and started again, and scores dev. In one template `predict.py` writes a
-submission, and `check.py` looks at data and model as for a TPU.
+For each family, the script makes a small folder with random weights of transformers and a tokenizer
+of its kind. It changes only the setting `encoder` of a project. Then `train.py` makes two steps, is
+killed after the first, starts again, and scores dev. In one template `predict.py` also writes a
+submission, and `check.py` checks data and model as for a TPU.
 
 python benchmarks/encoder_trials.py PYTHON ...: each PYTHON has torch, transformers and
-sentencepiece; a family that the first does not have comes from the next. What is tried stands in
-benchmarks/results/encoder_trials.json, and is not tried again: delete a line to repeat it.
+sentencepiece; a family that the first one lacks comes from the next. The results are in
+benchmarks/results/encoder_trials.json and are not tried again: delete a line to repeat it.
 """
 
 import argparse
@@ -38,7 +38,7 @@ TEMPLATES = (
 LETTERS = dict(zip(TEMPLATES, "CRQEN", strict=True))
 EXTRAS = "comparison, doctor, encoders, tpu"
 SAFE = "safetensors"
-# Kind -> the file of its vocabulary, and the formats of its weights.
+# Kind -> its vocabulary file and the formats of its weights.
 TORCH = (SAFE, "zip", "legacy", "parts")
 GOOGLE = (SAFE, "zip", "google")
 TRIALS = {
@@ -58,13 +58,13 @@ TRIALS = {
     "distilbert": ("vocab.txt", (SAFE, "zip")),
     "camembert": ("tokenizer.json", (SAFE, "zip")),
 }
-ROWS = 1200  # of the embeddings: more than any of these vocabularies has
+ROWS = 1200  # rows of the embeddings: more than any of these vocabularies has
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 WORDS = ("北京", "大学", "北京大学")
 
 
 def main() -> None:
-    """Make the folders, then try one after the other."""
+    """Make the folders, then try them one by one."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("python", nargs="+", help="with torch, transformers and sentencepiece")
     parser.add_argument("--jobs", type=int, default=1, help="trials at the same time")
@@ -84,7 +84,7 @@ def main() -> None:
 
 
 def sample_texts() -> list[str]:
-    """Return what the samples say, with some Chinese for the vocabularies that hold it."""
+    """Return the texts of the samples, with some Chinese for vocabularies that have it."""
     texts = ["北京大学在北京。"]
     for template in TEMPLATES:
         path = ROOT / f"baselines/{template}_sample/sample/train.jsonl"
@@ -96,7 +96,7 @@ def sample_texts() -> list[str]:
 
 
 def trained_in(kind: str, file: str) -> str:
-    """Return the templates in which a kind trained, by their letters; `-`: it was not tried.
+    """Return the letters of the templates in which a kind trained; `-`: not tried.
 
     Args:
         kind: of tests/encoder_peer.py.
@@ -132,7 +132,7 @@ def make_folders(folder: Path) -> None:
 
 
 def write_vocabulary(folder: Path, file: str, texts: list[str]) -> None:
-    """Write a tokenizer of a kind, learned from texts, as published folders have it."""
+    """Write a tokenizer of a kind, learned from texts, in the files of published folders."""
     if file in ("vocab.txt", "words"):
         letters = sorted({letter for text in texts for letter in text.lower() if letter.strip()})
         words = WORDS if file == "words" else ()
@@ -172,7 +172,7 @@ def write_vocabulary(folder: Path, file: str, texts: list[str]) -> None:
 
 
 def make_rest(folders: Path) -> None:
-    """Write what no transformers makes: RoFormerV2, and the checkpoints of Google's code."""
+    """Write what transformers can't make: RoFormerV2, and checkpoints of Google's code."""
     import test_encoders as ours
     from safetensors.numpy import load_file, save_file
 
@@ -205,7 +205,7 @@ def make_rest(folders: Path) -> None:
 
 
 def try_all(folders: Path, place: Path, jobs: int) -> None:
-    """Try what has not been tried; each result is written at once."""
+    """Try what was not tried yet; write each result at once."""
     found = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.is_file() else {}
     left = [
         (f"{kind}, {file}: {template}", kind, file, template)
@@ -213,7 +213,7 @@ def try_all(folders: Path, place: Path, jobs: int) -> None:
         if (folders / f"{kind}_{file}").is_dir()
     ]
     projects = {template: bake_small(template, place) for template in TEMPLATES}
-    free: queue.Queue[Path] = queue.Queue()  # where no trial is under way
+    free: queue.Queue[Path] = queue.Queue()  # outside of a trial
     for number in range(jobs):
         free.put(place / f"job_{number}")
 
@@ -251,7 +251,7 @@ def bake_small(template: str, place: Path) -> Path:
 
 
 def plan() -> list[tuple[str, str, str]]:
-    """Return kind, format and template: each family once in each template, the files in one."""
+    """Return kind, format and template: each family in each template, other files in one."""
     first = [(kind, SAFE, TEMPLATES[0]) for kind in TRIALS]
     files = [
         (kind, file, TEMPLATES[0]) for kind, (_, formats) in TRIALS.items() for file in formats
@@ -272,9 +272,9 @@ def try_one(project: Path, folder: Path, is_whole: bool) -> str | None:
     """Do what a new user does; return what failed, and why.
 
     Args:
-        project: the setting `encoder` is changed.
+        project: its setting `encoder` is changed.
         folder: of the encoder.
-        is_whole: also predict, and check.
+        is_whole: also predict and check.
     """
     from projects import flags, run
 

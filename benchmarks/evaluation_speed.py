@@ -1,8 +1,8 @@
-"""How much faster is batched evaluation than one record after the other, for each task?
+"""How much faster is batched evaluation than one record at a time, for each task?
 
 The project of each sample predicts its dev file with the same weights and the same compiled
-function: in length buckets and batches, and one record at a time, as bert4keras's examples do.
-Encoding and decoding are included.
+function: once in length buckets and batches, once one record at a time, as bert4keras's examples
+do. Encoding and decoding are included.
 
 baselines reproduce TASK_sample        (first, for each task: it trains in build/TASK_sample)
 python benchmarks/evaluation_speed.py
@@ -54,7 +54,7 @@ print(json.dumps([len(examples) / batched, single / singles]))
 
 
 def main() -> None:
-    """Measure each task in a process of its own, and write."""
+    """Measure each task in its own process, and write the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, help="JSON file of the results")
     arguments = parser.parse_args()

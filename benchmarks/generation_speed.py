@@ -1,18 +1,18 @@
-"""What do the cache and the batches of generation gain?
+"""How much do the key/value cache and batches gain in text generation?
 
-- tokens a second of greedy generation, with and without keys and values kept, at 64 tokens;
-- records a second of batched beam search (32 records, 4 beams), to one record after the other in
-  the manner of bert4keras: the whole model called anew on the beams for each token, from Python.
+- tokens per second of greedy generation, with and without the cache, at 64 tokens;
+- records per second of batched beam search (32 records, 4 beams), compared with one record at a
+  time as in bert4keras: Python calls the whole model on the beams again for each token.
 
 python benchmarks/generation_speed.py --output benchmarks/results/generation_speed.json
 
-With `--peer PYTHON`, which has torch and transformers, a decoder-only writer of the extra `writers`
-is measured instead: tokens a second of greedy generation and of beam search, cached, uncached, and
-by `generate` of transformers, in turns, the same model and the same sources.
+With `--peer PYTHON` (which has torch and transformers) the script measures a decoder-only writer of
+the extra `writers` instead: tokens per second of greedy generation and of beam search, cached,
+uncached, and with `generate` of transformers, in turns, with the same model and sources.
 
 python benchmarks/generation_speed.py --peer PYTHON --output benchmarks/results/writer_speed.json
 
-The weights are random and nothing ends a target: each has 64 tokens, whatever the machine.
+The weights are random and no token ends a target, so each target has 64 tokens on any machine.
 """
 
 import json
@@ -40,7 +40,7 @@ BATCH, BEAMS = 32, 4
 ALONE = 2  # records of the slow way
 REPEATS = 3
 WRITER_BATCH = 8
-# Run by the peer: makes the model, then times what each line of its input asks for, "BEAMS".
+# Run by the peer: makes the model, then times one search per input line, "BEAMS".
 PEER = """
 import json, sys, time, torch, transformers
 folder, sizes, batch, source, target = sys.argv[1], *map(json.loads, sys.argv[2:])
@@ -79,7 +79,7 @@ def main() -> None:
     batched = records_per_second(model, batch)
     alone = records_per_second_alone(model, batch)
     results = {
-        "question": "what do the cache and the batches of generation gain?",
+        "question": "how much do the key/value cache and batches of generation gain?",
         "layers": arguments.layers,
         "width": arguments.width,
         "vocabulary": VOCABULARY,
@@ -144,7 +144,7 @@ def make_batch() -> dict:
 
 
 def make_writer(model: "keras.Model", **values: Any) -> Callable[[dict], dict]:
-    """Return a compiled function from a batch to targets without end.
+    """Return a compiled function from a batch to targets that never end early.
 
     Args:
         model: an inference model.
@@ -156,14 +156,14 @@ def make_writer(model: "keras.Model", **values: Any) -> Callable[[dict], dict]:
     from generation.settings import TargetTokens
     from task.model import writing_layers
 
-    # No token ends a target: the end is one beyond the vocabulary.
+    # The end token is outside of the vocabulary, so no token ends a target.
     tokens = TargetTokens(begin=2, end=VOCABULARY, never=(0, 1, 3, 4))
     writer = Writer([model], writing_layers, tokens, settings_of(**values).generation, TARGET)
     return tf.function(lambda batch: writer(batch))
 
 
 def seconds(function: Callable[[], object]) -> float:
-    """Return the fewest seconds of a few calls, after one that compiles."""
+    """Return the minimum seconds of a few calls, after one call that compiles."""
     function()
     times = []
     for _ in range(REPEATS):
@@ -186,7 +186,7 @@ def records_per_second(model: "keras.Model", batch: dict) -> float:
 
 
 def records_per_second_alone(model: "keras.Model", batch: dict) -> float:
-    """Time one record after the other: `predict` on the beams for each token, beams in Python."""
+    """Time one record at a time: `predict` on the beams for each token, beams in Python."""
 
     def write_all() -> None:
         for row in range(ALONE):
@@ -211,7 +211,7 @@ def records_per_second_alone(model: "keras.Model", batch: dict) -> float:
 
 
 def measure_writer(python: str, layers: int, width: int, output: Path | None) -> None:
-    """Time a decoder-only writer beside transformers, and write the results.
+    """Time a decoder-only writer and transformers, and write the results.
 
     Args:
         python: with torch and transformers.
@@ -299,10 +299,10 @@ def load_writers(folder: Path) -> dict[str, Callable[[dict], dict]]:
 def time_in_turns(
     peer: subprocess.Popen, writers: dict[str, Callable[[dict], dict]], sources: np.ndarray
 ) -> tuple[dict[str, float], dict[str, bool]]:
-    """Return the fewest seconds of each, after one call that compiles; and whether texts agree.
+    """Return the minimum seconds of each, after one call that compiles; and whether texts agree.
 
     Args:
-        peer: the process that generates by transformers.
+        peer: the process that generates with transformers.
         writers: from `load_writers`.
         sources: tokens `[batch, source]`.
     """

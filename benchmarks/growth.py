@@ -1,14 +1,14 @@
 """From ten thousand records to a million: memory, and seconds until the first batch.
 
-Synthetic records: of relation extraction (60 words, 3 triples, 49 predicates), of text
-classification (60 words, 49 labels), or questions of reading comprehension (8 words each, five on
-each passage of 120 words). Once as core keeps them, in lists; once with the extra `cache`, at its
-first start, by one process on one core and by two, and at its second start. Each start is a process
-of its own: it reads, checks and encodes the file, and makes batches. Seconds and memory are those
-beyond its imports; the memory is that of the process that trains, and beside it all that its
-largest worker has. Seconds of processors hold those of the workers. The Rust tokenizer's
-`encode_batch` alone, on the same texts, is measured beside: a passage once. With `--peer` the stock
-recipe of PyTorch is, too: `datasets.map` and transformers' collators (`peer_encoding.py`).
+The records are synthetic: relation extraction (60 words, 3 triples, 49 predicates), text
+classification (60 words, 49 labels), or questions of reading comprehension (8 words each, five per
+passage of 120 words). They are measured in lists, as core keeps them, and with the extra `cache`:
+at its first start with one process on one core and with two, and at its second start. Each start is
+its own process: it reads, checks and encodes the file, and makes batches. Seconds and memory
+exclude its imports. Memory is that of the training process; the memory of its largest worker is
+listed separately. CPU seconds include the workers. The script also measures the Rust tokenizer's
+`encode_batch` on the same texts, each passage once. With `--peer` it also measures the stock recipe
+of PyTorch: `datasets.map` and transformers' collators (`peer_encoding.py`).
 
 python benchmarks/growth.py --output benchmarks/results/growth.json
 python benchmarks/growth.py --records texts --output benchmarks/results/growth_texts.json
@@ -38,7 +38,7 @@ from project_parts import ROOT, write_results
 SIZES = (10_000, 100_000, 1_000_000)
 WORDS, TRIPLES, NAMES, LEXICON = 60, 3, 49, 20_000
 PASSAGE_WORDS, QUESTION_WORDS, QUESTIONS = 120, 8, 5
-# Records -> the template that learns from them, and what they are, in words.
+# Records -> the template that learns from them, and a description.
 RECORDS = {
     "relations": ("relation_extraction", f"{WORDS} words, {TRIPLES} triples, {NAMES} predicates"),
     "texts": ("text_classification", f"{WORDS} words, one of {NAMES} labels"),
@@ -50,7 +50,7 @@ RECORDS = {
 INPUTS = ["token_ids", "segment_ids", "padding_mask"]
 BATCHES = 2000  # made after the first one
 BATCH_SIZE = 16
-# What is measured: name -> whether the cache is on, and the processes that encode.
+# Way to start: name -> whether the cache is on, and the number of encoding processes.
 WAYS = {
     "lists": (False, 1),
     "cache_one_process": (True, 1),
@@ -92,7 +92,7 @@ def main() -> None:
 
 
 def measure(kind: str, size: int, most: int, peer: str | None) -> dict:
-    """Return what is measured of one size, each trial in a process of its own."""
+    """Return the measurements of one size, each trial in its own process."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_records(folder, kind, size)
@@ -131,7 +131,7 @@ def mebibytes(size: float) -> float:
 
 
 def run_trial(way: str, folder: Path, kind: str) -> dict:
-    """Return what a trial prints."""
+    """Return the output of a trial."""
     command = [sys.executable, __file__, "--records", kind, "--trial", way, str(folder)]
     alone = {"TOKENIZERS_PARALLELISM": "false"} if way == "cache_one_process" else {}
     environment = {**os.environ, **alone}
@@ -143,7 +143,7 @@ def run_trial(way: str, folder: Path, kind: str) -> dict:
 
 
 def run_peer(python: str, folder: Path, kind: str) -> dict:
-    """Return what a start of the peer prints."""
+    """Return the output of a start of the peer."""
     script = str(Path(__file__).with_name("peer_encoding.py"))
     done = subprocess.run(
         [python, script, kind, str(folder)], check=True, stdout=subprocess.PIPE, encoding="utf-8"
@@ -157,7 +157,7 @@ def write_records(folder: Path, kind: str, size: int) -> None:
     draw = random.Random(size)
     letters = "abcdefghijklmnopqrstuvwxyz"
     lexicon = ["".join(draw.choices(letters, k=draw.randint(2, 10))) for _ in range(LEXICON)]
-    # As words of a language are.
+    # Word frequencies as in a language.
     frequent = list(itertools.accumulate(1 / (rank + 10) for rank in range(LEXICON)))
     with open(folder / "records.jsonl", "w", encoding="utf-8") as file:
         words: list[str] = []
@@ -190,7 +190,7 @@ def make_record(draw: random.Random, kind: str, words: list[str], question: list
 
 
 def texts_of(folder: Path, most: int | None = None) -> Iterator[str]:
-    """Yield the texts of the records; of equal ones beside each other the first."""
+    """Yield the texts of the records; neighbouring equal texts only once."""
     last = None
     with open(folder / "records.jsonl", encoding="utf-8") as file:
         for number, line in enumerate(file):
@@ -206,14 +206,14 @@ def texts_of(folder: Path, most: int | None = None) -> Iterator[str]:
 
 
 def open_template(kind: str) -> None:
-    """Let the modules of a template be imported, `core` before all others."""
+    """Make the modules of a template importable; import `core` first."""
     project = ROOT / f"templates/{RECORDS[kind][0]}/{{{{cookiecutter.project_slug}}}}"
     sys.path[:0] = [str(ROOT / "templates"), str(project)]
     import core.data.tokens  # noqa: F401
 
 
 def make_tokenizer(folder: Path):
-    """Return the tokenizer, which is trained once."""
+    """Return the tokenizer; it is trained once."""
     from tokenizers import Tokenizer
 
     from core.data.tokens import train_tokenizer
@@ -225,7 +225,7 @@ def make_tokenizer(folder: Path):
 
 
 def time_tokenizer(folder: Path) -> dict:
-    """Time `encode_batch` alone, on one processor."""
+    """Time only `encode_batch`, on one core."""
     tokenizer = make_tokenizer(folder)
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     seconds, tokens, texts = 0.0, 0, texts_of(folder)
@@ -238,7 +238,7 @@ def time_tokenizer(folder: Path) -> dict:
 
 
 def open_batches(path: Path, kind: str, tokenizer: Any, settings: Any) -> Any:
-    """Return the batches of a file of records, as a training makes them."""
+    """Return the batches of a file of records, made as in a training."""
     from task import data
 
     if kind == "texts":
@@ -254,7 +254,7 @@ def open_batches(path: Path, kind: str, tokenizer: Any, settings: Any) -> Any:
 
 
 def try_way(way: str, folder: Path, kind: str) -> dict:
-    """Start as a training does, up to the first batch, and make more batches."""
+    """Start like a training, up to the first batch, and make more batches."""
     from core.base.extras import open_module, present
     from extras.cache import processes as processes_of_cache
     from extras.cache import settings as tables
@@ -268,7 +268,7 @@ def try_way(way: str, folder: Path, kind: str) -> dict:
     settings = Settings.model_construct()
     for extra in present():  # imports are not measured
         open_module(extra, "hooks")
-    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak begins anew
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # resets the peak
     largest = [0]
     threading.Thread(target=watch_workers, args=(largest,), daemon=True).start()
     before, began, cpu = status("VmRSS"), time.perf_counter(), cpu_seconds()
@@ -276,7 +276,7 @@ def try_way(way: str, folder: Path, kind: str) -> dict:
     stream = open_batches(folder / "records.jsonl", kind, tokenizer, settings).stream(0, 0)
     next(stream)
     seconds = time.perf_counter() - began
-    processes_of_cache.take_waiting(0)  # their seconds count when they have ended
+    processes_of_cache.take_waiting(0)  # their seconds count after they have ended
     found = {"seconds": round(seconds, 2), "cpu_seconds": round(cpu_seconds() - cpu, 2)}
     known, began = hashlib.sha256(), time.perf_counter()
     made = [next(stream) for _ in range(BATCHES // 10)]
@@ -296,13 +296,13 @@ def try_way(way: str, folder: Path, kind: str) -> dict:
 
 
 def cpu_seconds() -> float:
-    """Return the seconds of processors of this process and of those that it has ended."""
+    """Return the CPU seconds of this process and of its ended child processes."""
     own = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(used.ru_utime + used.ru_stime for used in own)
 
 
 def watch_workers(largest: list[int]) -> None:
-    """Note the peak of the largest process that this one has started, as long as it runs."""
+    """Record the peak memory of the largest child process."""
     while True:
         for path in Path("/proc/self/task").glob("*/children"):
             for number in path.read_text(encoding="ascii").split():
@@ -312,7 +312,7 @@ def watch_workers(largest: list[int]) -> None:
 
 
 def status(name: str, process: str = "self") -> int:
-    """Return a size of a process in bytes, as the system has it."""
+    """Return a memory size of a process in bytes, from the system."""
     text = Path(f"/proc/{process}/status").read_text(encoding="ascii")
     return 1024 * int(text.partition(f"{name}:")[2].split()[0])
 

@@ -1,7 +1,7 @@
-"""Draw what `growth.py` measured: seconds until the first batch, and memory, beside the records.
+"""Draw the results of `growth.py`: seconds until the first batch, and memory, by records.
 
-A row of panels for each kind of records that has been measured; both axes are logarithmic. The
-memory of the first start is that of the process that trains, as long as a worker has less.
+Each measured kind of records has a row of panels; both axes are logarithmic. The memory of the
+first start is that of the training process, unless a worker has more.
 
 python benchmarks/growth_plot.py
 """
@@ -13,13 +13,13 @@ from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
 PLOT = RESULTS / "growth.svg"
-# Kind of records -> the file of its results, beside this one.
+# Kind of records -> its results file.
 KINDS = {
     "relations": "growth.json",
     "texts": "growth_texts.json",
     "passages": "growth_passages.json",
 }
-# Way of growth.py -> its name in the legend, colour and marker: the colour-blind tell them apart.
+# Way of growth.py -> its legend, colour and marker, distinguishable for the colour-blind.
 WAYS = {
     "lists": ("in lists", "#b0620e", "o"),
     "cache_two_processes": ("cache, first start", "#1f5fa8", "s"),
@@ -28,12 +28,12 @@ WAYS = {
     "peer_second_start": ("datasets.map, later starts", "0.45", "^"),
 }
 PANELS = {"seconds": "seconds until the first batch", "peak_mebibytes": "MiB beyond imports"}
-# Else an SVG holds the time it was made, and names of its own for what is drawn.
+# Otherwise an SVG holds its time of creation and random ids.
 SETTINGS = {"svg.hashsalt": "growth", "font.size": 9, "axes.titlesize": 10}
 
 
 def main() -> None:
-    """Write the plot of all results that are there."""
+    """Write the plot of all existing results."""
     read = {kind: RESULTS / name for kind, name in KINDS.items() if (RESULTS / name).is_file()}
     if not read:
         raise SystemExit(f"error: {RESULTS} holds no growth*.json: run benchmarks/growth.py first.")
@@ -63,7 +63,7 @@ def plot(results: dict[str, dict]) -> bytes:
 
 
 def draw(axis: Any, sizes: dict[str, dict], name: str) -> None:
-    """Draw one figure of all ways, beside the number of records."""
+    """Draw one figure of all ways, by number of records."""
     for way, (label, colour, marker) in WAYS.items():
         points = [(int(size), own[way][name]) for size, own in sizes.items() if way in own]
         if points:

@@ -1,15 +1,16 @@
 """The peer of `growth.py`: records encoded by `datasets.map`, batches by transformers' collators.
 
-Texts as transformers' example `run_glue.py` has them, passages as `run_qa.py` (windows of 384
-tokens that share 128, with the first and the last token of the answer), relations as `run_ner.py`,
-which tags the tokens of the spans: there is no recipe for triples, whose labels are more. The epoch
-is shuffled, and each batch padded to its longest. Nothing of this repository is imported.
+Texts are encoded as in transformers' example `run_glue.py`. Passages are encoded as in `run_qa.py`:
+windows of 384 tokens that share 128, with the first and the last token of the answer. Relations are
+encoded as in `run_ner.py`, which tags the tokens of the spans; there is no recipe for triples,
+which have more labels. The epoch is shuffled, and each batch is padded to its longest text. The
+script imports nothing of this repository.
 
-Environment (one of its own, not ours):
+Environment (separate from ours):
     pip install torch transformers datasets
 
-`growth.py --peer PYTHON_OF_THAT_ENVIRONMENT` starts this script, once for each start, as it starts
-our own: python peer_encoding.py KIND FOLDER
+`growth.py --peer PYTHON_OF_THAT_ENVIRONMENT` runs this script once for each start:
+python peer_encoding.py KIND FOLDER
 """
 
 import json
@@ -40,11 +41,11 @@ SPECIAL = {"unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]", "pa
 
 
 def main() -> None:
-    """Encode as a training does, up to the first batch, and make more batches."""
+    """Encode like a training, up to the first batch, and make more batches."""
     kind, folder = sys.argv[1], Path(sys.argv[2])
     tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"), **SPECIAL)
     before = status("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak begins anew
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # resets the peak
     began, cpu = time.perf_counter(), cpu_seconds()
     loader = make_loader(kind, folder, tokenizer)
     batches = iter(loader)
@@ -84,7 +85,7 @@ def make_loader(kind: str, folder: Path, tokenizer: PreTrainedTokenizerFast):
 
 
 def encode_texts(tokenizer: PreTrainedTokenizerFast, numbers: dict[str, int]):
-    """Return what makes items of records with a text and a label."""
+    """Return the function that encodes records with a text and a label."""
 
     def encode(records: dict) -> dict:
         items = tokenizer(records["text_a"], truncation=True, max_length=MAX_LENGTH)
@@ -94,7 +95,7 @@ def encode_texts(tokenizer: PreTrainedTokenizerFast, numbers: dict[str, int]):
 
 
 def encode_spans(tokenizer: PreTrainedTokenizerFast):
-    """Return what makes items of records with triples: a tag for each token, subject or object."""
+    """Return the function that encodes records with triples: one tag per token."""
 
     def encode(records: dict) -> dict:
         items = tokenizer(
@@ -110,7 +111,7 @@ def encode_spans(tokenizer: PreTrainedTokenizerFast):
 
 
 def tag_tokens(places: list[tuple[int, int]], triples: list[dict]) -> list[int]:
-    """Return 1 for each token of a subject, 2 for one of an object, 0 for all others."""
+    """Return 1 for tokens of a subject, 2 for tokens of an object, 0 for others."""
     tags = [0] * len(places)
     for triple in triples:
         for tag, name in enumerate(("subject", "object"), start=1):
@@ -122,7 +123,7 @@ def tag_tokens(places: list[tuple[int, int]], triples: list[dict]) -> list[int]:
 
 
 def encode_passages(tokenizer: PreTrainedTokenizerFast):
-    """Return what makes windows of records with a question and its passage, as `run_qa.py` does."""
+    """Return the function that makes windows of questions and passages, as `run_qa.py` does."""
 
     def encode(records: dict) -> dict:
         items = tokenizer(
@@ -150,7 +151,7 @@ def encode_passages(tokenizer: PreTrainedTokenizerFast):
 def find_answer(
     answer: list[int], places: list[tuple[int, int]], owners: list[int | None]
 ) -> tuple[int, int]:
-    """Return the first and the last token of an answer; (0, 0): it is not in this window."""
+    """Return the first and the last token of an answer; (0, 0): not in this window."""
     first, last = owners.index(1), len(owners) - 1 - owners[::-1].index(1)
     if places[first][0] > answer[0] or places[last][1] < answer[1]:
         return 0, 0
@@ -162,7 +163,7 @@ def find_answer(
 
 
 def pad_windows(tokenizer: PreTrainedTokenizerFast):
-    """Return what pads windows to the longest of a batch; the recipe pads all to one length."""
+    """Return a collator that pads to the longest of a batch; the recipe pads to one length."""
 
     def collate(windows: list[dict]) -> dict:
         names = tokenizer.model_input_names
@@ -176,13 +177,13 @@ def pad_windows(tokenizer: PreTrainedTokenizerFast):
 
 
 def cpu_seconds() -> float:
-    """Return the seconds of processors of this process and of those that it has ended."""
+    """Return the CPU seconds of this process and of its ended child processes."""
     own = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(used.ru_utime + used.ru_stime for used in own)
 
 
 def status(name: str) -> int:
-    """Return a size of this process in bytes, as the system has it."""
+    """Return a memory size of this process in bytes, from the system."""
     text = Path("/proc/self/status").read_text(encoding="ascii")
     return 1024 * int(text.partition(f"{name}:")[2].split()[0])
 

@@ -1,20 +1,20 @@
 """The PyTorch peer of the named-entity baselines: transformers' own token classifier.
 
-Idea: the same encoder, epochs and split as our baseline, in the way a PyTorch user would do it.
-Model, tokenizer, schedule and length-grouped sampler are transformers', the loader and AdamW are
-torch's; nothing of this repository is imported, and the scoring is a computation of its own.
+Idea: the same encoder, epochs and split as our baseline, as a PyTorch user would write it. Model,
+tokenizer, schedule and length-grouped sampler are transformers'; the loader and AdamW are torch's.
+The script imports nothing of this repository and computes its own scores.
 
-Source: transformers' example `run_ner.py` (AutoModelForTokenClassification; BIO tags, of each word
-its first piece alone is taught and read; AdamW, linear decay, texts cut at the maximum length; an
-I without B begins an entity, as seqeval reads it by default). Departures: batch and epochs as our
-baseline has; a warm-up and clipping; each text tokenized once instead of once an epoch; dropout as
-our baseline has it, 0.1 of hidden states and none of attention, whatever the encoder's config says.
+Source: transformers' example `run_ner.py` (AutoModelForTokenClassification; BIO tags, only the
+first piece of each word is trained and read; AdamW, linear decay, texts cut at the maximum length;
+an I without B begins an entity, seqeval's default). Departures: batch size and epochs of our
+baseline; warm-up and clipping; each text tokenized once instead of once per epoch; our baseline's
+dropout, 0.1 on hidden states and none in attention, whatever the encoder's config says.
 `--learning_rate 5e-5` is the example's.
 
 With `--project` each training of the peer is followed by one of ours, with the same encoder, seed,
-epochs and batch size, on the same machine: F1 and seconds of both come out of one run.
+epochs and batch size, on the same machine, so F1 and seconds of both come from one run.
 
-Environment (one of its own, not ours):
+Environment (separate from ours):
     pip install torch transformers safetensors numpy tqdm
 
 Run (`baselines bake NAME --to build` and `baselines data get` make the project and its data):
@@ -22,14 +22,14 @@ Run (`baselines bake NAME --to build` and `baselines data get` make the project 
         --project build/named_entity_recognition_wnut17 --our_python python --output peer.json
     PEER/bin/python benchmarks/peer_named_entity_recognition.py --encoder ENCODER --data DATA
 
-Seeds that the output file has already are not trained again. The second line trains the peer alone,
-on a folder of train.jsonl, dev.jsonl and test.jsonl; with `--steps 20` it is only timed.
+Seeds that are already in the output file are not trained again. The second line trains only the
+peer, on a folder of train.jsonl, dev.jsonl and test.jsonl; `--steps 20` only times it.
 Weibo needs `--words characters --epochs 15 --learning_rate 1e-3`.
 
 `--batching shuffled` pads each batch to its longest text; `grouped` is transformers' grouping by
 length; `fixed` pads every text to `--max_length`.
 
-Duration: a quarter of an hour a seed for WNUT 2017, both sides, on two cores.
+Duration: a quarter of an hour per seed for WNUT 2017, both sides, on two CPU cores.
 """
 
 import argparse
@@ -66,9 +66,9 @@ WEIGHT_DECAY = 0.01
 WARMUP_SHARE = 0.1
 CLIP_NORM = 1.0
 PREDICTION_BATCH = 32
-IGNORED = -100  # the label that torch's cross-entropy leaves out
+IGNORED = -100  # the label that torch's cross-entropy ignores
 PARTS = ("train", "dev", "test")
-COUNTED = ("f1", "precision", "recall", "gold")  # what is kept of a scoring, of either side
+COUNTED = ("f1", "precision", "recall", "gold")  # the scores that are kept, of either side
 
 
 def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -113,7 +113,7 @@ def find_data(project: Path) -> Path:
 
 @dataclass(frozen=True)
 class Text:
-    """One record in tokens; `firsts` are the tokens that words begin with, -1 beyond the cut."""
+    """One record in tokens; `firsts` is the first token of each word, -1 beyond the cut."""
 
     id: str
     entities: frozenset[Entity]
@@ -157,7 +157,7 @@ def read_texts(path: Path, tokenizer, options) -> list[Text]:
 
 
 def label_tokens(text: Text, types: list[str]) -> list[int]:
-    """Return the label of each token: 0 outside, 1 + 2 n begins type n, 2 + 2 n goes on with it."""
+    """Return the label of each token: 0 outside, 1 + 2 n begins type n, 2 + 2 n continues it."""
     words = [0] * len(text.firsts)
     for first, last, kind in text.entities:
         label = 1 + 2 * types.index(kind) if kind in types else 0
@@ -191,7 +191,7 @@ class Collator:
 
 
 def make_loader(texts: list[Text], collate: Collator, options, seed: int, epoch: int) -> DataLoader:
-    """Order and pad one epoch's batches as `--batching` says; the order hangs on (seed, epoch)."""
+    """Order and pad one epoch's batches as `--batching` says, by (seed, epoch)."""
     generator = torch.Generator().manual_seed(seed * 1000 + epoch)
     if options.batching == "grouped":
         lengths = [len(text.token_ids) for text in texts]
@@ -200,7 +200,7 @@ def make_loader(texts: list[Text], collate: Collator, options, seed: int, epoch:
         sampler = RandomSampler(texts, generator=generator)
     batches = list(BatchSampler(sampler, options.batch_size, drop_last=False))
     if options.steps:
-        # Spread over the epoch: grouped batches come longest first, the first few would mislead.
+        # Spread over the epoch, because grouped batches come longest first.
         chosen = np.linspace(0, len(batches) - 1, min(options.steps, len(batches)))
         batches = [batches[round(position)] for position in chosen]
     return DataLoader(texts, batch_sampler=batches, collate_fn=collate)
@@ -277,7 +277,7 @@ def predict(model, texts: list[Text], collate: Collator, options) -> dict[str, s
 
 
 def read_entities(labels: list[int], types: list[str]) -> set[Entity]:
-    """Return the entities of the labels of words; what goes on with nothing begins one."""
+    """Return the entities of the labels of words; an I without B begins one."""
     entities: list[tuple[int, int, int]] = []
     before = -1
     for position, label in enumerate(labels):
@@ -396,7 +396,7 @@ def train_ours(texts: dict[str, list[Text]], options, seed: int) -> dict:
 
 
 def kept_runs(results: dict, options) -> dict[str, list[dict]]:
-    """Return the runs of each side that the output file has, if they are of this comparison."""
+    """Return the runs of each side in the output file, if they belong to this comparison."""
     kept: dict[str, list[dict]] = {"peer": []} | ({"ours": []} if options.project else {})
     if options.output is None or not options.output.is_file():
         return kept
@@ -406,7 +406,7 @@ def kept_runs(results: dict, options) -> dict[str, list[dict]]:
 
 
 def summarize(sides: dict[str, list[dict]]) -> dict:
-    """Return the mean F1 of each side, and how long its epochs are beside the peer's."""
+    """Return the mean F1 of each side, and the ratio of their epoch times."""
     summary: dict = {
         side: {
             part: {"f1": round(statistics.mean(run[part]["f1"] for run in runs), 4)}

@@ -1,28 +1,27 @@
-"""Tokens a second of pre-training: transformers' masked language model recipe beside ours.
+"""Tokens per second of pre-training: ours and transformers' masked language model recipe.
 
-Idea: the same text, vocabulary, encoder and weights, batch size and length, and the same optimizer.
-The peer is what the example script `run_mlm.py` of transformers does, written anew: a
-BertForMaskedLM, lines cut off at the maximum length and padded to it (`padded`) or to the longest
-of a batch (`dynamic`), or, as it does unless told otherwise, all lines joined and cut into pieces
-of that length (`packed`); its own collator, which hides 15 % of the tokens; the AdamW of its
-trainer with linear decay. Nothing of this repository is imported for the peer. Ours cuts long lines
-into several examples in buckets of length (`bucketed`), or also puts short ones together
-(`packed`), and scores the vocabulary at the hidden tokens alone.
+Idea: the same text, vocabulary, encoder, weights, batch size, length and optimizer. The peer
+reimplements the example script `run_mlm.py` of transformers: a BertForMaskedLM; lines cut at the
+maximum length and padded to it (`padded`) or to the longest of a batch (`dynamic`), or, by default,
+all lines joined and cut into pieces of that length (`packed`); its own collator, which masks 15 %
+of the tokens; its trainer's AdamW with linear decay. The peer imports nothing of this repository.
+Ours cuts long lines into several examples in length buckets (`bucketed`), or also joins short lines
+(`packed`), and scores the vocabulary only at masked tokens.
 
-Departures, all kinder to the peer: attention dropout 0, which is cheaper; rows in memory, and
-nothing of its trainer around a step; tokens are hidden one by one, where ours hides whole words:
-those of transformers 5 can't be padded to the longest of a batch.
+Departures, all in favour of the peer: attention dropout 0, which is cheaper; rows in memory; no
+trainer code around a step; single tokens are masked, where ours masks whole words, because the
+collator of transformers 5 can't pad whole-word masks to the longest of a batch.
 
-Before anything is timed, our encoder is trained for some steps, exported, and read by both, and
-both must agree in the loss of the same hidden tokens. Counted are the tokens that are no padding,
-[CLS] and [SEP] among them; `text_share` says how many of them are text. Timed are whole steps, with
-batches being made, over an epoch; reading and tokenizing the text beforehand are not.
+Before the timing, our encoder is trained for some steps and exported. Both sides read it and must
+agree on the loss of the same masked tokens. The count includes all tokens except padding, so also
+[CLS] and [SEP]; `text_share` is the share of text among them. The timing covers whole steps over an
+epoch, including batch making, but not reading and tokenizing the text.
 
-Each round times the ways that are compared one after the other, and only the ratios of one round
-are compared: the speed of a machine drifts. `--measure` chooses what is measured, and what the
-output file holds already of the same settings is kept. All runs on the processor.
+Each round times the compared ways one after the other. Only the ratios of one round are compared,
+because the speed of a machine drifts. `--measure` chooses the measurements; those that are already
+in the output file with the same settings are kept. Everything runs on the CPU.
 
-The peer lives in an environment of its own: pip install torch transformers
+The peer needs its own environment: pip install torch transformers
 
 baselines bake pretraining_sample --to build
 python benchmarks/peer_pretraining.py --peer_python PEER/bin/python --text TEXT \
@@ -54,7 +53,7 @@ if TYPE_CHECKING:
 
 SCRIPT = Path(__file__)
 SAMPLE = SCRIPT.resolve().parents[1] / "build" / "pretraining_sample"
-# What one round of a measurement times, in this order: whose, and how its batches are made.
+# What a round times, in this order: the side, and how it makes batches.
 MEASURES = {
     "packed": ("ours_packed", "peer_packed"),
     "bucketed": ("peer_padded", "ours_bucketed", "peer_dynamic"),
@@ -97,7 +96,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Prepare, compare losses, and run the rounds; or one part in a process of its own."""
+    """Prepare, compare losses, and run the rounds; or run one part in its own process."""
     arguments = parse_arguments()
     if arguments.part:
         print(json.dumps(PARTS[arguments.part](arguments)))
@@ -120,7 +119,7 @@ def main() -> None:
 
 
 def kept_results(arguments: argparse.Namespace) -> dict:
-    """Return the settings of this benchmark, and what was measured with the same ones before."""
+    """Return the settings of this benchmark, and earlier results with the same settings."""
     settings = {
         "question": "tokens a second of pre-training, ours beside the masked language model recipe",
         "data": arguments.text.name,
@@ -135,7 +134,7 @@ def kept_results(arguments: argparse.Namespace) -> dict:
 
 
 def prepare_ours(arguments: argparse.Namespace) -> None:
-    """Write vocabulary and shards; train for the first steps; export what both begin with."""
+    """Write vocabulary and shards; train the first steps; export the common start."""
     with open(arguments.text, encoding="utf-8") as lines:
         dev = "".join(itertools.islice(lines, DEV_LINES))
     (arguments.work / "dev.txt").write_text(dev, encoding="utf-8")
@@ -174,12 +173,12 @@ def run_part(arguments: argparse.Namespace, part: str, batches: str) -> dict:
 
 
 def on_the_processor() -> dict[str, str]:
-    """Return the environment of a process that is to see no graphics card."""
+    """Return an environment in which a process sees no GPU."""
     return {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
 
 
 def compare_losses(arguments: argparse.Namespace, batches: str) -> dict:
-    """Return the loss of a batch of ours, by ours and by the peer; end if they differ."""
+    """Return the loss of one of our batches on both sides; exit if they differ."""
     losses = {
         "ours": run_part(arguments, "our_loss", batches)["loss"],
         "peer": run_part(arguments, "peer_loss", batches)["loss"],
@@ -218,25 +217,25 @@ DESCRIPTION = ("examples", "real_share", "text_share", "losses")
 
 
 def ratios(rounds: list[dict], ours: str, peer: str) -> dict:
-    """Return the ratio of each round, and the median to quote: above 1 ours is faster."""
+    """Return the ratio of each round, and the median to quote; above 1 ours is faster."""
     each = [round(row[ours] / row[peer], 3) for row in rounds]
     return {"each": each, "median": statistics.median(each)}
 
 
 def choose_steps(batches: list, steps: int) -> list:
-    """Return full batches that are spread over an epoch."""
+    """Return full batches, spread over an epoch."""
     return [batches[i] for i in np.linspace(0, len(batches) - 1, steps).astype(int)]
 
 
 def describe_speed(
     counts: np.ndarray, seconds: float, losses: list[float], examples: int, packages: tuple
 ) -> dict:
-    """Return what one measurement says.
+    """Return the results of one measurement.
 
     Args:
-        counts: `[steps, 3]`: positions of each batch, those that are no padding, those of text.
+        counts: `[steps, 3]`: positions of each batch, those without padding, those of text.
         seconds: of all steps.
-        losses: of each step, mean over the hidden tokens.
+        losses: of each step, mean over the masked tokens.
         examples: of an epoch.
         packages: whose versions are named.
     """
@@ -257,7 +256,7 @@ def describe_speed(
 
 
 def prepare_peer(arguments: argparse.Namespace) -> tuple[Any, Any]:
-    """Return tokenizer and model, as ours were exported."""
+    """Return the tokenizer and model that ours exported."""
     import torch
     import transformers
 
@@ -285,7 +284,7 @@ def find_peer_loss(arguments: argparse.Namespace) -> dict:
 
 
 def make_rows(tokenizer: Any, arguments: argparse.Namespace) -> list[dict]:
-    """Return the examples: one a line, cut off; or all lines joined and cut into pieces."""
+    """Return the examples: one per line, cut; or all lines joined and cut into pieces."""
     with open(arguments.text, encoding="utf-8") as file:
         lines = [line.rstrip("\n") for line in file if line.strip()]
     length = arguments.max_length
@@ -356,7 +355,7 @@ def time_peer(arguments: argparse.Namespace) -> dict:
     for positions in chosen:
         step(positions)
     seconds = time.perf_counter() - began
-    # Padding is marked as special, too.
+    # Padding is also marked as special.
     text = [
         sum(row["special_tokens_mask"].count(0) for row in map(rows.__getitem__, positions))
         for positions in chosen
@@ -374,7 +373,7 @@ def time_peer(arguments: argparse.Namespace) -> dict:
 
 
 def our_flags(arguments: argparse.Namespace, batches: str) -> list[str]:
-    """Return the settings of our project that are those of the peer."""
+    """Return the settings that make our project equal to the peer."""
     work = arguments.work.resolve()
     settings = {
         "train_text": arguments.text.resolve(),
@@ -433,7 +432,7 @@ def prepare_our_training(
 
 
 def find_our_loss(arguments: argparse.Namespace) -> dict:
-    """Write a batch as the peer reads it, and return its loss."""
+    """Write a batch for the peer, and return its loss."""
     generator, model = prepare_our_training(arguments)
     batch = next(generator.batches(0))
     weights = batch.pop("loss_weight")
@@ -461,7 +460,7 @@ def time_ours(arguments: argparse.Namespace) -> dict:
             for examples, length in plan_pool(texts, epoch, number)
             if len(examples) == generator.batch_size
         ]
-        # Each length among them: each may be compiled once.
+        # Every length is among them, because each may be compiled once.
         warm_up = list({length: (batch, length) for batch, length in whole}.values())
         warm_up += choose_steps(whole, max(0, WARM_UP_STEPS - len(warm_up)))
         return warm_up[:WARM_UP_STEPS] + choose_steps(whole, arguments.steps)
@@ -478,7 +477,7 @@ def time_ours(arguments: argparse.Namespace) -> dict:
     seconds = time.perf_counter() - began
     last = WARM_UP_STEPS + arguments.steps
     timed = list(itertools.islice(generator.batches(0), WARM_UP_STEPS, last))
-    # Each is the mean, over all examples so far, of the sum over an example's hidden tokens.
+    # Each is the mean over all examples so far of the sum over an example's masked tokens.
     sums = np.diff([0.0, *(number * float(mean[0]) for number, mean in enumerate(means, 1))])
     hidden = np.array([np.sum(batch["masked_labels"] >= 0) for batch in timed])
     losses = sums * generator.batch_size / hidden
@@ -492,9 +491,9 @@ def time_ours(arguments: argparse.Namespace) -> dict:
 
 
 def count_tokens(batch: dict, special: "SpecialTokens") -> tuple[int, int, int]:
-    """Return the positions of a batch, those that are no padding, and those of text."""
+    """Return the number of positions of a batch, of those without padding, and of text."""
     real = batch["padding_mask"] > 0
-    # No hidden token becomes one of these.
+    # No masked token becomes one of these.
     around = np.isin(batch["token_ids"], [special.begin, special.end])
     return real.size, int(real.sum()), int((real & ~around).sum())
 

@@ -1,22 +1,22 @@
-"""Hugging Face's question-answering recipe beside our reading comprehension: scores and seconds.
+"""Our reading comprehension and Hugging Face's question-answering recipe: scores and seconds.
 
-Idea: the same encoder, files, windows, epochs and batch size. The peer is what the example script
-`run_qa.py` of transformers does, written anew: a classifier of starts and ends, the first gold
-answer as the label, windows by `return_overflowing_tokens`, AdamW with linear decay, and the best
-of 20 x 20 starts and ends of at most 30 tokens over all windows. Nothing of this repository is
-imported for the peer, and its scores are a computation of their own. Departures, all kinder to the
-peer: warm-up, attention dropout 0, `--padding grouped`.
+Idea: the same encoder, files, windows, epochs and batch size. The peer reimplements the example
+script `run_qa.py` of transformers: a classifier of starts and ends, the first gold answer as the
+label, windows by `return_overflowing_tokens`, AdamW with linear decay, and the best of 20 x 20
+starts and ends of at most 30 tokens over all windows. The peer imports nothing of this repository
+and computes its own scores. Departures, all in favour of the peer: warm-up, attention dropout 0,
+`--padding grouped`.
 
-Each round times the peer as its stock recipe pads (to the maximum length), ours, and the peer with
-batches grouped by length, one after the other, each for the same number of steps. The timed
-batches are spread evenly over the lengths of an epoch: by chance they would be up to a tenth longer
-than its mean. The results name the tokens of the epoch, and those that the timed batches stand for.
-Only the ratios of one round are compared: the speed of a machine drifts.
+Each round times the peer with stock padding (to the maximum length), ours, and the peer with
+batches grouped by length, one after the other, for the same number of steps. The timed batches are
+spread evenly over the lengths of an epoch; random batches would be up to a tenth longer than the
+mean. The results list the tokens of the epoch and the tokens that the timed batches represent. Only
+the ratios of one round are compared, because the speed of a machine drifts.
 
-The two trainings take long and the seconds of a step want an idle machine: `--measure` chooses
-what is measured, and what the output file holds already of the same settings is kept.
+The two trainings take long, and the timing needs an idle machine. So `--measure` chooses the
+measurements; those that are already in the output file with the same settings are kept.
 
-The peer lives in an environment of its own: pip install torch transformers tqdm
+The peer needs its own environment: pip install torch transformers tqdm
 
 python benchmarks/peer_reading_comprehension.py --peer_python PEER/bin/python --project PROJECT \
     --encoder ENCODER --data DATA --output benchmarks/results/peer_reading_comprehension.json
@@ -50,7 +50,7 @@ WARM_UP_SHARE = 0.1
 CLIP_NORM = 1.0
 PREDICTION_BATCH = 32
 WARM_UP_STEPS = 8
-# In the order of what they need: hours, then an idle machine.
+# First the measurements that take hours, then those that need an idle machine.
 MEASURES = ["peer", "ours", "seconds"]
 SCRIPT = Path(__file__)
 
@@ -87,7 +87,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Run the rounds and both trainings, or one part in a process of its own."""
+    """Run the rounds and both trainings, or one part in its own process."""
     arguments = parse_arguments()
     if arguments.part:
         part = {
@@ -115,7 +115,7 @@ def main() -> None:
 
 
 def kept_results(arguments: argparse.Namespace) -> dict:
-    """Return the settings of this benchmark, and what was measured with the same ones before."""
+    """Return the settings of this benchmark, and earlier results with the same settings."""
     settings = {
         "question": "reading comprehension, ours beside the question-answering recipe",
         "data": arguments.data.name,
@@ -311,14 +311,14 @@ def padded_tokens(batch: list[int], windows: list[dict], arguments: argparse.Nam
 
 
 def spread_over(tokens: list[int], count: int) -> list[int]:
-    """Return, in order, the batches in the middles of as many equal parts of the sorted epoch."""
+    """Return, in order, the middle batch of each of several equal parts of the sorted epoch."""
     by_tokens = np.argsort(tokens, kind="stable")
     middles = (np.arange(count) + 0.5) * len(tokens) / count
     return sorted(by_tokens[middles.astype(int)].tolist())
 
 
 def describe_epoch(seconds: float, tokens: list[int], timed: list[int], windows: int) -> dict:
-    """Return what the timed batches tell of the whole epoch."""
+    """Return what the timed batches say about the whole epoch."""
     per_batch = len(tokens) / len(timed)
     return {
         "seconds_per_epoch": round(seconds * per_batch, 2),
@@ -355,9 +355,9 @@ def score_peer(model: Any, tokenizer: Any, arguments: argparse.Namespace, part: 
 
 
 def time_peer_prediction(arguments: argparse.Namespace) -> dict:
-    """Time the prediction of a file, from records in memory to those of the predictions file."""
+    """Time the prediction of a file, from records in memory to records of predictions."""
     tokenizer, model = load_peer(arguments)
-    # Windows are labelled where answers are known: here they are not.
+    # Windows have labels only if the answers are known; here they are not.
     records = [{**record, "answers": []} for record in read_records(arguments.predict)]
     length = arguments.max_length if arguments.padding == "max_length" else None
     in_order = arguments.padding != "grouped"
@@ -386,11 +386,11 @@ def predict_peer(
     """Return the best span of all windows of each question.
 
     Args:
-        model: of starts and ends, whose `tokenizer` it is.
+        model: of starts and ends; `tokenizer` belongs to it.
         arguments: `max_length`, `doc_stride`.
         records: the questions.
         unanswerable: some have no answer.
-        in_order: batches in the order of the file, else sorted by length.
+        in_order: batches follow the file; otherwise they are sorted by length.
         length: to pad to; None: to the longest of a batch.
     """
     import torch
@@ -435,7 +435,7 @@ def spans_of_window(context: list, start: np.ndarray, end: np.ndarray) -> list[t
 
 
 def score_texts(golds: list[list[str]], texts: list[str]) -> dict:
-    """Return EM and F1 in percent, by the definitions of SQuAD."""
+    """Return EM and F1 in percent, as SQuAD defines them."""
 
     def words(text: str) -> list[str]:
         text = "".join(c for c in text.lower() if c not in string.punctuation)
@@ -458,7 +458,7 @@ def score_texts(golds: list[list[str]], texts: list[str]) -> dict:
 
 
 def our_flags(arguments: argparse.Namespace) -> list[str]:
-    """Return the settings of our project that are those of the peer."""
+    """Return the settings that make our project equal to the peer."""
     settings = {
         **{f"{part}_file": (arguments.data / f"{part}.jsonl").resolve() for part in PARTS},
         "encoder": arguments.encoder.resolve(),
@@ -500,7 +500,7 @@ def time_ours(arguments: argparse.Namespace) -> dict:
     whole = generator.plan(0)
     tokens = [len(batch) * length for batch, length in whole]
     chosen = spread_over(tokens, arguments.steps)
-    # One batch of each length first: each is compiled once.
+    # First one batch of each length, because each length is compiled once.
     warm_up = list({length: (batch, length) for batch, length in whole}.values())
     generator.plan = lambda epoch: warm_up + [whole[index] for index in chosen]
     model = models.training
@@ -517,7 +517,7 @@ def time_ours(arguments: argparse.Namespace) -> dict:
 
 
 def train_ours(arguments: argparse.Namespace) -> dict:
-    """Train and score our project as a participant would, or take the scores it ships with."""
+    """Train and score our project like a participant, or take its bundled scores."""
     if arguments.shipped:
         return describe_shipped(arguments)
     with tempfile.TemporaryDirectory(prefix="benchmark_", dir=runs_folder(arguments)) as folder:
@@ -531,7 +531,7 @@ def train_ours(arguments: argparse.Namespace) -> dict:
 
 
 def describe_shipped(arguments: argparse.Namespace) -> dict:
-    """Return the scores that `baselines reproduce` wrote, if they are of this very comparison."""
+    """Return the scores of `baselines reproduce`, if they fit this comparison."""
     name = arguments.project.resolve().name
     shipped = SCRIPT.resolve().parents[1] / "baselines" / name / "scores.json"
     if not shipped.is_file():
@@ -554,7 +554,7 @@ def describe_shipped(arguments: argparse.Namespace) -> dict:
 
 
 def describe_scores(scores: dict) -> dict:
-    """Return what scores.json of a run says of this comparison."""
+    """Return the part of a run's scores.json that this comparison needs."""
     return {
         "minutes": scores["minutes"],
         "hardware": scores["hardware"],
@@ -602,7 +602,7 @@ def describe_versions(*packages: str) -> dict:
 
 
 def write_results(results: dict, output: Path | None) -> None:
-    """Print results, and write them with the circumstances of their measurement."""
+    """Print results, and write them with versions and hardware."""
     results |= {"measured": datetime.now(UTC).isoformat(timespec="seconds")}
     text = json.dumps(results, indent=1, ensure_ascii=False) + "\n"
     print(text)

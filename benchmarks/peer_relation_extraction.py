@@ -1,9 +1,9 @@
-"""The PyTorch peer of the relation extraction baseline: a GPLinker out of other people's parts.
+"""The PyTorch peer of the relation extraction baseline: a GPLinker from other libraries' parts.
 
-Idea: the same encoder, epochs and split as our baseline, in the way a PyTorch user would do it.
-The pointers and the loss are bert4torch's, the encoder, tokenizer, schedule and length-grouped
-sampler are transformers', the loader and AdamW are torch's; nothing of this repository is
-imported, and the scoring is a computation of its own.
+Idea: the same encoder, epochs and split as our baseline, as a PyTorch user would write it. The
+pointers and the loss are bert4torch's; encoder, tokenizer, schedule and length-grouped sampler are
+transformers'; the loader and AdamW are torch's. The script imports nothing of this repository and
+computes its own scores.
 
 Source: bert4torch's example `relation_extraction/task_relation_extraction_gplinker.py` (random
 shuffle, batches padded to their longest text, texts cut at 128 tokens, loss summed over the
@@ -11,9 +11,9 @@ heads and averaged over the batch, (0, 0) as the padding label, threshold 0). De
 batch 16 instead of 32; AdamW with warm-up, linear decay and clipping instead of plain Adam; the
 efficient pointer instead of the plain one (`--pointer plain` is the example's); labels from
 character offsets instead of searching for the answer's text; each text tokenized once instead of
-once an epoch; attention dropout 0. All but the first are kinder to the peer's speed or score.
+once per epoch; attention dropout 0. All but the first favour the peer's speed or score.
 
-Environment (one of its own, not ours; bert4torch's later releases need torchvision to import):
+Environment (separate from ours; bert4torch's later releases need torchvision to import):
     pip install torch transformers safetensors numpy jsonlines tqdm requests six
     pip install --no-deps bert4torch==0.5.3 torch4keras==0.2.6
 
@@ -25,9 +25,7 @@ Run (the data folder holds train.jsonl, dev.jsonl, test.jsonl):
 
 `--batching shuffled` is the stock recipe (prediction in the order of the file); `grouped` is
 transformers' grouping by length (prediction sorted by length); `fixed` pads every text to
-`--max_length`. Interrupted, the same command goes on after the last whole epoch.
-
-Expected score: left to be measured; print it beside ours, out of one run of both.
+`--max_length`. After an interruption the same command resumes after the last whole epoch.
 """
 
 import argparse
@@ -99,7 +97,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
 
 @dataclass(frozen=True)
 class Example:
-    """One record; `annotated` is None where every predicate was annotated."""
+    """One record; `annotated` is None if every predicate was annotated."""
 
     id: str
     text: str
@@ -107,13 +105,13 @@ class Example:
     annotated: frozenset[str] | None
 
     def keep_annotated(self, triples: set[Triple] | frozenset[Triple]) -> set[Triple]:
-        """Leave out the triples of which this record says nothing."""
+        """Leave out triples whose predicate is not annotated in this record."""
         return {t for t in triples if self.annotated is None or t[1] in self.annotated}
 
 
 @dataclass(frozen=True)
 class EncodedExample:
-    """An example in tokens; the labels are pairs of token positions, a set for each head."""
+    """An example in tokens; the labels are pairs of token positions, one set per head."""
 
     example: Example
     token_ids: list[int]
@@ -196,7 +194,7 @@ def encode_examples(
 def label_tokens(
     example: Example, offsets: list[Span], is_special: list[int], predicates: list[str]
 ) -> tuple[list[set[Span]], list[set[Span]], list[set[Span]]]:
-    """Turn gold triples into label pairs; a span that is cut off or misaligned is left out."""
+    """Turn gold triples into label pairs; leave out spans that are cut off or misaligned."""
     real = [position for position, special in enumerate(is_special) if not special]
     starts = {offsets[position][0]: position for position in reversed(real)}
     ends = {offsets[position][1]: position for position in real}
@@ -246,7 +244,7 @@ class Collator:
 
 
 def pad_labels(labels: list[list[set[Span]]], length: int) -> torch.Tensor:
-    """Flatten pairs (i, j) to i * length + j and fill up with 0, the loss's padding label."""
+    """Flatten pairs (i, j) to i * length + j and pad with 0, the loss's padding label."""
     most = max(1, max(len(pairs) for heads in labels for pairs in heads))
     padded = np.zeros((len(labels), len(labels[0]), most), dtype=np.int64)
     for row, heads in enumerate(labels):
@@ -256,7 +254,7 @@ def pad_labels(labels: list[list[set[Span]]], length: int) -> torch.Tensor:
 
 
 def make_loader(encoded, options, epoch: int, pad_token_id: int) -> DataLoader:
-    """Order and pad one epoch's batches as `--batching` says; the order hangs on (seed, epoch)."""
+    """Order and pad one epoch's batches as `--batching` says, by (seed, epoch)."""
     generator = torch.Generator().manual_seed(options.seed * 1000 + epoch)
     if options.batching == "grouped":
         lengths = [len(item.token_ids) for item in encoded]
@@ -265,7 +263,7 @@ def make_loader(encoded, options, epoch: int, pad_token_id: int) -> DataLoader:
         sampler = RandomSampler(encoded, generator=generator)
     batches = list(BatchSampler(sampler, options.batch_size, drop_last=False))
     if options.steps:
-        # Spread over the lengths: those of a few batches in the order of an epoch are chance.
+        # Spread over the lengths, because a few consecutive batches have random lengths.
         batches.sort(key=lambda batch: max(len(encoded[index].token_ids) for index in batch))
         chosen = np.linspace(0, len(batches) - 1, min(options.steps, len(batches)))
         batches = [batches[round(position)] for position in chosen]
@@ -310,7 +308,7 @@ def compute_loss(logits: dict, batch: dict, criterion: torch.nn.Module) -> torch
 
 
 def build_model(options, predicates: list[str]) -> GPLinker:
-    """Load the encoder (attention dropout 0, the rest as in its config) and put pointers on it."""
+    """Load the encoder (attention dropout 0, else as in its config) and add pointers."""
     encoder = transformers.AutoModel.from_pretrained(
         options.encoder, attention_probs_dropout_prob=0.0
     )
@@ -378,7 +376,7 @@ def train_epoch(model, loader, optimizer, schedule, options, label: str) -> dict
 
 
 def load_checkpoint(options, settings: dict) -> dict | None:
-    """Read the state after the last whole epoch, or None where there is none."""
+    """Read the state after the last whole epoch, or None if there is none."""
     path = options.work / "checkpoint.pt" if options.work else None
     if path is None or not path.exists():
         return None
@@ -393,7 +391,7 @@ def load_checkpoint(options, settings: dict) -> dict | None:
 
 
 def save_checkpoint(options, state: dict) -> None:
-    """Write the state beside the old one and exchange them, so that one always is whole."""
+    """Write the state to a new file, then replace the old one, so one is always whole."""
     if options.work is None:
         return
     options.work.mkdir(parents=True, exist_ok=True)
@@ -412,7 +410,7 @@ def train(model, optimizer, schedule, encoded, run, options, settings) -> dict:
         optimizer.load_state_dict(state["optimizer"])
         schedule.load_state_dict(state["schedule"])
     for epoch in range(len(state["epochs"]) + 1, options.epochs + 1):
-        # Seeded anew each epoch, so that a resumed run draws the same dropout masks.
+        # Seeded in each epoch, so that a resumed run draws the same dropout masks.
         torch.manual_seed(options.seed * 1000 + epoch)
         loader = make_loader(encoded["train"], options, epoch, run.tokenizer.pad_token_id)
         label = f"epoch {epoch}/{options.epochs}"
@@ -440,7 +438,7 @@ def train(model, optimizer, schedule, encoded, run, options, settings) -> dict:
 
 @dataclass(frozen=True)
 class Run:
-    """What prediction and scoring need beside the model."""
+    """What prediction and scoring need besides the model."""
 
     tokenizer: transformers.PreTrainedTokenizerBase
     predicates: list[str]
@@ -474,7 +472,7 @@ class Run:
 
 
 def decode(encoded: EncodedExample, logits: dict, predicates: list[str]) -> dict[Triple, float]:
-    """Join a subject and an object where both links of a predicate are above 0."""
+    """Join a subject and an object if both links of a predicate are above 0."""
     entities = logits["entities"].copy()
     special = [position for position, flag in enumerate(encoded.is_special) if flag]
     entities[:, special, :] = entities[:, :, special] = -np.inf
@@ -503,7 +501,7 @@ def decode(encoded: EncodedExample, logits: dict, predicates: list[str]) -> dict
 
 
 def set_pointers(model: GPLinker, path: Path) -> None:
-    """Take the weights of efficient pointers from a file, which has one score a head and end."""
+    """Read the weights of efficient pointers from a file with one score per head and end."""
     with np.load(path) as arrays, torch.no_grad():
         for name in ("entities", "heads", "tails"):
             kernel, bias, types, type_bias = (
@@ -513,7 +511,8 @@ def set_pointers(model: GPLinker, path: Path) -> None:
             layer = getattr(model, name)
             layer.p_dense.weight.copy_(kernel.T)
             layer.p_dense.bias.copy_(bias)
-            # Starts of all heads, then ends; bert4torch has both of a head in turns, and halves.
+            # The file has starts of all heads, then ends; bert4torch alternates them, and halves
+            # them.
             layer.q_dense.weight.copy_(
                 2 * types.T.unflatten(0, (2, -1)).swapaxes(0, 1).flatten(0, 1)
             )
@@ -521,8 +520,8 @@ def set_pointers(model: GPLinker, path: Path) -> None:
 
 
 def time_file(model: GPLinker, run: Run) -> dict:
-    """Time the prediction of a file, from examples in memory to the rows of a predictions file."""
-    # All predicates are asked for, of examples of which nothing is known.
+    """Time the prediction of a file, from examples in memory to rows of predictions."""
+    # Without annotations all predicates are asked for.
     examples = [
         Example(example.id, example.text, frozenset(), None)
         for example in read_examples(run.options.predict)
@@ -560,7 +559,7 @@ def score(examples: list[Example], predictions: dict[str, dict[Triple, float]]) 
 
 
 def time_prediction(model, run: Run) -> dict:
-    """Measure records a second from text to triples on dev, in batches and one at a time."""
+    """Measure records per second from text to triples on dev, in batches and one at a time."""
     began = time.perf_counter()
     batched = run.predict(model, run.encode(run.dev))
     middle = time.perf_counter()
@@ -614,7 +613,7 @@ def write_results(results: dict, output: Path | None) -> None:
 
 
 def describe(options) -> dict:
-    """Name the settings that a result, and a checkpoint, belong to."""
+    """Return the settings that a result or a checkpoint belongs to."""
     left_out = {"data", "encoder", "work", "output", "steps", "predict", "passes", "pointers"}
     settings = {key: value for key, value in vars(options).items() if key not in left_out}
     data = hashlib.sha256((options.data / "train.jsonl").read_bytes()).hexdigest()
@@ -622,7 +621,7 @@ def describe(options) -> dict:
 
 
 def describe_machine() -> dict:
-    """Name the versions and the hardware."""
+    """Return the versions and the hardware."""
     return {
         "versions": {
             "python": platform.python_version(),

@@ -1,15 +1,15 @@
 """The PyTorch peer of the text classification baseline: transformers' own pair classifier.
 
-Idea: the same encoder, epochs and split as our baseline, in the way a PyTorch user would do it.
-Model, tokenizer, schedule and length-grouped sampler are transformers', the loader and AdamW are
-torch's, average precision is scikit-learn's; nothing of this repository is imported.
+Idea: the same encoder, epochs and split as our baseline, as a PyTorch user would write it. Model,
+tokenizer, schedule and length-grouped sampler are transformers'; the loader and AdamW are torch's;
+average precision is scikit-learn's. The script imports nothing of this repository.
 
 Source: transformers' example `run_glue.py` (AutoModelForSequenceClassification: the first token
 through the pooler and a dense layer; AdamW, linear decay, both texts in one sequence, cut at 128
-tokens). Departures: batch 16 and learning rate 1e-4 as our baseline has; a warm-up; attention
-dropout 0; each pair tokenized once instead of once an epoch.
+tokens). Departures: batch 16 and learning rate 1e-4, as in our baseline; a warm-up; attention
+dropout 0; each pair tokenized once instead of once per epoch.
 
-Environment (one of its own, not ours):
+Environment (separate from ours):
     pip install torch transformers safetensors scikit-learn numpy jsonlines tqdm
 
 Run (the data folder holds train.jsonl, dev.jsonl, test.jsonl of `baselines data get selqa`):
@@ -20,10 +20,8 @@ Run (the data folder holds train.jsonl, dev.jsonl, test.jsonl of `baselines data
 
 `--batching shuffled` pads each batch to its longest pair (prediction in the order of the file);
 `grouped` is transformers' grouping by length (prediction sorted by length); `fixed` pads every pair
-to `--max_length`, as run_glue.py does unless told otherwise. Interrupted, the same command goes on
-after the last whole epoch.
-
-Expected score: left to be measured; print it beside ours, out of one run of both.
+to `--max_length`, the default of run_glue.py. After an interruption the same command resumes after
+the last whole epoch.
 """
 
 import argparse
@@ -155,7 +153,7 @@ class Collator:
 
 
 def make_loader(pairs: list[Pair], options, epoch: int, pad_token_id: int) -> DataLoader:
-    """Order and pad one epoch's batches as `--batching` says; the order hangs on (seed, epoch)."""
+    """Order and pad one epoch's batches as `--batching` says, by (seed, epoch)."""
     generator = torch.Generator().manual_seed(options.seed * 1000 + epoch)
     if options.batching == "grouped":
         lengths = [len(pair.token_ids) for pair in pairs]
@@ -164,7 +162,7 @@ def make_loader(pairs: list[Pair], options, epoch: int, pad_token_id: int) -> Da
         sampler = RandomSampler(pairs, generator=generator)
     batches = list(BatchSampler(sampler, options.batch_size, drop_last=False))
     if options.steps:
-        # Spread over the epoch: grouped batches come longest first, the first few would mislead.
+        # Spread over the epoch, because grouped batches come longest first.
         chosen = np.linspace(0, len(batches) - 1, min(options.steps, len(batches)))
         batches = [batches[round(position)] for position in chosen]
     fixed_length = options.max_length if options.batching == "fixed" else None
@@ -176,7 +174,7 @@ def make_loader(pairs: list[Pair], options, epoch: int, pad_token_id: int) -> Da
 
 
 def build_model(options) -> torch.nn.Module:
-    """Load the classifier: attention dropout 0, the rest as in the encoder's config."""
+    """Load the classifier: attention dropout 0, else as in the encoder's config."""
     return transformers.AutoModelForSequenceClassification.from_pretrained(
         options.encoder, num_labels=2, attention_probs_dropout_prob=0.0
     ).to(options.device)
@@ -242,7 +240,7 @@ def train_epoch(model, loader, optimizer, schedule, options, label: str) -> dict
 
 
 def load_checkpoint(options, settings: dict) -> dict | None:
-    """Read the state after the last whole epoch, or None where there is none."""
+    """Read the state after the last whole epoch, or None if there is none."""
     path = options.work / "checkpoint.pt" if options.work else None
     if path is None or not path.exists():
         return None
@@ -257,7 +255,7 @@ def load_checkpoint(options, settings: dict) -> dict | None:
 
 
 def save_checkpoint(options, state: dict) -> None:
-    """Write the state beside the old one and exchange them, so that one always is whole."""
+    """Write the state to a new file, then replace the old one, so one is always whole."""
     if options.work is None:
         return
     options.work.mkdir(parents=True, exist_ok=True)
@@ -276,7 +274,7 @@ def train(model, optimizer, schedule, pairs, tokenizer, options, settings) -> di
         optimizer.load_state_dict(state["optimizer"])
         schedule.load_state_dict(state["schedule"])
     for epoch in range(len(state["epochs"]) + 1, options.epochs + 1):
-        # Seeded anew each epoch, so that a resumed run draws the same dropout masks.
+        # Seeded in each epoch, so that a resumed run draws the same dropout masks.
         torch.manual_seed(options.seed * 1000 + epoch)
         loader = make_loader(pairs["train"], options, epoch, tokenizer.pad_token_id)
         label = f"epoch {epoch}/{options.epochs}"
@@ -346,14 +344,14 @@ def score(pairs: list[Pair], scores: dict[str, float], threshold: float) -> dict
 
 
 def best_threshold(pairs: list[Pair], scores: dict[str, float]) -> float:
-    """Return the hundredth with the best F1 of the positive label."""
+    """Return the threshold, in hundredths, with the best F1 of the positive label."""
     labels = np.array([pair.label for pair in pairs])
     values = np.array([scores[pair.id] for pair in pairs])
     return max(np.arange(1, 100) / 100, key=lambda cut: f1_score(labels, values > cut)).item()
 
 
 def time_prediction(model, pairs: list[Pair], tokenizer, options) -> dict:
-    """Measure pairs a second from tokens to scores on dev, in batches and one at a time."""
+    """Measure pairs per second from tokens to scores on dev, in batches and one at a time."""
     few = pairs[:: max(1, len(pairs) // 300)]
     began = time.perf_counter()
     predict(model, pairs, tokenizer, options)
@@ -367,7 +365,7 @@ def time_prediction(model, pairs: list[Pair], tokenizer, options) -> dict:
 
 
 def time_file(model, tokenizer, options) -> dict:
-    """Time the prediction of a file, from records in memory to those of the predictions file."""
+    """Time the prediction of a file, from records in memory to records of predictions."""
     records = read_records(options.predict)
     seconds = []
     for _ in range(1 + options.passes):
@@ -410,7 +408,7 @@ def write_results(results: dict, output: Path | None) -> None:
 
 
 def describe(options) -> dict:
-    """Name the settings that a result, and a checkpoint, belong to."""
+    """Return the settings that a result or a checkpoint belongs to."""
     left_out = {"data", "encoder", "work", "output", "steps", "predict", "passes"}
     settings = {key: value for key, value in vars(options).items() if key not in left_out}
     data = hashlib.sha256((options.data / "train.jsonl").read_bytes()).hexdigest()
@@ -418,7 +416,7 @@ def describe(options) -> dict:
 
 
 def describe_machine() -> dict:
-    """Name the versions and the hardware."""
+    """Return the versions and the hardware."""
     return {
         "versions": {
             "python": platform.python_version(),

@@ -1,10 +1,10 @@
 """Is the pipeline ever the bottleneck? Generator, padding and batched prediction, as ratios.
 
-- batches a second of the generator alone, to steps a second of the training;
-- records a second of batched prediction, to one record after the other by `model.predict`, which is
-  how bert4keras's examples evaluate;
-- padded tokens to real tokens, with length buckets and with one static length;
-- seconds of `baselines --help`, and of `baselines bake`.
+- batches per second of the generator / steps per second of the training;
+- records per second of batched prediction / of one record at a time with `model.predict`, as
+  bert4keras's examples evaluate;
+- padded tokens / real tokens, with length buckets and with one static length;
+- seconds of `baselines --help` and of `baselines bake`.
 
 baselines bake relation_extraction_knowledgenet --to build        (first)
 python benchmarks/pipeline_speed.py --encoder FOLDER --data FOLDER
@@ -27,7 +27,7 @@ BAKE = ("-m", "generator", "bake", "relation_extraction_sample", "--to")
 
 
 def main() -> None:
-    """Measure and write."""
+    """Measure and write the results."""
     parser = make_parser(__doc__)
     parts = load_parts(arguments := parser.parse_args())
     generated, trained = batches_per_second(parts), steps_per_second(parts)
@@ -57,7 +57,7 @@ def padding_waste(parts: SimpleNamespace) -> float:
 
 
 def batches_per_second(parts: SimpleNamespace) -> float:
-    """Time the generator alone."""
+    """Time only the generator."""
     stream = parts.train_batches.batches(0)
     next(stream)
     began = time.perf_counter()
@@ -83,9 +83,9 @@ def predicted_per_second(parts: SimpleNamespace, together: bool) -> float:
     """Time the prediction of dev, encoding and decoding included.
 
     Args:
-        parts: from `load_parts`; the model has been trained for a few steps only, so its weights
-            are pushed to refuse nearly everything, as a trained model does.
-        together: in batches, or one record after the other.
+        parts: from `load_parts`; the model was trained only for a few steps, so its weights are
+            changed to refuse nearly everything, like a trained model.
+        together: in batches, or one record at a time.
     """
     from core.prediction.predictor import Predictor
     from task.decode import decode_window, predict_triples, select_triples
@@ -119,7 +119,7 @@ def help_seconds() -> float:
 
 
 def bake_seconds() -> float:
-    """Return the median seconds of `baselines bake`, each time into an empty folder."""
+    """Return the median seconds of `baselines bake` into an empty folder."""
     with tempfile.TemporaryDirectory() as folder:
         return statistics.median(
             command_seconds(*BAKE, f"{folder}/{number}") for number in range(COMMANDS)
@@ -134,7 +134,7 @@ def command_seconds(*arguments: str) -> float:
 
 
 def refuse_most(parts: SimpleNamespace) -> None:
-    """Lower the bias of the entity pointer: a model in its first steps accepts every span."""
+    """Lower the bias of the entity pointer, because an untrained model accepts every span."""
     types = parts.models.inference.get_layer("entity_pointer").types
     kernel, bias = types.get_weights()
     types.set_weights([kernel, bias * 0 - 10.0])

@@ -1,21 +1,21 @@
-"""How many records a second does ours predict beside a PyTorch peer, with the same encoder?
+"""How many records per second do ours and a PyTorch peer predict, with the same encoder?
 
-From examples in memory to the records of a predictions file: encoding, the model in float32, and
-decoding. Ours is what `predict` of each project's task/training.py does; the peers are those of
+The time runs from examples in memory to the records of a predictions file: encoding, the model in
+float32, and decoding. Ours is `predict` of each project's task/training.py. The peers are those of
 `peer_relation_extraction.py`, `peer_reading_comprehension.py` and `peer_text_classification.py`.
-Each round runs the peer with batches in the order of the file, padded to their longest, then ours,
-then the peer with records sorted by length. Each run is a process of its own: it predicts the file
-once to warm up, whose seconds are noted apart, then some times by the clock. Only the ratios of one
-round are compared. Both sides have the same records, batch size, length and overlap of windows. One
+Each round runs the peer with batches in file order, padded to their longest text, then ours, then
+the peer with records sorted by length. Each run is its own process. It predicts the file once to
+warm up, which is listed separately, then several times with the clock running. Only the ratios of
+one round are compared. Both sides have the same records, batch size, length and window overlap. One
 thing differs: of a text above 128 tokens the peer of relations reads the beginning, ours all of it.
 
-The encoder is pretrained, and nothing is trained: the time doesn't hang on what is found, but for
-pointers, which find everything while their weights are random. Both sides get the same weights of
-pointers, and biases that let through a few spans and triples a text; `found` says how many.
+The encoder is pretrained, and nothing is trained. The time does not depend on what is found, except
+for pointers: with random weights they find everything. So both sides get the same pointer weights,
+and biases that accept only a few spans and triples per text; `found` says how many.
 
 The data folder has the folders knowledgenet, squad and selqa, each with train.jsonl and test.jsonl,
-as `baselines data get` or `baselines data convert` make them. The peers live in an environment of
-their own (see peer_relation_extraction.py and peer_text_classification.py).
+as `baselines data get` or `baselines data convert` make them. The peers need their own environment
+(see peer_relation_extraction.py and peer_text_classification.py).
 
 python benchmarks/prediction_speed.py --peer_python PEER/bin/python --encoder FOLDER \
     --data FOLDER --output benchmarks/results/prediction_speed.json
@@ -38,9 +38,9 @@ from typing import Any
 import numpy as np
 from project_parts import bake_sample, open_project, write_results
 
-BATCH_SIZE = 32  # of prediction: the default of ours, and a constant of the peers
-SAMPLE = 64  # texts by which the biases of the pointers are chosen
-SPANS, TRIPLES = 4, 2  # let through of a text: subjects, as many objects, and triples
+BATCH_SIZE = 32  # our default for prediction, and a constant of the peers
+SAMPLE = 64  # texts for choosing the biases of the pointers
+SPANS, TRIPLES = 4, 2  # accepted per text: subjects, as many objects, and triples
 POINTERS = {"entities": "entity_pointer", "heads": "head_pointer", "tails": "tail_pointer"}
 PEER_PACKAGES = ("torch", "transformers")
 FILE = "to_predict.jsonl"
@@ -49,13 +49,13 @@ SIDES = ("peer_stock", "ours", "peer_sorted")
 
 @dataclass(frozen=True)
 class Task:
-    """What is compared.
+    """One comparison.
 
     Attributes:
-        data: name of the folder of the records.
-        settings: of our project, besides those that all tasks have.
-        script: of the peer; `flags`: those that say the same as our settings.
-        orders: the flag by which the peer orders its batches, for each way.
+        data: name of the folder with the records.
+        settings: of our project, besides those of all tasks.
+        script: of the peer; `flags`: equal to our settings.
+        orders: for each way, the flag that orders the peer's batches.
     """
 
     data: str
@@ -76,7 +76,7 @@ TASKS = {
     ),
     "reading_comprehension": Task(
         "squad",
-        {"max_length": 384, "window_overlap": 128, "buckets": 32},  # as the baseline has it
+        {"max_length": 384, "window_overlap": 128, "buckets": 32},  # as in the baseline
         "peer_reading_comprehension.py",
         ("--max_length=384", "--doc_stride=128", "--part=peer_prediction"),
         {"peer_stock": "--padding=longest", "peer_sorted": "--padding=grouped"},
@@ -92,7 +92,7 @@ TASKS = {
 
 
 def main() -> None:
-    """Run the rounds of all tasks, or ours once in a process of its own."""
+    """Run the rounds of all tasks, or run ours once in its own process."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="folder of the data sets' folders")
     parser.add_argument("--encoder", type=Path, required=True, help="in Hugging Face format")
@@ -122,14 +122,14 @@ def main() -> None:
 
 
 def peer_versions(python: str) -> dict[str, str]:
-    """Name the versions of the peers' packages."""
+    """Return the versions of the peers' packages."""
     code = f"import importlib.metadata as m; print(*map(m.version, {PEER_PACKAGES}))"
     done = subprocess.run([python, "-c", code], check=True, stdout=subprocess.PIPE, text=True)
     return dict(zip(PEER_PACKAGES, done.stdout.split(), strict=True))
 
 
 def compare(task: str, arguments: Namespace) -> dict:
-    """Run the rounds of one task, and return what is written of them."""
+    """Run the rounds of one task, and return the results to write."""
     rounds = []
     with tempfile.TemporaryDirectory() as folder:
         bake_sample(task, "encoders", Path(folder))
@@ -151,12 +151,12 @@ def compare(task: str, arguments: Namespace) -> dict:
 
 
 def describe(rounds: list[dict]) -> dict:
-    """Return the speeds of all rounds, and what to quote of them."""
+    """Return the speeds of all rounds, and the ones to quote."""
     every = [speeds(row) for row in rounds]
     first = {s: statistics.median(row[s]["first_seconds"] for row in rounds) for s in SIDES}
     return {
         "records": rounds[0]["ours"]["records"],
-        # In which ours makes its graph.
+        # Ours builds its graph in it.
         "first_seconds": {side: round(seconds, 2) for side, seconds in first.items()},
         "records_a_second": every,
         "median": {side: statistics.median(row[side] for row in every) for side in SIDES},
@@ -165,14 +165,14 @@ def describe(rounds: list[dict]) -> dict:
 
 
 def write_file(source: Path, folder: Path, records: int) -> None:
-    """Write the file to predict: the first records of another one."""
+    """Write the file to predict: the first records of another file."""
     with open(source, encoding="utf-8") as lines:
         text = "".join(itertools.islice(lines, records))
     (folder / FILE).write_text(text, encoding="utf-8")
 
 
 def speeds(row: dict[str, dict]) -> dict[str, float]:
-    """Return the records a second of each side in one round."""
+    """Return the records per second of each side in one round."""
     return {
         side: round(found["records"] * len(found["seconds"]) / sum(found["seconds"]), 2)
         for side, found in row.items()
@@ -186,7 +186,7 @@ def ratios(rounds: Sequence[dict[str, float]], peer: str) -> dict:
 
 
 def run_side(task: str, side: str, folder: str, arguments: Namespace) -> dict:
-    """Return what one side measures in a process of its own."""
+    """Return the measurements of one side, in its own process."""
     if side == "ours":
         return run_ours(task, "predict", folder, arguments)
     own = TASKS[task]
@@ -201,7 +201,7 @@ def run_side(task: str, side: str, folder: str, arguments: Namespace) -> dict:
 
 
 def run_ours(task: str, part: str, folder: str, arguments: Namespace) -> dict:
-    """Return what a part of ours prints."""
+    """Return the output of one part of ours."""
     command = [
         *(sys.executable, __file__, "--tasks", task, "--part", part, "--folder", folder),
         *("--data", arguments.data, "--encoder", arguments.encoder),
@@ -211,7 +211,7 @@ def run_ours(task: str, part: str, folder: str, arguments: Namespace) -> dict:
 
 
 def printed(command: Sequence[object]) -> dict:
-    """Return the JSON object that ends what a command prints."""
+    """Return the JSON object at the end of a command's output."""
     words = [str(word) for word in command]
     done = subprocess.run(words, stdout=subprocess.PIPE, encoding="utf-8")
     if done.returncode:
@@ -242,7 +242,7 @@ def predict_ours(arguments: Namespace) -> dict:
 
 
 def read_project_settings(arguments: Namespace) -> Any:
-    """Let the modules of the project be imported, and return its settings."""
+    """Make the modules of the project importable, and return its settings."""
     (task,) = arguments.tasks
     open_project(arguments.folder / f"{task}_sample")
     from core.base.settings import read_settings
@@ -260,12 +260,12 @@ def read_project_settings(arguments: Namespace) -> Any:
 
 
 def make_runs(settings: Any, labels: dict, build: Callable[[Any, Any], Any], **others: Any) -> Any:
-    """Return what predicts: a run whose head has its first weights.
+    """Return a run that predicts with an untrained head.
 
     Args:
         settings: of the project.
-        labels: what the run knows besides its weights.
-        build: from the encoder and the settings to the models.
+        labels: stored with the run besides its weights.
+        build: makes the models from the encoder and the settings.
         **others: of `TrainedRuns`.
     """
     from core.devices.precision import set_seed_and_precision
@@ -294,7 +294,7 @@ def open_relations(arguments: Namespace) -> tuple[Callable[[Any], list[dict]], S
             layer = models.inference.get_layer(own)
             starts = np.arange(2 * layer.heads) < layer.heads
             layer.projection.set_weights([arrays[f"{name}_kernel"], arrays[f"{name}_bias"]])
-            # The peer keeps triples above 0, ours those above a lower score, to tune a threshold.
+            # The peer keeps triples above 0; ours keeps lower scores too, to tune a threshold.
             bias = arrays[f"{name}_type_bias"] + LOWEST_SCORE * starts
             layer.types.set_weights([arrays[f"{name}_types"], bias])
 
@@ -322,7 +322,7 @@ def make_relation_runs(arguments: Namespace) -> Any:
 
 
 def draw_pointers(arguments: Namespace) -> dict:
-    """Write random weights of pointers that let through a few spans and triples a text."""
+    """Write random pointer weights that accept a few spans and triples per text."""
     models, runs = make_relation_runs(arguments)
     import keras
 
@@ -339,7 +339,7 @@ def draw_pointers(arguments: Namespace) -> dict:
         layer = models.inference.get_layer(own)
         kernel, bias = layer.projection.get_weights()
         types, type_bias = layer.types.get_weights()
-        type_bias[: layer.heads] -= shift  # what starts add to a score
+        type_bias[: layer.heads] -= shift  # added to a score by its start
         parts = {"kernel": kernel, "bias": bias, "types": types, "type_bias": type_bias}
         arrays |= {f"{name}_{part}": array for part, array in parts.items()}
     np.savez(arguments.folder / "pointers.npz", **arrays)
@@ -349,11 +349,11 @@ def draw_pointers(arguments: Namespace) -> dict:
 def choose_shifts(
     entities: np.ndarray, heads: np.ndarray, tails: np.ndarray, texts: Any
 ) -> tuple[np.ndarray, float]:
-    """Return by how much the scores of spans, for each role, and those of links have to fall.
+    """Return how much the scores of spans, for each role, and of links must decrease.
 
     Args:
         entities: scores `[texts, 2, length, length]`; `heads` and `tails` have all predicates.
-        texts: that the scores are of, as windows.
+        texts: the windows with these scores.
     """
     for row, window in zip(entities, texts.windows, strict=True):
         special = np.flatnonzero(window.starts < 0)

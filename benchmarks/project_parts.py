@@ -1,4 +1,4 @@
-"""Find a project; load the parts of relation extraction as its train.py joins them."""
+"""Find a project; load the parts of relation extraction as in its train.py."""
 
 import importlib
 import json
@@ -15,13 +15,13 @@ from types import SimpleNamespace
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-# Where `baselines bake NAME --to build` and `baselines reproduce NAME` make projects.
+# `baselines bake NAME --to build` and `baselines reproduce NAME` make projects here.
 BUILD = ROOT / "build"
 KNOWLEDGENET = BUILD / "relation_extraction_knowledgenet"
 
 
 def make_parser(description: str) -> ArgumentParser:
-    """Return a parser with the arguments that all benchmarks share."""
+    """Return a parser with the arguments of all benchmarks."""
     parser = ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("--project", type=Path, default=KNOWLEDGENET, help="a generated project")
     parser.add_argument("--data", type=Path, help="folder of train.jsonl and dev.jsonl")
@@ -32,7 +32,7 @@ def make_parser(description: str) -> ArgumentParser:
 
 
 def check_project(project: Path) -> None:
-    """End with a sentence where there is no project."""
+    """Exit with a sentence if there is no project."""
     if not (project / "core").is_dir():
         name, folder = project.resolve().name, os.path.relpath(project.resolve().parent)
         sys.exit(
@@ -42,14 +42,14 @@ def check_project(project: Path) -> None:
 
 
 def open_project(project: Path) -> None:
-    """Let the modules of a project be imported, `core` before all others."""
+    """Make the modules of a project importable; import `core` first."""
     check_project(project)
     sys.path.insert(0, str(project.resolve()))
-    importlib.import_module("core")  # it sets TensorFlow up, which must come after it
+    importlib.import_module("core")  # sets TensorFlow up, so it comes first
 
 
 def bake_sample(task: str, extras: str, folder: Path) -> Path:
-    """Bake the project of a task's sample into a folder, with the extras that are measured."""
+    """Bake the project of a task's sample into a folder, with the measured extras."""
     name = f"{task}_sample"
     words = ["bake", name, f"extras={extras}", "--to", str(folder)]
     subprocess.run(
@@ -77,7 +77,7 @@ def load_parts(arguments: Namespace) -> SimpleNamespace:
 
 
 def join_parts(arguments: Namespace) -> SimpleNamespace:
-    """Do what `load_parts` says, in a project whose modules can be imported."""
+    """Do the work of `load_parts` in a project with importable modules."""
     from core.base.files import project_path
     from core.base.settings import read_settings
     from core.devices.precision import set_seed_and_precision
@@ -90,7 +90,7 @@ def join_parts(arguments: Namespace) -> SimpleNamespace:
     flags = ["--encoder", str(Path(arguments.encoder).resolve())] if arguments.encoder else []
     flags += ["--devices.precision", arguments.precision]
     settings = read_settings(Settings, [*flags, "--strategy", "single"])
-    strategy = make_strategy(settings)  # one replica: it has no scope of its own
+    strategy = make_strategy(settings)  # one replica needs no scope
     data = arguments.data or project_path(settings.train_file).parent
     train_examples = read_examples(data / "train.jsonl")
     dev_examples = read_examples(data / "dev.jsonl")
@@ -133,9 +133,9 @@ def compile_as_trained(settings: Any, models: Any, batches: Any) -> None:
 
 
 def write_results(results: dict, output: Path | None) -> None:
-    """Print results, and write them with the circumstances of their measurement."""
+    """Print results, and write them with versions and hardware."""
     names = ("tensorflow", "keras", "keras-hub", "numpy")
-    words = ["PATH" if "/" in word else word for word in sys.argv[1:]]  # of this machine alone
+    words = ["PATH" if "/" in word else word for word in sys.argv[1:]]  # only for this machine
     results |= {
         "command": " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *words]),
         "versions": {"python": platform.python_version(), **{n: version(n) for n in names}},
@@ -149,7 +149,7 @@ def write_results(results: dict, output: Path | None) -> None:
 
 
 def processor() -> str:
-    """Return the name of the processor."""
+    """Return the name of the CPU."""
     path = Path("/proc/cpuinfo")
     lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]

@@ -1,8 +1,8 @@
 """How much memory does recomputing the Transformer layers save, and how long does it take?
 
-The training step of a relation extraction project, 12 layers x 256, 32 texts of 256 tokens, dropout
-on: with everything kept and with `recompute.enabled`, each in a process of its own, in turns.
-Memory is the peak of the process beyond what it held before the model was built.
+The script measures the training step of a relation extraction project (12 layers of width 256, 32
+texts of 256 tokens, dropout on) with and without `recompute.enabled`, each in its own process, in
+turns. Memory is the peak of the process minus its memory before the model was built.
 
 python benchmarks/recompute_memory.py --output benchmarks/results/recompute_memory.json
 """
@@ -66,7 +66,7 @@ def main() -> None:
 
 
 def lengthen(project: Path) -> None:
-    """Repeat the sample's texts until the longest bucket is full; the triples stay in front."""
+    """Repeat the sample's texts until the longest bucket is full; the triples stay at the start."""
     (project / "long").mkdir()
     for split in ("train", "dev", "test"):
         lines = (project / "sample" / f"{split}.jsonl").read_text(encoding="utf-8").splitlines()
@@ -78,7 +78,7 @@ def lengthen(project: Path) -> None:
 
 
 def measure(project: Path, recompute: bool) -> dict:
-    """Return what check.py measures of one training step."""
+    """Return check.py's measurements of one training step."""
     settings = {**SETTINGS, "recompute.enabled": str(recompute).lower()}
     flags = [part for name, value in settings.items() for part in (f"--{name}", str(value))]
     command = [sys.executable, "check.py", *flags, "--memory_trial"]

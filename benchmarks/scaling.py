@@ -1,12 +1,13 @@
-"""What does one step cost in communication, and what is to be expected of 8 GPUs?
+"""What does one step cost in communication, and what to expect of 8 GPUs?
 
-Measured on 1, 2 and 4 processes of this machine: the bytes of all gradients that a step sums over
-the workers, counted in its graph; the seconds of a step, and of that sum alone. The processes share
-the cores of the machine, and the sum goes through its memory: the seconds are no forecast.
+The script measures 1, 2 and 4 processes on this machine: the bytes of all gradients that a step
+sums over the workers, counted in its graph, the seconds of a step, and the seconds of only that
+sum. The processes share the CPU cores, and the sum goes through memory, so the seconds predict
+nothing about GPUs.
 
-The forecast is arithmetic. A ring sums P parameters over N GPUs by sending 2 (N - 1) / N x 4 P
-bytes from each, and a step of T tokens a GPU computes 6 x (parameters without embeddings) x T
-operations. Efficiency is compute / (compute + communication), as if nothing overlapped.
+The forecast is arithmetic. To sum P parameters over a ring of N GPUs, each sends
+2 (N - 1) / N x 4 P bytes. A step of T tokens per GPU computes 6 x (parameters without embeddings)
+x T operations. Efficiency is compute / (compute + communication), as if nothing overlapped.
 Source of the ring: Patarasuk and Yuan 2009, https://doi.org/10.1016/j.jpdc.2008.09.002.
 
 python benchmarks/scaling.py --encoder FOLDER --output benchmarks/results/scaling.json
@@ -26,9 +27,9 @@ from project_parts import bake_sample, compile_as_trained, open_project, write_r
 
 WORKERS = (1, 2, 4)
 BATCH, STEPS, WARM_UP = 8, 10, 3
-# What is assumed of the hardware: bytes a second between GPUs, each way, as their vendors name them
-# (NVLink 4; PCIe 4.0 x16; a network card of 100 Gbit/s), and operations a second that a training
-# reaches of an H100's 989 T in bfloat16.
+# Assumed hardware: bytes per second between GPUs, each way, from the vendors (NVLink 4; PCIe 4.0
+# x16; a network card of 100 Gbit/s), and the operations per second that a training reaches of an
+# H100's 989 T in bfloat16.
 LINKS = {"NVLink 4": 450e9, "PCIe 4.0 x16": 32e9, "100 Gbit/s network": 12.5e9}
 OPERATIONS = 0.3 * 989e12
 GPUS = 8
@@ -36,7 +37,7 @@ TOKENS = {"32 x 128": 32 * 128, "128 x 128": 128 * 128}
 
 
 def main() -> None:
-    """Measure the processes one cluster after the other, then do the arithmetic."""
+    """Measure one cluster after the other, then compute the forecast."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--encoder", default="tiny", help="tiny, or an encoder's folder")
     parser.add_argument("--output", type=Path, help="JSON file of the results")
@@ -46,7 +47,7 @@ def main() -> None:
     if arguments.worker:
         measure_worker(arguments)
         return
-    if Path(arguments.encoder).is_dir():  # the processes look from their project's folder
+    if Path(arguments.encoder).is_dir():  # the processes run in the project's folder
         arguments.encoder = str(Path(arguments.encoder).resolve())
     with tempfile.TemporaryDirectory() as folder:
         arguments.project = bake_sample("relation_extraction", "cluster", Path(folder))
@@ -70,14 +71,14 @@ def main() -> None:
 
 
 def forecast(sizes: dict, tokens: int, bytes_per_second: float) -> float:
-    """Return the efficiency of several GPUs in percent, each with so many tokens a step."""
+    """Return the efficiency of several GPUs in percent, by tokens per step and GPU."""
     sent = 2 * (GPUS - 1) / GPUS * 4 * sizes["parameters"]
     compute = 6 * sizes["parameters_without_embeddings"] * tokens / OPERATIONS
     return 100 * compute / (compute + sent / bytes_per_second)
 
 
 def measure_cluster(arguments: argparse.Namespace, workers: int) -> dict:
-    """Return what the first of some workers measured."""
+    """Return the measurements of the first worker."""
     with tempfile.TemporaryDirectory() as folder:
         part = Path(folder) / "part.json"
         command = [Path(__file__), "--encoder", arguments.encoder]
@@ -91,7 +92,7 @@ def measure_cluster(arguments: argparse.Namespace, workers: int) -> dict:
 
 
 def measure_worker(arguments: argparse.Namespace) -> None:
-    """Time steps, and the sum of the gradients alone; the chief writes what it found."""
+    """Time steps, and only the sum of the gradients; the chief writes the results."""
     open_project(arguments.project)
     import tensorflow as tf
 

@@ -1,10 +1,10 @@
-"""How long is an epoch of ours beside a PyTorch peer's, with the same encoder and batches?
+"""How long is our epoch compared with a PyTorch peer's, with the same encoder and batches?
 
-Each round runs the peer as its stock recipe pads and shuffles, ours in float32 and in bfloat16, and
-the peer with batches grouped by length, one after the other. Each makes the same number of steps,
-spread over the lengths of the batches of an epoch, not over their order.
-Only the ratios of one round are compared: the speed of a machine drifts. The peer lives in an
-environment of its own (see peer_relation_extraction.py).
+Each round runs the peer with stock padding and shuffling, ours in float32 and in bfloat16, and the
+peer with batches grouped by length, one after the other. Each makes the same number of steps,
+spread over the batch lengths of an epoch, not over their order. Only the ratios of one round are
+compared, because the speed of a machine drifts. The peer needs its own environment (see
+peer_relation_extraction.py).
 
 baselines bake relation_extraction_knowledgenet --to build        (first)
 python benchmarks/training_speed.py --peer_python PEER/bin/python --encoder FOLDER --data FOLDER
@@ -28,7 +28,7 @@ PEERS = {"stock": "shuffled", "grouped": "grouped"}
 
 
 def main() -> None:
-    """Run the rounds, or one measurement of ours in a process of its own."""
+    """Run the rounds, or one measurement of ours in its own process."""
     parser = make_parser(__doc__)
     parser.add_argument("--peer_python", help="python of the peer's environment")
     parser.add_argument("--steps", type=int, default=60, help="timed steps of each measurement")
@@ -49,7 +49,7 @@ def main() -> None:
         rounds.append(row)
         print(f"round {number + 1}:", {name: round(value, 1) for name, value in row.items()})
     results = {
-        "question": "seconds of an epoch, relation extraction, ours beside a PyTorch peer",
+        "question": "seconds of an epoch, relation extraction, ours and a PyTorch peer",
         "data": arguments.data.name,
         "steps": arguments.steps,
         "seconds_per_epoch": rounds,
@@ -85,7 +85,7 @@ def measure_peer(arguments: Namespace, batching: str) -> float:
 
 
 def measure_in_own_process(precision: str) -> float:
-    """Return the seconds of an epoch of ours, measured as the peer is: in a fresh process."""
+    """Return the seconds of our epoch, measured like the peer in a fresh process."""
     result = subprocess.run(
         [sys.executable, __file__, *sys.argv[1:], "--ours", "--precision", precision],
         check=True,
@@ -96,13 +96,13 @@ def measure_in_own_process(precision: str) -> float:
 
 
 def measure_ours(arguments: Namespace) -> float:
-    """Time steps that are spread over an epoch, generator and dataset included."""
+    """Time steps spread over an epoch, including generator and dataset."""
     parts = load_parts(arguments)
     batches, model = parts.train_batches, parts.models.training
     whole = batches.plan(0)
     by_length = sorted(whole, key=lambda batch: batch[1])
     chosen = np.linspace(0, len(whole) - 1, arguments.steps).astype(int)
-    # Each length is a graph of its own, traced and compiled before the clock starts.
+    # Each length has its own graph, traced and compiled before the clock starts.
     warm_up = list({batch[1]: batch for batch in whole}.values())
     batches.plan = lambda epoch: warm_up + [by_length[index] for index in chosen]
     step = model.make_train_function() or model.train_function

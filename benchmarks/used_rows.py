@@ -1,10 +1,10 @@
-"""What does it gain to train only the embeddings that the training data uses?
+"""What does training only the embeddings of tokens in the training data gain?
 
-The training step of a classifier over an encoder of 6 layers x 384 with random weights, 16 texts of
-128 tokens, dropout on: with all rows of the token embedding trained, and with `used_rows`. Once the
-table is as long as MiniLM's, once as XLM-R's and nearly mT5's. Both steps stand in one process and
-are timed in turns, by the clock and by the processors; only the ratio of such a pair counts. Memory
-is the peak of a process of its own beyond what it held before the model was built.
+The script measures the training step of a classifier over an encoder with random weights (6 layers
+of width 384, 16 texts of 128 tokens, dropout on): with all rows of the token embedding, and with
+`used_rows`. The table is as long as MiniLM's, or as XLM-R's (nearly mT5's). One process times both
+steps in turns, in wall and CPU seconds; only the ratio of such a pair counts. Memory is the peak of
+a separate process minus its memory before the model was built.
 
 python benchmarks/used_rows.py --output benchmarks/results/used_rows.json
 """
@@ -24,11 +24,11 @@ from project_parts import ROOT, compile_as_trained, write_results
 sys.path[:0] = [str(ROOT / "templates")]
 
 LAYERS, WIDTH, HEADS, LENGTH, BATCH, LABELS = 6, 384, 12, 128, 16, 2
-# Rows of the table, and tokens that the training data has: MiniLM's on KnowledgeNet; the other is
+# Rows of the table, and tokens in the training data: MiniLM's on KnowledgeNet; the other number is
 # an assumption.
 SIZES = {"minilm": (30_522, 13_649), "xlm_roberta": (250_002, 20_000)}
 WAYS = {"all_rows": False, "used_rows": True}
-BATCHES = 8  # that steps are taken of, in turns
+BATCHES = 8  # used for the steps, in turns
 WARM_UP = 3
 MEMORY_STEPS = 4
 
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def measure(size: str, pairs: int) -> dict:
-    """Return what is measured of one size, each trial in a process of its own."""
+    """Return the measurements of one size, each trial in its own process."""
     rows, used = SIZES[size]
     times = run_trial(size, "time", pairs)
     peaks = {way: run_trial(size, way, pairs) for way in WAYS}
@@ -70,7 +70,7 @@ def measure(size: str, pairs: int) -> dict:
 
 
 def run_trial(size: str, what: str, pairs: int) -> Any:
-    """Return what a trial prints."""
+    """Return the output of a trial."""
     command = [sys.executable, __file__, "--pairs", str(pairs), "--trial", size, what]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, encoding="utf-8")
     print(f"{size}, {what}: {done.stdout.splitlines()[-1]}", file=sys.stderr)
@@ -78,7 +78,7 @@ def run_trial(size: str, what: str, pairs: int) -> Any:
 
 
 def time_pairs(size: str, pairs: int) -> dict:
-    """Return the median times of both steps, and of the ratios; who begins changes each time."""
+    """Return the median times of both steps and the median ratio, in alternating order."""
     steps = {way: make_step(size, way) for way in WAYS}
     for step in steps.values():
         for number in range(WARM_UP):
@@ -103,7 +103,7 @@ def time_pairs(size: str, pairs: int) -> dict:
 
 
 def peak_of_steps(size: str, way: str) -> int:
-    """Return the most memory that some steps take, in bytes."""
+    """Return the peak memory of some steps in bytes."""
     import core  # noqa: F401, I001 - it sets TensorFlow up
 
     from extras.recompute.memory import peak_memory
@@ -116,7 +116,7 @@ def peak_of_steps(size: str, way: str) -> int:
 
 
 def make_step(size: str, way: str) -> Callable[[int], None]:
-    """Return the training step of a model, of the batch with some number."""
+    """Return the training step of a model as a function of the batch number."""
     import core  # noqa: F401, I001 - it sets TensorFlow up
 
     import numpy as np
@@ -127,13 +127,13 @@ def make_step(size: str, way: str) -> Callable[[int], None]:
     from core.fast.allocation import keep_freed_memory
 
     class Texts(DataGenerator):
-        """Random texts of the tokens that are used."""
+        """Random texts of the used tokens."""
 
         def __init__(self) -> None:
             rows, used = SIZES[size]
             random = np.random.default_rng(1)
             tokens = random.choice(rows, used, replace=False).astype("int32")
-            # Each token that is used at least once, as in training data; the epoch is long.
+            # Each used token occurs at least once, as in training data; the epoch is long.
             count = -(-used // LENGTH) + BATCH * BATCHES
             super().__init__(np.full(count, LENGTH), BATCH, buckets=1)
             self.texts = np.resize(tokens, (count, LENGTH))
@@ -158,7 +158,7 @@ def make_step(size: str, way: str) -> Callable[[int], None]:
 
 
 def build_models(rows: int) -> Any:
-    """Return the models: the first hidden state gives the logits."""
+    """Return the models; the first hidden state gives the logits."""
     import keras
 
     from core.encoders.encoder import BertEncoder, encoder_inputs, hidden_states

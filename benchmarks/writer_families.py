@@ -1,9 +1,9 @@
 """Do the writers of the extra `writers` compute and write what those of transformers do?
 
-For each family a small model with random weights, made and saved by transformers, is loaded here.
-Compared are the logits of targets, after sources padded on the right and on the left; greedy texts,
-token for token, and the scores of the texts of a beam search, with a cache and without. The table
-of writers in docs/encoders.md is written anew.
+For each family, transformers makes and saves a small model with random weights, and the extra loads
+it. The script compares the logits of targets after sources padded on the right and on the left. It
+also compares greedy texts, token by token, and the scores of a beam search, with and without a
+key/value cache. It rewrites the table of writers in docs/encoders.md.
 
 python benchmarks/writer_families.py PYTHON ...: each PYTHON has torch and transformers.
 """
@@ -26,7 +26,7 @@ PAGE = ROOT / "docs/encoders.md"
 BEGIN, END = "<!-- writers: begin -->", "<!-- writers: end -->"
 VERSION = "import importlib.metadata as m; print(m.version('transformers'))"
 HEAD = """\
-| model | made by | logits, padded right | left | greedy texts | scores of a search |
+| model | made by | logits, padded right | logits, padded left | greedy texts | search scores |
 |---|---|---|---|---|---|
 """
 

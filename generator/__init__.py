@@ -4,4 +4,4 @@ __version__ = "0.2.0"
 
 
 class InputError(Exception):
-    """Something the user can mend: one sentence says what, where and how, without a traceback."""
+    """An error that the user can fix: one sentence says what, where and how, without traceback."""

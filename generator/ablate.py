@@ -1,4 +1,4 @@
-"""Train a baseline with one setting after the other changed, and log what each training does."""
+"""Train a baseline with one changed setting at a time, and log each training."""
 
 import hashlib
 import json
@@ -36,8 +36,8 @@ from generator.run_project import (
 )
 
 STEP_FILE = "steps.jsonl"
-TOLD_TO_END = 143  # the exit code of a training that saved because it was told to
-# Prints the first variant that the project refuses, or that changes nothing.
+TOLD_TO_END = 143  # exit code of a training that saved on SIGTERM
+# Prints the first variant that the project refuses or that changes nothing.
 CHECK_SETTINGS = """
 import json, sys
 from core.base.errors import InputError
@@ -58,12 +58,12 @@ for variant, flags in json.loads(sys.argv[1]).items():
 
 @dataclass(frozen=True)
 class Experiment:
-    """A study, and where and on what it is trained.
+    """A study, with the project and the data that it trains on.
 
     Attributes:
         study: the variants and seeds.
         project: the folder of its baseline.
-        data: the folder of the data, inside of the project.
+        data: the folder of the data, inside the project.
         encoder: a local folder with the encoder that the baseline names.
         facts: the `CONDITIONS` of its rows.
     """
@@ -75,7 +75,7 @@ class Experiment:
     facts: dict
 
     def row(self, variant: str, seed: int) -> dict:
-        """Return what a training's row begins with."""
+        """Return the first fields of a training's row."""
         return {
             "study": self.study.name,
             "variant": variant,
@@ -101,9 +101,9 @@ def ablate(
     only: list[str] | None = None,
     keep: bool = False,
 ) -> None:
-    """Train all variants of studies with all seeds, seed by seed; what is logged is not repeated.
+    """Train all variants of studies with all seeds, seed by seed, except those already logged.
 
-    Several processes may do so at once, also of one study: each takes what no other has.
+    Several processes may share a study: each takes a training that no other process has taken.
 
     Args:
         root: the repository.
@@ -112,7 +112,7 @@ def ablate(
         encoder: a local folder with the encoder that the baseline names, for one study.
         seeds: by default those of each study.
         only: these variants.
-        keep: leave the folders of the runs.
+        keep: don't delete the folders of the runs.
 
     Raises:
         InputError: something is missing, or a project refuses the settings of a variant.
@@ -131,7 +131,7 @@ def ablate(
         for variant in experiment.study.variants
         if not only or variant in only
     ]
-    # As Ctrl-C does: a job scheduler, or `timeout`, sends this one.
+    # Like Ctrl-C; a job scheduler or `timeout` sends this signal.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         run_jobs(root, jobs, keep)
@@ -141,7 +141,7 @@ def ablate(
 
 
 def check_variants(studies: list[Study], only: list[str] | None) -> None:
-    """Refuse the name of a variant that no study has."""
+    """Refuse a variant name that no study has."""
     known = list(dict.fromkeys(variant for study in studies for variant in study.variants))
     for variant in only or []:
         if variant not in known:
@@ -149,7 +149,7 @@ def check_variants(studies: list[Study], only: list[str] | None) -> None:
 
 
 def prepare(root: Path, study: Study, local: Path | None, encoder: Path | None) -> Experiment:
-    """Fetch a study's data and note what its scores depend on."""
+    """Fetch a study's data and record what its scores depend on."""
     baseline = study.find_baseline(root)
     encoder = encoder or own_encoder(baseline, root)
     weights = describe_encoder(baseline, encoder)
@@ -166,16 +166,16 @@ def prepare(root: Path, study: Study, local: Path | None, encoder: Path | None) 
 
 
 def hash_settings(project: Path) -> str:
-    """Return a hash of what a project's config.toml sets, whatever its comments say."""
+    """Return a hash of the settings in a project's config.toml, without comments."""
     settings = tomllib.loads((project / "config.toml").read_text(encoding="utf-8"))
     return sha256(json.dumps(settings, sort_keys=True).encode())
 
 
 def check_settings(experiment: Experiment) -> None:
-    """Let the project read the settings of every variant, before hours are spent on the first.
+    """Let the project check the settings of every variant before hours of training.
 
     Raises:
-        InputError: it refuses some.
+        InputError: the project refuses some.
     """
     flags = {variant: experiment.flags(variant) for variant in experiment.study.variants}
     done = subprocess.run(
@@ -192,7 +192,7 @@ def check_settings(experiment: Experiment) -> None:
 
 
 def run_jobs(root: Path, jobs: list[tuple[Experiment, str, int]], keep: bool) -> None:
-    """Train what the log lacks; show how far all is."""
+    """Train what the log lacks, with a progress bar."""
     elsewhere = 0
     with tqdm(jobs, desc="ablate", unit="training") as progress:
         for experiment, variant, seed in progress:
@@ -202,7 +202,8 @@ def run_jobs(root: Path, jobs: list[tuple[Experiment, str, int]], keep: bool) ->
             log = run_folder(experiment.project, f"{run_name(begun)}.log")
             log.parent.mkdir(exist_ok=True)
             with open(log, "ab") as output:
-                # The script inherits it: nobody trains in the same folder while it lives.
+                # The script inherits the lock, so no other process trains in this folder while it
+                # runs.
                 if not lock(output.fileno(), wait=False):
                     elsewhere += 1
                     continue
@@ -222,28 +223,28 @@ def run_jobs(root: Path, jobs: list[tuple[Experiment, str, int]], keep: bool) ->
 
 
 def run_name(row: dict) -> str:
-    """Return the name of a training's run: another one if anything that matters is another."""
+    """Return the name of a training's run; it changes with anything that affects the result."""
     key = hashlib.sha256(json.dumps(training_key(row)).encode()).hexdigest()[:8]
     return f"ablation_{row['study']}_{row['variant']}_{row['seed']}_{key}"
 
 
 def find_row(root: Path, begun: dict) -> dict | None:
-    """Return the row of a training that need not be repeated."""
+    """Return the row of a training that is already final."""
     key = training_key(begun)
     rows = (row for row in read_rows(root) if training_key(row) == key and is_final(row))
     return next(rows, None)
 
 
 def train_and_score(experiment: Experiment, begun: dict, output: BinaryIO) -> dict:
-    """Train one variant with one seed, or go on with it; return its row.
+    """Train one variant with one seed, or resume it; return its row.
 
     Args:
         experiment: of the variant.
-        begun: what the row begins with.
-        output: an open file for what the scripts print.
+        begun: the first fields of the row.
+        output: an open file for the output of the scripts.
 
     Raises:
-        InputError: the training was told to end.
+        InputError: the training received SIGTERM.
     """
     project, name = experiment.project, run_name(begun)
     folder = run_folder(project, name)
@@ -271,15 +272,15 @@ def train_and_score(experiment: Experiment, begun: dict, output: BinaryIO) -> di
 
 
 def run_logged(project: Path, arguments: list[str], output: BinaryIO) -> str | None:
-    """Run Python in a project's folder; when this process is told to end, it saves first.
+    """Run Python in a project's folder; on SIGTERM it saves first.
 
     Args:
         project: the folder.
         arguments: of Python.
-        output: an open file for what it prints.
+        output: an open file for its output.
 
     Returns:
-        Why it failed; None: it did not.
+        Why it failed; None: it succeeded.
     """
     before = os.fstat(output.fileno()).st_size
     process = subprocess.Popen(
@@ -288,7 +289,7 @@ def run_logged(project: Path, arguments: list[str], output: BinaryIO) -> str | N
         env=project_environment(),
         stdout=output,
         stderr=subprocess.STDOUT,
-        # Ctrl-C would interrupt it in the middle of a step: it is told in another way.
+        # Ctrl-C would interrupt it in the middle of a step, so it gets SIGTERM.
         start_new_session=True,
     )
     try:
@@ -301,9 +302,9 @@ def run_logged(project: Path, arguments: list[str], output: BinaryIO) -> str | N
             process.kill()
             process.wait()
         raise
-    if code in (0, TOLD_TO_END):  # a run that was told to end is not finished, as its scores say
+    if code in (0, TOLD_TO_END):  # a run that received SIGTERM is unfinished, as its scores say
         return None
-    # Where the repository lies is nobody's business who reads the log.
+    # The log must not contain the path of the repository.
     return explain_failure(code, Path(output.name), before).replace(f"{project}{os.sep}", "")
 
 
@@ -312,11 +313,11 @@ def explain_failure(code: int, log: Path, begin: int) -> str:
 
     Args:
         code: its exit code.
-        log: the file of what it printed.
-        begin: where in the file that begins.
+        log: the file with its output.
+        begin: where its output begins in the file.
     """
     if code < 0:
-        # Linux kills the process that asks for more memory than there is.
+        # Linux kills a process that needs too much memory.
         out_of_memory = ", as for want of memory" if -code == signal.SIGKILL else ""
         return f"killed by {signal.Signals(-code).name}{out_of_memory}"
     lines = log.read_bytes()[begin:].decode("utf-8", "replace").split("\n")
@@ -325,11 +326,11 @@ def explain_failure(code: int, log: Path, begin: int) -> str:
 
 
 def find_divergence(folder: Path, failure: str | None) -> str | None:
-    """Say after which step a run's loss was not a number any more; None: it always was one.
+    """Return after which step a run's loss became not a number; None: never.
 
     Args:
         folder: of the run.
-        failure: why its training failed; earlier versions went on.
+        failure: why its training failed; earlier versions continued.
     """
     if failure and "not finite" in failure:
         return failure.partition(": ")[2]
@@ -341,7 +342,7 @@ def find_divergence(folder: Path, failure: str | None) -> str | None:
 
 
 def read_run(folder: Path) -> dict:
-    """Return scores and measurements of a run; those that it lacks are absent or None."""
+    """Return scores and measurements of a run; missing ones are absent or None."""
     scores = read_scores(folder)
     kept = ("monitor", "epochs", "minutes", "versions", "hardware")
     found = {name: scores[name] for name in kept if name in scores}
@@ -356,10 +357,10 @@ def read_run(folder: Path) -> dict:
 
 
 def measured_steps(rows: list[dict]) -> dict:
-    """Return the medians of all steps that were timed, and the highest peak of memory.
+    """Return the medians of all timed steps, and the peak memory.
 
     Args:
-        rows: what `timed_training` wrote, one line for each epoch.
+        rows: from `timed_training`, one per epoch.
     """
     seconds = [value for row in rows for value in row["seconds"]]
     cpu_seconds = [value for row in rows for value in row["cpu_seconds"]]

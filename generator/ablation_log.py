@@ -1,4 +1,4 @@
-"""The log of the ablation: one line for each training, appended by one process or several."""
+"""The log of the ablation: one line per training, appended by one or several processes."""
 
 import contextlib
 import json
@@ -10,10 +10,10 @@ from generator import InputError
 from generator.files import json_lines
 
 RESULTS = Path("benchmarks") / "results"
-# What two trainings must share besides their settings for their scores to be compared.
+# Besides their settings, two trainings must share these to be compared.
 CONDITIONS = ("code_hash", "baseline_settings", "data", "encoder", "encoder_weights")
 
-# What settings are called now that were trained, and logged, by version 0.1.0.
+# Names in the log of version 0.1.0 -> names of the settings today.
 RENAMED = {
     "optimizer": "optimizers.kind",
     **{
@@ -45,7 +45,7 @@ def log_path(root: Path) -> Path:
 
 
 def read_rows(root: Path) -> list[dict]:
-    """Return the lines of the log, the oldest first; settings have the names of today.
+    """Return the lines of the log, oldest first, with today's names of settings.
 
     Raises:
         InputError: a line is not JSON.
@@ -68,7 +68,7 @@ def read_rows(root: Path) -> list[dict]:
 
 
 def append_row(root: Path, row: dict) -> None:
-    """Add a line, whole: another process may be doing the same."""
+    """Append a line in one write, because other processes may append too."""
     with locked_log(root) as descriptor:
         os.write(descriptor, json_lines([row]))
         os.fsync(descriptor)
@@ -76,7 +76,7 @@ def append_row(root: Path, row: dict) -> None:
 
 @contextlib.contextmanager
 def locked_log(root: Path) -> Iterator[int]:
-    """Keep other processes from the log, and from what is written from it."""
+    """Lock the log, and the files written from it, against other processes."""
     path = log_path(root)
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
@@ -92,7 +92,7 @@ def lock(descriptor: int, wait: bool = True) -> bool:
 
     Args:
         descriptor: of the file.
-        wait: until others release it; otherwise say whether it was free.
+        wait: until others release it; otherwise return whether it was free.
 
     Raises:
         InputError: this system has no such locks.
@@ -109,16 +109,16 @@ def lock(descriptor: int, wait: bool = True) -> bool:
 
 
 def conditions(row: dict) -> str:
-    """Return what rows must have in common to be compared."""
+    """Return the fields that rows must share to be compared."""
     return json.dumps([row.get(name) for name in CONDITIONS], sort_keys=True)
 
 
 def training_key(row: dict) -> tuple:
-    """Return what tells one training from all others."""
+    """Return the key that identifies one training."""
     settings = json.dumps(row["settings"], sort_keys=True)
     return row["study"], row["variant"], row["seed"], settings, conditions(row)
 
 
 def is_final(row: dict) -> bool:
-    """Tell whether a training need not be tried again: scored, or diverged, as it always would."""
+    """Return whether a training is final: scored, or diverged, which would happen again."""
     return not row["failure"] or row["diverged"]

@@ -1,4 +1,4 @@
-"""Write what the ablation has shown so far: a table, a plot, docs/ablation.md."""
+"""Write the results of the ablation so far: a table, a plot, docs/ablation.md."""
 
 import io
 from pathlib import Path
@@ -10,11 +10,11 @@ from generator.ablations import read_studies
 from generator.files import write_bytes, write_text
 from generator.scores import update_documents
 
-# Two colours that the colour-blind tell apart, and that print in grey.
+# Two colours that the colour-blind can distinguish, and that print in grey.
 COLOURS = {"dev": "#b0620e", "test": "#1f5fa8"}
 MARKERS = "osD^v"
 INCHES_A_VARIANT = 0.34
-# Else an SVG holds the time it was made, and names of its own for what is drawn.
+# Otherwise an SVG holds its time of creation and random ids.
 SETTINGS = {"svg.hashsalt": "ablation", "font.size": 9, "axes.titlesize": 10}
 
 
@@ -34,7 +34,7 @@ def plot_studies(studies: dict[str, list[Summary]]) -> bytes:
     """Return an SVG: a panel for each study's differences, and one for the time of a step.
 
     Args:
-        studies: what each has shown, the reference first.
+        studies: the summaries of each, the reference first.
     """
     import matplotlib
     from matplotlib.figure import Figure
@@ -84,7 +84,7 @@ def draw_differences(axis: Any, name: str, found: list[Summary], variants: list[
 
 
 def draw_times(axis: Any, studies: dict[str, list[Summary]], variants: list[str]) -> None:
-    """Draw how many times as long a step takes."""
+    """Draw the time of a step, as a multiple of the reference's."""
     for marker, (name, found) in zip(MARKERS, studies.items(), strict=False):
         shown = [summary for summary in found if summary.times]
         axis.plot(

@@ -11,7 +11,7 @@ from generator.score_names import in_percent, score_name
 
 CONFIDENCE = 0.95
 SPLITS = ("dev", "test")
-# Points of score; who reads a table of F1 takes no notice of less.
+# Points of score; a smaller difference does not matter to a reader.
 MATTERS = 0.5
 PLOT = RESULTS / "ablation.svg"
 EXPLANATION = """\
@@ -27,30 +27,30 @@ the end of its first epoch, before dev is scored then. Each line of `ablation.js
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean and half of its interval of 95 %; None with one value alone."""
+    """A mean and half of its 95 % interval; None with only one value."""
 
     mean: float
     half: float | None
 
     @property
     def leaves_out_zero(self) -> bool:
-        """Tell whether 0 is outside of it."""
+        """Return whether the interval excludes 0."""
         return self.half is not None and abs(self.mean) > self.half
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What the trainings of one variant have shown.
+    """The results of one variant's trainings.
 
     Attributes:
         variant: its name.
-        settings: those that differ.
+        settings: the changed ones.
         seeds: that were scored.
-        scores: by split, in percent; empty if no training came to an end.
-        differences: to the reference, by split, over the seeds that both have.
+        scores: by split, in percent; empty if no training finished.
+        differences: from the reference, by split, over the seeds of both.
         seconds: of a step.
-        times: that of a step of the reference.
-        peak_mib: of memory.
+        times: the same, as a multiple of the reference's.
+        peak_mib: peak memory in MiB.
         failures: by seed.
     """
 
@@ -77,10 +77,10 @@ def interval(values: list[float]) -> Interval:
 
 
 def select_rows(study: Study, rows: list[dict]) -> dict[tuple[str, int], dict]:
-    """Return the rows of a study that may be compared, by variant and seed.
+    """Return the comparable rows of a study, by variant and seed.
 
-    They have the settings of today and one code, data and encoder: of all that the log has those
-    with the most scores, and of equally many the newest. Of one training the newest row counts.
+    They have today's settings and share code, data and encoder: the combination with the most
+    scores in the log, and the newest on a tie. Of one training the newest row counts.
     """
     groups: dict[str, dict[tuple[str, int], dict]] = defaultdict(dict)
     for row in rows:
@@ -99,7 +99,7 @@ def select_rows(study: Study, rows: list[dict]) -> dict[tuple[str, int], dict]:
 
 
 def summarize(study: Study, rows: list[dict]) -> list[Summary]:
-    """Return what a study has shown so far, in its order of variants.
+    """Return the results of a study so far, in its order of variants.
 
     Args:
         study: its variants.
@@ -119,14 +119,14 @@ def summarize(study: Study, rows: list[dict]) -> list[Summary]:
 
 
 def scored(rows: dict[int, dict]) -> dict[int, dict]:
-    """Leave out the trainings that failed."""
+    """Return the rows without the failed trainings."""
     return {seed: row for seed, row in rows.items() if not row["failure"]}
 
 
 def summarize_variant(
     study: Study, variant: str, every: dict[int, dict], reference: dict[int, dict]
 ) -> Summary:
-    """Return what the trainings of one variant have shown, beside those of the reference."""
+    """Return the results of one variant, compared with the reference."""
     rows = scored(every)
     shared = [seed for seed in rows if seed in reference and variant != study.reference]
     times = [
@@ -152,12 +152,12 @@ def summarize_variant(
 
 
 def score(row: dict, split: str) -> float:
-    """Return the score that decides, in percent."""
+    """Return the deciding score in percent."""
     return in_percent(row[split][row["monitor"]], row["monitor"])
 
 
 def middle(values: list[float | None]) -> float | None:
-    """Return the median of the values that are known."""
+    """Return the median of the known values."""
     known = [value for value in values if value is not None]
     return statistics.median(known) if known else None
 
@@ -172,8 +172,8 @@ def ablation_text(root: Path) -> str:
 
 
 def study_text(study: Study, summaries: list[Summary], rows: list[dict]) -> str:
-    """Return one study's circumstances and table."""
-    # A training that failed may not know all of them.
+    """Return one study's conditions and table."""
+    # A failed training may lack some of them.
     row = max(select_rows(study, rows).values(), key=lambda row: not row["failure"])
     shared = settings_text(study.settings)
     lines = [
@@ -197,7 +197,7 @@ def study_text(study: Study, summaries: list[Summary], rows: list[dict]) -> str:
 
 
 def settings_text(settings: dict[str, object]) -> str:
-    """Return settings as config.toml has them."""
+    """Return settings in the format of config.toml."""
     return ", ".join(
         f"{name} = {str(value).lower() if isinstance(value, bool) else value}"
         for name, value in settings.items()
@@ -219,7 +219,7 @@ def summary_line(summary: Summary) -> str:
 
 
 def show(summary: Summary, kind: str, split: str) -> str:
-    """Return a score or a difference; empty: there is none."""
+    """Return a score or a difference; empty if there is none."""
     found = getattr(summary, kind).get(split)
     if found is None:
         return ""
@@ -229,12 +229,12 @@ def show(summary: Summary, kind: str, split: str) -> str:
 
 
 def show_number(value: float | None, form: str) -> str:
-    """Return a number; empty: nobody measured it."""
+    """Return a number; empty if not measured."""
     return "" if value is None else format(value, form)
 
 
 def ablation_summary(root: Path) -> str:
-    """Return what docs/ablation.md shows: all studies side by side, and the plot."""
+    """Return the table of docs/ablation.md, with all studies, and the plot."""
     rows = read_rows(root)
     every = {name: summarize(study, rows) for name, study in read_studies(root).items()}
     studies = {
@@ -261,11 +261,11 @@ def ablation_summary(root: Path) -> str:
 
 
 def judge(summaries: list[Summary]) -> str:
-    """Return what a variant does to dev in all: "gain", "loss" or "even"; empty: no interval yet.
+    """Return a variant's overall effect on dev: "gain", "loss" or "even"; empty: no interval yet.
 
     Args:
-        summaries: the variant's, of all studies. A gain is one of half a point at least whose
-            interval is above 0, in one study or more, and a loss of that kind in none.
+        summaries: the variant's, of all studies. A gain is at least half a point with an interval
+            above 0 in at least one study, and no such loss in any study.
     """
     found = [summary.differences["dev"] for summary in summaries if summary.differences]
     if all(difference.half is None for difference in found):

@@ -1,4 +1,4 @@
-"""The list of studies, from ablations.toml: one baseline, and settings that differ one by one."""
+"""The list of studies in ablations.toml: a baseline and one changed setting at a time."""
 
 import tomllib
 from dataclasses import dataclass, field
@@ -7,23 +7,22 @@ from pathlib import Path
 from generator import InputError
 from generator.baselines import Baseline, find_baselines, flatten
 
-# A study gives these to every training itself.
+# A study sets these for every training itself.
 OWN_SETTINGS = {"seed", "run_name", "overwrite", "folds.count"}
 
 
 @dataclass(frozen=True)
 class Study:
-    """One baseline trained with one setting after the other changed.
+    """One baseline, trained with one changed setting at a time.
 
     Attributes:
         name: of the study.
-        baseline: name of the baseline that it starts from.
-        variants: the settings of each that differ, by name; the first has none: it is the
-            reference.
+        baseline: name of the baseline that it changes.
+        variants: the changed settings of each, by name; the first, the reference, has none.
         settings: those of all trainings.
-        seeds: every variant is trained with each.
-        held: settings of the baseline as they were when the study began: its recipe has learned
-            from the study since.
+        seeds: every variant trains with each.
+        held: settings of the baseline when the study began; its recipe has changed since, because
+            of the study.
     """
 
     name: str
@@ -39,7 +38,7 @@ class Study:
         return next(iter(self.variants))
 
     def settings_of(self, variant: str) -> dict[str, object]:
-        """Return what a variant is trained with, besides the baseline's own settings."""
+        """Return the settings of a variant, besides the baseline's own."""
         return {**self.settings, **self.variants[variant]}
 
     def find_baseline(self, root: Path) -> Baseline:
@@ -49,10 +48,10 @@ class Study:
 
 
 def read_studies(root: Path) -> dict[str, Study]:
-    """Read generator/ablations.toml of a repository; empty where there is none.
+    """Read generator/ablations.toml of a repository; empty if there is none.
 
     Raises:
-        InputError: the file is broken, or a study can't compare anything.
+        InputError: the file is broken, or a study has nothing to compare.
     """
     path = root / "generator" / "ablations.toml"
     if not path.is_file():
@@ -68,7 +67,7 @@ def read_studies(root: Path) -> dict[str, Study]:
 
 
 def read_entry(entry: dict) -> dict:
-    """Return a study's entry with flat settings, as `baselines.flatten` has them."""
+    """Return a study's entry with settings flattened by `baselines.flatten`."""
     return {
         **entry,
         "settings": flatten(entry.get("settings", {})),
@@ -79,7 +78,7 @@ def read_entry(entry: dict) -> dict:
 
 
 def check_study(path: Path, study: Study) -> None:
-    """Refuse a study without a reference, or with settings that are the study's own."""
+    """Refuse a study without a reference, or with settings that the study sets itself."""
     if not study.variants or study.variants[study.reference]:
         raise InputError(
             f"{path}, {study.name}: the first variant is what the others are compared with: put "

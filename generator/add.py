@@ -1,4 +1,4 @@
-"""Add an extra to a project that exists."""
+"""Add an extra to an existing project."""
 
 import os
 import shutil
@@ -61,11 +61,11 @@ def add_extra(root: Path, name: str, project: Path) -> str:
 
 
 def render_extra(source: Path, target: Path, answers: dict[str, str], baking: ModuleType) -> None:
-    """Write what baking would write of an extra.
+    """Write an extra as baking would write it.
 
     Args:
         source: its folder in templates/extras.
-        target: the folder that is made.
+        target: the folder to create.
         answers: of the project.
         baking: the module templates/baking.py.
     """

@@ -1,4 +1,4 @@
-"""Bake a template into a project, the same on every machine."""
+"""Bake a template into a project, identically on every machine."""
 
 import importlib.util
 import json
@@ -12,7 +12,7 @@ from typing import Any
 from generator import InputError
 from generator.files import CACHES, PROJECT_FOLDER, copy_file, copy_tree
 
-# What runs leave in the folder of a project: never part of it.
+# Left by runs in a project folder, never part of the project.
 MADE_BY_RUNS = ("runs", "shards", "vocabulary")
 # What a template needs besides its own folder, and of the baseline of its sample.
 SHARED = ("baking.py", "declared.py", "core", "extras", "hooks", "shared")
@@ -23,19 +23,19 @@ VERSION = "generator/__init__.py"
 def bake(template: Path, parent: Path, answers: dict[str, str] | None = None) -> Path:
     """Generate a project from a template.
 
-    The template is copied first: nothing is written in the repository, and neither what lies
-    about there nor the user's own cookiecutter configuration plays a part.
+    The template is copied first, so nothing is written into the repository. Untracked files and the
+    user's cookiecutter configuration have no effect.
 
     Args:
         template: the folder of a template, with its cookiecutter.json.
-        parent: the folder in which the project's folder is made.
-        answers: answers that differ from the defaults.
+        parent: the folder that gets the project's folder.
+        answers: the ones that differ from the defaults.
 
     Returns:
         The project's folder.
 
     Raises:
-        InputError: an answer is bad, or the project's folder exists and is not empty.
+        InputError: an answer is wrong, or the project's folder exists and is not empty.
     """
     from cookiecutter.exceptions import CookiecutterException
     from cookiecutter.main import cookiecutter
@@ -58,7 +58,7 @@ def bake(template: Path, parent: Path, answers: dict[str, str] | None = None) ->
                     extra_context=answers,
                     output_dir=str(parent),
                     default_config={"replay_dir": private, "cookiecutters_dir": private},
-                    accept_hooks=False,  # They would print; what they do is done below.
+                    accept_hooks=False,  # The hooks would print; the code below does their work.
                 )
             )
         except SystemExit as refusal:  # The template's own check of the answers.
@@ -75,8 +75,8 @@ def bake(template: Path, parent: Path, answers: dict[str, str] | None = None) ->
 
 
 def copy_template(template: Path, target: Path) -> Path:
-    """Copy a template and what it needs; return the copy of its folder."""
-    # What the last bake brought there is brought again.
+    """Copy a template and the files it needs; return the copied folder."""
+    # Files from the last bake are copied again.
     brought = ("core", "extras", *SAMPLE, *MADE_BY_RUNS)
     left_out = {template / "hooks", *(template / PROJECT_FOLDER / name for name in brought)}
 
@@ -103,7 +103,7 @@ def copy_template(template: Path, target: Path) -> Path:
 
 
 def forget_extension(template: Path) -> None:
-    """Let a template's extension be imported anew: that of another clone has the same name."""
+    """Forget a template's extension module, because another clone's has the same name."""
     sys.modules.pop(f"{template.name}_extension", None)
     sys.path_importer_cache.pop(str(template), None)
     importlib.invalidate_caches()
@@ -119,7 +119,7 @@ def load_baking(templates: Path) -> ModuleType:
 
 
 def read_answers(project: Path) -> dict[str, str]:
-    """Return the answers that a project was baked with.
+    """Return the answers of a baked project.
 
     Raises:
         InputError: the folder is not a project, or its answers are broken.
@@ -128,7 +128,7 @@ def read_answers(project: Path) -> dict[str, str]:
 
 
 def read_origin(project: Path) -> dict[str, Any]:
-    """Return a project's .cookiecutter.json: its answers and the version that baked it.
+    """Return a project's .cookiecutter.json: its answers and the baking version.
 
     Raises:
         InputError: as `read_answers`.

@@ -1,4 +1,4 @@
-"""The list of baselines, from baselines.toml: of each its recipe, its data, seeds and encoder."""
+"""The list of baselines in baselines.toml: recipe, data, seeds and encoder of each."""
 
 import tomllib
 from dataclasses import dataclass, field
@@ -7,10 +7,10 @@ from pathlib import Path
 from generator import InputError
 from generator.files import sha256
 
-# In the folder of a template's sample: what compare.py compares a run with.
+# In the folder of a template's sample: the scores that compare.py compares with.
 REFERENCE = "reference"
 
-# In the folder of a baseline that makes an encoder; others read it from there.
+# In the folder of a baseline that makes an encoder; other baselines read it there.
 ENCODER = "encoder"
 WEIGHT_FILES = ("model.safetensors", "pytorch_model.bin", "model.weights.h5")
 
@@ -20,20 +20,20 @@ class Baseline:
     """One baseline.
 
     Attributes:
-        name: of the baseline, and of its project.
+        name: of the baseline and of its project.
         template: the name of its template.
-        answers: to the template's questions, where they differ from the defaults.
-        settings: of config.toml, where they differ from the template's; `TABLE.NAME` in a table.
+        answers: to the template's questions, if they differ from the defaults.
+        settings: of config.toml, if they differ from the template's; `TABLE.NAME` in a table.
         data_set: a data set of this repository; None: the template's sample.
-        local_files: those of data that no data set of this repository is. Whoever reproduces the
-            baseline names a folder that holds them.
-        data: what that data is.
-        seeds: those that are trained and scored.
-        from_scratch: the baseline of the same data whose encoder was not pre-trained.
+        local_files: data files that belong to no data set of this repository. To reproduce the
+            baseline, the user names a folder with them.
+        data: a description of that data.
+        seeds: to train and score.
+        from_scratch: the baseline on the same data whose encoder was not pre-trained.
         published: scores that others report on its data set.
-        score: that of the tables; None: the one that chooses the epoch.
-        headline: whether its score stands in README.md, for its task.
-        baked: whether its project is committed too, to be read before anything is installed.
+        score: shown in the tables; None: the one that chooses the epoch.
+        headline: whether README.md shows its score for its task.
+        baked: whether its project is committed too, so that it can be read without installing.
     """
 
     name: str
@@ -52,16 +52,16 @@ class Baseline:
 
     @property
     def is_sample(self) -> bool:
-        """Whether it is the one of its template's sample, whose data and reference it holds."""
+        """Whether it belongs to its template's sample, and holds its data and reference."""
         return self.name == f"{self.template}_sample"
 
     @property
     def recipe(self) -> dict[str, object]:
-        """What makes its trainings others than those of its template, for its scores to name."""
+        """How its trainings differ from those of its template, recorded with its scores."""
         return {**self.answers, **self.settings}
 
     def shown_score(self, scores: dict) -> str:
-        """Return the name of the score that tables show, of a scores.json."""
+        """Return the name of the score that the tables show from a scores.json."""
         return self.score or scores["monitor"]
 
     def folder(self, root: Path) -> Path:
@@ -69,7 +69,7 @@ class Baseline:
         return root / "baselines" / self.name
 
     def results(self, root: Path) -> Path:
-        """Return where its results stand: those of a sample are what its template ships."""
+        """Return the folder of its results; a sample's results are its template's reference."""
         return self.folder(root) / REFERENCE if self.is_sample else self.folder(root)
 
 
@@ -88,14 +88,14 @@ def read_baselines(root: Path) -> dict[str, Baseline]:
 
 
 def read_entry(entry: dict) -> dict:
-    """Return an entry with flat settings, whose lists can't change."""
+    """Return an entry with flat settings and immutable lists."""
     return {
         name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()
     } | {"settings": flatten(entry.get("settings", {}))}
 
 
 def flatten(settings: dict[str, object]) -> dict[str, object]:
-    """Return settings without tables: a setting of a table is called `TABLE.NAME`."""
+    """Return settings without tables; a table's setting becomes `TABLE.NAME`."""
     flat: dict[str, object] = {}
     for name, value in settings.items():
         if isinstance(value, dict):
@@ -119,10 +119,10 @@ def find_baselines(root: Path, names: list[str] | None = None) -> list[Baseline]
 
 
 def own_encoder(baseline: Baseline, root: Path) -> Path | None:
-    """Return the folder of an encoder that another baseline makes; None: it needs none.
+    """Return the folder of an encoder that another baseline makes; None if not needed.
 
     Raises:
-        InputError: that has not been reproduced yet.
+        InputError: that baseline is not reproduced yet.
     """
     folder = own_encoder_folder(baseline, root)
     if folder and not folder.is_dir():
@@ -134,13 +134,13 @@ def own_encoder(baseline: Baseline, root: Path) -> Path | None:
 
 
 def own_encoder_folder(baseline: Baseline, root: Path) -> Path | None:
-    """Return where such an encoder lies, or will lie."""
+    """Return the folder of such an encoder, which may not exist yet."""
     name = encoder_name(baseline)
     return root / "baselines" / name.removeprefix("../") if name.startswith("../") else None
 
 
 def encoder_name(baseline: Baseline) -> str:
-    """Return what a baseline's project calls its encoder."""
+    """Return the encoder's name in a baseline's project."""
     return str(baseline.settings.get("encoder", baseline.answers.get("encoder", "tiny")))
 
 

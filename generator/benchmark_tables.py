@@ -1,199 +1,233 @@
-"""The tables of what the benchmarks measured, and of what several GPUs are expected to do."""
+"""The tables of docs/benchmarks.md and docs/scaling.md."""
 
 import json
 from pathlib import Path
 from typing import Any
 
-# File of growth.py -> what its records are called.
+# Results file of growth.py -> what its records are called.
 GROWTH = {
     "growth.json": "relations",
     "growth_texts.json": "texts",
     "growth_passages.json": "questions",
 }
-# A column of their table -> keys of ours and of the peer's figure in the results of a size.
+# Column of their table -> keys of our figure and of the peer's, in the results of a size.
 GROWTH_COLUMNS: dict[str, list[tuple[str, ...]]] = {
     "seconds to the first batch": [
         (way, "seconds") for way in ("cache_two_processes", "peer_first_start")
     ],
     "at later starts": [(way, "seconds") for way in ("cache_second_start", "peer_second_start")],
-    "MiB beyond imports": [
+    "MiB on top of imports": [
         (way, "peak_mebibytes") for way in ("cache_two_processes", "peer_first_start")
     ],
-    "batches a second": [
+    "batches per second": [
         (way, "batches_a_second") for way in ("cache_second_start", "peer_second_start")
     ],
-    "in lists: seconds, MiB": [("lists", "seconds"), ("lists", "peak_mebibytes")],
-    "processors / `encode_batch`": [("cache_one_process_to_tokenizer",)],
-    "times as fast by two": [("times_as_fast_by_two",)],
+    "without `cache`: seconds, MiB": [("lists", "seconds"), ("lists", "peak_mebibytes")],
+    "CPU seconds / those of `encode_batch`": [("cache_one_process_to_tokenizer",)],
+    "speed-up by two processes": [("times_as_fast_by_two",)],
 }
-# A column of the table of prediction_speed.py -> keys of its figures in the results of a task.
+# Column of the table of prediction_speed.py -> keys of its figures in the results of a task.
 PREDICTION_COLUMNS: dict[str, list[tuple[str, ...]]] = {
-    "ours, records a second": [("median", "ours")],
-    "the peer, in order": [("median", "peer_stock")],
-    "the peer, sorted": [("median", "peer_sorted")],
-    "ours / in order": [("ours_to_stock", "median")],
+    "ours, records per second": [("median", "ours")],
+    "peer, file order": [("median", "peer_stock")],
+    "peer, sorted by length": [("median", "peer_sorted")],
+    "ours / file order": [("ours_to_stock", "median")],
     "ours / sorted": [("ours_to_sorted", "median")],
-    "seconds of the first pass": [("first_seconds", side) for side in ("ours", "peer_stock")],
+    "first pass, seconds: ours, peer": [("first_seconds", side) for side in ("ours", "peer_stock")],
 }
 FIGURE_HEADER = ("| measured | figure |", "|---|---|")
-# File in benchmarks/results, keys of the figure in it, what it says.
-FIGURES = (
-    *(
-        ("training_speed.json", (f"ours_{kind}_to_{peer}", "median"), meaning.format(kind))
-        for kind in ("float32", "bfloat16")
-        for peer, meaning in (
-            ("stock", "relation extraction: seconds of an epoch, ours in {} / the PyTorch peer"),
-            ("grouped", "the same, the peer's batches grouped by length"),
-        )
-    ),
-    (
-        "peer_relation_extraction.json",
-        ("last", "test", "f1"),
-        "KnowledgeNet test F1 of that peer after as many epochs, same encoder, one seed",
-    ),
-    (
-        "peer_reading_comprehension.json",
-        ("ours_to_stock", "median"),
-        "reading comprehension: seconds of an epoch, ours / the peer, padded as its recipe pads",
-    ),
-    (
-        "peer_reading_comprehension.json",
-        ("ours_to_grouped", "median"),
-        "the same, the peer's batches grouped by length",
-    ),
-    (
-        "peer_reading_comprehension.json",
-        ("peer", "epochs", -1, "test", "f1"),
-        "SQuAD test F1 of that peer in percent, same encoder, epochs and windows, one seed",
-    ),
-    (
-        "peer_text_classification.json",
-        ("best", "test", "map"),
-        "SelQA test MAP of a PyTorch peer, same encoder and epochs, one seed",
-    ),
-    *(
-        (f"peer_named_entities_{name}.json", keys, meaning.format(of))
-        for name, of in (
-            ("wnut17", "WNUT 2017"),
-            ("weibo", "Weibo, on an AMD EPYC:"),
-            ("weibo_intel", "Weibo, on an Intel Xeon:"),
-        )
-        for keys, meaning in (
-            (("peer", "test", "f1"), "{} test F1 of a PyTorch peer, mean of its seeds"),
-            (("ours", "test", "f1"), "the same of ours, same encoder, seeds, epochs and run"),
-            (("ours_to_peer", "median"), "seconds of an epoch there, ours / the peer"),
-        )
-    ),
-    (
-        "peer_pretraining.json",
-        ("packed", "ours_to_peer_packed", "median"),
-        "pre-training: tokens a second without padding, ours / transformers' recipe, both packed",
-    ),
-    (
-        "peer_pretraining.json",
-        ("bucketed", "ours_to_peer_padded", "median"),
-        "the same, a line each: ours in buckets / the peer padded to the maximum length",
-    ),
-    (
-        "peer_pretraining.json",
-        ("bucketed", "ours_to_peer_dynamic", "median"),
-        "the same, the peer padded to the longest of a batch",
-    ),
-    (
-        "recompute_memory.json",
-        ("memory_percent",),
-        "peak memory of a training step with `recompute`, in percent of without, 12 layers",
-    ),
-    (
-        "recompute_memory.json",
-        ("times_as_long",),
-        "how many times as long that step takes",
-    ),
-    *(
-        ("used_rows.json", (size, key), f"{what}, table of {name}: used rows trained / all rows")
-        for size, name in (("minilm", "MiniLM"), ("xlm_roberta", "XLM-R"))
-        for key, what in (
-            ("wall_ratio", "time of a training step"),
-            ("cpu_ratio", "its time of processors"),
-            ("memory_ratio", "its peak memory"),
-        )
-    ),
-    (
-        "dropout_speed.json",
-        ("times_as_long",),
-        "time of a training step, masks of dropout by place / those of Keras",
-    ),
-    (
-        "generation_speed.json",
-        ("cached_to_uncached",),
-        "text generation: tokens a second, cached / uncached, 64 tokens",
-    ),
-    (
-        "generation_speed.json",
-        ("batched_to_single",),
-        "text generation: records a second of beam search, batched and cached / one at a time",
-    ),
-    *(
-        ("writer_speed.json", (key,), f"a decoder-only writer: tokens a second, {meaning}")
-        for key, meaning in (
-            ("cached_to_uncached_beams", "beam search, cached / uncached, 64 tokens"),
-            ("ours_to_transformers_greedy", "greedy, ours / `generate` of transformers"),
-            ("ours_to_transformers_beams", "beam search, ours / `generate` of transformers"),
-        )
-    ),
-    *(
+# A figure: file in benchmarks/results, keys of the figure in it, what it says.
+Figure = tuple[str, tuple[str | int, ...], str]
+# Name of a table in docs/benchmarks.md -> its figures, in their order.
+FIGURE_TABLES: dict[str, tuple[Figure, ...]] = {
+    "training": (
+        *(
+            ("training_speed.json", (f"ours_{kind}_to_{peer}", "median"), meaning.format(kind))
+            for kind in ("float32", "bfloat16")
+            for peer, meaning in (
+                ("stock", "relation extraction, epoch time: ours in {} / PyTorch peer"),
+                ("grouped", "the same, the peer's batches grouped by length"),
+            )
+        ),
         (
-            "evaluation_speed.json",
-            (task, "batched_to_single"),
-            f"{task.replace('_', ' ')}: records a second, batched evaluation / one at a time",
-        )
-        for task in (
-            "relation_extraction",
-            "named_entity_recognition",
-            "event_extraction",
-            "reading_comprehension",
-            "seq2seq",
-            "text_classification",
-        )
+            "peer_reading_comprehension.json",
+            ("ours_to_stock", "median"),
+            "reading comprehension, epoch time: ours / peer, padded as its recipe pads",
+        ),
+        (
+            "peer_reading_comprehension.json",
+            ("ours_to_grouped", "median"),
+            "the same, the peer's batches grouped by length",
+        ),
+        *(
+            (
+                f"peer_named_entities_{name}.json",
+                ("ours_to_peer", "median"),
+                f"named entities of {of}, epoch time: ours / PyTorch peer",
+            )
+            for name, of in (
+                ("wnut17", "WNUT 2017"),
+                ("weibo", "Weibo, on an AMD EPYC"),
+                ("weibo_intel", "Weibo, on an Intel Xeon"),
+            )
+        ),
+        (
+            "peer_pretraining.json",
+            ("packed", "ours_to_peer_packed", "median"),
+            "pre-training, tokens per second without padding: ours / transformers' recipe,"
+            " both packed",
+        ),
+        (
+            "peer_pretraining.json",
+            ("bucketed", "ours_to_peer_padded", "median"),
+            "pre-training, one line per row: ours in buckets / peer padded to the maximum length",
+        ),
+        (
+            "peer_pretraining.json",
+            ("bucketed", "ours_to_peer_dynamic", "median"),
+            "the same, the peer padded to the longest of a batch",
+        ),
     ),
-    *(
+    "peer_scores": (
+        (
+            "peer_relation_extraction.json",
+            ("last", "test", "f1"),
+            "KnowledgeNet, test F1 of the PyTorch peer, same encoder and epochs, one seed",
+        ),
+        (
+            "peer_reading_comprehension.json",
+            ("peer", "epochs", -1, "test", "f1"),
+            "SQuAD, test F1 of the peer in percent, same encoder, epochs and windows, one seed",
+        ),
+        (
+            "peer_text_classification.json",
+            ("best", "test", "map"),
+            "SelQA, test MAP of the PyTorch peer, same encoder and epochs, one seed",
+        ),
+        *(
+            (f"peer_named_entities_{name}.json", (side, "test", "f1"), meaning.format(of))
+            for name, of in (
+                ("wnut17", "WNUT 2017"),
+                ("weibo", "Weibo, on an AMD EPYC"),
+                ("weibo_intel", "Weibo, on an Intel Xeon"),
+            )
+            for side, meaning in (
+                ("peer", "{}, test F1 of the PyTorch peer, mean over seeds"),
+                ("ours", "the same of ours, with the same encoder and seeds, in the same run"),
+            )
+        ),
+    ),
+    "batching": (
+        *(
+            (
+                "evaluation_speed.json",
+                (task, "batched_to_single"),
+                f"{task.replace('_', ' ')}, records per second: batched / one at a time",
+            )
+            for task in (
+                "relation_extraction",
+                "named_entity_recognition",
+                "event_extraction",
+                "reading_comprehension",
+                "seq2seq",
+                "text_classification",
+            )
+        ),
+    ),
+    "generation": (
+        (
+            "generation_speed.json",
+            ("cached_to_uncached",),
+            "text generation, tokens per second, 64 tokens: cached / uncached",
+        ),
+        (
+            "generation_speed.json",
+            ("batched_to_single",),
+            "text generation, records per second of beam search: batched and cached / one at a"
+            " time",
+        ),
+        *(
+            ("writer_speed.json", (key,), f"decoder-only writer, tokens per second, {meaning}")
+            for key, meaning in (
+                ("cached_to_uncached_beams", "beam search, 64 tokens: cached / uncached"),
+                ("ours_to_transformers_greedy", "greedy: ours / `generate` of transformers"),
+                ("ours_to_transformers_beams", "beam search: ours / `generate` of transformers"),
+            )
+        ),
+    ),
+    "memory": (
+        (
+            "recompute_memory.json",
+            ("memory_percent",),
+            "`recompute`, 12 layers: peak memory of a training step, in percent of without",
+        ),
+        (
+            "recompute_memory.json",
+            ("times_as_long",),
+            "`recompute`, 12 layers: time of that step, with / without",
+        ),
+        *(
+            (
+                "used_rows.json",
+                (size, key),
+                f"`used_rows`, table of {name}: {what}, used rows trained / all rows",
+            )
+            for size, name in (("minilm", "MiniLM"), ("xlm_roberta", "XLM-R"))
+            for key, what in (
+                ("wall_ratio", "time of a training step"),
+                ("cpu_ratio", "CPU time of a training step"),
+                ("memory_ratio", "peak memory"),
+            )
+        ),
+    ),
+    "dropout": (
+        (
+            "dropout_speed.json",
+            ("times_as_long",),
+            "time of a training step: dropout seeded per example / Keras's dropout",
+        ),
+    ),
+    "input": (
+        (
+            "pipeline_speed.json",
+            ("generator_to_training",),
+            "batches per second: generator only / training",
+        ),
+        (
+            "pipeline_speed.json",
+            ("padded_per_real_token_with_buckets",),
+            "padded / real tokens, with buckets",
+        ),
+        (
+            "pipeline_speed.json",
+            ("padded_per_real_token_with_one_length",),
+            "padded / real tokens, with one length",
+        ),
+    ),
+    "cache_training": tuple(
         (
             "cache_training.json",
             (task, "cache_to_lists", "median"),
-            f"{task.replace('_', ' ')}: examples a second of a training, extra `cache` / lists",
+            f"{task.replace('_', ' ')}, examples per second of a training: extra `cache` / lists",
         )
         for task in ("text_classification", "relation_extraction", "reading_comprehension")
     ),
-    (
-        "pipeline_speed.json",
-        ("generator_to_training",),
-        "batches a second, generator alone / training",
-    ),
-    (
-        "pipeline_speed.json",
-        ("padded_per_real_token_with_buckets",),
-        "padded / real tokens, with buckets",
-    ),
-    (
-        "pipeline_speed.json",
-        ("padded_per_real_token_with_one_length",),
-        "padded / real tokens, with one length",
-    ),
-)
+}
+FIGURES = tuple(figure for figures in FIGURE_TABLES.values() for figure in figures)
 
 
-def figure_table(root: Path) -> str:
-    """Return the table of what the benchmarks measured last."""
+def figure_table(root: Path, name: str) -> str:
+    """Return one of the `FIGURE_TABLES`, without the figures that are not measured yet."""
     rows = []
-    for file, keys, meaning in FIGURES:
+    for file, keys, meaning in FIGURE_TABLES[name]:
         value = find_figure(root / "benchmarks" / "results" / file, keys)
         if value is not None:
             rows.append(f"| {meaning} | {show_figure(value)} |")
-    return "\n".join([*FIGURE_HEADER, *rows])
+    return "\n".join([*FIGURE_HEADER, *rows]) if rows else "Not measured yet."
 
 
 def growth_table(root: Path) -> str:
-    """Return the table of what growth.py measured: ours with the extra `cache`, then the peer's."""
+    """Return the table of growth.py: in each cell ours with the extra `cache`, then the peer."""
     rows = table_header("records", GROWTH_COLUMNS)
     for file, name in GROWTH.items():
         path = root / "benchmarks" / "results" / file
@@ -204,7 +238,7 @@ def growth_table(root: Path) -> str:
 
 
 def encoded_in_ten_minutes(root: Path) -> str:
-    """Return how many records two processes encode in ten minutes, as fast as the largest file."""
+    """Return how many records two processes encode in ten minutes, at the largest file's speed."""
     counts = []
     for file, name in GROWTH.items():
         path = root / "benchmarks" / "results" / file
@@ -215,7 +249,7 @@ def encoded_in_ten_minutes(root: Path) -> str:
 
 
 def prediction_table(root: Path) -> str:
-    """Return the table of what prediction_speed.py measured beside the peers."""
+    """Return the table of prediction_speed.py: our speed and the peers'."""
     path = root / "benchmarks" / "results" / "prediction_speed.json"
     if not path.is_file():
         return "Not measured yet."
@@ -235,20 +269,20 @@ def table_header(title: str, columns: dict[str, list[tuple[str, ...]]]) -> list[
 def table_row(
     title: str, path: Path, keys: tuple[str, ...], columns: dict[str, list[tuple[str, ...]]]
 ) -> str:
-    """Return the figures that stand below some keys of a benchmark's results, column by column."""
+    """Return one row: the figures below some keys of a benchmark's results, column by column."""
     cells = [[find_figure(path, (*keys, *own)) for own in column] for column in columns.values()]
     return f"| {title} | {' | '.join(', '.join(map(show_figure, cell)) for cell in cells)} |"
 
 
 def show_figure(value: float | None) -> str:
-    """Return a figure with three digits, or whole."""
+    """Return a figure with three digits; from 100 on, without decimals."""
     if value is None:
         return "-"
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def find_figure(path: Path, keys: tuple[str | int, ...]) -> Any:
-    """Return a figure of a benchmark's results; None: it has not been measured."""
+    """Return a figure of a benchmark's results; None: not measured yet."""
     value: Any = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     for key in keys:
         value = value.get(key, {}) if isinstance(value, dict) else value[key]
@@ -256,7 +290,7 @@ def find_figure(path: Path, keys: tuple[str | int, ...]) -> Any:
 
 
 def scaling_table(root: Path) -> str:
-    """Return the table of what several GPUs are expected to do, for each link between them."""
+    """Return the expected efficiency of several GPUs, for each kind of link between them."""
     path = root / "benchmarks" / "results" / "scaling.json"
     if not path.is_file():
         return "Not computed yet."

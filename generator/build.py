@@ -1,4 +1,4 @@
-"""Build what is generated, baselines and tables; compare the repository with what is built."""
+"""Build all generated files, baselines and tables; compare the repository with the build."""
 
 import difflib
 import importlib
@@ -17,17 +17,17 @@ from generator.reading_path import update_reading_paths
 from generator.recipe_pages import PAGE
 from generator.scores import TABLES, update_documents
 
-# What building leaves alone in a baseline's folder: made by runs and by `reproduce`, or fetched.
+# Building keeps these in a baseline's folder: made by runs or `reproduce`, or fetched.
 LARGE = ("data", *MADE_BY_RUNS)
 KEPT = (*LARGE, ENCODER)
-# The results of a recipe; those of a sample are its reference.
+# The results of a recipe; a sample's results are its reference.
 RESULTS = ("scores.json", "predictions")
-# What takes part in a comparison.
+# Folders and files that are compared.
 COPIED = ("templates", "generator", "baselines", "benchmarks", "docs")
 
 
 def build_repository(root: Path, progress: bool = True) -> None:
-    """Write everything in the repository that is generated.
+    """Write all generated files of the repository.
 
     Args:
         root: the repository.
@@ -50,9 +50,9 @@ def build_repository(root: Path, progress: bool = True) -> None:
 
 
 def make_sample(root: Path, baseline: Baseline) -> None:
-    """Make the sample of a template anew, and the table in its READMEs.
+    """Rewrite the sample of a template, and the table in its READMEs.
 
-    The template gets sample and reference from there: nothing removes them while it is baked.
+    The template gets sample and reference from there; nothing removes them while it is baked.
     """
     sample = importlib.import_module(f"generator.samples.{baseline.template}")
     with tempfile.TemporaryDirectory() as folder:
@@ -69,7 +69,7 @@ def bake_project(root: Path, baseline: Baseline) -> None:
 
 
 def tidy_folder(root: Path, baseline: Baseline) -> None:
-    """Remove what is neither results nor the page of a baseline."""
+    """Remove everything but the results and the page of a baseline."""
     folder = baseline.folder(root)
     for path in list_files(folder, but=(*KEPT, *results_of(baseline), PAGE)):
         (folder / path).unlink()
@@ -77,7 +77,7 @@ def tidy_folder(root: Path, baseline: Baseline) -> None:
 
 
 def results_of(baseline: Baseline) -> tuple[str, ...]:
-    """Return what building never bakes, in a baseline's folder: results, and a sample."""
+    """Return the unbaked parts of a baseline's folder: results and a sample."""
     return SAMPLE if baseline.is_sample else RESULTS
 
 
@@ -88,7 +88,7 @@ def differences(root: Path) -> list[str]:
     """Build in a copy of the repository and compare.
 
     Returns:
-        The lines of a unified diff from what is there to what would be built.
+        The lines of a unified diff from the repository to the build.
     """
     with tempfile.TemporaryDirectory() as folder:
         built = Path(folder)
@@ -109,7 +109,7 @@ def differences(root: Path) -> list[str]:
 
 
 def remove_unlisted(root: Path) -> None:
-    """Remove the baselines that baselines.toml does not list."""
+    """Remove baselines that baselines.toml does not list."""
     listed = read_baselines(root)
     for folder in (root / "baselines").glob("*/"):
         if folder.name not in listed:
@@ -117,7 +117,7 @@ def remove_unlisted(root: Path) -> None:
 
 
 def generated_files(root: Path) -> set[Path]:
-    """Return what building writes whole, relative to the repository."""
+    """Return the files that building writes whole, relative to the repository."""
     baselines = read_baselines(root)
     found = set()
     for folder in (root / "baselines").glob("*/"):
@@ -128,7 +128,7 @@ def generated_files(root: Path) -> set[Path]:
 
 
 def diff_file(root: Path, built: Path, path: Path) -> list[str]:
-    """Compare one file; an absent one counts as empty."""
+    """Compare one file; an absent file counts as empty."""
     old, new = (
         (folder / path).read_bytes() if (folder / path).is_file() else None
         for folder in (root, built)

@@ -1,4 +1,4 @@
-"""The command `baselines`. Imports wait inside the commands: `--help` answers at once."""
+"""The command `baselines`. The commands import lazily, so `--help` answers at once."""
 
 import sys
 from pathlib import Path
@@ -25,7 +25,7 @@ LocalCopy = Annotated[
 
 
 def main() -> None:
-    """Run the command line; what the user can mend becomes one sentence and exit code 1."""
+    """Run the command line; an `InputError` becomes one sentence and exit code 1."""
     try:
         app()
     except InputError as error:
@@ -35,7 +35,7 @@ def main() -> None:
             raise
         sys.exit(f"error: {error.filename}: {error.strerror}: check the path and the disk.")
     except SystemExit as ending:
-        # Typer makes this of Ctrl-C, without a word.
+        # Typer turns Ctrl-C into this, silently.
         if ending.code == 130:
             print("\ninterrupted: run the same command again to go on.", file=sys.stderr)
         raise
@@ -79,7 +79,7 @@ def convert_data(
     source: Annotated[Path, typer.Argument(metavar="IN", help="Your file, in that format.")],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="The JSON Lines file to write.")],
 ) -> None:
-    """Convert a file of your own, in the format of one of the data sets."""
+    """Convert your own file in the format of one of the data sets."""
     from generator.data_sets.convert import convert_file
 
     convert_file(format_, source, out)
@@ -94,7 +94,7 @@ def bake_project(
         typer.Argument(help="Answers that differ, as extras=all or project_slug=mine."),
     ] = None,
 ) -> None:
-    """Make the project of a baseline, in DIR/NAME: its settings and encoder go with it."""
+    """Make the project of a baseline in DIR/NAME, with its settings and encoder."""
     from generator.baselines import find_baselines
     from generator.files import require_clone
     from generator.projects import bake_whole, describe_next, read_arguments
@@ -121,7 +121,7 @@ def release_baselines(
     to: Annotated[Path, typer.Option(help="Folder for the zips and SHA256SUMS.")],
     names: Annotated[list[str] | None, typer.Argument(help="Baselines; all by default.")] = None,
 ) -> None:
-    """Zip the project of each baseline with its results, for machines without a network."""
+    """Zip the project of each baseline with its results, for offline machines."""
     from generator.files import require_clone
     from generator.release import release
 
@@ -130,7 +130,7 @@ def release_baselines(
 
 @app.command()
 def build() -> None:
-    """Write what is generated: the baselines of the samples, the pages of the recipes, tables."""
+    """Write all generated files: baselines of the samples, pages of the recipes, tables."""
     from generator.build import build_repository
     from generator.files import require_clone
 
@@ -139,7 +139,7 @@ def build() -> None:
 
 @app.command()
 def check() -> None:
-    """Print how the repository differs from what `build` would write; exit 1 if it does."""
+    """Print how the repository differs from what `build` would write; exit 1 if it differs."""
     from generator.build import differences
     from generator.files import require_clone
 
@@ -154,7 +154,7 @@ def check() -> None:
 def smoke(
     names: Annotated[list[str] | None, typer.Argument(help="Baselines; all by default.")] = None,
 ) -> None:
-    """Bake every baseline into a temporary folder; train two steps, predict and evaluate there."""
+    """Bake every baseline into a temporary folder; train two steps, predict and evaluate."""
     from generator.files import require_clone
     from generator.smoke import smoke_baselines
 
@@ -188,7 +188,7 @@ def confirm(
         Path | None, typer.Option(help="A local folder that holds the baseline's encoder.")
     ] = None,
 ) -> None:
-    """Train a baseline's first steps: are they still those of the code that was scored?"""
+    """Train a baseline's first steps: are they still those of the scored code?"""
     from generator.confirm import confirm_baseline
     from generator.files import require_clone
 
@@ -212,7 +212,7 @@ def ablate(
     ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the folders of the runs.")] = False,
 ) -> None:
-    """Train a baseline with one setting after the other changed: what does each gain and cost?"""
+    """Train a baseline with one changed setting at a time: what does each gain and cost?"""
     from generator.ablate import ablate as train_variants
     from generator.files import require_clone
     from generator.reproduce import parse_seeds

@@ -1,7 +1,7 @@
-"""Do a baseline's scores hold for its code of today? Train its first steps again and compare.
+"""Are a baseline's scores still valid for today's code? Train its first steps and compare.
 
-A training of hours is not repeated for every change of the code that leaves its numbers alone. The
-first steps run through all of it: data, batches, model, gradients, optimizer, scoring of dev.
+A change that keeps the numbers should not need hours of training. The first steps run all of the
+code: data, batches, model, gradients, optimizer, scoring of dev.
 """
 
 import json
@@ -26,16 +26,16 @@ from generator.score_names import FIRST_STEPS, PERCENT
 from generator.scores import update_documents
 
 RUN_NAME = "first_steps"
-# Sums in another order differ by 1e-6 in a step; another training differs by 1e-2 in a few.
+# Another summation order differs by 1e-6 in a step; another training by 1e-2 in a few steps.
 SAME_LOSS = 1e-4
-# Of 1: a handful of records on the border of a threshold.
+# For scores up to 1: a few records at a threshold may change.
 SAME_SCORE = 0.01
 
 
 def confirm_baseline(
     root: Path, name: str, local: Path | None = None, encoder: Path | None = None
 ) -> None:
-    """Compare the first steps with those of the scored code, or note them if it is unchanged.
+    """Compare the first steps with those of the scored code, or record them if it is unchanged.
 
     Args:
         root: the repository.
@@ -86,7 +86,7 @@ def confirm_baseline(
 def train_first_steps(
     project: Path, seed: int, monitor: str, encoder: Path | None
 ) -> dict[str, float]:
-    """Train the first steps in a run that is deleted again; return its losses and dev score."""
+    """Train the first steps in a temporary run; return its losses and dev score."""
     flags = [*SAME_PRECISION, *(["--encoder", str(encoder.resolve())] if encoder else [])]
     flags += ["--run_name", RUN_NAME, "--overwrite", "true", "--shown_examples", "0"]
     run_script(project, "train.py", "--steps", str(FIRST_STEPS), "--seed", str(seed), *flags)
@@ -98,7 +98,7 @@ def train_first_steps(
 
 
 def compare_steps(name: str, before: dict, now: dict, monitor: str) -> None:
-    """Refuse first steps that are others than those of the scored code."""
+    """Refuse first steps that differ from those of the scored code."""
     scale = 100 if monitor in PERCENT else 1
     for key, value in before.items():
         if key.startswith("dev_"):

@@ -1,4 +1,4 @@
-"""Files and folders: where they lie, written whole or not at all, made equal, hashed."""
+"""Files and folders: paths, atomic writes, copies, hashes."""
 
 import hashlib
 import json
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from generator import InputError
 
-# What Python and its tools leave in any folder: never part of a project.
+# Left by Python and its tools in any folder, never part of a project.
 CACHES = ("__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache")
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT_FOLDER = "{{cookiecutter.project_slug}}"
@@ -35,7 +35,7 @@ def template_project(root: Path, template: str) -> Path:
 
 
 def write_bytes(path: str | Path, content: bytes) -> None:
-    """Create or replace a file; after a crash the old content is still there.
+    """Create or replace a file atomically; a crash keeps the old content.
 
     Args:
         path: the file; its folder is created.
@@ -53,17 +53,17 @@ def write_bytes(path: str | Path, content: bytes) -> None:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Create or replace a UTF-8 text file, whole or not at all."""
+    """Create or replace a UTF-8 text file atomically."""
     write_bytes(path, text.encode("utf-8"))
 
 
 def write_json(path: str | Path, value: dict) -> None:
-    """Create or replace an indented JSON file, whole or not at all."""
+    """Create or replace an indented JSON file atomically."""
     write_text(path, json.dumps(value, ensure_ascii=False, indent=1) + "\n")
 
 
 def json_lines(records: Iterable[dict]) -> bytes:
-    """Return the bytes of a JSON Lines file: one object a line, the text not escaped."""
+    """Return the bytes of a JSON Lines file: one object per line, text unescaped."""
     lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
     return "".join(lines).encode("utf-8")
 
@@ -74,7 +74,7 @@ def sha256(content: bytes) -> str:
 
 
 def git_blob(content: bytes) -> str:
-    """Return the name that git gives to a file of this content."""
+    """Return git's blob id of this content."""
     header = b"blob %d\0" % len(content)
     return hashlib.sha1(header + content, usedforsecurity=False).hexdigest()
 
@@ -83,8 +83,8 @@ def list_files(folder: Path, but: tuple[str, ...] = ()) -> set[Path]:
     """Return the files in a folder, relative to it, without caches.
 
     Args:
-        folder: where they are; it may be absent.
-        but: files and folders right inside of it that are left out.
+        folder: may be absent.
+        but: files and folders directly in it to leave out.
     """
     paths = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
     return {
@@ -98,7 +98,7 @@ def copy_tree(source: Path, target: Path, keep: tuple[str, ...] = ()) -> None:
     Args:
         source: a folder.
         target: the folder that becomes a copy.
-        keep: files and folders right inside of `target` that stay as they are.
+        keep: files and folders directly in `target` that stay unchanged.
     """
     wanted = list_files(source)
     for path in list_files(target, but=keep) - wanted:
@@ -109,7 +109,7 @@ def copy_tree(source: Path, target: Path, keep: tuple[str, ...] = ()) -> None:
 
 
 def copy_file(source: Path, target: Path) -> None:
-    """Copy a file, all at once, unless the copy is there already."""
+    """Copy a file atomically, unless the copy exists."""
     if target.is_file() and target.read_bytes() == source.read_bytes():
         return
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -119,7 +119,7 @@ def copy_file(source: Path, target: Path) -> None:
 
 
 def remove_empty_folders(root: Path, folder: Path) -> None:
-    """Remove a folder and those above it, below `root`, as long as they are empty."""
+    """Remove a folder and its parents below `root`, as long as they are empty."""
     while folder != root and folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()
         folder = folder.parent

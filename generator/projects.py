@@ -1,4 +1,4 @@
-"""From a recipe of baselines.toml to a project: for good, or in build/ with its data."""
+"""From a recipe of baselines.toml to a project: permanent, or in build/ with its data."""
 
 import shlex
 import shutil
@@ -18,7 +18,7 @@ from generator.files import copy_tree, sha256, write_bytes, write_text
 from generator.run_project import PREPARATION, project_code_hash
 
 QUESTIONS = ("project_slug", "encoder", "data_folder", "strategy", "extras")
-# Of a project in build/: what its runs, and the commands around them, leave there.
+# Left in a project in build/ by its runs and the commands around them.
 KEPT = (*MADE_BY_RUNS, "data", ENCODER)
 
 
@@ -48,7 +48,7 @@ def bake_recipe(
 def bake_whole(
     root: Path, baseline: Baseline, parent: Path, answers: dict[str, str] | None = None
 ) -> Path:
-    """Bake a project that needs nothing of this repository: an encoder made here goes with it.
+    """Bake a self-contained project: an encoder made in this repository goes with it.
 
     Args:
         root: the repository.
@@ -57,12 +57,12 @@ def bake_whole(
         answers: those that differ from the recipe's.
 
     Raises:
-        InputError: as `bake_recipe`, or the encoder has not been made yet.
+        InputError: as `bake_recipe`, or the encoder is not made yet.
     """
     encoder = None if "encoder" in (answers or {}) else own_encoder(baseline, root)
     if encoder:
         own = {name: value for name, value in baseline.settings.items() if name != "encoder"}
-        # Core reads it: with another default of `extras` the code would not be that of the scores.
+        # Another default of `extras` would change the code that was scored.
         changed = {"extras": "comparison, doctor", **baseline.answers, "encoder": ENCODER}
         baseline = replace(baseline, settings=own, answers=changed)
     project = bake_recipe(root, baseline, parent, answers)
@@ -72,12 +72,12 @@ def bake_whole(
 
 
 def working_project(root: Path, baseline: Baseline, extras: str | None = None) -> Path:
-    """Return a baseline's project in build/, as the templates have it now; its runs stay.
+    """Return a baseline's project in build/, updated from the templates; its runs stay.
 
     Args:
         root: the repository.
         baseline: the recipe.
-        extras: an answer in the place of the recipe's; the project then has a folder of its own.
+        extras: replaces the recipe's answer; the project then has its own folder.
     """
     name = f"{baseline.name}_with_{extras}" if extras else baseline.name
     with tempfile.TemporaryDirectory() as folder:
@@ -87,7 +87,7 @@ def working_project(root: Path, baseline: Baseline, extras: str | None = None) -
 
 
 def prepare_data(baseline: Baseline, project: Path, local: Path | None) -> str:
-    """Fetch a baseline's data unless it is there; return its folder inside of the project."""
+    """Fetch a baseline's data if missing; return its folder inside the project."""
     if baseline.local_files:
         return copy_local(baseline, project / "data", local)
     if not baseline.data_set:
@@ -104,10 +104,10 @@ def prepare_data(baseline: Baseline, project: Path, local: Path | None) -> str:
 
 
 def copy_local(baseline: Baseline, folder: Path, local: Path | None) -> str:
-    """Copy data that only its users have, a test file too if there is one; return its folder.
+    """Copy the user's own data, including a test file if there is one; return its folder.
 
     Raises:
-        InputError: they have not said where, or it is not there.
+        InputError: the user named no folder, or it lacks a file.
     """
     if local:
         missing = [name for name in baseline.local_files if not (local / name).is_file()]
@@ -126,7 +126,7 @@ def copy_local(baseline: Baseline, folder: Path, local: Path | None) -> str:
 
 
 def apply_settings(path: Path, baseline: Baseline) -> None:
-    """Write a baseline's settings into a config.toml; the comments stay.
+    """Write a baseline's settings into a config.toml and keep its comments.
 
     Raises:
         InputError: config.toml has no such setting.
@@ -147,7 +147,7 @@ def apply_settings(path: Path, baseline: Baseline) -> None:
 
 
 def describe_settings(baseline: Baseline) -> str:
-    """Return a recipe's settings as config.toml has them."""
+    """Return a recipe's settings in the format of config.toml."""
     document = tomlkit.document()
     for name, value in baseline.settings.items():
         table, _, key = name.rpartition(".")
@@ -178,7 +178,7 @@ def read_arguments(words: list[str] | None) -> dict[str, str]:
 
 
 def describe_next(baseline: Baseline, project: Path) -> str:
-    """Return what to do with a project that was just baked, one command a line."""
+    """Return the next commands for a freshly baked project, one per line."""
     lines = [f"cd {shlex.quote(str(project))}"]
     if baseline.data_set:
         lines.append(f"baselines data get {baseline.data_set} --to data/{baseline.data_set}")
@@ -190,10 +190,10 @@ def describe_next(baseline: Baseline, project: Path) -> str:
 
 
 class CodeHashes:
-    """The hashes of the templates' code as it is now.
+    """The hashes of the templates' current code.
 
-    Code differs by template and extras alone, the default of `extras` by the encoder: one project
-    is baked for each of these.
+    Code depends only on template and extras, and the default of `extras` on the encoder. One
+    project is baked for each combination.
     """
 
     def __init__(self, root: Path) -> None:

@@ -90,7 +90,7 @@ def is_in(source: str, modules: list[str]) -> bool:
 
 
 def count_lines(path: Path) -> int:
-    """Return the lines of a file, empty ones and comments too."""
+    """Return the lines of a file, including empty lines and comments."""
     return len(path.read_text(encoding="utf-8").splitlines())
 
 

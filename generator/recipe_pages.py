@@ -1,4 +1,4 @@
-"""README.md of each baseline without a committed project: what it is, its scores, its commands."""
+"""README.md of each baseline without a committed project: description, scores, commands."""
 
 from pathlib import Path
 
@@ -32,7 +32,7 @@ def page(root: Path, baseline: Baseline) -> str:
     scores = read_scores(baseline.results(root))
     task = task_name(baseline.template)
     prepare = "python prepare.py\n" if has_preparation(root, baseline) else ""
-    # A project of a sample has the same reference.
+    # A sample's project has the same reference.
     results = f"{REFERENCE}/" if baseline.is_sample else ""
     where = f"`{results}`" if results else "this folder"
     other = "" if baseline.is_sample else f" REPOSITORY/baselines/{baseline.name}"
@@ -40,34 +40,34 @@ def page(root: Path, baseline: Baseline) -> str:
         f"# {baseline.name}\n",
         f"{task[0].upper()}{task[1:]}. {describe_data(baseline)} {describe_encoder(baseline)}\n",
         describe_scores(scores, baseline.shown_score(scores)) if scores else "Not scored yet.",
-        "\nAll baselines side by side: [docs/results.md](../../docs/results.md).\n",
+        "\nAll baselines: [docs/results.md](../../docs/results.md).\n",
         *settings_part(baseline),
         "## The project\n",
         "```",
-        'pip install -e ".[train]"  # in a clone, REPOSITORY below: brings the command baselines',
+        'pip install -e ".[train]"  # in a clone (REPOSITORY): installs the command baselines',
         f"baselines bake {baseline.name} --to DIR",
         f"cd DIR/{baseline.name}",
         *get_data(baseline),
         f"pip install -r requirements.txt\n{prepare}python train.py",
         f"python compare.py default{other}",
         "```\n",
-        f"The last line compares the run with the predictions in {where}.",
+        f"The last command compares the run with the predictions in {where}.",
         f"{where_to_read(root, baseline)}\n",
         "## The scores\n",
         "```",
         f"baselines reproduce {baseline.name}{' --from TEXTS' if baseline.local_files else ''}",
         "```\n",
-        f"trains and scores every seed anew. `{results}scores.json` has the scores of each, with"
-        f" versions, hardware and hashes; `{results}predictions/` has what they are computed from,"
-        " and no text of the data.",
+        f"trains and scores every seed again. `{results}scores.json` has the scores of each seed,"
+        f" versions, hardware and hashes. `{results}predictions/` has the predictions behind the"
+        " scores, without any text of the data.",
     ]
     if (baseline.folder(root) / "encoder").is_dir():
-        parts.append("`encoder/` is what the training made, in the format of Hugging Face.")
+        parts.append("`encoder/` is the trained model in Hugging Face format.")
     return "\n".join(parts) + "\n"
 
 
 def where_to_read(root: Path, baseline: Baseline) -> str:
-    """Say where the code stands for whoever bakes nothing."""
+    """Say where to read the code without baking."""
     sample = f"{baseline.template}_sample"
     if any(other.name == sample and other.baked for other in read_baselines(root).values()):
         return f"To read the code without baking it: [{sample}](../{sample})."
@@ -79,14 +79,14 @@ def where_to_read(root: Path, baseline: Baseline) -> str:
 
 
 def has_preparation(root: Path, baseline: Baseline) -> bool:
-    """Tell whether something comes before a training."""
+    """Return whether the template has a preparation step."""
     return any((root / "templates" / baseline.template).glob("*/prepare.py"))
 
 
 def describe_data(baseline: Baseline) -> str:
-    """Say what a baseline is trained on."""
+    """Describe the data of a baseline."""
     if baseline.is_sample:
-        return "Data: [sample/](sample), which is made up."
+        return "Data: [sample/](sample), made-up records."
     if not baseline.data_set:
         return f"Data: {baseline.data or 'the sample of the template'}."
     data_set = find_data_set(baseline.data_set)
@@ -97,18 +97,18 @@ def describe_data(baseline: Baseline) -> str:
 
 
 def describe_encoder(baseline: Baseline) -> str:
-    """Say what a baseline starts from."""
+    """Describe the encoder of a baseline."""
     name = encoder_name(baseline)
     if name == "tiny":
         return "Encoder: a small one, from scratch."
     if name.startswith("../"):
         maker = name.split("/")[1]
-        return f"Encoder: that of [{maker}](../{maker}), which baking copies into the project."
+        return f"Encoder: that of [{maker}](../{maker}); baking copies it into the project."
     return f"Encoder: `{name}`."
 
 
 def describe_scores(scores: dict, name: str) -> str:
-    """Return the table of a baseline's runs, with the score of that name."""
+    """Return the table of a baseline's runs, with the named score."""
     seeds = scores["seeds"]
     splits = [split for split in ("dev", "test") if split in seeds[0]]
     cells = [
@@ -127,11 +127,11 @@ def describe_scores(scores: dict, name: str) -> str:
 
 
 def settings_part(baseline: Baseline) -> list[str]:
-    """Return what differs from a project with the default answers, besides data and encoder."""
+    """Return the settings that differ from a default project, besides data and encoder."""
     if not baseline.settings:
         return []
     return [
-        "Settings that differ from those of the template:\n",
+        "Settings that differ from the template:\n",
         f"```toml\n{describe_settings(baseline)}\n```\n",
     ]
 

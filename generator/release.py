@@ -1,4 +1,4 @@
-"""Zip every baseline, for machines without a network: project, results, encoder."""
+"""Zip every baseline for offline machines: project, results, encoder."""
 
 import tempfile
 import zipfile
@@ -12,13 +12,13 @@ from generator.files import copy_file, list_files, sha256, write_bytes, write_te
 from generator.projects import bake_whole
 
 CHECKSUMS = "SHA256SUMS"
-# The earliest time that a zip can hold.
+# The earliest time that a zip file can store.
 TIME = (1980, 1, 1, 0, 0, 0)
 UNIX = 3
 
 
 def release(root: Path, folder: Path, names: list[str] | None = None) -> None:
-    """Write a zip for each baseline, and their checksums as `sha256sum --check` reads them.
+    """Write a zip for each baseline, and their checksums for `sha256sum --check`.
 
     The same repository gives the same bytes, on any machine.
 
@@ -41,7 +41,7 @@ def release(root: Path, folder: Path, names: list[str] | None = None) -> None:
 
 
 def whole_project(root: Path, baseline: Baseline, parent: Path) -> Path:
-    """Return a baseline's project with its results, and the encoder that it starts from or made."""
+    """Return a baseline's project with its results, and the encoder it starts from or made."""
     project = bake_whole(root, baseline, parent)
     source = baseline.folder(root)
     for name in (*RESULTS, ENCODER):
@@ -55,7 +55,7 @@ def whole_project(root: Path, baseline: Baseline, parent: Path) -> Path:
 def write_zip(project: Path, path: Path) -> None:
     """Zip a folder, sorted and without times.
 
-    Nothing is compressed: each version of zlib does that in its own way.
+    The zip is not compressed, because versions of zlib compress differently.
     """
     with tempfile.TemporaryFile() as file:
         with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:

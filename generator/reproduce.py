@@ -29,22 +29,22 @@ from generator.run_project import (
 from generator.scores import update_documents
 
 SCORED_SPLITS = ("dev", "test")
-# Of each seed, besides its scores: seeds may be trained on different days.
+# Kept for each seed besides its scores, because seeds may be trained on different days.
 ROW_KEYS = ("minutes", "hardware", "measured", "code_hash")
-# What a prediction may hold besides texts, of any task: ids, offsets, labels and numbers.
+# Fields of predictions of any task that hold no texts: ids, offsets, labels and numbers.
 SHIPPED_KEYS = {
     *("id", "score", "triples", "subject", "predicate", "object"),
     *("answer", "events", "type", "trigger", "arguments", "role", "span"),
     *("label", "labels", "probabilities", "group", "exact_match", "statistics"),
     *("entities", "targets", "grades"),
 }
-# Of these the keys are labels, or names of columns, which stay.
+# The keys of these are labels or column names, which are kept.
 KEYED_BY_LABELS = {"probabilities", "targets", "grades"}
-# Settings that a reproduction gives by flags.
+# Settings that a reproduction passes as flags.
 FLAGS = {"seed", "run_name", "encoder", "devices.precision"}
-# The run of the classical model that a project may train beside its own.
+# The run of the classical model that a project may train too.
 FLOOR = "floor"
-# Of a project that makes an encoder.
+# Folder of a project that makes an encoder.
 EXPORT = "export.py"
 
 
@@ -52,7 +52,7 @@ def parse_seeds(text: str | None) -> list[int] | None:
     """Read seeds such as `1,2,3`.
 
     Raises:
-        InputError: something else than whole numbers was given.
+        InputError: not whole numbers.
     """
     try:
         return [int(part) for part in text.split(",")] if text else None
@@ -69,14 +69,14 @@ def reproduce_baseline(
     seeds: list[int] | None = None,
     encoder: Path | None = None,
 ) -> None:
-    """Train and score a baseline; what is finished already is not repeated.
+    """Train and score a baseline, except the finished parts.
 
     Args:
         root: the repository.
         name: the baseline.
         local: a local copy of the data set.
-        seeds: the seeds, which join those scored before under the same conditions; by default
-            those of the baseline, all anew.
+        seeds: added to those scored before under the same conditions; by default all seeds of the
+            baseline, trained again.
         encoder: a local folder with the encoder that the baseline names.
 
     Raises:
@@ -101,10 +101,10 @@ def reproduce_baseline(
     if seeds and alike:
         scores = join_seeds(before, scores)
     if scores["seed"] in trained:
-        # A reference is compared on dev alone, and stands in every project.
+        # Every project has the reference, and it is compared only on dev.
         splits = SCORED_SPLITS[:1] if baseline.is_sample else SCORED_SPLITS
         write_predictions(project, scores, splits, results)
-    # What `baselines confirm` compares with, when the code changes.
+    # `baselines confirm` compares with these when the code changes.
     if not alike or "first_steps" not in before or before["seed"] != scores["seed"]:
         steps = train_first_steps(project, scores["seed"], scores["monitor"], encoder)
     else:
@@ -112,7 +112,7 @@ def reproduce_baseline(
     scores |= {"first_steps": steps}
     write_json(results / "scores.json", scores)
     own = baseline.folder(root) / ENCODER
-    # One that is only an example is shipped where another baseline learns on it.
+    # A sample's encoder is kept only if another baseline starts from it.
     needed = own in [own_encoder_folder(other, root) for other in find_baselines(root)]
     if (project / EXPORT).is_file() and (needed or not baseline.is_sample):
         shutil.rmtree(project / ENCODER, ignore_errors=True)
@@ -122,7 +122,7 @@ def reproduce_baseline(
 
 
 def train_seed(project: Path, seed: int, encoder: Path | None, code: str) -> None:
-    """Train one seed, or go on with its unfinished run."""
+    """Train one seed, or resume its unfinished run."""
     scores = read_scores(seed_folder(project, seed))
     if "finished" in scores:
         older = "by older code" if scores["code_hash"] != code else ""
@@ -142,7 +142,7 @@ def train_seed(project: Path, seed: int, encoder: Path | None, code: str) -> Non
 
 
 def other_setting(project: Path, run: Path) -> str:
-    """Return in words a setting of a project that its run was not trained with; empty: none."""
+    """Describe a setting in which a project differs from its run; empty if none does."""
     now = flatten(tomllib.loads((project / "config.toml").read_text(encoding="utf-8")))
     then = flatten(json.loads((run / "config.json").read_text(encoding="utf-8")))
     for name in sorted(now.keys() & then.keys() - FLAGS):
@@ -152,7 +152,7 @@ def other_setting(project: Path, run: Path) -> str:
 
 
 def evaluate_seed(project: Path, seed: int, test_file: str) -> None:
-    """Score one seed on the test file unless that was done."""
+    """Score one seed on the test file, unless it is scored already."""
     folder = seed_folder(project, seed)
     if "test" in read_scores(folder) and (folder / "predictions" / "test.jsonl").is_file():
         print(f"seed {seed}: scored already")
@@ -161,13 +161,13 @@ def evaluate_seed(project: Path, seed: int, test_file: str) -> None:
 
 
 def collect(project: Path, seeds: list[int], made_with: dict) -> dict:
-    """Return the scores of the first seed, and a line for each; `made_with`: recipe and encoder."""
+    """Return the scores of the first seed and a line per seed; `made_with`: recipe and encoder."""
     every = {seed: read_scores(seed_folder(project, seed)) for seed in seeds}
     first = dict(every[seeds[0]])
     splits = scored_splits(first)
     for split in splits:
-        # Scoring notes where and how it ran too, the path of a local encoder among it; the curve
-        # is for the report of the run alone.
+        # Scoring also records where and how it ran, including the path of a local encoder. The
+        # curve is only for the report of the run.
         known = {*first, "precision_recall"}
         first[split] = {key: value for key, value in first[split].items() if key not in known}
     floor = read_scores(run_folder(project, FLOOR))
@@ -189,7 +189,7 @@ def collect(project: Path, seeds: list[int], made_with: dict) -> dict:
 
 
 def same_conditions(before: dict, scores: dict, code: str) -> bool:
-    """Say whether seeds scored before differ from these in nothing but the seed.
+    """Return whether earlier seeds differ from these only in the seed.
 
     Args:
         before: earlier scores of the baseline.
@@ -206,20 +206,20 @@ def same_conditions(before: dict, scores: dict, code: str) -> bool:
 
 
 def join_seeds(before: dict, scores: dict) -> dict:
-    """Return earlier scores with the lines of further seeds; a seed scored twice counts once."""
+    """Return earlier scores plus the lines of new seeds; a seed scored twice counts once."""
     rows = {row["seed"]: row for row in (*before["seeds"], *scores["seeds"])}
     again = before["seed"] in {row["seed"] for row in scores["seeds"]}
     return (scores if again else before) | {"seeds": [rows[seed] for seed in sorted(rows)]}
 
 
 def write_predictions(project: Path, scores: dict, splits: tuple[str, ...], results: Path) -> None:
-    """Write the predictions of the seed whose scores are shown whole.
+    """Write the predictions of the seed whose scores are stored in full.
 
     Args:
         project: where it was trained.
         scores: of the baseline.
-        splits: whose predictions are wanted, as far as they were scored.
-        results: where the results of the baseline stand.
+        splits: whose predictions are written, if they were scored.
+        results: the folder of the baseline's results.
     """
     folder = seed_folder(project, scores["seed"])
     for split in (split for split in splits if split in scores):
@@ -239,12 +239,12 @@ def seed_folder(project: Path, seed: int) -> Path:
 
 
 def numbers(scores: dict) -> dict[str, float]:
-    """Return the scores themselves, without what belongs to them."""
+    """Return only the scores, without their details."""
     return {name: value for name, value in scores.items() if isinstance(value, int | float)}
 
 
 def strip_texts(record: dict) -> dict:
-    """Keep ids, spans, labels and scores: texts of a data set are not ours to give away."""
+    """Keep ids, spans, labels and scores; texts of a data set must not be published."""
     stripped = {}
     for key, value in record.items():
         if key in SHIPPED_KEYS:

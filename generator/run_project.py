@@ -1,4 +1,4 @@
-"""Run the scripts of a project, read what they leave, load its hash of the code."""
+"""Run the scripts of a project, read their results, load its code hash."""
 
 import importlib.util
 import json
@@ -9,11 +9,11 @@ from pathlib import Path
 
 from generator import InputError
 
-# What a project of some tasks does before it can train; it goes on with what is there already.
+# Some projects run this before training; it keeps what exists already.
 PREPARATION = "prepare.py"
-# What a baseline is scored with, on every machine: `auto` differs from one to the next.
+# Baselines are scored with this precision everywhere; `auto` depends on the machine.
 SAME_PRECISION = ("--devices.precision", "float32")
-# Runs each command as `python script arguments` would, and says which of them failed.
+# Runs each command like `python script arguments`, and reports which one failed.
 RUN_ALL = """
 import json, runpy, sys
 for command in json.loads(sys.argv[1]):
@@ -30,11 +30,11 @@ for command in json.loads(sys.argv[1]):
 
 
 def run_script(project: Path, *arguments: str) -> None:
-    """Run one of a project's scripts, in the project's folder; its output is shown.
+    """Run one of a project's scripts in the project's folder, and show its output.
 
     Args:
         project: the project's folder.
-        arguments: the script and what follows it on the command line.
+        arguments: the script and its arguments.
 
     Raises:
         InputError: the script failed.
@@ -43,11 +43,11 @@ def run_script(project: Path, *arguments: str) -> None:
 
 
 def run_scripts(project: Path, commands: list[list[str]]) -> None:
-    """Run some of a project's scripts in one process: importing TensorFlow takes seconds.
+    """Run several scripts of a project in one process, because importing TensorFlow is slow.
 
     Args:
         project: the project's folder.
-        commands: each a script and what follows it; output is shown only when one fails.
+        commands: each is a script with its arguments; output is shown only if one fails.
 
     Raises:
         InputError: a script failed.
@@ -57,8 +57,8 @@ def run_scripts(project: Path, commands: list[list[str]]) -> None:
 
 
 def run_python(project: Path, arguments: list[str], what: str, quiet: bool = False) -> None:
-    """Run Python in a project's folder; one sentence says what failed."""
-    # With -c Python looks for modules in the current folder, with a script in the script's own.
+    """Run Python in a project's folder; a failure becomes one sentence."""
+    # With -c Python searches modules in the current folder, with a script in the script's folder.
     result = subprocess.run(
         [sys.executable, *arguments],
         cwd=project,
@@ -79,7 +79,7 @@ def run_python(project: Path, arguments: list[str], what: str, quiet: bool = Fal
 
 
 def project_environment() -> dict[str, str]:
-    """Return the environment that a project's scripts run in."""
+    """Return the environment variables for a project's scripts."""
     return {"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
@@ -89,7 +89,7 @@ def run_folder(project: Path, name: str) -> Path:
 
 
 def read_scores(folder: Path) -> dict:
-    """Return the scores of a run, empty when there are none yet; a file is a key, as dev is."""
+    """Return the scores of a run by file, such as dev; empty if there are none yet."""
     path = folder / "scores.json"
     scores = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     return {**scores.pop("files", {}), **scores}
@@ -97,7 +97,7 @@ def read_scores(folder: Path) -> dict:
 
 def read_json_lines(path: Path) -> list[dict]:
     """Return the records of a JSON Lines file that a run wrote."""
-    # Lines end at "\n" alone: other separators of Unicode are part of the text.
+    # Only "\n" ends a line; other Unicode separators are part of the text.
     with open(path, encoding="utf-8", newline="\n") as file:
         return [json.loads(line) for line in file]
 

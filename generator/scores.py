@@ -1,5 +1,6 @@
-"""The tables of the documents: the scores of every baseline, and what others report."""
+"""The tables of the documents: the scores of every baseline, and published scores."""
 
+import functools
 import statistics
 from collections.abc import Callable
 from functools import partial
@@ -8,6 +9,7 @@ from pathlib import Path
 from generator.ablation_table import ablation_summary
 from generator.baselines import Baseline, find_baselines
 from generator.benchmark_tables import (
+    FIGURE_TABLES,
     encoded_in_ten_minutes,
     figure_table,
     growth_table,
@@ -89,7 +91,7 @@ def split_score(scores: dict, split: str, name: str) -> str:
 
 
 def describe_code(scores: dict, code: str) -> str:
-    """Say how the code of today stands to the code that was scored."""
+    """Describe how today's code relates to the scored code."""
     if code == scores["code_hash"]:
         return "current"
     if code in scores.get("confirmed_code", []):
@@ -98,7 +100,7 @@ def describe_code(scores: dict, code: str) -> str:
 
 
 def headline_table(root: Path) -> str:
-    """Return one line for each task: the score of its headline baseline."""
+    """Return one line per task: the score of its headline baseline."""
     rows = []
     for baseline in find_baselines(root):
         scores = read_scores(baseline.results(root))
@@ -115,7 +117,7 @@ def headline_table(root: Path) -> str:
 
 
 def published_table(root: Path) -> str:
-    """Return the table of what others report on the data sets of the baselines."""
+    """Return the table of published scores on the data sets of the baselines."""
     rows = [
         published_row(root, baseline, entry)
         for baseline in find_baselines(root)
@@ -125,7 +127,7 @@ def published_table(root: Path) -> str:
 
 
 def published_row(root: Path, baseline: Baseline, entry: dict) -> str:
-    """Return the line of one published score, with ours if there is one."""
+    """Return the line of one published score, with ours if we have one."""
     seeds = read_scores(baseline.results(root)).get("seeds", [])
     score, split = entry["score"], entry["split"]
     cells = (
@@ -140,7 +142,7 @@ def published_row(root: Path, baseline: Baseline, entry: dict) -> str:
 
 
 def floor_table(root: Path) -> str:
-    """Return the table of every baseline beside the classical model of the same run."""
+    """Return the table that compares each baseline with the classical model of its run."""
     rows = []
     for baseline in find_baselines(root):
         scores = read_scores(baseline.results(root))
@@ -158,7 +160,7 @@ def floor_table(root: Path) -> str:
 
 
 def gain_table(root: Path) -> str:
-    """Return the table of every baseline that was scored with and without pre-training."""
+    """Return the table of baselines that were scored with and without pre-training."""
     rows = [
         row
         for baseline in find_baselines(root)
@@ -169,7 +171,7 @@ def gain_table(root: Path) -> str:
 
 
 def gain_rows(root: Path, baseline: Baseline) -> list[str]:
-    """Return the lines of one baseline, one a split; none: a score is missing."""
+    """Return the lines of one baseline, one per split; none if a score is missing."""
     [scratch] = find_baselines(root, [str(baseline.from_scratch)])
     before, after = (read_scores(each.results(root)) for each in (scratch, baseline))
     if not before or not after:
@@ -195,9 +197,9 @@ def gain_rows(root: Path, baseline: Baseline) -> list[str]:
 
 
 def describe_gain(before: list[float], after: list[float]) -> str:
-    """Return the difference of two means, with its 95 % interval where both have a spread.
+    """Return the difference of two means, with its 95 % interval if both have several seeds.
 
-    The interval is Welch's: seeds are not pairs, and the spreads may differ.
+    The interval is Welch's, because seeds are not pairs and the variances may differ.
     """
     gain = statistics.fmean(after) - statistics.fmean(before)
     if min(len(before), len(after)) < 2:
@@ -208,7 +210,7 @@ def describe_gain(before: list[float], after: list[float]) -> str:
     return f"{gain:+.1f} ({low:+.1f} to {high:+.1f})"
 
 
-# Document -> what stands between its marks `<!-- NAME: begin -->` and `<!-- NAME: end -->`.
+# Document -> the tables between its marks `<!-- NAME: begin -->` and `<!-- NAME: end -->`.
 TABLES: dict[str, dict[str, Callable[[Path], str]]] = {
     "README.md": {"headline": headline_table, "extras": partial(extras_table, language=ENGLISH)},
     "README_zh.md": {"extras": partial(extras_table, language=CHINESE)},
@@ -219,7 +221,7 @@ TABLES: dict[str, dict[str, Callable[[Path], str]]] = {
         "gains": gain_table,
     },
     "docs/benchmarks.md": {
-        "benchmarks": figure_table,
+        **{name: functools.partial(figure_table, name=name) for name in FIGURE_TABLES},
         "prediction": prediction_table,
         "growth": growth_table,
         "ten_minutes": encoded_in_ten_minutes,
@@ -233,13 +235,13 @@ TABLES: dict[str, dict[str, Callable[[Path], str]]] = {
 def update_documents(root: Path) -> None:
     """Replace the tables between their marks, and the pages of the recipes.
 
-    A document without marks, or one that is absent, stays as it is.
+    Documents without marks stay unchanged, and absent documents are not created.
 
     Args:
         root: the repository.
 
     Raises:
-        InputError: there is a first mark without a second.
+        InputError: a begin mark has no end mark.
     """
     for document, tables in TABLES.items():
         if (root / document).is_file():

@@ -1,4 +1,4 @@
-"""Two steps of every baseline: does it still train, predict and evaluate?"""
+"""Two training steps of every baseline: does it still train, predict and evaluate?"""
 
 import itertools
 import json
@@ -40,11 +40,11 @@ def smoke_baseline(root: Path, baseline: Baseline, parent: Path) -> None:
     files = shorten_data(data if whole else project / "sample", project / "smoke")
     if not whole:
         add_numbers(project / "smoke", baseline)
-    # Two steps are an epoch, with one scoring; each bucket would be a graph of its own to trace.
+    # Two steps are an epoch with one scoring. One bucket, because each needs its own graph.
     made = own_encoder_folder(baseline, root)
     encoder = str(made.resolve()) if made and made.is_dir() else "tiny"
     small = ["--steps", "2", "--encoder", encoder, "--tiny_layers", "1", "--buckets", "1"]
-    # Batches are filled up, and what fills them is computed too.
+    # Batches are padded with examples, which are computed too.
     small += ["--batch_size", "4", "--prediction_batch_size", str(RECORDS)]
     train = ["train.py", *small, "--run_name", "smoke", *files]
     if (project / PREPARATION).is_file():
@@ -65,7 +65,7 @@ def smoke_baseline(root: Path, baseline: Baseline, parent: Path) -> None:
 
 
 def shorten_data(source: Path, target: Path) -> list[str]:
-    """Copy the first lines of each split and return the flags that name the copies."""
+    """Copy the first lines of each split; return flags with the paths of the copies."""
     target.mkdir()
     flags = []
     for split in ("train", "dev", "test"):
@@ -80,7 +80,7 @@ def shorten_data(source: Path, target: Path) -> list[str]:
 
 
 def add_numbers(folder: Path, baseline: Baseline) -> None:
-    """Give records of a sample the numbers that a recipe predicts: the sample has labels alone."""
+    """Add the numbers that a recipe predicts to a sample, which has only labels."""
     columns = str(baseline.settings.get("competition.target_columns", ""))
     if names := [name.strip() for name in columns.split(",") if name.strip()]:
         for path in folder.glob("*.jsonl"):

@@ -1,8 +1,8 @@
-"""Run a project's script, and write down how long the steps took and what memory they needed.
+"""Run a project's script, and record the time and memory of its steps.
 
 python timed_training.py FILE SCRIPT [ARGUMENTS ...]     in the folder of the project
 
-After each epoch FILE, which is inside of the run's folder, gets one line of JSON.
+FILE is inside the run's folder. It gets one line of JSON after each epoch.
 """
 
 import json
@@ -15,13 +15,13 @@ from typing import Any
 
 
 def make_step_clock(keras: Any, file: Path) -> Any:
-    """Return a callback of Keras that measures every step from its beginning to its end.
+    """Return a Keras callback that measures every step from its beginning to its end.
 
-    What lies between two steps counts for nothing: waiting for the next batch, scoring dev, writing
-    a checkpoint.
+    The time between two steps does not count: waiting for the next batch, scoring dev, writing a
+    checkpoint.
 
     Args:
-        keras: the package, which a project imports when it has set TensorFlow up.
+        keras: the package; a project imports it after setting TensorFlow up.
         file: gets a line after each epoch.
     """
 
@@ -39,7 +39,7 @@ def make_step_clock(keras: Any, file: Path) -> Any:
 
         def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
             row: dict[str, object] = {"seconds": self.seconds, "cpu_seconds": self.cpu_seconds}
-            # Before dev is scored for the first time: that needs memory of its own.
+            # Measured before the first scoring of dev, which needs additional memory.
             if not vars(self).get("scored"):
                 row["peak_bytes"] = peak_memory()
                 self.scored = True
@@ -50,28 +50,28 @@ def make_step_clock(keras: Any, file: Path) -> Any:
 
 
 def peak_memory() -> int | None:
-    """Return the most memory that this process has held so far, in bytes; None: nobody tells."""
+    """Return the peak memory of this process so far, in bytes; None if unknown."""
     status = Path("/proc/self/status")
     if not status.is_file():
         return None
-    # Not `getrusage`, which a process begins with the peak of the one that started it.
+    # Not `getrusage`: a process starts with the peak of its parent.
     rows = (line.split() for line in status.read_text(encoding="utf-8").splitlines())
     return next((1024 * int(row[1]) for row in rows if row[0] == "VmHWM:"), None)
 
 
 def main() -> None:
-    """Let `fit` have one callback more, then run the script as Python would."""
+    """Add one callback to `fit`, then run the script as Python would."""
     file, sys.argv = Path(sys.argv[1]), sys.argv[2:]
     sys.path[0] = os.getcwd()
     import keras
 
-    import core  # noqa: F401  it sets TensorFlow up, which must come after it
+    import core  # noqa: F401  sets TensorFlow up, so it comes first
 
     fit = keras.Model.fit
     clock = make_step_clock(keras, file)
 
     def timed_fit(self: Any, *arguments: Any, callbacks: Any = (), **others: Any) -> Any:
-        # Before all others: they may score or save between two steps.
+        # First in the list: other callbacks may score or save between two steps.
         return fit(self, *arguments, callbacks=[clock, *callbacks], **others)
 
     keras.Model.fit = timed_fit

@@ -108,7 +108,7 @@ class BakingExtension(Extension):
 
 
 def is_rendered(name: str, source: str) -> bool:
-    """Tell whether answers are put into a file."""
+    """Return whether answers are put into a file."""
     return not name.endswith(NEVER_RENDERED) and bool(NAMES_AN_ANSWER.search(source))
 
 
@@ -402,7 +402,7 @@ def write_file(template: Path, target: Path, content: bytes, executable: int) ->
 
 
 def has_content(path: Path, content: bytes, executable: int) -> bool:
-    """Tell whether a file is there and as it should be."""
+    """Return whether a file is there and as it should be."""
     try:
         same_mode = path.stat().st_mode & 0o111 == executable or os.name == "nt"
         return same_mode and path.read_bytes() == content

@@ -1,6 +1,6 @@
 """From official files to a folder with train.jsonl, dev.jsonl, test.jsonl and SOURCE.md.
 
-And from a file of one's own, in the format of one of them, to records.
+Also from a user's own file, in one of these formats, to records.
 """
 
 import importlib
@@ -18,7 +18,7 @@ from generator.data_sets.registry import SPLITS, DataSet, find_data_set
 from generator.files import json_lines, sha256, write_bytes, write_text
 
 ALL = Everything()
-# Format -> from a file to its records, in the order of the file.
+# Format -> function that reads the records of a file, in its order.
 FORMATS: dict[str, Callable[[Path], Iterable[dict]]] = {
     "squad": lambda path: (record for _, record in questions.read_records(path, ALL)),
     "cmrc2018": lambda path: (record for _, record in questions.read_cmrc(path, ALL)),
@@ -39,15 +39,15 @@ FORMATS: dict[str, Callable[[Path], Iterable[dict]]] = {
 
 
 def convert_file(name: str, source: Path, out: Path) -> None:
-    """Turn a file in the format of a data set into records, and print how many there are.
+    """Convert a file in the format of a data set to records, and print their number.
 
     Args:
         name: a key of `FORMATS`.
-        source: the file; of its records none is left out.
-        out: the JSON Lines file to write, whole or not at all.
+        source: the file; all of its records are converted.
+        out: the JSON Lines file, written atomically.
 
     Raises:
-        InputError: there is no such format, the file is not of it, or `out` can't be written.
+        InputError: unknown format, a file in another format, or `out` can't be written.
     """
     if name not in FORMATS:
         raise InputError(f"no format {name!r}: the names are {', '.join(FORMATS)}.")
@@ -77,7 +77,7 @@ def convert_file(name: str, source: Path, out: Path) -> None:
 def get_data_set(
     name: str, folder: Path, local: Path | None = None, cache: Path | None = None
 ) -> dict[str, str]:
-    """Fetch and convert a data set, and print what its users have to know.
+    """Fetch and convert a data set, and print what its users must know.
 
     Args:
         name: the data set.
@@ -89,7 +89,7 @@ def get_data_set(
         The data hash of each split.
 
     Raises:
-        InputError: something is missing, broken or different from what is pinned.
+        InputError: something is missing, broken or different from the pinned files.
     """
     data_set = find_data_set(name)
     if folder.exists() and not folder.is_dir():
@@ -97,7 +97,7 @@ def get_data_set(
     if local:
         files = local_files(data_set, local)
     else:
-        # The downloader's imports cost more than a conversion needs.
+        # Imported here, because the downloader imports slowly.
         from generator.data_sets.download import download
 
         files = download(data_set, cache)
@@ -114,10 +114,10 @@ def local_files(data_set: DataSet, folder: Path) -> list[Path]:
 
     Args:
         data_set: the data set.
-        folder: a clone of the official repository, or a folder with the bare files.
+        folder: a clone of the official repository, or a folder with only the files.
 
     Raises:
-        InputError: the folder holds neither.
+        InputError: the folder is neither.
     """
     official = [folder / source.path for source in data_set.sources]
     if all(path.is_file() for path in official):
@@ -134,12 +134,12 @@ def local_files(data_set: DataSet, folder: Path) -> list[Path]:
 
 
 def convert_data_set(data_set: DataSet, files: list[Path], folder: Path) -> dict[str, str]:
-    """Convert a data set and write it, all of it or nothing.
+    """Convert a data set and write it, completely or not at all.
 
     Args:
         data_set: the data set.
         files: the files in the official format.
-        folder: where the converted files go.
+        folder: gets the converted files.
 
     Returns:
         The data hash of each split.
@@ -166,7 +166,7 @@ def convert_data_set(data_set: DataSet, files: list[Path], folder: Path) -> dict
 
 
 def source_note(data_set: DataSet) -> str:
-    """Return the text that goes with the converted files: origin, licence, citation."""
+    """Return the note for the converted files: origin, licence, citation."""
     files = "\n".join(f"- `{source.path}` (git blob {source.blob})" for source in data_set.sources)
     return f"""# {data_set.name}
 

@@ -1,4 +1,4 @@
-"""Fetch official files at their pinned commit: resumable, and checked by the git blob id."""
+"""Fetch official files at their pinned commit, resumably, and check their git blob id."""
 
 import os
 from pathlib import Path
@@ -11,7 +11,7 @@ from generator import InputError
 from generator.data_sets.registry import DataSet, Source
 from generator.files import git_blob
 
-# A mirror may be named instead, as the tests do with a server of their own.
+# A mirror may replace it, as in the tests.
 BASE_URL_VARIABLE = "BASELINES_BASE_URL"
 BASE_URL = "https://raw.githubusercontent.com"
 CHUNK = 1 << 16
@@ -41,7 +41,7 @@ def download(data_set: DataSet, cache: Path | None = None) -> list[Path]:
 
 
 def fetch(url: str, source: Source, path: Path) -> Path:
-    """Fetch one file unless a verified one is there already."""
+    """Fetch one file, unless a verified copy exists."""
     if path.is_file():
         if git_blob(path.read_bytes()) == source.blob:
             return path
@@ -58,11 +58,11 @@ def fetch(url: str, source: Source, path: Path) -> Path:
 
 
 class ResumingDownloader:
-    """A downloader for pooch that goes on where an interrupted download stopped.
+    """A downloader for pooch that resumes an interrupted download.
 
     Args:
-        source: the file that is expected.
-        partial: where the bytes are kept until they are complete.
+        source: the expected file.
+        partial: stores the bytes until they are complete.
     """
 
     def __init__(self, source: Source, partial: Path) -> None:
@@ -74,7 +74,7 @@ class ResumingDownloader:
         resumed = self.partial.is_file()
         content = self.receive(url)
         if resumed and git_blob(content) != self.source.blob:
-            # The beginning may be of another file: start afresh, once.
+            # The partial file may belong to another file, so start again once.
             self.partial.unlink()
             content = self.receive(url)
         self.partial.unlink()
@@ -87,9 +87,9 @@ class ResumingDownloader:
         Path(output_file).write_bytes(content)
 
     def receive(self, url: str) -> bytes:
-        """Return the whole content, of which a part may be here already."""
+        """Return the whole content, using an existing partial file."""
         start = self.partial.stat().st_size if self.partial.is_file() else 0
-        # Compressed bytes could not be counted, nor asked for from the middle.
+        # Compressed bytes could be neither counted nor requested from the middle.
         headers = {"Accept-Encoding": "identity"}
         if start:
             headers["Range"] = f"bytes={start}-"

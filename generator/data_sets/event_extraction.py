@@ -1,4 +1,4 @@
-"""Data sets of event extraction: PHEE and FewFC, to events in one fixed order."""
+"""Data sets of event extraction: PHEE and FewFC, as events in one fixed order."""
 
 from collections.abc import Container, Iterator
 from pathlib import Path
@@ -15,20 +15,20 @@ from generator.data_sets.reading import (
 
 ROLES = ("Subject", "Treatment", "Effect")
 TRIGGER = "trigger"
-# An empty trigger stands for none. An argument is its span and its role.
+# An empty trigger means no trigger. An argument is its span and its role.
 Argument = tuple[int, int, str]
 Event = tuple[Span | tuple[()], str, tuple[Argument, ...]]
 
 
 def make_event(kind: str, trigger: Span | None, arguments: set[Argument]) -> Event:
-    """Return an event in a form that can be compared and sorted."""
+    """Return an event in a comparable and sortable form."""
     return trigger or (), kind, tuple(sorted(arguments))
 
 
 def event_records(events: set[Event]) -> list[dict]:
     """Return the events as JSON objects, sorted by trigger, type and arguments.
 
-    An event that a source holds twice with the same trigger and arguments is one event.
+    An event that occurs twice with the same trigger and arguments is one event.
     """
     return [
         {
@@ -42,16 +42,16 @@ def event_records(events: set[Event]) -> list[dict]:
 
 # -------------------------------------------------------------------------------------------- PHEE
 
-# One sentence a line, events with a trigger and three main roles.
+# One sentence per line, events with a trigger and three main roles.
 #
-# A role holds its spans as lists of parts, because a span may be discontinuous. Each part is an
-# argument of its own, as in the authors' scorer (preprocess/eval_ace_pred.py and
+# A role has its spans as lists of parts, because a span may be discontinuous. Each part is its own
+# argument, as in the authors' scorer (preprocess/eval_ace_pred.py and
 # preprocess/produce_genqa_stage1_data.py of their repository), so that scores mean the same.
-# The sub-arguments and attributes inside of the main roles are left out.
+# The sub-arguments and attributes inside the main roles are left out.
 
 
 def convert_phee(files: list[Path], splits: dict[str, list[str]]) -> dict[str, list[dict]]:
-    """Turn PHEE files into the records of each split.
+    """Convert PHEE files to the records of each split.
 
     Args:
         files: files in the official format; a sentence may be in any of them.
@@ -112,11 +112,11 @@ def read_parts(text: str, entity: dict, name: str, where: str) -> list[Span]:
 
 # ------------------------------------------------------------------------------------------- FewFC
 
-# One sentence a line, events as lists of mentions, of which one is the trigger.
+# One sentence per line, events as lists of mentions; one mention is the trigger.
 
 
 def convert_fewfc(files: list[Path], splits: dict[str, list[str]]) -> dict[str, list[dict]]:
-    """Turn FewFC files into the records of each split.
+    """Convert FewFC files to the records of each split.
 
     Args:
         files: files in the official format; a sentence may be in any of them.
@@ -151,7 +151,7 @@ def read_fewfc(path: Path, wanted: Container[str]) -> Iterator[tuple[str, dict]]
 
 
 def read_fewfc_event(text: str, event: dict, where: str) -> Event:
-    """Return an event after checking that every mention is the text at its span."""
+    """Return an event after checking that every mention equals the text at its span."""
     mentions = {read_mention(text, mention, where) for mention in event["mentions"]}
     triggers = [(start, end) for start, end, role in mentions if role == TRIGGER]
     if len(triggers) > 1:

@@ -1,4 +1,4 @@
-"""Data sets of named entities in CoNLL columns: WNUT 2017 and Weibo, to entities in one order."""
+"""Data sets of named entities in CoNLL columns: WNUT 2017 and Weibo, in one fixed order."""
 
 from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
@@ -10,7 +10,7 @@ Row = tuple[str, str]  # a token and its tag
 
 
 def convert_wnut17(files: list[Path], splits: dict[str, list[str]]) -> dict[str, list[dict]]:
-    """Turn WNUT 2017 files, a token and its BIO tag a line, into the records of each split.
+    """Convert WNUT 2017 files, one token and BIO tag per line, to the records of each split.
 
     Args:
         files: files in the official format; a sentence may be in any of them.
@@ -26,7 +26,7 @@ def convert_wnut17(files: list[Path], splits: dict[str, list[str]]) -> dict[str,
 
 
 def convert_weibo(files: list[Path], splits: dict[str, list[str]]) -> dict[str, list[dict]]:
-    """Turn Weibo files, a character and its tag a line; otherwise as `convert_wnut17`."""
+    """Convert Weibo files, one character and tag per line; otherwise as `convert_wnut17`."""
     return pool(files, splits, read_weibo)
 
 
@@ -39,10 +39,10 @@ def read_wnut17(path: Path, wanted: Container[str]) -> Iterator[tuple[str, dict]
 def read_weibo(path: Path, wanted: Container[str]) -> Iterator[tuple[str, dict]]:
     """Yield `(place, record)` for the wanted messages of a file.
 
-    Each character has a digit behind it, its place in a word, which is left out.
+    A digit after each character, its position in a word, is left out.
 
     Raises:
-        InputError: one has none.
+        InputError: a character has no digit.
     """
     for where, name, tokens, tags in read_wanted(path, wanted):
         for token in tokens:
@@ -59,21 +59,21 @@ def read_wanted(
     """Yield place, id, tokens and tags of the wanted sentences of a file."""
     for where, rows in read_sentences(path):
         tokens, tags = zip(*rows, strict=True)
-        # The same words may come again with other tags: both name a record.
+        # The same words may occur again with other tags, so both are part of the id.
         name = text_id(" ".join(tokens), " ".join(tags))
         if name in wanted:
             yield where, name, tokens, tags
 
 
 def read_sentences(path: Path) -> Iterator[tuple[str, list[Row]]]:
-    """Yield the place and the rows of each sentence: an empty line, or a bare tab, ends one.
+    """Yield place and rows of each sentence; an empty line or a bare tab ends a sentence.
 
     Raises:
         InputError: a line is not a token, a tab and a tag.
     """
     rows: list[Row] = []
     first = 1
-    # Lines end at "\n" alone: other separators of Unicode are part of the text.
+    # Only "\n" ends a line; other Unicode separators are part of the text.
     for number, line in enumerate([*read_text(path).split("\n"), ""], start=1):
         token, *tag = line.rstrip("\r").split("\t")
         if token and len(tag) == 1:
@@ -91,12 +91,12 @@ def read_sentences(path: Path) -> Iterator[tuple[str, list[Row]]]:
 def make_record(
     name: str, tokens: Sequence[str], tags: Sequence[str], between: str, where: str
 ) -> dict:
-    """Return a sentence, with what stands `between` tokens, as a record.
+    """Return a sentence as a record; `between` separates the tokens.
 
-    B begins an entity, and so does I where none of its type stands before it.
+    B begins an entity, and so does an I without an entity of its type before it.
 
     Raises:
-        InputError: a tag is another one.
+        InputError: a tag is neither B, I nor O.
     """
     text, before = "", "O"
     entities: list[dict] = []

@@ -1,4 +1,4 @@
-"""What the converters share: files, clear errors, spans, pinned splits, one fixed order."""
+"""Shared by the converters: files, clear errors, spans, pinned splits, one fixed order."""
 
 import hashlib
 import json
@@ -34,8 +34,8 @@ def read_text(path: Path) -> str:
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield `(line number, line)` of a UTF-8 file, without line ends and without empty lines."""
-    # Lines end at "\n" alone: other separators of Unicode are part of the text.
+    """Yield `(line number, line)` of a UTF-8 file, without line ends and empty lines."""
+    # Only "\n" ends a line; other Unicode separators are part of the text.
     for number, line in enumerate(read_text(path).split("\n"), start=1):
         line = line.rstrip("\r")
         if line:
@@ -43,11 +43,11 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def read_fields(path: Path, names: tuple[str, ...]) -> Iterator[tuple[str, list[str]]]:
-    """Yield `(place, fields)` of each line of a file whose fields are separated by tabs.
+    """Yield `(place, fields)` of each line of a tab-separated file.
 
     Args:
         path: the file.
-        names: what the fields of a line are.
+        names: of the fields of a line.
 
     Raises:
         InputError: a line has more or fewer fields.
@@ -63,7 +63,7 @@ def read_fields(path: Path, names: tuple[str, ...]) -> Iterator[tuple[str, list[
 
 
 def parse_json(text: str, where: str) -> Any:
-    """Return what a JSON text holds.
+    """Return the value of a JSON text.
 
     Raises:
         InputError: it is not JSON.
@@ -79,7 +79,7 @@ def parse_json(text: str, where: str) -> Any:
 
 @contextmanager
 def fields_checked(where: str) -> Iterator[None]:
-    """Say where a field was missing or of a wrong type, should the block find that out."""
+    """Add the place to errors about missing fields or wrong types in the block."""
     try:
         yield
     except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
@@ -89,10 +89,10 @@ def fields_checked(where: str) -> Iterator[None]:
 
 
 def check_span(text: str, start: int, end: int, words: str, name: str, where: str) -> Span:
-    """Return `(start, end)` after checking that the text there reads as it should.
+    """Return `(start, end)` after checking the text at this span.
 
     Raises:
-        InputError: it reads otherwise.
+        InputError: the text differs.
     """
     if not 0 <= start < end or text[start:end] != words:
         raise InputError(
@@ -105,14 +105,14 @@ def check_span(text: str, start: int, end: int, words: str, name: str, where: st
 
 
 class Everything(Container[str]):
-    """The ids of a file of which every record is wanted."""
+    """A set of ids that contains every id."""
 
     def __contains__(self, name: object) -> bool:
         return True
 
 
 def text_id(*texts: str) -> str:
-    """Return the id of a record whose file has none: its texts name it.
+    """Return an id made from a record's texts, for files without ids.
 
     It is the beginning of the SHA-1 of the texts, separated by tabs, in UTF-8.
     """
@@ -125,12 +125,12 @@ def pool(
     splits: dict[str, list[str]],
     read_records: Callable[[Path, Container[str]], Iterable[tuple[str, dict]]],
 ) -> dict[str, list[dict]]:
-    """Gather the records of each split from files of which any may hold any record.
+    """Collect the records of each split; any file may hold any record.
 
     Args:
         files: the files.
         splits: the pinned ids of each split.
-        read_records: gives `(place, record)` of the wanted ids that a file holds.
+        read_records: yields `(place, record)` for the wanted ids in a file.
 
     Returns:
         For each split its records, in the pinned order.
@@ -147,7 +147,7 @@ def pool(
 
 
 def add_record(records: Records, record: dict, where: str) -> None:
-    """Keep a record; one that comes twice must be the same."""
+    """Add a record; a repeated id must have an equal record."""
     if records.setdefault(record["id"], record) != record:
         raise InputError(
             f"{where}: record {record['id']} comes twice and differs: fetch the file again."
@@ -166,10 +166,10 @@ def pick(records: Records, ids: list[str], split: str, where: str) -> list[dict]
     """Return the records of a pinned split in the pinned order.
 
     Args:
-        records: the records that were read, by id; those that are not pinned are left out.
+        records: by id; those that are not pinned are left out.
         ids: the pinned ids.
         split: name of the split, for the error.
-        where: the file or files that were read, for the error.
+        where: the file or files, for the error.
 
     Raises:
         InputError: a pinned record is missing.

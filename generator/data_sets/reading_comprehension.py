@@ -1,4 +1,4 @@
-"""The format of SQuAD, also that of DRCD and one of CMRC2018: articles, paragraphs, questions."""
+"""The format of SQuAD, DRCD and partly CMRC2018: articles, paragraphs, questions."""
 
 from collections.abc import Container, Iterator
 from pathlib import Path
@@ -7,10 +7,10 @@ from generator.data_sets.reading import fields_checked, parse_json, pool, read_t
 
 
 def convert_squad_format(files: list[Path], splits: dict[str, list[str]]) -> dict[str, list[dict]]:
-    """Turn files in the format of SQuAD into the records of each split, one record a question.
+    """Convert files in SQuAD format to the records of each split, one per question.
 
     Args:
-        files: files in that format; a question may be in any of them.
+        files: in that format; any file may hold any question.
         splits: the pinned question ids of each split.
 
     Returns:
@@ -43,9 +43,9 @@ def read_records(path: Path, wanted: Container[str]) -> Iterator[tuple[str, dict
 def read_cmrc(path: Path, wanted: Container[str]) -> Iterator[tuple[str, dict]]:
     """Yield `(place, record)` for the wanted questions of a file of CMRC2018, in either format.
 
-    The competition's own format is a list of passages, whose answers are texts without a place. An
-    answer that its passage holds once is a span; of one that it holds twice nobody knows which is
-    meant, and it stays a text.
+    The competition's own format is a list of passages, and answers are texts without positions. An
+    answer that occurs once in its passage becomes a span. An answer that occurs twice is ambiguous
+    and stays a text.
     """
     document = parse_json(read_text(path), str(path))
     if not isinstance(document, list):
@@ -68,18 +68,18 @@ def read_cmrc(path: Path, wanted: Container[str]) -> Iterator[tuple[str, dict]]:
 
 
 def only_place(context: str, text: str) -> int:
-    """Return where a text stands in a context that holds it once; -1: nowhere, or twice."""
+    """Return the position of a text that occurs once in a context; -1: never, or twice."""
     first = context.find(text)
     return first if context.find(text, first + 1) < 0 else -1
 
 
 def read_record(question: dict, context: str) -> dict:
-    """Turn a question into a record: spans count characters of the context.
+    """Convert a question to a record; spans count characters of the context.
 
-    Where the context does not read like an answer at the answer's start (CMRC2018 marks those
-    that are no span of their passage with -1), the answer gives no span: another place that
-    reads alike need not be the one that was meant. Such a record has all its answers as texts
-    too, for the score.
+    If the context at an answer's start differs from the answer, the answer gives no span, because
+    another place with the same text may not be the intended one. (CMRC2018 marks answers that are
+    no span of their passage with -1.) Such a record also has all its answers as texts, for the
+    score.
     """
     spans: list[list[int]] = []
     all_spans = True
@@ -102,5 +102,5 @@ def read_record(question: dict, context: str) -> dict:
 
 
 def is_span(context: str, start: int, text: str) -> bool:
-    """Tell whether the context reads like the text from `start` on."""
+    """Return whether the context has the text at `start`."""
     return start >= 0 and text != "" and context.startswith(text, start)

@@ -1,4 +1,4 @@
-"""Every data set with its official source, its licence, and the hashes of what comes out."""
+"""Every data set with its official source, licence, and the hashes of the converted files."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +20,9 @@ class Source:
 class DataSet:
     """One data set: official files in, three JSON Lines files out.
 
-    `local_files` are the names that a local copy may use instead of the official paths.
-    `converter` names the function `convert_...` that reads them, in the module of the task.
-    `division` says how the splits came from the official files. `hashes` are those of the
-    converted files: the official files and a local copy both give them.
+    `local_files` are alternative file names in a local copy. `converter` names the function
+    `convert_...` in the module of the task. `division` says how the splits come from the official
+    files. `hashes` are those of the converted files, the same for official files and a local copy.
     """
 
     name: str
@@ -41,9 +40,9 @@ class DataSet:
     hashes: dict[str, str]
 
     def split_ids(self, split: str) -> list[str]:
-        """Return the ids of a split's records, in the order in which they are written."""
+        """Return the ids of a split's records, in the order of the written file."""
         path = Path(__file__).parent / "splits.txt"
-        # One id a line, below a line such as `# finre train`.
+        # One id per line, below a line such as `# finre train`.
         for section in path.read_text(encoding="utf-8").split("# ")[1:]:
             heading, *ids = section.splitlines()
             if heading == f"{self.name} {split}":

@@ -1,4 +1,4 @@
-"""Data sets of relation extraction: KnowledgeNet and FinRE, to triples in one fixed order."""
+"""Data sets of relation extraction: KnowledgeNet and FinRE, as triples in one fixed order."""
 
 from collections.abc import Container, Iterator
 from pathlib import Path
@@ -23,7 +23,7 @@ Triple = tuple[int, int, str, int, int]
 
 
 def triple_records(triples: set[Triple]) -> list[dict]:
-    """Return the triples as JSON objects, sorted, so that the order of a source plays no part."""
+    """Return the triples as JSON objects, sorted independently of the source."""
     return [
         {"subject": [start, end], "predicate": predicate, "object": [object_start, object_end]}
         for start, end, predicate, object_start, object_end in sorted(triples)
@@ -32,11 +32,11 @@ def triple_records(triples: set[Triple]) -> list[dict]:
 
 # ------------------------------------------------------------------------------------ KnowledgeNet
 
-# One document a line, passages with facts, offsets counted in the document.
+# One document per line: passages with facts; offsets count in the document.
 
 
 def convert_knowledgenet(files: list[Path], splits: dict[str, list[str]]) -> dict[str, list[dict]]:
-    """Turn KnowledgeNet files into the records of each split.
+    """Convert KnowledgeNet files to the records of each split.
 
     Args:
         files: files in the official format; a record may be in any of them.
@@ -68,7 +68,7 @@ def read_passages(path: Path, wanted: Container[str]) -> Iterator[tuple[str, dic
 
 
 def read_passage(passage: dict, where: str) -> dict:
-    """Turn a passage into a record: spans count characters of the passage's own text."""
+    """Convert a passage to a record; spans count characters of the passage."""
     names = {
         annotated["propertyId"]: annotated["propertyName"]
         for annotated in passage["exhaustivelyAnnotatedProperties"]
@@ -77,7 +77,7 @@ def read_passage(passage: dict, where: str) -> dict:
     for fact in passage["facts"]:
         subject = read_span(passage, fact, "subject", where)
         object_ = read_span(passage, fact, "object", where)
-        # A passage that is not annotated for a predicate says nothing about it.
+        # A passage may not be annotated for every predicate.
         if fact["propertyId"] in names:
             triples.add((*subject, names[fact["propertyId"]], *object_))
     return {
@@ -89,7 +89,7 @@ def read_passage(passage: dict, where: str) -> dict:
 
 
 def read_span(passage: dict, fact: dict, role: str, where: str) -> Span:
-    """Return a span in the passage after checking that it holds the text it should."""
+    """Return a span in the passage after checking its text."""
     start = fact[f"{role}Start"] - passage["passageStart"]
     end = fact[f"{role}End"] - passage["passageStart"]
     words = fact[f"{role}Text"]
@@ -98,11 +98,11 @@ def read_span(passage: dict, fact: dict, role: str, where: str) -> Span:
 
 # ------------------------------------------------------------------------------------------- FinRE
 
-# `head <tab> tail <tab> relation <tab> sentence`, one pair a line, no offsets.
+# `head <tab> tail <tab> relation <tab> sentence`, one pair per line, no offsets.
 
 
 def convert_finre(files: list[Path], splits: dict[str, list[str]]) -> dict[str, list[dict]]:
-    """Turn FinRE files into the records of each split, one record a sentence.
+    """Convert FinRE files to the records of each split, one per sentence.
 
     Args:
         files: one file a split, in the order of `splits`.
@@ -142,8 +142,8 @@ def read_sentences(path: Path, wanted: Container[str]) -> dict[str, dict]:
 def locate(sentence: str, head: str, tail: str, where: str) -> tuple[Span, Span]:
     """Find the spans of head and tail: the first ones that do not overlap.
 
-    One name is often a part of the other. Only where every pair of occurrences overlaps are the
-    first ones taken as they are.
+    One name is often a part of the other. If every pair of occurrences overlaps, the first ones are
+    taken.
 
     Raises:
         InputError: the sentence does not hold the head or the tail.
@@ -164,7 +164,7 @@ def locate(sentence: str, head: str, tail: str, where: str) -> tuple[Span, Span]
 
 
 def occurrences(sentence: str, name: str) -> list[Span]:
-    """Return every span of the sentence that reads like the name, which an empty one never does."""
+    """Return every span of the sentence equal to the name; none for an empty name."""
     starts = range(len(sentence) - len(name) + 1)
     return [
         (start, start + len(name)) for start in starts if name and sentence.startswith(name, start)

@@ -1,4 +1,4 @@
-"""Data sets of text generation: E2E and the titles of CSL, one record a source."""
+"""Data sets of text generation: E2E and the titles of CSL, one record per source."""
 
 import csv
 import io
@@ -20,7 +20,7 @@ CSL_FIELDS = ("prompt", "abstract", "title")
 
 
 def reference_records(pairs: Iterable[tuple[str, str]]) -> Records:
-    """Group pairs of source and target by source: all its targets, in the order of the file."""
+    """Group pairs of source and target by source, with its targets in file order."""
     records: Records = {}
     for source, target in pairs:
         name = text_id(source)
@@ -31,11 +31,11 @@ def reference_records(pairs: Iterable[tuple[str, str]]) -> Records:
 
 # --------------------------------------------------------------------------------------------- E2E
 
-# CSV files with a meaning representation (mr) and one of its references (ref) a line.
+# CSV files; each line has a meaning representation (mr) and one of its references (ref).
 
 
 def convert_e2e(files: list[Path], splits: dict[str, list[str]]) -> dict[str, list[dict]]:
-    """Turn E2E files into the records of each split, one record a meaning representation.
+    """Convert E2E files to the records of each split, one per meaning representation.
 
     Args:
         files: one file a split, in the order of `splits`.
@@ -76,11 +76,11 @@ def read_pairs(path: Path, wanted: Container[str]) -> Iterator[tuple[str, str]]:
 
 # -------------------------------------------------------------------------------------- CSL titles
 
-# `prompt <tab> abstract <tab> title`, one paper a line.
+# `prompt <tab> abstract <tab> title`, one paper per line.
 
 
 def convert_csl_title(files: list[Path], splits: dict[str, list[str]]) -> dict[str, list[dict]]:
-    """Turn CSL files into the records of each split, one record an abstract.
+    """Convert CSL files to the records of each split, one record an abstract.
 
     Args:
         files: files in the official format; an abstract may be in any of them.

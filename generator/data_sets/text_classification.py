@@ -1,4 +1,4 @@
-"""SelQA: a question, a candidate and 0 or 1 a line; EmoBank: sentences with three numbers each."""
+"""SelQA: lines of question, candidate, 0 or 1; EmoBank: sentences with three numbers each."""
 
 import csv
 import io
@@ -24,7 +24,7 @@ EMOBANK_TARGETS = {"valence": "V", "arousal": "A", "dominance": "D"}
 
 
 def convert_selqa(files: list[Path], splits: dict[str, list[str]]) -> dict[str, list[dict]]:
-    """Turn SelQA files into the records of each split, one record a candidate.
+    """Convert SelQA files to the records of each split, one per candidate.
 
     Args:
         files: files in the official format; a candidate may be in any of them.
@@ -36,7 +36,7 @@ def convert_selqa(files: list[Path], splits: dict[str, list[str]]) -> dict[str, 
     Raises:
         InputError: a file is broken, or a pinned candidate is missing.
     """
-    # In sorted order, so that the order of the files plays no part.
+    # Sorted, so that the order of the files has no effect.
     rows = sorted(row for path in files for row in read_rows(path))
     return pick_splits(candidate_records(rows), splits, files)
 
@@ -44,7 +44,7 @@ def convert_selqa(files: list[Path], splits: dict[str, list[str]]) -> dict[str, 
 def candidate_records(rows: Iterable[list[str]]) -> Records:
     """Return the records of question, candidate and label.
 
-    A candidate may come again for its question, even with the other label: the ids are counted.
+    A candidate may occur again for its question, even with the other label, so ids are numbered.
     """
     seen: Counter[str] = Counter()
     records: Records = {}
@@ -76,7 +76,7 @@ def read_rows(path: Path) -> Iterator[list[str]]:
 
 
 def convert_emobank(files: list[Path], splits: dict[str, list[str]]) -> dict[str, list[dict]]:
-    """Turn EmoBank's table into the records of each split, one record a sentence.
+    """Convert EmoBank's table to the records of each split, one per sentence.
 
     Args:
         files: files in the official format; a sentence may be in any of them.
@@ -97,7 +97,7 @@ def convert_emobank(files: list[Path], splits: dict[str, list[str]]) -> dict[str
 def read_emobank(path: Path) -> Iterator[dict]:
     """Yield the record of each sentence: its text and its mean ratings, from 1 to 5.
 
-    An id is made of the official one, which names the document.
+    An id is derived from the official one, which names the document.
     """
     reader = csv.reader(io.StringIO(read_text(path), newline=""))
     try:

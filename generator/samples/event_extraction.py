@@ -1,7 +1,7 @@
 """The event-extraction sample: invented business, medical and sports news, English and Chinese.
 
-Every text is put together from pieces and the spans are noted as the names are laid down, so that
-no name is ever searched for. The same seed gives the same bytes.
+Every text is built from pieces, and the spans are recorded while the names are added, so no name is
+ever searched for. The same seed gives the same bytes.
 """
 
 import json
@@ -25,14 +25,14 @@ Span = tuple[int, int]
 class Clause:
     """A sentence pattern: `{p}` is a person, `{v:bought/acquired}` one of these triggers.
 
-    Events are written `type trigger role=slot role=slot`; the trigger of a type without one is -.
+    Events are written `type trigger role=slot role=slot`; - means no trigger.
     """
 
     pattern: str
     events: tuple[str, ...] = ()
 
 
-# The first letter of a slot says what stands there: p q r persons, c d e companies, a b t teams,
+# The first letter of a slot is its kind: p q r persons, c d e companies, a b t teams,
 # m n amounts, k a post, x y z goals, f a drug, v w triggers.
 BUY, NAME, BEAT = "bought/acquired/took over", "appointed/hired/named", "beat/defeated/thrashed"
 TREAT = "treated/cured/operated on"
@@ -201,7 +201,7 @@ EMOJI = ("⚽ ", "🏥 ", "📰 ", "👩\u200d⚕️ ")
 
 
 class Names:
-    """The pools of one language: each name is seen in training, or kept for dev and test."""
+    """The pools of one language; some names are in training, others only in dev and test."""
 
     def __init__(self, chinese: bool, random: Random) -> None:
         self.chinese = chinese
@@ -226,7 +226,7 @@ class Names:
         }
 
     def draw(self, kind: str, unseen: bool, random: Random) -> str:
-        """Draw what stands in a slot of one kind."""
+        """Draw the words for a slot of one kind."""
         if kind == "k":
             return random.choice(self.posts)
         if kind == "x":
@@ -240,7 +240,7 @@ class Names:
 def split_pool(
     random: Random, combinations: Iterable[tuple[str, ...]], join: Callable[..., str]
 ) -> dict[bool, list[str]]:
-    """Split the names that the parts can form: `{False: seen in training, True: unseen}`."""
+    """Split the possible names: `{False: seen in training, True: unseen}`."""
     names = [join(*combination) for combination in combinations]
     random.shuffle(names)
     seen = len(names) * 3 // 4
@@ -248,7 +248,7 @@ def split_pool(
 
 
 def kind_of(slot: str) -> str:
-    """Return the first slot of a kind: all of one kind are filled alike."""
+    """Return the first slot of a kind, because all slots of a kind are filled alike."""
     return next(kinds[0] for kinds in ("pqr", "cde", "abt", "mn", "k", "xyz", "f") if slot in kinds)
 
 
@@ -260,13 +260,13 @@ class Record:
     events: list[dict] = field(default_factory=list)
 
     def add_words(self, words: str) -> Span:
-        """Lay down some words and return their span."""
+        """Add some words and return their span."""
         start = len(self.text)
         self.text += words
         return start, len(self.text)
 
     def add_clause(self, clause: Clause, cast: dict[str, str], random: Random) -> None:
-        """Lay down a clause; `cast` says what stands in which slot."""
+        """Add a clause; `cast` has the words of each slot."""
         spans: dict[str, Span] = {}
         for words, slot, triggers, _ in Formatter().parse(clause.pattern):
             if words and (not any(map(str.isalnum, self.text)) or self.text.endswith(". ")):
@@ -291,7 +291,7 @@ class Record:
 def cast_of(
     clause: Clause, names: Names, known: list[tuple[str, str]], unseen: float, random: Random
 ) -> dict[str, str]:
-    """Fill the slots of a clause with different names, now and then with one from before."""
+    """Fill the slots of a clause with different names, sometimes with an earlier one."""
     cast: dict[str, str] = {}
     for _, slot, triggers, _ in Formatter().parse(clause.pattern):
         if slot is None or triggers or slot in cast:
@@ -310,7 +310,7 @@ def cast_of(
 
 
 def make_record(languages: dict[bool, Names], unseen: float, random: Random) -> Record:
-    """Make one record: clauses that tell of events and others, in any order."""
+    """Make one record: clauses with and without events, in any order."""
     chinese = random.random() < 0.5
     names = languages[chinese]
     telling, noise = (CHINESE, CHINESE_NOISE) if chinese else (ENGLISH, ENGLISH_NOISE)
@@ -334,7 +334,7 @@ def make_record(languages: dict[bool, Names], unseen: float, random: Random) -> 
 
 
 def as_json(identity: str, record: Record) -> dict:
-    """Give a record its final form."""
+    """Return the final form of a record."""
     for event in record.events:
         event["arguments"].sort(key=lambda argument: (argument["span"], argument["role"]))
     return {"id": identity, "text": record.text, "events": record.events}
@@ -344,7 +344,7 @@ def write_sample(folder: Path) -> None:
     """Write train.jsonl, dev.jsonl and test.jsonl; the same bytes each time.
 
     Args:
-        folder: where to; it is created.
+        folder: is created.
     """
     random = Random(SEED)
     languages = {chinese: Names(chinese, random) for chinese in (False, True)}

@@ -1,8 +1,8 @@
 """The sample of named entities: invented news of people, places and products, English and Chinese.
 
-Every text is put together from pieces and the spans are noted as the names are laid down, so that
-no name is ever searched for. Organisations hold the names of their towns, and a town may lend its
-name to a person. The same seed gives the same bytes.
+Every text is built from pieces, and the spans are recorded while the names are added, so no name is
+ever searched for. Names of organisations contain their towns, and a town's name may be a surname.
+The same seed gives the same bytes.
 """
 
 import json
@@ -25,14 +25,14 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class Name:
-    """Words of a type; `town` is where they hold the name of a place."""
+    """Words of a type; `town` is the span of a place name in them."""
 
     text: str
     type: str
     town: Span | None = None
 
 
-# The first letter of a slot says what stands there: p q persons, c d companies, u a university, a
+# The first letter of a slot is its kind: p q persons, c d companies, u a university, a
 # club or a museum, t v towns, g h products, y a day; s is a person by a surname that towns have.
 ENGLISH = (
     "{p} of {c} will open the new {u} on {y}",
@@ -120,7 +120,7 @@ EMOJI = ("📰 ", "🎓 ", "👩\u200d🔬 ")
 
 
 class Names:
-    """The pools of one language: each name is seen in training, or kept for dev and test."""
+    """The pools of one language; some names are in training, others only in dev and test."""
 
     def __init__(self, chinese: bool, random: Random) -> None:
         self.chinese = chinese
@@ -144,7 +144,7 @@ class Names:
         self.pools = {kind: split_pool(random, own) for kind, own in {**names, "t": towns}.items()}
 
     def draw(self, slot: str, unseen: bool, random: Random) -> Name:
-        """Draw what stands in a slot."""
+        """Draw the words for a slot."""
         if slot == "y":
             day, year = random.randrange(1, 29), random.randrange(1990, 2030)
             month = random.randrange(12)
@@ -152,7 +152,7 @@ class Names:
                 return Name(f"{year}年{month + 1}月{day}日", "date")
             return Name(f"{day} {MONTHS[month]} {year}", "date")
         towns = self.pools["t"][unseen]
-        # A few towns are surnames as well, and often enough for that to be learned.
+        # A few towns are also surnames, often enough for the model to learn it.
         town = random.choice(towns[:LENT] if slot == "s" else towns)
         if slot in "tv":
             return Name(town, "place")
@@ -182,7 +182,7 @@ class Record:
     entities: list[tuple[Span, str]] = field(default_factory=list)
 
     def add_clause(self, pattern: str, names: Names, unseen: float, random: Random) -> None:
-        """Lay down a clause, with different names in its slots."""
+        """Add a clause with different names in its slots."""
         used: set[str] = set()
         for words, slot, _, _ in Formatter().parse(pattern):
             if words and (not any(map(str.isalnum, self.text)) or self.text.endswith(". ")):
@@ -202,7 +202,7 @@ class Record:
 
 
 def make_record(languages: dict[bool, Names], unseen: float, random: Random) -> Record:
-    """Make one record: clauses with names and others, in any order."""
+    """Make one record: clauses with and without names, in any order."""
     chinese = random.random() < 0.5
     telling, noise = (CHINESE, CHINESE_NOISE) if chinese else (ENGLISH, ENGLISH_NOISE)
     told = random.choices((0, 1, 2), weights=(6, 54, 40))[0]
@@ -224,7 +224,7 @@ def make_record(languages: dict[bool, Names], unseen: float, random: Random) -> 
 
 
 def as_json(identity: str, record: Record) -> dict:
-    """Give a record its final form."""
+    """Return the final form of a record."""
     entities = [{"type": kind, "span": list(span)} for span, kind in sorted(record.entities)]
     return {"id": identity, "text": record.text, "entities": entities}
 
@@ -233,7 +233,7 @@ def write_sample(folder: Path) -> None:
     """Write train.jsonl, dev.jsonl and test.jsonl; the same bytes each time.
 
     Args:
-        folder: where to; it is created.
+        folder: is created.
     """
     random = Random(SEED)
     languages = {chinese: Names(chinese, random) for chinese in (False, True)}

@@ -1,8 +1,8 @@
 """The pre-training sample: made-up lines in English and Chinese, from a small grammar.
 
-What a word is follows from others, near and far: who bakes, where and what; who she is, three words
-later; what a dog eats; which day comes after Monday. A model that has read enough of it fills most
-gaps, and one that only counts words fills few.
+Each word depends on other words, near and far: who bakes, where and what; who she is, three words
+later; what a dog eats; which day comes after Monday. A trained model fills most gaps; a model that
+only counts words fills few.
 """
 
 from collections.abc import Callable
@@ -134,7 +134,7 @@ def say_season(random: Random) -> str:
 
 
 def say_opposites(random: Random) -> str:
-    """Two things that are not alike."""
+    """Two opposite things."""
     one, other = random.sample(THINGS, 2)
     pair = list(random.choice(OPPOSITES))
     random.shuffle(pair)
@@ -207,7 +207,7 @@ def write_sample(folder: Path) -> None:
     """Write train.txt, dev.txt and test.txt; the same bytes each time, and no line twice.
 
     Args:
-        folder: where to; it is created.
+        folder: is created.
     """
     random = Random(SEED)
     seen: set[str] = set()

@@ -1,7 +1,7 @@
 """The reading-comprehension sample: questions about invented companies and bridges.
 
-Every passage is put together from pieces and the answers are noted as they are laid down, so that
-no answer is ever searched for. The same seed gives the same bytes.
+Every passage is built from pieces, and the answers are recorded while they are added, so no answer
+is ever searched for. The same seed gives the same bytes.
 """
 
 import json
@@ -17,7 +17,7 @@ SEED = 20
 SIZES = {"train": 1400, "dev": 110, "test": 110}
 UNSEEN_SHARE = 0.25
 UNANSWERABLE_SHARE = 0.1
-# Passages about two companies or two bridges: only the name tells whose answer is asked for.
+# Passages about two companies or two bridges: only the name decides which answer is right.
 SAME_KIND_SHARE = 0.03
 
 Span = tuple[int, int]
@@ -25,10 +25,10 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of subject: what is told of it, and what can be asked.
+    """A kind of subject: its clauses and its questions.
 
-    A slot of a clause says what fills it and which relation that answers: `{p:founder}` is a
-    person, the founder of the subject `{s}`. Questions are those of each relation.
+    A slot of a clause names its kind and the relation it answers: `{p:founder}` is a person, the
+    founder of the subject `{s}`. Each relation has its questions.
     """
 
     noun: str
@@ -201,7 +201,7 @@ EMOJI = ("🌉", "📈", "👩\u200d🔧", "🦉")
 
 
 class Names:
-    """The pools of one language: each name is seen in training, or kept for dev and test."""
+    """The pools of one language; some names are in training, others only in dev and test."""
 
     def __init__(self, chinese: bool, random: Random) -> None:
         self.chinese = chinese
@@ -228,7 +228,7 @@ class Names:
         self.pools = {name: split_pool(random, product(*part)) for name, part in parts.items()}
 
     def draw(self, slot: str, unseen: bool, random: Random) -> str:
-        """Draw what fills a slot, or the name of a subject of some kind."""
+        """Draw the words for a slot, or the name of a subject."""
         year, day = random.randrange(1840, 2024), random.randrange(1, 29)
         if slot == "y":
             return f"{year}年" if self.chinese else str(year)
@@ -241,7 +241,7 @@ class Names:
 
 
 def split_pool(random: Random, parts: product) -> dict[bool, list[str]]:
-    """Split the names that the parts can form: `{False: seen in training, True: unseen}`."""
+    """Split the possible names: `{False: seen in training, True: unseen}`."""
     names = ["".join(combination) for combination in parts]
     random.shuffle(names)
     seen = len(names) * 3 // 4
@@ -250,7 +250,7 @@ def split_pool(random: Random, parts: product) -> dict[bool, list[str]]:
 
 @dataclass
 class Subject:
-    """Somebody or something that a passage tells of, and where the answers about it stand."""
+    """A subject of a passage, and the spans of the answers about it."""
 
     kind: Kind
     name: str
@@ -274,14 +274,14 @@ class Passage:
         draw: Callable[[str], str],
         random: Random,
     ) -> None:
-        """Lay down a sentence and note the answers that it gives.
+        """Add a sentence and record its answers.
 
         Args:
             pattern: a clause of the subject, or noise.
-            subject: that `{s}` stands for.
-            mention: what stands for the subject here.
+            subject: the subject `{s}`.
+            mention: its words in this sentence.
             draw: fills a slot.
-            random: decides whether something from before is said again.
+            random: decides whether earlier words are repeated.
         """
         start = len(self.text)
         for words, slot, relation, _ in Formatter().parse(pattern):
@@ -338,7 +338,7 @@ def make_passage(languages: dict[bool, Names], unseen: float, random: Random) ->
 
 
 def ask(passage: Passage, count: int, random: Random) -> list[tuple[str, Span | None]]:
-    """Return questions with their answers; None: the passage has no answer."""
+    """Return questions with their answers; None: not answered by the passage."""
     asked: dict[str, Span | None] = {}
     while len(asked) < count:
         subject = random.choice(passage.subjects)
@@ -346,7 +346,7 @@ def ask(passage: Passage, count: int, random: Random) -> list[tuple[str, Span | 
         relations = [
             name for name in subject.kind.questions if (name in subject.answers) == answerable
         ]
-        if not relations:  # all is told, so that nothing is left to ask in vain
+        if not relations:  # the passage answers everything, so no question is unanswerable
             continue
         relation = random.choice(relations)
         question = random.choice(subject.kind.questions[relation]).format(s=subject.name)
@@ -358,7 +358,7 @@ def write_sample(folder: Path) -> None:
     """Write train.jsonl, dev.jsonl and test.jsonl; the same bytes each time.
 
     Args:
-        folder: where to; it is created.
+        folder: is created.
     """
     random = Random(SEED)
     languages = {chinese: Names(chinese, random) for chinese in (False, True)}

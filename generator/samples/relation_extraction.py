@@ -1,7 +1,7 @@
 """The relation-extraction sample: invented names in Chinese and English sentences.
 
-Every text is put together from pieces and the spans are noted as the names are laid down, so that
-no name is ever searched for. The same seed gives the same bytes.
+Every text is built from pieces, and the spans are recorded while the names are added, so no name is
+ever searched for. The same seed gives the same bytes.
 """
 
 import json
@@ -32,7 +32,7 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class Name:
-    """A name, and where it holds the name of its own seat: `University of [Belmora]`."""
+    """A name, and the span of its seat in it: `University of [Belmora]`."""
 
     text: str
     seat: Span | None = None
@@ -42,14 +42,14 @@ class Name:
 class Clause:
     """A sentence pattern: `{p}` is a person, `{p:2}` a second mention of the same person.
 
-    Relations are written `subject predicate object` with the mentions as in the pattern.
+    Relations are written `subject predicate object`, with the mentions of the pattern.
     """
 
     pattern: str
     relations: tuple[str, ...] = ()
 
 
-# The first letter of a slot says what stands there: p q r persons, c d companies, s a company or a
+# The first letter of a slot is its kind: p q r persons, c d companies, s a company or a
 # university, t u towns, y a year.
 ENGLISH = (
     Clause("{s} was founded by {p}", ("s founded_by p",)),
@@ -165,7 +165,7 @@ FULL_WIDTH_DIGITS = str.maketrans("0123456789", "０１２３４５６７８９"
 
 
 class Names:
-    """The pools of one language: each name is seen in training, or kept for dev and test."""
+    """The pools of one language; some names are in training, others only in dev and test."""
 
     def __init__(self, chinese: bool, random: Random) -> None:
         self.chinese = chinese
@@ -179,7 +179,7 @@ class Names:
             self.towns = pools(random, product(TOWN_PREFIXES, TOWNS), "".join)
 
     def draw(self, slot: str, unseen: bool, random: Random) -> Name:
-        """Draw a name for a slot: its first letter says what kind."""
+        """Draw a name for a slot; its first letter is the kind."""
         if slot in "pqr":
             return Name(random.choice(self.persons[unseen]))
         if slot in "tu":
@@ -197,7 +197,7 @@ class Names:
         return self.draw_company(unseen, random)
 
     def draw_company(self, unseen: bool, random: Random) -> Name:
-        """Draw a company; one in ten is a bank named after a town, which need not be its seat."""
+        """Draw a company; one in ten is a bank named after a town that may not be its seat."""
         if random.random() < 0.1:
             town = random.choice(self.towns[unseen])
             return Name(f"{town}银行" if self.chinese else f"{town} Bank")
@@ -207,7 +207,7 @@ class Names:
 def pools(
     random: Random, parts: product, join: Callable[[tuple[str, ...]], str]
 ) -> dict[bool, list[str]]:
-    """Split the names that the parts can form: `{False: seen in training, True: unseen}`."""
+    """Split the possible names: `{False: seen in training, True: unseen}`."""
     names = [join(combination) for combination in parts]
     random.shuffle(names)
     seen = len(names) * 3 // 4
@@ -222,7 +222,7 @@ class Record:
     triples: list[dict] = field(default_factory=list)
 
     def add_name(self, name: Name) -> Span:
-        """Lay down a name and return its span; a name that holds its seat states it."""
+        """Add a name and return its span; a name that contains its seat adds a triple."""
         start = len(self.text)
         self.text += name.text
         span = (start, len(self.text))
@@ -232,13 +232,13 @@ class Record:
         return span
 
     def add_triple(self, subject: Span, predicate: str, object_: Span) -> None:
-        """Note a triple."""
+        """Record a triple."""
         self.triples.append(
             {"subject": list(subject), "predicate": predicate, "object": list(object_)}
         )
 
     def add_clause(self, clause: Clause, cast: dict[str, Name], plain_comma: bool) -> None:
-        """Lay down a clause; `cast` says who plays in which slot."""
+        """Add a clause; `cast` has the name of each slot."""
         spans: dict[str, Span] = {}
         for words, slot, mention, _ in Formatter().parse(clause.pattern):
             if not any(map(str.isalnum, self.text)) or self.text.endswith(". "):
@@ -254,7 +254,7 @@ class Record:
 def cast_of(
     clause: Clause, names: Names, known: list[tuple[str, Name]], unseen: float, random: Random
 ) -> dict[str, Name]:
-    """Fill the slots of a clause with different names, now and then with one from before."""
+    """Fill the slots of a clause with different names, sometimes with an earlier one."""
     cast: dict[str, Name] = {}
     for _, slot, _, _ in Formatter().parse(clause.pattern):
         if slot is None or slot in cast:
@@ -300,7 +300,7 @@ def make_record(languages: dict[bool, Names], unseen: float, random: Random) -> 
 
 
 def as_json(identity: str, record: Record, random: Random) -> dict:
-    """Give a record its final form; some say which predicates were looked for at all."""
+    """Return the final form of a record; some list their annotated predicates."""
     triples = sorted(record.triples, key=lambda t: (t["subject"], t["object"], t["predicate"]))
     value = {"id": identity, "text": record.text, "triples": triples}
     if random.random() < 0.04:
@@ -314,7 +314,7 @@ def write_sample(folder: Path) -> None:
     """Write train.jsonl, dev.jsonl and test.jsonl; the same bytes each time.
 
     Args:
-        folder: where to; it is created.
+        folder: is created.
     """
     random = Random(SEED)
     languages = {chinese: Names(chinese, random) for chinese in (False, True)}

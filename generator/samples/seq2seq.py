@@ -1,8 +1,8 @@
 """The seq2seq sample: made-up notices in English and Chinese, written from a few fields.
 
-A source lists fields in any order, a target says them in a sentence. Some fields may be missing,
-which changes the sentence; a few may be said in two ways, and both are targets. Dev and test have
-names that training never shows, made of parts that it does show: they must be copied.
+A source lists fields in any order, and a target expresses them in a sentence. Some fields may be
+missing, which changes the sentence. A few can be expressed in two ways, and both are targets. Dev
+and test have names that are not in training, made of parts that are, so the model must copy them.
 """
 
 import json
@@ -62,9 +62,9 @@ CHINESE_SKIES = {
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of notice: what it is called, which fields it draws, and how they are said.
+    """A kind of notice: its name, its fields, and its sentences.
 
-    `write` returns all sentences that say the fields.
+    `write` returns all sentences that express the fields.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Kind:
 
 
 class Names:
-    """Names of one language: each is seen in training, or kept for dev and test."""
+    """Names of one language; some are in training, others only in dev and test."""
 
     def __init__(self, chinese: bool, random: Random) -> None:
         if chinese:
@@ -96,7 +96,7 @@ class Names:
 def pools(
     random: Random, parts: product, join: Callable[[tuple[str, ...]], str]
 ) -> dict[bool, list[str]]:
-    """Split the names that the parts can form: `{False: seen in training, True: unseen}`."""
+    """Split the possible names: `{False: seen in training, True: unseen}`."""
     names = [join(combination) for combination in parts]
     random.shuffle(names)
     seen = len(names) * 3 // 4
@@ -109,7 +109,7 @@ def draw_time(random: Random) -> str:
 
 
 def sometimes(fields: Fields, name: str, value: str, random: Random) -> None:
-    """Add a field, or leave it away."""
+    """Add a field, or leave it out."""
     if random.random() < 0.6:
         fields[name] = value
 
@@ -289,7 +289,7 @@ KINDS = {
 
 
 def make_record(languages: dict[bool, Names], unseen: bool, random: Random) -> dict:
-    """Make one record: fields in any order, and the sentences that say them."""
+    """Make one record: fields in any order, and the sentences that express them."""
     chinese = random.random() < 0.5
     kind = random.choice(KINDS[chinese])
     fields = kind.draw(languages[chinese], unseen, random)
@@ -306,7 +306,7 @@ def write_sample(folder: Path) -> None:
     """Write train.jsonl, dev.jsonl and test.jsonl; the same bytes each time.
 
     Args:
-        folder: where to; it is created.
+        folder: is created.
     """
     random = Random(SEED)
     languages = {chinese: Names(chinese, random) for chinese in (False, True)}
@@ -325,7 +325,7 @@ def write_sample(folder: Path) -> None:
                 seen |= texts
                 records.append(record)
         if split == "train":
-            # The first records have one target each: as many examples as records.
+            # The first records have one target each, so there are as many examples as records.
             records.sort(key=lambda record: len(record["targets"]))
         lines = [
             json.dumps({"id": f"sample-{split}-{number:04}", **record}, ensure_ascii=False) + "\n"

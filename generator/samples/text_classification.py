@@ -1,7 +1,7 @@
 """The text-classification sample: what a customer wants, in Chinese and English sentences.
 
-Most requests name two actions of which only one is wanted, and most opinions are negated: the same
-words in another order, or with a "not" elsewhere, have another label. The same seed gives the same
+Most requests name two actions, but want only one. Most opinions are negated. So the same words in
+another order, or with "not" in another place, have another label. The same seed gives the same
 bytes.
 """
 
@@ -26,9 +26,9 @@ TWO_ACTIONS_SHARE = 0.6
 class Language:
     """The pieces of one language.
 
-    Verbs of an action hold `{o}`, the object. Patterns hold `{y}`, the action that is wanted,
-    `{x}`, another one that is not, `{n}`, a person, `{s}`, how soon, and `{t}`, `{p}`, `{g}`: a
-    thing, a place and a quality.
+    Verbs of an action contain `{o}`, the object. Patterns contain `{y}`, the wanted action, `{x}`,
+    an unwanted action, `{n}`, a person, `{s}`, how soon, and `{t}`, `{p}`, `{g}`: a thing, a place
+    and a quality.
     """
 
     verbs: dict[str, str]
@@ -100,7 +100,7 @@ EMOJI = ("🙏", "🏨", "👩\u200d🍳", "🛶")
 
 
 def make_text(chinese: bool, label: str, unseen: bool, random: Random) -> str:
-    """Make one text of a label; `unseen` allows the names that are kept for dev and test."""
+    """Make one text of a label; `unseen` allows the names of dev and test."""
     language = CHINESE if chinese else ENGLISH
     persons, places = (CHINESE_PERSONS, CHINESE_PLACES) if chinese else (PERSONS, PLACES)
     slots = {
@@ -121,7 +121,7 @@ def make_text(chinese: bool, label: str, unseen: bool, random: Random) -> str:
         other = random.choice([action for action in ACTIONS if action != label])
         for slot, action in (("y", label), ("x", other)):
             slots[slot] = language.verbs[action].format(o=random.choice(language.objects))
-    # How soon is drawn for each place of its own.
+    # How soon is drawn separately for each place.
     pieces = pattern.split("{s}")
     text = pieces[0] + "".join(random.choice(language.soon) + piece for piece in pieces[1:])
     text = text.format(**slots)
@@ -135,7 +135,7 @@ def write_sample(folder: Path) -> None:
     """Write train.jsonl, dev.jsonl and test.jsonl; the same bytes each time.
 
     Args:
-        folder: where to; it is created.
+        folder: is created.
     """
     random = Random(SEED)
     texts: set[str] = set()

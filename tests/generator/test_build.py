@@ -672,7 +672,7 @@ def test_figures_of_the_benchmarks_reach_their_document(repository: Path) -> Non
     assert any("padded / real tokens, with buckets | 1.07 |" in x for x in differences(repository))
     build_repository(repository, progress=False)
     text = (repository / "docs/benchmarks.md").read_text()
-    assert "| batches a second, generator alone / training | 2,017 |" in text
+    assert "| batches per second: generator only / training | 2,017 |" in text
     assert differences(repository) == []
 
 

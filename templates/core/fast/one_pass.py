@@ -53,7 +53,7 @@ def activate(parts: Callable, inputs: tf.Tensor) -> tuple[tf.Tensor, Callable] |
     gains too little to compile it for each shape.
 
     Args:
-        parts: from inputs in float32 to the value and the slope.
+        parts: from inputs in float32 to value and slope.
         inputs: of the activation.
     """
     is_exact = parts.__name__ == "exact_gelu_function"

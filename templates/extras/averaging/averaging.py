@@ -1,4 +1,4 @@
-"""Averages of weights: along the training (EMA), and of the best that were scored (a soup)."""
+"""Averages of weights: over the training steps (EMA), and of the best scored weights (a soup)."""
 
 import contextlib
 from collections.abc import Iterator
@@ -10,12 +10,12 @@ import numpy as np
 from core.base.files import delete, read_json, write_json, write_whole
 from core.base.workers import broadcast, is_chief
 
-LONGEST_AVERAGE = 0.1  # of the steps of a training: an average of more is of weights long past
+LONGEST_AVERAGE = 0.1  # of the steps of a training; a longer average contains outdated weights
 
 
 @contextlib.contextmanager
 def averaged_weights(model: keras.Model) -> Iterator[None]:
-    """Give a model for a while the moving averages of its weights, if its optimizer keeps them.
+    """Temporarily give a model the moving averages of its weights, if its optimizer has them.
 
     Source: Polyak and Juditsky 1992, https://doi.org/10.1137/0330046.
     """
@@ -33,10 +33,10 @@ def averaged_weights(model: keras.Model) -> Iterator[None]:
 
 
 def warn_of_long_average(ema: float, steps: int) -> None:
-    """Say if the moving average lags behind for a large part of a training.
+    """Warn if the moving average lags behind for a large part of a training.
 
     Args:
-        ema: the momentum m: the average is over 1 / (1 - m) steps, more or less.
+        ema: the momentum m; the average is over about 1 / (1 - m) steps.
         steps: of the whole training.
     """
     if ema and 1 / (1 - ema) > LONGEST_AVERAGE * steps:
@@ -54,7 +54,7 @@ class Soup:
 
     Args:
         folder: for the weights.
-        size: so many are kept.
+        size: number of weights to keep.
     """
 
     def __init__(self, folder: Path, size: int) -> None:
@@ -63,12 +63,12 @@ class Soup:
 
     @property
     def scores(self) -> dict[str, float]:
-        """The scores of the weights that are kept, by file name, the best first."""
+        """The scores of the kept weights by file name, best first."""
         path = self.folder / "scores.json"
         return read_json(path) if path.is_file() else {}
 
     def add(self, model: keras.Model, step: int, score: float) -> None:
-        """Keep the weights of a step, if they are among the best."""
+        """Keep the weights of a step if they are among the best."""
         if not self.size:
             return
         name = f"{step:08}.weights.h5"
@@ -81,7 +81,7 @@ class Soup:
             delete(self.folder / other)
 
     def average(self, model: keras.Model) -> list[int]:
-        """Give a model the average of the weights that are kept; return their steps."""
+        """Give a model the average of the kept weights; return their steps."""
         names = broadcast(list(self.scores) if is_chief() else [])
         weights = [weight for weight in model.weights if not hasattr(weight, "frozen")]
         sums = [np.zeros(weight.shape) for weight in weights]

@@ -6,7 +6,7 @@ from core.base.settings import CoreSettings, SettingsTable
 
 
 class Table(SettingsTable):
-    """Which averages of weights are scored and kept."""
+    """The averages of weights to score and keep."""
 
     ema: float = Field(0.0, ge=0, lt=1, description="momentum of the averaged weights; 0: none")
     soup: int = Field(0, ge=0, description="so many best weights are averaged at the end; 0: none")

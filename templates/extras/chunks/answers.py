@@ -1,8 +1,8 @@
-"""The records that are written of each chunk: kept in files until all are there, and then joined.
+"""The predicted records of each chunk: kept in files until all chunks exist, then joined.
 
-A file of a chunk is written whole or not at all, and its name begins with the key of all that its
-answers depend on. So processes of any parts share a folder, one that is killed goes on with the
-chunks that are missing, and answers of another run or file are never among them.
+A chunk's file is written atomically, and its name begins with the key of everything that its
+answers depend on. So processes of all parts can share a folder, a killed process resumes with the
+missing chunks, and answers of other runs or files are never mixed in.
 """
 
 import contextlib
@@ -26,8 +26,8 @@ from extras.chunks.memory import emptied
 from extras.chunks.plan import Plan, read_note, write_note
 from extras.chunks.sources import state_of
 
-SECONDS_BETWEEN_LINES = 60  # of progress, where nobody watches
-# What chunks are of that do not fit, by the fact that differs.
+SECONDS_BETWEEN_LINES = 60  # between progress lines without a terminal
+# Origin of chunks that do not fit, by the differing fact.
 NAMES = {
     "file": "another content of the file",
     "runs": "other runs",
@@ -37,10 +37,10 @@ NAMES = {
 
 
 class Answers(Sequence):
-    """The records of all chunks in the place of a list; those of one chunk at a time are in memory.
+    """The records of all chunks, like a list; only one chunk at a time is in memory.
 
     Args:
-        plan: whose chunks are all kept.
+        plan: all of its chunks must exist.
         chunks: of the file.
     """
 
@@ -55,7 +55,7 @@ class Answers(Sequence):
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return [*itertools.islice(self, *index.indices(len(self)))]
-        position = range(len(self))[index]  # from the end too, and IndexError beyond it
+        position = range(len(self))[index]  # negative positions too, and IndexError beyond the end
         number = int(np.searchsorted(self.firsts, position, side="right")) - 1
         return read_chunk(self.plan, number)[position - self.firsts[number]]
 
@@ -67,16 +67,16 @@ class Answers(Sequence):
 def predict_part(
     plan: Plan, describe: Callable[[Sequence], Sequence[dict]], examples: Sequence
 ) -> Answers:
-    """Predict the chunks of this part that are missing; return the answers of all parts.
+    """Predict the missing chunks of this part; return the answers of all parts.
 
-    Arguments, beside the plan, and what is raised as in the hook `predict_in_chunks`.
+    The other arguments and the errors are those of the hook `predict_in_chunks`.
     """
     forget_others(plan)
     with held(plan, plan.title) as is_free:
         if not is_free:
             raise InputError(f"another process predicts {plan.title} of {plan.out}: let it end.")
         if not read_note(plan):  # known to other processes from now on
-            places = getattr(examples, "places", [])  # none where core or extras/cache reads
+            places = getattr(examples, "places", [])  # None if core or extras/cache reads
             write_note(plan, {"records": len(examples), "places": places})
         starts = range(0, len(examples), plan.chunk)
         own = plan.own(len(starts))
@@ -93,10 +93,10 @@ def predict_part(
 
 
 def join(plan: Plan, chunks: int) -> Answers:
-    """Return the answers of all parts, whose files go when OUT has been written.
+    """Return the answers of all parts; their files are deleted after OUT is written.
 
     Raises:
-        EndedWell: others are still missing, or another process writes OUT.
+        EndedWell: other parts are missing, or another process writes OUT.
     """
     done = f"{plan.out}: {plan.title} is predicted"
     if not read_note(plan):
@@ -119,14 +119,14 @@ def join(plan: Plan, chunks: int) -> Answers:
 
 
 def forget_written(plan: Plan, before: tuple | None, lock: FileLock) -> None:
-    """Delete the chunks if OUT has been written since, which whoever iterated over them did."""
+    """Delete the chunks if OUT was written after iterating over them."""
     if state_of_out(plan) != before:
         forget(plan)
     lock.release()
 
 
 def state_of_out(plan: Plan) -> tuple | None:
-    """Return what differs when OUT is written; None: there is no such file."""
+    """Return a value that changes when OUT is written; None: no such file."""
     return state_of(plan.out) if plan.out.is_file() else None
 
 
@@ -139,7 +139,7 @@ def forget_others(plan: Plan) -> None:
     """Delete the chunks of another run, file or code, and say so.
 
     Raises:
-        InputError: another process is making them.
+        InputError: another process is writing them.
     """
     files = [*plan.folder.iterdir()] if plan.folder.is_dir() else []
     others = [file for file in files if not file.name.startswith((plan.key, TEMPORARY))]
@@ -170,7 +170,7 @@ def path_of(plan: Plan, number: int) -> Path:
 
 
 def keep_chunk(plan: Plan, number: int, records: Sequence[dict]) -> None:
-    """Write the answers of a chunk, behind a line with their count and a checksum."""
+    """Write a line with the count and a checksum, then the answers of a chunk."""
     lines = (json.dumps(record, ensure_ascii=False) for record in records)
     data = "".join(f"{line}\n" for line in lines).encode(errors="surrogatepass")
     whole = first_line(data) + b"\n" + data
@@ -178,12 +178,12 @@ def keep_chunk(plan: Plan, number: int, records: Sequence[dict]) -> None:
 
 
 def first_line(data: bytes) -> bytes:
-    """Return how many answers follow, and a checksum of them."""
+    """Return the line with the number of answers and their checksum."""
     return b"%d %08x" % (data.count(b"\n"), zlib.crc32(data))
 
 
 def read_count(plan: Plan, number: int) -> int:
-    """Return how many answers the file of a chunk says that it has; raises as `read_chunk`."""
+    """Return the number of answers that a chunk's file announces; raises as `read_chunk`."""
     with open(path_of(plan, number), "rb") as file:
         count, _, rest = file.readline(80).partition(b" ")
     return int(count) if count.isdigit() and rest else len(read_chunk(plan, number))
@@ -193,7 +193,7 @@ def read_chunk(plan: Plan, number: int) -> list[dict]:
     """Return the answers of a chunk.
 
     Raises:
-        InputError: its file is damaged; it is deleted, to be made anew.
+        InputError: its file is damaged; it is deleted and will be made again.
     """
     path = path_of(plan, number)
     first, _, data = path.read_bytes().partition(b"\n")
@@ -203,7 +203,7 @@ def read_chunk(plan: Plan, number: int) -> list[dict]:
             f"{path} was damaged, and is deleted: run the same command again, which predicts this "
             "chunk anew."
         )
-    # At "\n" alone: U+2028 and its like are legal inside of JSON strings.
+    # Only at "\n": U+2028 and similar characters are legal inside JSON strings.
     lines = data.decode(errors="surrogatepass").split("\n")
     return [json.loads(line) for line in lines[:-1]]
 
@@ -223,7 +223,7 @@ def held(plan: Plan, name: str) -> Iterator[bool]:
 
 
 def hold(plan: Plan, name: str) -> FileLock | None:
-    """Return a lock that this process has from now on; None: another process has it."""
+    """Acquire and return a lock; None: another process has it."""
     plan.folder.mkdir(exist_ok=True)
     path = plan.folder / f"{plan.key}-{name.replace(' ', '-').replace('/', '-of-')}.lock"
     lock = FileLock(path, timeout=0)
@@ -237,7 +237,7 @@ def hold(plan: Plan, name: str) -> FileLock | None:
 
 
 def is_held(path: Path) -> bool:
-    """Tell whether another process has a lock."""
+    """Return whether another process has a lock."""
     try:
         with FileLock(path, timeout=0):
             return False
@@ -246,11 +246,11 @@ def is_held(path: Path) -> bool:
 
 
 def progress_of(plan: Plan, total: int, missing: int) -> tqdm:
-    """Return the bar of a part with the time to go; a line a minute where nobody watches.
+    """Return a part's progress bar; without a terminal it prints one line per minute.
 
     Args:
         plan: of this process.
-        total: records of the part; `missing` are its chunks that are to be predicted.
+        total: records of the part; `missing`: its chunks to predict.
     """
     between = 0.1 if sys.stderr.isatty() else SECONDS_BETWEEN_LINES
     known = max(0, total - missing * plan.chunk)

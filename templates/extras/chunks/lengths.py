@@ -1,4 +1,4 @@
-"""The lengths that a TPU pads batches to: it compiles each, so all chunks share them."""
+"""Padded lengths of batches on a TPU: it compiles each length, so all chunks share them."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from core.base.settings import RecordSettings
 
 
 def even_lengths(settings: RecordSettings, longest: int) -> np.ndarray:
-    """Return as many lengths as there are buckets, up to `max_length`; more is for what is longer.
+    """Return one length per bucket, up to `max_length`, and further ones for longer windows.
 
     Args:
         settings: `buckets`, `max_length`.

@@ -1,7 +1,7 @@
-"""What was encoded of a chunk is let go of when the chunk is predicted.
+"""Free the encoded examples of a chunk after its prediction.
 
-TensorFlow never lets go of what a dataset was made from, so that the examples of every chunk would
-stay in memory.
+TensorFlow never releases the source of a dataset, so the examples of every chunk would stay in
+memory.
 """
 
 import contextlib
@@ -9,13 +9,13 @@ from collections.abc import Iterator
 
 from core.batches import DataGenerator
 
-# The batches that are made of the chunk in work; nothing: no chunk is.
+# The batches of the current chunk; empty: no chunk.
 of_chunk: list[list[DataGenerator]] = []
 
 
 @contextlib.contextmanager
 def emptied() -> Iterator[None]:
-    """Empty the batches that are made meanwhile, at the end."""
+    """At the end, empty the batches that were made inside the block."""
     made: list[DataGenerator] = []
     of_chunk[:] = [made]
     try:

@@ -1,4 +1,4 @@
-"""What one process predicts: the flags, and the key that tells its answers from others."""
+"""What one process predicts: the flags, and the key that identifies its answers."""
 
 import functools
 import hashlib
@@ -15,19 +15,19 @@ from core.runs.code_hash import code_hash
 from core.runs.members import find_runs
 from core.runs.scores import read_scores
 
-CHUNK = 4096  # records; a kill loses those of one chunk at the most
-# What says where answers are written, not what they are.
+CHUNK = 4096  # records; a kill loses at most one chunk
+# Flags that affect where answers are written, not the answers.
 PLACES = ("runs", "file", "out", "part")
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is asked of this process.
+    """The work of this process.
 
     Attributes:
         runs: folders of runs, or their names.
-        file: to predict, and `out` to write.
-        chunk: records that are predicted together.
+        file: to predict; `out`: to write.
+        chunk: number of records that are predicted together.
         part: `(3, 16)`: the third of sixteen parts; None: all.
         flags: the other arguments of predict.py.
     """
@@ -41,7 +41,7 @@ class Plan:
 
     @property
     def folder(self) -> Path:
-        """Where chunks are kept until OUT is written."""
+        """The folder of the chunks until OUT is written."""
         return self.out.with_name(f"{self.out.name}.chunks")
 
     @property
@@ -51,7 +51,7 @@ class Plan:
 
     @functools.cached_property
     def facts(self) -> dict[str, str]:
-        """The hash of each thing that answers depend on, by what it is."""
+        """The hashes of everything that the answers depend on, by name."""
         return {
             "file": file_hash(self.file),
             "runs": hash_of([describe_run(folder) for folder in find_runs(self.runs)]),
@@ -61,26 +61,26 @@ class Plan:
 
     @property
     def key(self) -> str:
-        """A short name of all facts: files of chunks begin with it."""
+        """A short hash of all facts; names of chunk files begin with it."""
         return hash_of(self.facts)[:12]
 
     def own(self, chunks: int) -> range:
-        """Return the numbers of the chunks, of so many, that this process predicts."""
+        """Return the numbers of the chunks that this process predicts."""
         number, parts = self.part or (1, 1)
         return range((number - 1) * chunks // parts, number * chunks // parts)
 
 
 def read_note(plan: Plan) -> dict[str, Any]:
-    """Return what a process of the same key knew of the chunks; empty: there was none.
+    """Return the note of a process with the same key; empty if there was none.
 
-    `records` of the file, and the `places` where its chunks begin.
+    It has the `records` of the file and the `places` where its chunks begin.
     """
     path = plan.folder / f"{plan.key}.json" if plan.folder.is_dir() else None
     return read_json(path) if path and path.is_file() else {}
 
 
 def write_note(plan: Plan, note: dict[str, Any]) -> None:
-    """Keep what is known of the chunks, and the facts that they depend on."""
+    """Write what is known about the chunks, and the facts that they depend on."""
     write_json(plan.folder / f"{plan.key}.json", {"facts": plan.facts, **note})
 
 
@@ -93,10 +93,10 @@ def add_flags(parser: ArgumentParser) -> None:
 
 
 def make_plan(arguments: Namespace) -> Plan:
-    """Return what the arguments of predict.py ask for.
+    """Return the plan from the arguments of predict.py.
 
     Raises:
-        InputError: `--part` or `--chunk` is not what it should be.
+        InputError: `--part` or `--chunk` is invalid.
     """
     values = vars(arguments)
     if not re.fullmatch("[1-9][0-9]*", values["chunk"]):
@@ -110,7 +110,7 @@ def read_part(text: str | None) -> tuple[int, int] | None:
     """Return the part `(3, 16)` of "3/16"; None: all.
 
     Raises:
-        InputError: it is not a part.
+        InputError: not a part.
     """
     if text is None:
         return None
@@ -122,15 +122,15 @@ def read_part(text: str | None) -> tuple[int, int] | None:
 
 
 def describe_run(folder: Path) -> dict[str, Any]:
-    """Return what the answers of a run depend on: its files, and what was tuned with them."""
+    """Return what the answers of a run depend on: its files and its tuned values."""
     manifest = read_json(folder / MANIFEST) if (folder / MANIFEST).is_file() else {}
     names = {"config.json", "best.weights.h5", "labels.json", "tokenizer.json", *manifest}
     files = [folder / name for name in sorted(names) if (folder / name).is_file()]
-    # A fold has the threshold of its cross-validation.
+    # A fold uses the threshold of its cross-validation.
     tuned = [read_scores(place).get("dev") for place in (folder, folder.parent)]
     return {"files": {file.name: file_hash(file) for file in files}, "tuned": tuned}
 
 
 def hash_of(value: Any) -> str:
-    """Return a hash of what JSON can hold."""
+    """Return a hash of a JSON value."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

@@ -18,18 +18,18 @@ from core.base.files import parse_object
 from core.data.records import SHOWN_KEYS
 from extras.chunks.plan import Plan, read_note
 
-Place = tuple[int, int]  # the bytes and the lines that stand before a record
+Place = tuple[int, int]  # the bytes and the lines before a record
 
 
 class Source(Sequence):
-    """The examples of a file in the place of a list: none is kept, each is read when it is asked.
+    """The examples of a file, like a list that reads each example when needed.
 
     Args:
-        path: of the file, all of whose records are sound.
-        read_one: from a record and its line to an example.
-        chunk: examples from one place to the next.
+        path: of the file; all records must be valid.
+        read_one: makes an example from a record and its line.
+        chunk: number of examples between two places.
         places: of the first record of each chunk.
-        records: of the file.
+        records: number of records.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Source(Sequence):
 
     def __getitem__(self, index: Any) -> Any:
         if not isinstance(index, slice):
-            position = range(self.records)[index]  # from the end too, and IndexError beyond it
+            position = range(self.records)[index]  # also negative; IndexError beyond
             return next(self.read(position, position + 1))
         start, stop, step = index.indices(self.records)
         return [*itertools.islice(self.read(start, stop), 0, None, step)]
@@ -58,10 +58,10 @@ class Source(Sequence):
         return self.read(0, self.records)
 
     def read(self, start: int, stop: int) -> Iterator[Any]:
-        """Yield the examples from one position to another.
+        """Yield the examples between two positions.
 
         Raises:
-            InputError: the file has changed since it was opened.
+            InputError: the file changed after it was opened.
         """
         if start >= stop:
             return
@@ -79,12 +79,12 @@ class Source(Sequence):
 def open_source(
     plan: Plan, fields: Collection[str], read_one: Callable[[dict, int], Any]
 ) -> Source | None:
-    """Return the examples of the file to predict; None: core reads it, for it is one chunk.
+    """Return the examples of the file to predict; None: one chunk, which core reads.
 
-    All records are checked first, unless a process of the same key has done so.
+    All records are checked first, unless a process with the same key did it.
 
     Raises:
-        InputError: what is wrong with a record, as core says it.
+        InputError: a record is invalid, with core's message.
     """
     known = read_note(plan)
     if known and known["places"]:
@@ -96,10 +96,10 @@ def open_source(
 def check(
     path: Path, fields: Collection[str], read_one: Callable[[dict, int], Any], chunk: int
 ) -> Source | None:
-    """Read all records once; None: they are one chunk, or a line ends as none of ours does.
+    """Read all records once; None: one chunk, or unusual line ends.
 
     Raises:
-        InputError: what is wrong with a record, as core says it.
+        InputError: a record is invalid, with core's message.
     """
     strange: dict[str, str] = {}
     places: list[Place] = []
@@ -134,7 +134,7 @@ def check(
 
 
 def refuse_repeats(path: Path, read_one: Callable[[dict, int], Any], ids: array) -> None:
-    """Refuse two records of one id; `ids` are the hashes of all, eight bytes each.
+    """Refuse two records with one id; `ids` are the hashes of all ids, eight bytes each.
 
     Raises:
         InputError: names both lines.
@@ -142,7 +142,7 @@ def refuse_repeats(path: Path, read_one: Callable[[dict, int], Any], ids: array)
     hashes, counts = np.unique(np.frombuffer(ids, np.uint64), return_counts=True)
     suspects = {*hashes[counts > 1].tolist()}
     lines: dict[str, int] = {}
-    # Two ids may share a hash: their texts decide.
+    # Two ids may share a hash, so their texts decide.
     for _, line, text in read_lines(path) if suspects else ():
         identity = read_one(json.loads(text), line).id
         if short_hash(str(identity)) in suspects:
@@ -156,7 +156,7 @@ def refuse_repeats(path: Path, read_one: Callable[[dict, int], Any], ids: array)
 
 @contextlib.contextmanager
 def complaints_of(path: Path, line: int) -> Iterator[None]:
-    """Put file and line before what is wrong with a record, as core does."""
+    """Prefix errors about a record with file and line, as core does."""
     try:
         yield
     except InputError as error:
@@ -165,7 +165,7 @@ def complaints_of(path: Path, line: int) -> Iterator[None]:
 
 
 def warn_of_keys(path: Path, fields: Collection[str], strange: dict[str, str]) -> None:
-    """Print the keys that nothing reads, by where each stands first, as core does."""
+    """Print unknown keys with the place of their first occurrence, as core does."""
     for key, place in list(strange.items())[:SHOWN_KEYS]:
         what = "stands twice in one object" if key in fields else "is not read"
         print(f'warning: {place}: "{key[:40]}" {what}: the fields are {", ".join(fields)}')
@@ -174,7 +174,7 @@ def warn_of_keys(path: Path, fields: Collection[str], strange: dict[str, str]) -
 
 
 def read_lines(path: Path, place: Place = (0, 0)) -> Iterator[tuple[Place, int, str]]:
-    """Yield each line from a place on that is not empty: its own place, its number, its text."""
+    """Yield place, number and text of each non-empty line from a place on."""
     start, line = place
     with open(path, "rb") as file:
         file.seek(start)
@@ -187,11 +187,11 @@ def read_lines(path: Path, place: Place = (0, 0)) -> Iterator[tuple[Place, int, 
 
 
 def state_of(path: Path) -> tuple[int, int, int]:
-    """Return what differs when another file is there, or another content."""
+    """Return a value that changes with the file or its content."""
     state = path.stat()
     return state.st_size, state.st_mtime_ns, state.st_ino
 
 
 def short_hash(text: str) -> int:
-    """Return a number of 64 bits that tells a text from others."""
+    """Return a 64-bit hash of a text."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest())

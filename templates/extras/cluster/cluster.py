@@ -1,7 +1,7 @@
-"""The workers of one training on several machines: who they are, and what they tell each other.
+"""The workers of one training on several machines: discovery and communication.
 
-A cluster is named by TF_CONFIG, as TensorFlow reads it, by SLURM (`srun`), or by an indexed Job of
-Kubernetes. Every worker runs the same program on the same data; the first, the chief, alone writes.
+TF_CONFIG names a cluster in TensorFlow's format; SLURM (`srun`) and an indexed Job of Kubernetes
+name it too. Every worker runs the same program on the same data. Only the first, the chief, writes.
 """
 
 import functools
@@ -30,28 +30,28 @@ from core.encoders.encoder import download
 from core.runs.code_hash import code_hashes
 from core.runs.opening import FREE_SETTINGS
 
-# What TensorFlow raises where another worker is gone.
+# TensorFlow raises these if another worker is gone.
 LOST = (
     tf.errors.UnavailableError,
     tf.errors.AbortedError,
     tf.errors.CancelledError,
     tf.errors.DeadlineExceededError,
 )
-SECONDS_BETWEEN_LOOKS = 0.2  # for workers that have not come yet
-SECONDS_BETWEEN_WORDS = 5.0  # about those that are missing
-# An interrupted training may go on with others of these, and yet workers do them together.
+SECONDS_BETWEEN_LOOKS = 0.2  # for missing workers
+SECONDS_BETWEEN_WORDS = 5.0  # between messages about missing workers
+# A resumed training may change these, but all workers must share them.
 TOGETHER = {"run_name", "checkpoint_steps", "orbit.job", "orbit.steps_per_loop"}
 TOGETHER |= {"prediction_batch_size", "strategy", "devices.logical_devices", "devices.xla"}
 
 
 def find_cluster(port: int) -> dict | None:
-    """Return what TF_CONFIG would hold for this process; None: it stands alone.
+    """Return the TF_CONFIG for this process; None: it is not in a cluster.
 
     Args:
-        port: on which workers talk, where SLURM or Kubernetes name the machines only.
+        port: of the workers, if SLURM or Kubernetes only name the machines.
 
     Raises:
-        InputError: the cluster's environment is broken.
+        InputError: the cluster's environment variables are invalid.
     """
     found = read_tf_config() or read_slurm(port) or read_kubernetes(port)
     if found and len(found["cluster"]["worker"]) > 1:
@@ -60,7 +60,7 @@ def find_cluster(port: int) -> dict | None:
 
 
 def read_tf_config() -> dict | None:
-    """Return the cluster that the variable TF_CONFIG names; a chief becomes the first worker.
+    """Return the cluster of the variable TF_CONFIG; a chief becomes the first worker.
 
     Raises:
         InputError: it is not JSON, lacks the workers or the task, or names servers.
@@ -91,7 +91,7 @@ def read_tf_config() -> dict | None:
             f"TF_CONFIG calls this process {kind} {index}, but the cluster has "
             f"{len(workers)} workers: number them from 0."
         )
-    # TensorFlow counts a chief apart from the workers; here the first worker is the chief.
+    # TensorFlow separates a chief from the workers; here the first worker is the chief.
     place = index if kind == "chief" else len(chiefs) + index
     return {
         "cluster": {"worker": chiefs + workers},
@@ -100,17 +100,16 @@ def read_tf_config() -> dict | None:
 
 
 def read_slurm(port: int) -> dict | None:
-    """Return the cluster of a job step of SLURM: one worker for each task of `srun`.
+    """Return the cluster of a SLURM job step: one worker per task of `srun`.
 
     Raises:
-        InputError: the workers of a machine outnumber its graphics cards, or SLURM's variables are
-            incomplete.
+        InputError: a machine has more workers than GPUs, or SLURM's variables are incomplete.
     """
     tasks = int(os.environ.get("SLURM_STEP_NUM_TASKS", 1))
     if tasks < 2:
         return None
     try:
-        # As "2(x3),1": three machines with two tasks, one with one.
+        # "2(x3),1" means three machines with two tasks and one with one.
         counts = re.findall(r"(?:^|,)(\d+)", os.environ.get("SLURM_STEP_TASKS_PER_NODE", "1"))
         most = max(map(int, counts))
         cards = count_cards() if most > 1 else 0
@@ -119,8 +118,8 @@ def read_slurm(port: int) -> dict | None:
                 f"SLURM starts {most} workers on a machine with {cards} graphics cards: start one "
                 "worker a machine (--ntasks-per-node=1), which uses all cards."
             )
-        # TensorFlow's resolver divides by the cards of a task: without cards it gets one for each,
-        # and assigns none. A worker that has a machine to itself keeps the cards SLURM gave it.
+        # TensorFlow's resolver divides by the GPUs of a task: without GPUs it gets one for each,
+        # and assigns none. A worker with its own machine keeps the GPUs that SLURM gave it.
         resolver = tf.distribute.cluster_resolver.SlurmClusterResolver(
             jobs={"worker": tasks},
             port_base=port,
@@ -138,7 +137,7 @@ def read_slurm(port: int) -> dict | None:
 
 
 def count_cards() -> int:
-    """Return the graphics cards of this machine without starting their driver."""
+    """Return the number of GPUs of this machine without starting their driver."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         return len([card for card in visible.split(",") if card.strip() not in ("", "-1")])
@@ -149,7 +148,7 @@ def count_cards() -> int:
 
 
 def read_kubernetes(port: int) -> dict | None:
-    """Return the cluster of an indexed Job, whose headless service gives each pod its name."""
+    """Return the cluster of an indexed Job; a headless service names its pods."""
     index = os.environ.get("JOB_COMPLETION_INDEX")
     if index is None or "WORKERS" not in os.environ:
         return None
@@ -163,15 +162,15 @@ def read_kubernetes(port: int) -> dict | None:
 
 
 def join(cluster: dict, logical_devices: int = 0) -> tf.distribute.Strategy:
-    """Join a cluster; wait until all of its workers are there.
+    """Join a cluster; wait until all workers have joined.
 
     Args:
         cluster: from `find_cluster`.
-        logical_devices: replicas on this worker's processor, to try several on one. 0: as many as
-            it has graphics cards, or one.
+        logical_devices: replicas on this worker's CPU, to try several on one machine. 0: one per
+            GPU, or one.
 
     Raises:
-        InputError: the port of this worker is in use, or another worker is gone again.
+        InputError: the port of this worker is in use, or another worker has left.
     """
     wait_for_all(cluster["cluster"]["worker"], cluster["task"]["index"])
     os.environ["TF_CONFIG"] = json.dumps(cluster)
@@ -179,7 +178,7 @@ def join(cluster: dict, logical_devices: int = 0) -> tf.distribute.Strategy:
         "CollectiveAllReduceExtended"
     ]
     if logical_devices and not tf.config.get_visible_devices("GPU"):
-        # TensorFlow takes one replica for a processor, however often it was split.
+        # TensorFlow uses one replica per CPU, even if the CPU was split.
         extended._initialize_local_devices = functools.partialmethod(
             split_processor, logical_devices
         )
@@ -199,13 +198,13 @@ def join(cluster: dict, logical_devices: int = 0) -> tf.distribute.Strategy:
 
 
 def wait_for_all(addresses: Sequence[str], own: int) -> None:
-    """Wait until all workers of a cluster can be reached; say which ones are missing.
+    """Wait until all workers of a cluster can be reached; print the missing ones.
 
-    TensorFlow would wait as well, but silently, and deaf to every signal.
+    TensorFlow would wait too, but silently, and without handling signals.
 
     Args:
         addresses: `host:port` of the workers, the chief's first.
-        own: which of them this process is.
+        own: the position of this process.
 
     Raises:
         InputError: another process has the port of this one.
@@ -219,7 +218,7 @@ def wait_for_all(addresses: Sequence[str], own: int) -> None:
             "end the process that uses it, or choose another port, the same on all workers."
         ) from error
     missing, said = [a for n, a in enumerate(addresses) if n != own], time.monotonic()
-    with door:  # TensorFlow's own server listens there afterwards
+    with door:  # TensorFlow's server listens there afterwards
         while missing := [address for address in missing if not is_reached(address)]:
             if time.monotonic() - said >= SECONDS_BETWEEN_WORDS:
                 named = ", ".join(f"worker {addresses.index(a)} at {a}" for a in missing)
@@ -231,22 +230,22 @@ def wait_for_all(addresses: Sequence[str], own: int) -> None:
 
 
 def is_reached(address: str) -> bool:
-    """Tell whether a process listens at `host:port`."""
+    """Return whether a process listens at `host:port`."""
     host, _, port = address.rpartition(":")
     try:
         with socket.create_connection((host.strip("[]"), int(port)), timeout=2) as line:
-            # A connection of this machine may get the very port it looks for, and find itself.
+            # A local connection may get the searched port itself and find itself.
             return line.getsockname() != line.getpeername()
     except OSError:
         return False
 
 
 class Part(NamedTuple):
-    """Something that all workers must have alike.
+    """Something that all workers must share.
 
     Attributes:
         value: in words.
-        content: the hash of a file or folder, which decides where both workers have one.
+        content: the hash of a file or folder; it decides if both workers have one.
     """
 
     value: str
@@ -254,10 +253,10 @@ class Part(NamedTuple):
 
 
 def refuse_differences(settings: CoreSettings) -> None:
-    """Compare settings, data and code of all workers, before anything is trained or written.
+    """Compare settings, data and code of all workers before training.
 
     Raises:
-        InputError: they differ; on all workers.
+        InputError: they differ; raised on all workers.
     """
     try:
         chief, *others = gather(describe_training(settings))
@@ -270,12 +269,12 @@ def refuse_differences(settings: CoreSettings) -> None:
         ) from error
     sentence = next(filter(None, (compare(chief, *other) for other in enumerate(others, 1))), None)
     if sentence:
-        wait_for_workers()  # one that left now would be missed by the others, not explained
+        wait_for_workers()  # a worker that left now would leave the others without an explanation
         raise InputError(f"{sentence}: all workers need the same settings, data and code.")
 
 
 def compare(chief: dict[str, Part], number: int, worker: dict[str, Part]) -> str | None:
-    """Return in words what a worker has otherwise than the chief; None: nothing."""
+    """Describe how a worker differs from the chief; None: not at all."""
     absent = Part("absent")
     for name in {**chief, **worker}:
         one, other = chief.get(name, absent), worker.get(name, absent)
@@ -290,7 +289,7 @@ def compare(chief: dict[str, Part], number: int, worker: dict[str, Part]) -> str
 
 
 def describe_training(settings: CoreSettings) -> dict[str, Part]:
-    """Return what this worker trains with: versions, code, settings and the files they name."""
+    """Return the versions, code, settings and named files of this worker."""
     parts = {"TensorFlow": Part(tf.__version__), "Keras": Part(keras.__version__)}
     parts |= {
         name: Part(repr(value), "" if name == "run_name" else content_of(value))
@@ -301,11 +300,11 @@ def describe_training(settings: CoreSettings) -> dict[str, Part]:
 
 
 def content_of(value: object) -> str:
-    """Return the hash of the file, folder or model that a setting names; empty: it names none."""
+    """Return the hash of the file, folder or model in a setting; empty if it names none."""
     if not isinstance(value, str) or not value:
         return ""
     if value.startswith("hf://"):
-        return download(value.removeprefix("hf://")).name  # of a snapshot, the hash of its commit
+        return download(value.removeprefix("hf://")).name  # for a snapshot, the hash of its commit
     path = project_path(value)
     if path.is_dir():
         files = sorted(file for file in path.rglob("*") if file.is_file())
@@ -315,15 +314,15 @@ def content_of(value: object) -> str:
 
 
 def split_processor(extended, count: int, cluster_resolver, worker_device: str) -> tuple:
-    """Return the logical devices of a worker's processor, and their kind."""
+    """Return the logical devices of a worker's CPU, and their kind."""
     return tuple(f"{worker_device}/device:CPU:{n}" for n in range(count)), "CPU"
 
 
 class ClusterWorkers(Alone):
-    """The workers of a cluster, which talk by collectives.
+    """The workers of a cluster; they communicate by collectives.
 
     Args:
-        strategy: that this process has joined.
+        strategy: of the joined cluster.
     """
 
     def __init__(self, strategy: tf.distribute.Strategy) -> None:
@@ -337,7 +336,7 @@ class ClusterWorkers(Alone):
 
     def gather(self, value: Any) -> list:
         content = np.frombuffer(pickle.dumps(value), np.uint8)
-        # Collectives take no bytes: four of them are one integer.
+        # Collectives don't support bytes, so four bytes become one integer.
         words = np.zeros(-(-len(content) // 4), np.int32)
         words.view(np.uint8)[: len(content)] = content
         counts = self.gather_integers(np.array([len(words)], np.int32))
@@ -349,7 +348,7 @@ class ClusterWorkers(Alone):
         ]
 
     def gather_integers(self, array: np.ndarray) -> np.ndarray:
-        """Return the arrays `[n]` of all workers, one after the other; `n` may differ."""
+        """Return the arrays `[n]` of all workers, concatenated; `n` may differ."""
         local = self.strategy.num_replicas_in_sync // self.count
 
         def of_replica(context: tf.distribute.experimental.ValueContext) -> tf.Tensor:
@@ -364,7 +363,7 @@ class ClusterWorkers(Alone):
         try:
             self.gather(None)
         except LOST:
-            pass  # it has left: all had come to their end before any began to gather again
+            pass  # it has left: all had finished before any began to gather again
 
     def explain(self, error: Exception) -> str | None:
         if not isinstance(error, LOST):
@@ -376,4 +375,4 @@ class ClusterWorkers(Alone):
 
     def leave(self, sentence: str) -> NoReturn:
         print(sentence, file=sys.stderr, flush=True)
-        os._exit(1)  # TensorFlow would wait for the other workers, which wait for this one
+        os._exit(1)  # otherwise TensorFlow and the other workers would wait for each other

@@ -1,9 +1,9 @@
-"""Try a cluster out: run a script of this project in several processes of this machine.
+"""Try a cluster out: run a script of this project in several processes on this machine.
 
 python extras/cluster/launch.py --workers 2 train.py [--KEY VALUE ...]
 python extras/cluster/launch.py --workers 2 --servers 1 train.py --strategy parameter_server
 
-When one process dies that the others need, all end; so they do when this one is killed.
+If a process dies that the others need, all end. If this process is killed, all end too.
 """
 
 import argparse
@@ -22,17 +22,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-# A worker that is told to end writes its checkpoint first.
+# A worker that receives SIGTERM writes its checkpoint first.
 PATIENCE_SECONDS = 30
 GUARD = "--guard"
 
 
 class ToldToEnd(Exception):
-    """A scheduler ends this process alone: it must end the others."""
+    """A scheduler ends only this process, so it must end the others."""
 
 
 def raise_told_to_end(number: int, frame: object) -> None:
-    """Leave whatever is going on, once."""
+    """Interrupt the current work, once."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise ToldToEnd
 
@@ -42,10 +42,10 @@ class Member:
     """One process of a cluster.
 
     Attributes:
-        role: as TF_CONFIG calls it.
-        index: among those of its role.
-        label: what each of its lines begins with.
-        process: that runs now.
+        role: its name in TF_CONFIG.
+        index: within its role.
+        label: prefix of its lines.
+        process: the running process.
     """
 
     role: str
@@ -59,16 +59,16 @@ class Member:
 
 
 def launch(command: Sequence[str], workers: int, servers: int = 0) -> int:
-    """Run a command in several processes; each line they print begins with the process's name.
+    """Run a command in several processes; prefix each printed line with the process's name.
 
     Args:
-        command: a script and what follows it.
-        workers: processes that train.
-        servers: processes that hold the weights, besides a chief; 0: all workers are equal, and
-            hold them all.
+        command: a script with its arguments.
+        workers: number of processes that train.
+        servers: number of processes that hold the weights, besides a chief; 0: all workers are
+            equal and hold all weights.
 
     Returns:
-        The exit code of the first that failed, or 0.
+        The exit code of the first failed process, or 0.
     """
     counts = {"chief": 1, "worker": workers, "ps": servers} if servers else {"worker": workers}
     members = [
@@ -111,10 +111,11 @@ def run_members(
 
 
 def start_guard() -> subprocess.Popen:
-    """Start the process that ends the workers when this one is gone without a word.
+    """Start the process that ends the workers if this process is killed.
 
-    It watches a pipe, which ends with its writer on Linux and macOS alike; prctl is Linux's alone.
-    A thread of a worker could not: TensorFlow holds Python's lock while it joins the others.
+    It watches a pipe, which closes with its writer on Linux and macOS; prctl exists only on Linux.
+    A thread of a worker can't do it, because TensorFlow holds Python's lock while it joins the
+    others.
     """
     return subprocess.Popen(
         [sys.executable, __file__, GUARD],
@@ -122,29 +123,29 @@ def start_guard() -> subprocess.Popen:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         text=True,
-        start_new_session=True,  # what kills the launcher's whole group leaves the guard alive
+        start_new_session=True,  # a kill of the launcher's group leaves the guard alive
     )
 
 
 def tell_guard(guard: subprocess.Popen, members: Sequence[Member]) -> None:
-    """Say which processes run now: the guard ends those that it heard of last."""
-    with contextlib.suppress(OSError):  # the guard was killed: the members can do without it
+    """Tell the guard which processes run now; it ends the latest ones."""
+    with contextlib.suppress(OSError):  # the guard was killed; the members don't need it
         print(*(m.process.pid for m in members if m.process), file=guard.stdin, flush=True)
 
 
 def guard_members() -> None:
-    """Read process ids, a line each time they change; at the end of the pipe, end the last ones."""
+    """Read process ids, one line per change; when the pipe closes, end the latest ones."""
     lines = sys.stdin.read().splitlines()
     alive = {int(pid) for pid in lines[-1].split()} if lines else set()
     send_all(alive, signal.SIGTERM)
     until = time.monotonic() + PATIENCE_SECONDS
-    while alive and os.name == "posix":  # elsewhere SIGTERM has ended them at once
+    while alive and os.name == "posix":  # on other systems SIGTERM has ended them at once
         time.sleep(0.1)
         send_all(alive, signal.SIGKILL if time.monotonic() > until else 0)
 
 
 def send_all(alive: set[int], number: int) -> None:
-    """Send a signal to processes, 0: none; forget those that are gone."""
+    """Send a signal to processes (0: no signal); forget those that are gone."""
     for pid in tuple(alive):
         try:
             os.kill(pid, number)
@@ -158,9 +159,9 @@ def wait_for_all(
     """Return the exit code of the first process that failed, or 0, when all have ended.
 
     Args:
-        members: that run.
-        ended: receives each as it ends.
-        restart: starts a member again: a worker that others can do without for a while.
+        members: the running ones.
+        ended: receives each one that ends.
+        restart: starts a member again, for workers that the others don't need all the time.
     """
     chief = next((member for member in members if member.role == "chief"), None)
     code, running = None, len(members)
@@ -186,7 +187,7 @@ def exit_code(status: int) -> int:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports of this machine that nobody listens on."""
+    """Return free ports of this machine."""
     sockets = [socket.socket() for _ in range(count)]
     for one in sockets:
         one.bind(("localhost", 0))
@@ -209,9 +210,9 @@ def start(member: Member, command: Sequence[str], cluster: dict, ended: queue.Qu
 
 
 def watch(member: Member, ended: queue.Queue) -> None:
-    """Pass on what a process prints, line by line, and note its end."""
+    """Forward the output of a process line by line, and record its end."""
     for line in member.process.stdout:
-        # Whole lines, in one call: those of other processes do not fall between.
+        # Write whole lines in one call, so that lines of processes don't mix.
         sys.stdout.buffer.write(b"[%s] %s" % (member.label.encode(), line))
         sys.stdout.buffer.flush()
     member.process.wait()
@@ -219,7 +220,7 @@ def watch(member: Member, ended: queue.Queue) -> None:
 
 
 def end_all(members: Sequence[Member], how: signal.Signals) -> None:
-    """Tell all processes to end; kill those that do not."""
+    """Send SIGTERM to all processes; kill those that don't end."""
     for member in members:
         if member.process.poll() is None:
             member.process.send_signal(how)
@@ -232,7 +233,7 @@ def end_all(members: Sequence[Member], how: signal.Signals) -> None:
 
 
 def find_script(name: str) -> str:
-    """Return the path of a script; it may be named from the current folder or the project's."""
+    """Return the path of a script, relative to the current folder or the project."""
     here = Path(name)
     return str(here if here.is_file() else Path(__file__).resolve().parents[2] / name)
 

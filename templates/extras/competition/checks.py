@@ -1,4 +1,4 @@
-"""What check.py finds in targets, in groups of folds, and in labels that are paths."""
+"""Checks of check.py: targets, fold groups, and labels that are paths."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -133,7 +133,7 @@ def find_path_faults(files: dict[str, list[Any]], separator: str) -> list[Findin
 def describe_numbers(
     name: str, examples: Sequence[Any], labels: Any, tokens: list[int], cut: int
 ) -> str:
-    """Return the numbers and the histograms of a file whose records have targets."""
+    """Return the numbers and histograms of a file with targets."""
     lines = [f"\n{name}: {len(examples)} records, {cut} cut at the end"]
     known = [example for example in examples if example.labelled]
     if not known:

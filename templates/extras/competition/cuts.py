@@ -1,7 +1,7 @@
 """From numbers to grades: the cuts between grades with the best quadratic weighted kappa.
 
-The best cuts are found exactly. Kappa is a quotient, and with N examples, gold grades g and given
-grades p it is
+The best cuts are found exactly. With N examples, gold grades g and given grades p, kappa is the
+quotient
 
     2 (N sum g p - sum g sum p) / (N sum g^2 + N sum p^2 - 2 sum g sum p).
 
@@ -48,7 +48,7 @@ def tune_cuts(gold: np.ndarray, predicted: np.ndarray, grades: np.ndarray) -> li
     if not np.ptp(gold) or len(grades) < 2:
         return halfway
     values, index, counts = np.unique(predicted, return_inverse=True, return_counts=True)
-    # About the mean: the same grades win, and large ones lose no digits.
+    # Centred at the mean: the optimum is the same, and large grades lose no digits.
     mean = gold.mean()
     sums = np.bincount(index, gold - mean)
     squares = float(np.sum((gold - mean) ** 2))
@@ -66,7 +66,7 @@ def tune_cuts(gold: np.ndarray, predicted: np.ndarray, grades: np.ndarray) -> li
 
 
 def kappa_of(sums: np.ndarray, counts: np.ndarray, given: np.ndarray, squares: float) -> float:
-    """Return the kappa of grades given to distinct predictions; gold grades have the mean 0."""
+    """Return the kappa of grades for distinct predictions; gold grades have mean 0."""
     below = squares + float(np.sum(counts * given**2))
     return 2 * float(np.sum(sums * given)) / below if below else 0.0
 
@@ -74,7 +74,7 @@ def kappa_of(sums: np.ndarray, counts: np.ndarray, given: np.ndarray, squares: f
 def assign_grades(
     sums: np.ndarray, counts: np.ndarray, grades: np.ndarray, kappa: float
 ) -> np.ndarray:
-    """Return how many distinct predictions lie below each grade but the lowest.
+    """Return how many distinct predictions lie below each grade except the lowest.
 
     With gold grades of mean 0, an example with gold g gains 2 g p - kappa p^2 by the grade p.
 
@@ -92,7 +92,7 @@ def assign_grades(
     totals = np.concatenate([np.zeros((len(grades), 1)), np.cumsum(gains, axis=1)], axis=1)
     best, origins = totals[0], []
     for row in totals[1:]:
-        # best[i]: of the first i predictions; this grade is given to those from j to i.
+        # best[i]: for the first i predictions; predictions from j to i get this grade.
         start = best - row
         highest = np.maximum.accumulate(start)
         places = np.where(start == highest, np.arange(len(start)), 0)
@@ -106,9 +106,9 @@ def assign_grades(
 
 
 def place_cuts(values: np.ndarray, ends: np.ndarray) -> list[float]:
-    """Return cuts halfway between neighbouring predictions; beyond the last, a little further."""
+    """Return cuts halfway between neighbouring predictions; after the last, slightly above it."""
     outer = np.concatenate([[values[0] - 1], values, [values[-1] + 1]])
     low, high = outer[ends], outer[ends + 1]
     middle = low + (high - low) / 2
-    # Halfway between neighbouring floats may round up to the upper one, which is above the cut.
+    # The middle of neighbouring floats may round up to the upper one, which must be above.
     return np.where(middle < high, middle, low).tolist()

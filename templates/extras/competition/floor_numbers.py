@@ -1,4 +1,4 @@
-"""The floor of numbers: ridge regression on the features of the classical model."""
+"""The lower bound for numbers: ridge regression on the features of the classical model."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,7 +20,7 @@ def fit_ridge(
 ) -> Callable[[sparse.csr_matrix], np.ndarray]:
     """Return a function from features to numbers `[examples, targets]`.
 
-    Numbers stay between the lowest and the highest of the training file.
+    Predictions stay between the lowest and the highest number of the training file.
 
     Args:
         inputs: features `[examples, features]` of the training file.

@@ -16,7 +16,7 @@ Tensor: TypeAlias = keras.KerasTensor
 
 
 def spread(levels: list[list[float]]) -> list[list[float]]:
-    """Return `[targets, steps]`: 1 where a step belongs to a target."""
+    """Return `[targets, steps]`: 1 if a step belongs to a target."""
     steps = [len(own) - 1 for own in levels]
     return [
         [float(target == other) for other, count in enumerate(steps) for _ in range(count)]
@@ -26,11 +26,12 @@ def spread(levels: list[list[float]]) -> list[list[float]]:
 
 @keras.saving.register_keras_serializable("competition")
 class StepLogits(keras.layers.Layer):
-    """The logits of all steps of all targets: a score for each target, a bias for each step.
+    """The logits of all steps of all targets: one score per target, one bias per step.
 
     Args:
         levels: of each target, rising.
-        shares_above: of the training records, for each level but the last: the first biases.
+        shares_above: shares of the training records above each level except the last; they
+            initialise the biases.
     """
 
     def __init__(self, levels: list, shares_above: list, **kwargs: Any) -> None:
@@ -65,8 +66,8 @@ class NumberLoss(keras.layers.Layer):
 
     Args:
         kind: `mse`, `huber`, `bce`, or `ordinal`, which is bce summed over the steps of a target.
-        targets: how many numbers an example has.
-        delta: the distance from which on huber is linear.
+        targets: numbers per example.
+        delta: huber is linear beyond this distance.
     """
 
     def __init__(self, kind: str, targets: int, delta: float = 1.0, **kwargs: Any) -> None:
@@ -97,7 +98,7 @@ class NumberLoss(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("competition")
 class Numbers(keras.layers.Layer):
-    """The numbers `[batch, targets]` that logits stand for, in the units of the training file.
+    """The numbers `[batch, targets]` of logits, in the units of the training file.
 
     Args:
         scaling: from `collect_numbers`.

@@ -32,7 +32,7 @@ LABEL_METRICS = {
 
 
 def choose_label_metric(metric: str, labels: Any, ranked: bool) -> str:
-    """Return the score that decides.
+    """Return the deciding score.
 
     Args:
         metric: the setting.
@@ -112,7 +112,7 @@ def score_matrices(
 
 
 def label_matrix(rows: Sequence[Sequence[str]], names: Sequence[str]) -> np.ndarray:
-    """Return `[records, labels]` of booleans; labels without a name there have no column."""
+    """Return `[records, labels]` of booleans; unknown labels have no column."""
     number = {name: index for index, name in enumerate(names)}
     matrix = np.zeros((len(rows), len(names)), bool)
     for row, own in zip(matrix, rows, strict=True):
@@ -121,7 +121,7 @@ def label_matrix(rows: Sequence[Sequence[str]], names: Sequence[str]) -> np.ndar
 
 
 def score_probabilities(gold: np.ndarray, probabilities: np.ndarray, labels: Any) -> dict:
-    """Return log loss, Brier score, ROC-AUC and PR-AUC; `[records, labels]` both.
+    """Return log loss, Brier score, ROC-AUC and PR-AUC; both arguments `[records, labels]`.
 
     Log loss and Brier score also come negated, as `neg_...`, which chooses the best epoch. With one
     label a record the Brier score sums over the labels; of two labels only one counts.
@@ -141,7 +141,7 @@ def score_probabilities(gold: np.ndarray, probabilities: np.ndarray, labels: Any
         losses = [log_loss(gold[:, n], probabilities[:, n], labels=[False, True]) for n in columns]
         scores["log_loss"], scores["brier"] = float(np.mean(losses)), float(squares.mean())
     else:
-        # Rounded probabilities need not sum to 1.
+        # Rounded probabilities may not sum to 1.
         whole = probabilities / probabilities.sum(axis=1, keepdims=True)
         numbers = list(range(len(labels.names)))
         scores["log_loss"] = float(log_loss(gold.argmax(axis=1), whole, labels=numbers))
@@ -152,7 +152,7 @@ def score_probabilities(gold: np.ndarray, probabilities: np.ndarray, labels: Any
 def mean_of_labels(
     score: Any, gold: np.ndarray, scores: np.ndarray, columns: Sequence[int], undefined: float
 ) -> float:
-    """Return the mean of a score over the labels that some records have, and not all."""
+    """Return the mean of a score over the labels that some but not all records have."""
     values = [score(gold[:, n], scores[:, n]) for n in columns if len(np.unique(gold[:, n])) == 2]
     return float(np.mean(values)) if values else undefined
 
@@ -164,7 +164,7 @@ def f_beta(gold: np.ndarray, found: np.ndarray, labels: Any, beta: float) -> flo
         pair = gold[:, column], found[:, column]
         return float(fbeta_score(*pair, beta=beta, zero_division=0))
     average = "micro" if labels.several else "macro"
-    seen = (gold | found).any(axis=0)  # macro: of the labels that occur, as macro_f1
+    seen = (gold | found).any(axis=0)  # macro over the occurring labels, like macro_f1
     pair = gold[:, seen], found[:, seen]
     if not seen.any():
         return 0.0
@@ -176,7 +176,7 @@ def f_beta(gold: np.ndarray, found: np.ndarray, labels: Any, beta: float) -> flo
 def map_of_groups(
     relevant: np.ndarray, scores: np.ndarray, groups: Sequence[str | None], k: int
 ) -> float:
-    """Return the mean average precision at k of the groups that have something relevant."""
+    """Return the mean average precision at k of groups with a relevant record."""
     members = [own for own in by_groups(groups) if relevant[own].any()]
     values = [average_precision_at_k(relevant[own], scores[own], k) for own in members]
     return float(np.mean(values)) if values else 0.0
@@ -203,7 +203,7 @@ def top_k_accuracy(gold: np.ndarray, probabilities: np.ndarray, k: int) -> float
 def tune_thresholds(
     examples: Sequence[Any], candidates: dict, labels: Any, settings: Settings
 ) -> float | dict[str, float] | None:
-    """Return the thresholds that the settings ask for; None: the one with the best F1.
+    """Return the thresholds for the settings; None: one threshold with the best F1.
 
     There is one for each label with `thresholds = "per_label"`, and with `metric = "f_beta"` it has
     the best F-beta. In a path of labels the threshold of a parent is never above its children's.
@@ -249,14 +249,14 @@ def best_cut(hits: np.ndarray, scores: np.ndarray, beta: float) -> float:
     """
     if not hits.any():
         return 0.5
-    values = np.unique(np.append(scores, 0.0))[::-1]  # falling; keep all above each
+    values = np.unique(np.append(scores, 0.0))[::-1]  # falling; all scores above each are kept
     order = np.argsort(-scores, kind="stable")
     correct = np.concatenate([[0], np.cumsum(hits[order])])
-    kept = np.searchsorted(-scores[order], -values, side="left")  # how many are above a value
+    kept = np.searchsorted(-scores[order], -values, side="left")  # number of scores above a value
     below = kept + beta**2 * hits.sum()
     quality = (1 + beta**2) * correct[kept] / below
     upper = np.append(1.0, values[:-1])
-    middle = np.clip(0.5, values, np.nextafter(upper, -1))  # any cut from a value to the next one
+    middle = np.clip(0.5, values, np.nextafter(upper, -1))  # any cut between two values
     halfway = np.where(kept > 0, values + (upper - values) / 2, middle)
     halfway = np.where(halfway < upper, halfway, values)
     best = np.flatnonzero(quality == quality.max())

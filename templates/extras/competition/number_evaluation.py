@@ -21,7 +21,7 @@ MOST_ERRORS = 200
 
 
 def choose_number_metric(metric: str, labels: Any, examples: Sequence[Any]) -> str:
-    """Return the score that decides; `auto` is RMSE, or MCRMSE of several targets.
+    """Return the deciding score; `auto` is RMSE, or MCRMSE for several targets.
 
     Args:
         metric: the setting.
@@ -57,7 +57,7 @@ def evaluate_numbers(
     cuts: dict[str, list[float]] | float | None,
     shown: int,
 ) -> Evaluation:
-    """Score numbers that were predicted for the examples of a file.
+    """Score the predicted numbers for the examples of a file.
 
     Args:
         examples: gold.
@@ -123,7 +123,7 @@ def read_tuned(folders: Sequence[Path]) -> dict[str, Any]:
     """
     tuned: list[dict] = []
     for folder in folders:
-        # While the folds are still being trained, each has only its own.
+        # During the training of the folds each fold has only its own values.
         is_fold = "fold" in read_json(folder / "config.json")
         scores = is_fold and read_scores(folder.parent) or read_scores(folder)
         dev = scores.get("dev", {})
@@ -139,7 +139,7 @@ def read_numbers(place: str, record: dict, names: Sequence[str]) -> list[float]:
     """Return the numbers of a record of a predictions file.
 
     Raises:
-        InputError: names the place of a record that is not such a prediction.
+        InputError: the record is not such a prediction; the message names its place.
     """
     targets = record.get("targets")
     if not isinstance(targets, dict) or not all(

@@ -15,7 +15,7 @@ from extras.competition.cuts import apply_cuts, grades_between
 from extras.competition.rankings import mean_ndcg
 
 ERRORS = ("rmse", "mcrmse", "mae")
-# Setting -> the score that decides; `mcrmse` is the mean of the targets' RMSE.
+# Setting -> the deciding score; `mcrmse` is the mean of the targets' RMSE.
 NUMBER_METRICS = {
     **{name: f"neg_{name}" for name in ERRORS},
     **{name: name for name in ("pearson", "spearman", "qwk", "ndcg", "ndcg_at_k")},
@@ -33,7 +33,7 @@ def mae(gold: np.ndarray, predicted: np.ndarray) -> float:
 
 
 def pearson(gold: np.ndarray, predicted: np.ndarray) -> float:
-    """Return the linear correlation; 0 where either is constant, or there is a single example."""
+    """Return the linear correlation; 0 if either is constant, or with a single example."""
     if len(gold) < 2 or not np.ptp(gold) or not np.ptp(predicted):
         return 0.0
     with np.errstate(all="ignore"):
@@ -42,14 +42,14 @@ def pearson(gold: np.ndarray, predicted: np.ndarray) -> float:
 
 
 def spearman(gold: np.ndarray, predicted: np.ndarray) -> float:
-    """Return the correlation of the ranks, equal values sharing theirs; 0 as in `pearson`."""
+    """Return the correlation of the ranks; ties share a rank; 0 as in `pearson`."""
     if len(gold) < 2 or not np.ptp(gold) or not np.ptp(predicted):
         return 0.0
     return float(stats.spearmanr(gold, predicted).statistic)
 
 
 def quadratic_kappa(gold: np.ndarray, predicted: np.ndarray) -> float:
-    """Return the quadratic weighted kappa of grades; 0 where all are one and the same grade.
+    """Return the quadratic weighted kappa of grades; 0 if all have one grade.
 
     All grades from the lowest to the highest count, unused ones too, so the distance of two grades
     is that of their numbers.
@@ -65,7 +65,7 @@ def quadratic_kappa(gold: np.ndarray, predicted: np.ndarray) -> float:
     return float(cohen_kappa_score(*pair, labels=grades, weights="quadratic"))
 
 
-# Of one target; those of several are the mean of theirs.
+# For one target; several targets have the mean.
 OF_A_TARGET: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
     "rmse": rmse,
     "mae": mae,
@@ -83,13 +83,13 @@ def score_numbers(
     lowest: Sequence[float],
     k: int,
 ) -> dict:
-    """Return every score that such numbers have.
+    """Return all scores that apply to these numbers.
 
     Args:
         gold: `[examples, targets]`, as `predicted`.
         names: of the targets.
-        groups: of the examples, which are ranked within each by their first target; or None.
-        cuts: of each target whose numbers are grades, the numbers between neighbouring grades.
+        groups: of the examples, ranked within each by the first target; or None.
+        cuts: for each target with grades, the numbers between neighbouring grades.
         lowest: the lowest grade of each target.
         k: examples of a group that count in `ndcg_at_k`.
     """
@@ -118,7 +118,7 @@ def score_numbers(
 
 
 def find_grades(gold: np.ndarray, scaling: dict, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """Return the grades of each target whose gold numbers are whole, lowest to highest in training.
+    """Return the grades of each target with whole gold numbers, lowest to highest in training.
 
     Targets with other numbers, or with more than `MOST_GRADES` grades, have none.
     """

@@ -38,7 +38,7 @@ def with_parents(labels: Iterable[str], separator: str) -> tuple[str, ...]:
 
 
 def consistent(probabilities: np.ndarray, names: Sequence[str], separator: str) -> np.ndarray:
-    """Return probabilities `[records, labels]`, none above that of its parent.
+    """Return probabilities `[records, labels]`, none above its parent's.
 
     So the parents of a label above a threshold are above it too, and are always predicted with it.
 

@@ -11,7 +11,7 @@ from sklearn.metrics import ndcg_score
 
 
 def ranked_relevance(relevance: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Return the relevance by falling scores along the last axis; of equal ones the least first."""
+    """Return the relevance by falling scores along the last axis; least relevant first on ties."""
     order = np.lexsort((relevance, -scores), axis=-1)
     return np.take_along_axis(relevance, order, axis=-1)
 
@@ -19,16 +19,16 @@ def ranked_relevance(relevance: np.ndarray, scores: np.ndarray) -> np.ndarray:
 def mean_ndcg(
     relevance: np.ndarray, scores: np.ndarray, groups: Sequence[str | None], k: int | None = None
 ) -> float:
-    """Return the mean normalised discounted cumulative gain of groups; 0 without any to rank.
+    """Return the mean normalised discounted cumulative gain of groups; 0 without groups.
 
     The gain is the relevance itself, the discount log2(rank + 1). Groups without anything relevant
     are left out, and a group of one relevant record has 1.
 
     Args:
         relevance: `[records]`, none below 0.
-        scores: `[records]`, the highest is ranked first.
+        scores: `[records]`; the highest is ranked first.
         groups: of the records.
-        k: so many ranks count; None: all.
+        k: number of ranks that count; None: all.
     """
     values = []
     for members in by_groups(groups):
@@ -46,14 +46,15 @@ def by_groups(groups: Sequence[str | None]) -> list[np.ndarray]:
 
 
 def average_precision_at_k(relevant: np.ndarray, scores: np.ndarray, k: int) -> np.ndarray:
-    """Return the average precision of the first k ranks `[rows]`; 0 where nothing is relevant.
+    """Return the average precision of the first k ranks `[rows]`; 0 without relevant items.
 
-    The sum of the precisions at the relevant ranks, over the relevant ones or k, whichever is less.
+    It is the sum of the precisions at the relevant ranks, divided by the number of relevant items
+    or k, whichever is less.
 
     Args:
         relevant: `[rows, items]` of booleans.
-        scores: `[rows, items]`, the highest is ranked first.
-        k: how many ranks count.
+        scores: `[rows, items]`; the highest is ranked first.
+        k: number of ranks that count.
     """
     hits = ranked_relevance(relevant, scores)[..., :k]
     precisions = np.cumsum(hits, axis=-1) / np.arange(1, hits.shape[-1] + 1)
@@ -62,5 +63,5 @@ def average_precision_at_k(relevant: np.ndarray, scores: np.ndarray, k: int) -> 
 
 
 def top_k(relevant: np.ndarray, scores: np.ndarray, k: int) -> np.ndarray:
-    """Return whether something relevant is among the first k ranks, `[rows]`."""
+    """Return whether a relevant item is among the first k ranks, `[rows]`."""
     return np.asarray(ranked_relevance(relevant, scores)[..., :k].any(axis=-1))

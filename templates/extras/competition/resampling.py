@@ -22,15 +22,15 @@ CORRELATED = ("pearson", "spearman")
 def number_parts(
     metric: str, golds: Sequence[Any], rows: dict[Any, tuple[str, dict]]
 ) -> tuple[np.ndarray, Callable[..., np.ndarray]]:
-    """Return what a score of numbers is computed from, `[records, columns]`, and how.
+    """Return the values behind a score of numbers, `[records, columns]`, and the statistic.
 
     Args:
-        metric: the score that decides.
+        metric: the deciding score.
         golds: the records.
         rows: id -> place and record of a predictions file.
 
     Raises:
-        InputError: the score has no interval here, or a record is not a prediction of numbers.
+        InputError: the score has no interval here, or a record has no predicted numbers.
     """
     names = golds[0].labels
     gold = np.array([example.numbers for example in golds])
@@ -53,7 +53,7 @@ def number_parts(
 def error_parts(
     metric: str, gold: np.ndarray, found: np.ndarray
 ) -> tuple[np.ndarray, Callable[..., np.ndarray]]:
-    """Return the errors of each record, and minus their mean or its root."""
+    """Return the errors of each record, and the statistic: their negated mean or its root."""
     if metric == "neg_mae":
         return np.abs(gold - found).mean(axis=1)[:, None], lambda c, axis=-1: -c.mean(axis)
     squares = (gold - found) ** 2
@@ -67,7 +67,7 @@ def error_parts(
 
 
 def correlation(targets: int, of_ranks: bool) -> Callable[..., np.ndarray]:
-    """Return the mean correlation of `targets` gold columns with as many predicted ones."""
+    """Return the mean correlation of gold columns with the same number of predicted ones."""
 
     def statistic(*columns: np.ndarray, axis: int = -1) -> np.ndarray:
         if of_ranks:
@@ -105,12 +105,12 @@ def label_parts(
     labels: Any,
     settings: Settings,
 ) -> tuple[np.ndarray, Callable[..., np.ndarray]]:
-    """Return what a score of probabilities is computed from, and how.
+    """Return the values behind a score of probabilities, and the statistic.
 
     A row is a record, or a group of a ranking.
 
     Args:
-        metric: the score that decides.
+        metric: the deciding score.
         golds: the records.
         rows: id -> place and record of a predictions file.
         labels: from `collect_targets`.

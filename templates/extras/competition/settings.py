@@ -11,7 +11,7 @@ FILES = ("competition.sample_submission",)
 
 
 class Table(SettingsTable):
-    """Columns of tables, losses of numbers, and what the scores of competitions ask for."""
+    """Columns of tables, losses of numbers, and options of competition scores."""
 
     text_column: str = Field("", description="column of the text; empty: it is found")
     pair_column: str = Field("", description="column of the second text; empty: one text")
@@ -33,7 +33,7 @@ class Table(SettingsTable):
     @field_validator("encoding")
     @classmethod
     def check_encoding(cls, name: str) -> str:
-        """Refuse an encoding that Python does not know."""
+        """Refuse an encoding unknown to Python."""
         try:
             codecs.lookup(name)
         except LookupError as error:
@@ -54,7 +54,7 @@ class Settings(CoreSettings):
 
 
 def complain(settings: Settings) -> str | None:
-    """Refuse what this task does not read, and what does not fit together."""
+    """Refuse settings that this task does not read or that don't fit together."""
     output = getattr(settings, "output", None)
     if output is None:
         if settings.competition == Table():

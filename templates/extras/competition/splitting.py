@@ -16,10 +16,10 @@ from extras.competition.tables import DELIMITERS, read_rows
 
 
 def check_share(share: float) -> None:
-    """Refuse a share that leaves nothing to learn from, or nothing to score.
+    """Refuse a share that leaves nothing to train on or nothing to score.
 
     Raises:
-        InputError: it is not between 0 and 1.
+        InputError: not between 0 and 1.
     """
     if not 0 < share < 1:
         raise InputError(f"--share {share:g}: hold out more than 0 and less than 1, such as 0.1.")
@@ -34,8 +34,8 @@ def hold_out(
     groups are dealt out in random order, each to the part that lacks its kinds.
 
     Args:
-        keys: what ties each record to others, and its kind.
-        share: of the records.
+        keys: the links of each record to others, and its kind.
+        share: of held-out records.
         seed: of the order of the groups.
     """
     groups = tie(keys)
@@ -63,7 +63,7 @@ def hold_out(
 
 
 def tie(keys: Sequence[tuple[tuple[str, ...], Hashable]]) -> list[int]:
-    """Return the number of the group of each record: what shares a text is one, links included."""
+    """Return the group number of each record; records that share a text share a group."""
     parents = list(range(len(keys)))
 
     def top(row: int) -> int:
@@ -86,8 +86,8 @@ def write_parts(
 
     Args:
         path: of the file.
-        examples: that were read from it.
-        held: which of them go into the second part.
+        examples: of the file.
+        held: True for the records of the second part.
         encoding: of a table; JSON Lines are UTF-8.
     """
     encoding = encoding if path.suffix.lower() in DELIMITERS else "utf-8"
@@ -102,7 +102,7 @@ def write_parts(
 
 
 def part_text(path: Path, lines: set[int], encoding: str) -> str:
-    """Return the records of a file that begin on some lines, as they are."""
+    """Return the unchanged records of a file that begin on the given lines."""
     if path.suffix.lower() not in DELIMITERS:
         every = enumerate(path.read_text("utf-8-sig").split("\n"), start=1)
         return "".join(f"{text}\n" for line, text in every if line in lines)

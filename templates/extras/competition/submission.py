@@ -1,4 +1,4 @@
-"""Write predictions as a table, in the form that a competition asks for.
+"""Write predictions as a table in the format of a competition.
 
 The form comes from sample_submission.csv: its header, the order of its rows, and the kind of its
 cells. A cell is a number, a probability, a label, or the k most likely labels with blanks between.
@@ -22,11 +22,11 @@ SHOWN_IDS = 3
 
 @dataclass(frozen=True)
 class Form:
-    """What a table of predictions looks like.
+    """The format of a table of predictions.
 
     Attributes:
         header: the id's column first.
-        ids: in the order of the rows; None: as they were predicted.
+        ids: in the order of the rows; None: in the order of prediction.
         kind: one of `KINDS`.
         first: the cells of the sample's first row without the id; empty: there is no sample.
     """
@@ -105,7 +105,7 @@ def write_table(
 
 
 def choose_kind(form: Form, labels: Any, metric: str) -> str:
-    """Return what the cells hold; `auto` follows from the sample.
+    """Return the kind of the cells; `auto` follows from the sample.
 
     A run of numbers gives these, or grades where kappa decided. Other runs give labels, but
     probabilities where a column has the name of a label, or where the only column holds numbers
@@ -133,20 +133,20 @@ def choose_kind(form: Form, labels: Any, metric: str) -> str:
 
 
 def cell_name(kind: str) -> str:
-    """Return the column of a table without a header of its own."""
+    """Return the column of a table without a header."""
     return "labels" if kind == "ranked" else "label"
 
 
 def answer_names(labels: Any, kind: str) -> list[str]:
-    """Return the names whose values have a column each; none: a row has one cell."""
+    """Return the names with one column each; empty: a row has one cell."""
     return list(labels.names) if kind in ("probabilities", "numbers", "grades") else []
 
 
 def single_probability(labels: Any) -> str:
-    """Return the label whose probability a single column holds: the positive one, or "1", or last.
+    """Return the label for a single probability column: the positive one, "1", or the last.
 
     Raises:
-        InputError: there are more than two.
+        InputError: more than two labels.
     """
     if labels.positive is not None:
         return labels.positive
@@ -162,7 +162,7 @@ def match_columns(answers: Sequence[str], names: Sequence[str]) -> list[str]:
     """Return which answer each column holds: the one of its name, or by order if it has none.
 
     Raises:
-        InputError: there are others, or not as many.
+        InputError: some names match and others don't, or the numbers differ.
     """
     if not names:
         if len(answers) != 1:
@@ -182,7 +182,7 @@ def match_ids(rows: dict[str, dict], ids: list[str] | None) -> list[str]:
     """Return the ids in the order of the rows.
 
     Raises:
-        InputError: the sample asks for records that were not predicted, or has not all of them.
+        InputError: the sample has unpredicted records, or lacks predicted ones.
     """
     if ids is None:
         return list(rows)

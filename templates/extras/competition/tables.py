@@ -1,4 +1,4 @@
-"""Read .csv and .tsv files as competitions give them: columns of any name, no converter.
+"""Read .csv and .tsv files of competitions directly, with columns of any name.
 
 Python's own csv module reads them. pandas would turn texts such as "NA" and "null" into missing
 values and ids such as "007" into numbers. It would also guess broken rows, and names no line.
@@ -25,12 +25,12 @@ DELIMITERS = {".csv": ",", ".tsv": "\t"}
 # Usual names of the column of the text, where the settings name none.
 TEXT_NAMES = ("text_a", "text", "full_text", "excerpt", "comment_text", "sentence", "content")
 SHOWN_COLUMNS = 12
-FIRST_ROWS = 100  # tell which column is the text
+FIRST_ROWS = 100  # used to find the text column
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of the columns that are read; None: the file has no such column."""
+    """The names of the columns to read; None: the file has no such column."""
 
     id: str | None
     text: str
@@ -60,14 +60,14 @@ def read_table(
     require_labels: bool,
     read_one: Callable[[dict, int], Any],
 ) -> Sequence[Any]:
-    """Read the examples of a .csv or .tsv file; with extras/cache they come from files.
+    """Read the examples of a .csv or .tsv file; with extras/cache from its files.
 
     Args:
         path: of the file; the first row is the header.
-        settings: the table `competition` says which column holds what.
-        require_labels: False for files to predict: their labels may be absent or empty.
-        read_one: from a record, as JSON Lines have it, and its line to an example. Targets are
-            under `targets`, name -> number.
+        settings: the table `competition` names the columns.
+        require_labels: False for files to predict, whose labels may be absent or empty.
+        read_one: makes an example from a record in the format of JSON Lines and its line. Targets
+            are in `targets`, name -> number.
 
     Raises:
         InputError: names file, line and what is wrong.
@@ -105,7 +105,7 @@ def stream_examples(
     require_labels: bool,
     read_one: Callable[[dict, int], Any],
 ) -> Iterator[Any]:
-    """Yield the examples of a table in their order; arguments and errors as of `read_table`."""
+    """Yield the examples of a table in order; arguments and errors as in `read_table`."""
     for position, (line, row) in enumerate(read_rows(path, settings.competition.encoding)):
         try:
             record = make_record(row, columns, settings, require_labels)
@@ -116,12 +116,12 @@ def stream_examples(
 
 
 def read_rows(path: str | Path, encoding: str = "utf-8") -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield `(line, row)`: where a row begins, and its cells by column.
+    """Yield `(line, row)`: the first line of a row, and its cells by column.
 
-    A mark of byte order is skipped, and so are empty lines. Cells may hold line breaks in quotes.
+    A byte order mark and empty lines are skipped. Quoted cells may contain line breaks.
 
     Raises:
-        InputError: the file is absent or empty, not of its encoding, or a row is broken.
+        InputError: the file is absent, empty or in another encoding, or a row is broken.
     """
     path = Path(path)
     reader = csv.reader(
@@ -160,7 +160,7 @@ def read_rows(path: str | Path, encoding: str = "utf-8") -> Iterator[tuple[int, 
 
 
 def read_lines(path: Path, encoding: str) -> Iterator[str]:
-    """Yield the lines of a file as they are, without a mark of byte order."""
+    """Yield the unchanged lines of a file, without a byte order mark."""
     if not path.is_file():
         raise InputError(f"{path} is not a file: check the path, or the setting that names it.")
     try:
@@ -176,7 +176,7 @@ def read_lines(path: Path, encoding: str) -> Iterator[str]:
 
 
 def line_of_fault(content: bytes, encoding: str) -> int:
-    """Return the line of the first bytes that are not of an encoding."""
+    """Return the line of the first bytes that are invalid in an encoding."""
     try:
         content.decode(encoding)
     except UnicodeError as error:
@@ -185,7 +185,7 @@ def line_of_fault(content: bytes, encoding: str) -> int:
 
 
 def check_header(path: Path, line: int, names: list[str]) -> list[str]:
-    """Return the names of the columns, without blanks around them."""
+    """Return the stripped names of the columns."""
     names = [name.strip() for name in names]
     twice = sorted({name for name in names if names.count(name) > 1 and name})
     if twice:
@@ -207,10 +207,10 @@ def find_columns(
     settings: Settings,
     require_labels: bool,
 ) -> Columns:
-    """Return which column holds what: by the settings, by sample_submission, or by its name.
+    """Return the columns to read, from the settings, sample_submission or usual names.
 
     Raises:
-        InputError: a column that the settings name is absent, or it is not clear which is the text.
+        InputError: a column of the settings is absent, or the text column is ambiguous.
     """
     table = settings.competition
     sample_id, sample_rest = read_sample_header(table)
@@ -255,7 +255,7 @@ def find_text(
     rows: Sequence[tuple[int, dict[str, str]]],
     taken: set[str | None],
 ) -> str:
-    """Return the column of the text: the one with a usual name, or else the only one with words."""
+    """Return the text column: the one with a usual name, or the only one with words."""
     free = [name for name in header if name not in taken]
     named = [name for name in TEXT_NAMES if name in free]
     if named:
@@ -270,7 +270,7 @@ def find_text(
 
 
 def read_sample_header(table: Table) -> tuple[str, tuple[str, ...]]:
-    """Return the first column of sample_submission, and the others; empty: there is no sample."""
+    """Return the first column of sample_submission, and the others; empty: no sample."""
     if not table.sample_submission:
         return "", ()
     path = project_path(table.sample_submission)
@@ -287,10 +287,10 @@ def show(header: Sequence[str]) -> str:
 def make_record(
     row: dict[str, str], columns: Columns, settings: Settings, require_labels: bool
 ) -> dict[str, Any]:
-    """Return a row as JSON Lines have it, with `targets` for numbers.
+    """Return a row in the format of JSON Lines, with `targets` for numbers.
 
     Raises:
-        InputError: the id or a label is empty, or a cell is not the number that it should be.
+        InputError: the id or a label is empty, or a target is no number.
     """
     record: dict[str, Any] = {"text_a": row[columns.text]}
     if columns.id:
@@ -320,7 +320,7 @@ def make_record(
 
 
 def read_label_cell(name: str, cell: str, separator: str) -> dict[str, Any]:
-    """Return `label`, or `labels` where a cell holds several."""
+    """Return `label`, or `labels` if a cell holds several."""
     if separator:
         return {"labels": [part.strip() for part in cell.split(separator) if part.strip()]}
     if not cell:
@@ -329,7 +329,7 @@ def read_label_cell(name: str, cell: str, separator: str) -> dict[str, Any]:
 
 
 def is_number(cell: str) -> bool:
-    """Tell whether a cell is empty or a number."""
+    """Return whether a cell is empty or a number."""
     return not cell.strip() or bool(re.fullmatch(r"\s*[-+]?[\d.]+(e[-+]?\d+)?\s*", cell, re.I))
 
 

@@ -54,7 +54,7 @@ def collect_numbers(examples: Sequence[Any], settings: Settings) -> dict[str, An
         settings: `competition.loss`.
 
     Raises:
-        InputError: the loss does not fit the numbers, or there is nothing to learn.
+        InputError: the loss does not fit the numbers, or the numbers never vary.
     """
     loss, numbers = settings.competition.loss, gold_numbers(examples)
     names = tuple(examples[0].labels)

@@ -1,6 +1,6 @@
 """BERT, and the families whose weights make a BERT: RoBERTa, XLM-R, DistilBERT, ERNIE.
 
-MacBERT, RoBERTa-wwm-ext and their like are BERT by name too.
+MacBERT, RoBERTa-wwm-ext and similar models call themselves BERT too.
 Source: Devlin et al. 2019, https://arxiv.org/abs/1810.04805.
 """
 
@@ -33,10 +33,10 @@ OF_DISTILBERT = (
 
 @keras.saving.register_keras_serializable("encoders")
 class Bert(BertEncoder):
-    """Core's BERT with a choice of epsilon.
+    """Core's BERT with a configurable epsilon.
 
     Args:
-        layer_norm_epsilon: of all normalisations.
+        layer_norm_epsilon: of all normalizations.
         **kwargs: as in `BertEncoder`.
     """
 
@@ -45,7 +45,7 @@ class Bert(BertEncoder):
         self.layer_norm_epsilon = layer_norm_epsilon
         self.embeddings_layer_norm.epsilon = layer_norm_epsilon
         for layer in self.transformer_layers:
-            layer.layer_norm_epsilon = layer_norm_epsilon  # what a clone is made from
+            layer.layer_norm_epsilon = layer_norm_epsilon  # used by clones
             layer._self_attention_layer_norm.epsilon = layer_norm_epsilon
             layer._feedforward_layer_norm.epsilon = layer_norm_epsilon
 
@@ -58,7 +58,7 @@ def make_bert(fields: Fields, weights: Weights, settings: CoreSettings) -> keras
     segments = fields.number("type_vocab_size", 2)
     fields.asked.add("task_type_vocab_size")  # `take` finds the rows
     if fields.get("use_task_id", False):
-        # All tokens are of task 0: its row may as well stand in those of the segments.
+        # All tokens have task 0, so its row is added to the rows of the segments.
         row = weights.take(TASKS)[:1]
         weights.change(SEGMENTS, lambda table: table + row)
     return bert_like(fields, weights, settings, segments, 0)
@@ -67,7 +67,7 @@ def make_bert(fields: Fields, weights: Weights, settings: CoreSettings) -> keras
 def make_roberta(fields: Fields, weights: Weights, settings: CoreSettings) -> keras.Model:
     """Return RoBERTa, XLM-R and CamemBERT, with weights.
 
-    The first rows of their positions are for padding. Source: Liu et al. 2019,
+    The first rows of their position tables are for padding. Source: Liu et al. 2019,
     https://arxiv.org/abs/1907.11692.
     """
     segments = fields.number("type_vocab_size", 2)
@@ -99,7 +99,7 @@ def bert_like(
     segments: int,
     first_position: int,
 ) -> keras.Model:
-    """Return an encoder with the layers and the names of BERT.
+    """Return an encoder with BERT's layers and names.
 
     Args:
         fields: of config.json.
@@ -122,7 +122,7 @@ def bert_like(
             assign_pair(weights, encoder.pooled_dense, "pooler.dense")
     else:
         if segments == 1:
-            # All tokens are of one segment: its row may as well stand in those of the positions.
+            # All tokens have one segment, so its row is added to the rows of the positions.
             row = weights.take(SEGMENTS)
             weights.change(POSITIONS, lambda table: table + row)
             segments = 0

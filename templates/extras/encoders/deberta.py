@@ -1,4 +1,4 @@
-"""DeBERTa of the second and third version: tokens and distances attend to each other.
+"""DeBERTa-v2 and v3: tokens and distances attend to each other.
 
 Source: He et al. 2021, https://arxiv.org/abs/2006.03654 and https://arxiv.org/abs/2111.09543.
 """
@@ -35,13 +35,13 @@ CONTENT_TO_POSITION, POSITION_TO_CONTENT = "c2p", "p2c"
 
 
 def bucket_rows(buckets: int, reach: int) -> np.ndarray:
-    """Return the row of the table of distances for each distance from `-reach` to `reach`.
+    """Return the row of the distance table for each distance from `-reach` to `reach`.
 
-    Near tokens have a row for each distance, those further away share rows by its logarithm.
+    Small distances have their own rows; larger ones share rows on a logarithmic scale.
 
     Args:
-        buckets: rows for distances forward, and as many backward; 0: one for each distance.
-        reach: beyond this distance all are equal.
+        buckets: rows for forward distances, and the same number backward; 0: one per distance.
+        reach: all larger distances are equal.
     """
     distances = np.arange(-reach, reach + 1)
     rows = buckets or reach
@@ -57,12 +57,12 @@ def bucket_rows(buckets: int, reach: int) -> np.ndarray:
 
 @keras.saving.register_keras_serializable("encoders")
 class DistanceTable(keras.layers.Layer):
-    """The embeddings of distances, which all Transformer layers read.
+    """The distance embeddings, shared by all Transformer layers.
 
     Args:
         rows: of the table.
-        normalized: whether they are normalised.
-        epsilon: of the normalisation.
+        normalized: whether they are normalized.
+        epsilon: of the normalization.
         **kwargs: as in `keras.layers.Layer`.
     """
 
@@ -79,7 +79,7 @@ class DistanceTable(keras.layers.Layer):
             self.norm.build(shape)
 
     def call(self, hidden) -> tf.Tensor:
-        """Return `[rows, width]`, whatever the hidden states `[batch, length, width]` are."""
+        """Return `[rows, width]`, independent of the hidden states `[batch, length, width]`."""
         table = tf.cast(tf.convert_to_tensor(self.embeddings), self.compute_dtype)
         return table if self.norm is None else self.norm(table)
 
@@ -93,25 +93,25 @@ class DistanceTable(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("encoders")
 class DisentangledAttention(PositionedAttention):
-    """Attention with scores of tokens with tokens, tokens with distances, distances with tokens."""
+    """Attention with token-token, token-distance and distance-token scores."""
 
-    rows = np.zeros(0, int)  # of the table of distances, from `-reach` to `reach`
+    rows = np.zeros(0, int)  # rows of the distance table, from `-reach` to `reach`
 
     def attend(self, hidden, table, projections, attention_mask, training) -> tf.Tensor:
-        """Return what each token gathers from the others, `[batch, length, width]`.
+        """Return the attention output `[batch, length, width]`.
 
         Args:
             hidden: hidden states `[batch, length, width]`.
-            table: embeddings of distances `[rows, width]`.
+            table: distance embeddings `[rows, width]`.
             projections: "c2p" and "p2c" -> kernel and bias for the distances.
-            attention_mask: `[batch, 1, length]`, 1 where a token may look; None: everywhere.
-            training: whether attention weights are dropped.
+            attention_mask: `[batch, 1, length]`, 1 for visible tokens; None: all are visible.
+            training: whether dropout applies to attention weights.
         """
         query, key, value = self.project(hidden)
         query *= self._inverse_sqrt_key_dim / math.sqrt(1 + len(projections))
         length, reach = static_length(query), len(self.rows) // 2
         distances = tf.clip_by_value(tf.range(1 - length, length), -reach, reach)
-        # A token is as far behind another as the other is before it: the table is read backward.
+        # The distance from j to i is minus that from i to j, so the table is read backward.
         used = tf.gather(table, tf.gather(tf.constant(self.rows, "int32"), reach - distances))
         scores = tf.matmul(query, key, transpose_b=True)
         if CONTENT_TO_POSITION in projections:
@@ -139,8 +139,8 @@ class DebertaLayer(PostNormLayer):
 
     Args:
         buckets: as in `bucket_rows`, and so `reach`.
-        kinds: of the scores with distances, "c2p" and "p2c".
-        shared: whether distances are projected as tokens are.
+        kinds: of distance scores, "c2p" and "p2c".
+        shared: whether distances use the projections of tokens.
         **kwargs: as in `PostNormLayer`.
     """
 
@@ -167,7 +167,7 @@ class DebertaLayer(PostNormLayer):
             self.distance_denses[kind] = dense
 
     def projections(self) -> dict[str, tuple]:
-        """Return the kernel and the bias that distances are projected with."""
+        """Return the kernel and the bias that project distances."""
         attention = self._self_attention_layer
         shared = {
             CONTENT_TO_POSITION: attention._key_dense,
@@ -180,8 +180,8 @@ class DebertaLayer(PostNormLayer):
         """Return hidden states `[batch, length, width]` of inputs of that shape.
 
         Args:
-            inputs: what the layer below puts out.
-            table: embeddings of distances `[rows, width]`.
+            inputs: outputs of the layer below.
+            table: distance embeddings `[rows, width]`.
             padding_mask: `[batch, length]`, 0 for padding.
             training: whether dropout is on.
         """
@@ -202,14 +202,14 @@ class DebertaLayer(PostNormLayer):
 
 @keras.saving.register_keras_serializable("encoders")
 class Neighbours(keras.layers.Layer):
-    """The convolution of the largest models of the second version, beside the lowest layer.
+    """The convolution in parallel to the lowest layer, in the largest v2 models.
 
     Args:
-        size: tokens that are seen at once.
+        size: width in tokens.
         groups: of features.
         activation: as in `activation_function`.
-        epsilon: of the normalisation.
-        dropout: of what the convolution puts out.
+        epsilon: of the normalization.
+        dropout: of the output of the convolution.
         **kwargs: as in `keras.layers.Layer`.
     """
 
@@ -236,11 +236,11 @@ class Neighbours(keras.layers.Layer):
         self.norm.build(hidden_shape)
 
     def call(self, embedded, hidden, padding_mask, training=None) -> tf.Tensor:
-        """Return the sum of hidden states and what the neighbours say, `[batch, length, width]`.
+        """Return the sum of hidden states and convolution, `[batch, length, width]`.
 
         Args:
-            embedded: what the lowest Transformer layer reads.
-            hidden: what it puts out.
+            embedded: inputs of the lowest Transformer layer.
+            hidden: outputs of that layer.
             padding_mask: `[batch, length]`, 0 for padding.
             training: whether dropout is on.
         """
@@ -261,11 +261,11 @@ class Neighbours(keras.layers.Layer):
 class Deberta(PostNormEncoder):
     """DeBERTa; `layer_options` are those of `DebertaLayer`.
 
-    The embeddings of distances are not dropped: a mask of theirs would belong to no example.
+    Distance embeddings have no dropout, because its mask would belong to no example.
 
     Args:
-        normalized: whether embeddings of distances are normalised.
-        convolution: `size`, `groups` and `activation` of `Neighbours`; None: there are none.
+        normalized: whether distance embeddings are normalized.
+        convolution: `size`, `groups` and `activation` of `Neighbours`; None: no convolution.
         **kwargs: as in `PostNormEncoder`.
     """
 
@@ -308,10 +308,10 @@ class Deberta(PostNormEncoder):
 
 
 def make_deberta(fields: Fields, weights: Weights, settings: CoreSettings) -> keras.Model:
-    """Return DeBERTa with its weights; distances have no end, so it reads texts of any length.
+    """Return DeBERTa with its weights; with distances it reads texts of any length.
 
     Raises:
-        InputError: it is of a kind that was never published.
+        InputError: an unpublished variant.
     """
     fields.values = {"relative_attention": False, **fields.values}
     fields.values.setdefault("layer_norm_eps", 1e-7)
@@ -343,7 +343,7 @@ def make_deberta(fields: Fields, weights: Weights, settings: CoreSettings) -> ke
 
 
 def read_kinds(fields: Fields) -> list[str]:
-    """Return the scores with distances: config.json has a list, or them with | between."""
+    """Return the kinds of distance scores: a list in config.json, or separated by |."""
     kinds = fields.get("pos_att_type", [])
     kinds = kinds.split("|") if isinstance(kinds, str) else kinds
     kinds = [kind.strip().lower() for kind in kinds]
@@ -357,14 +357,14 @@ def read_kinds(fields: Fields) -> list[str]:
 
 
 def read_convolution(fields: Fields) -> dict[str, Any] | None:
-    """Return the arguments of `Neighbours`; None: there are none."""
+    """Return the arguments of `Neighbours`; None: no convolution."""
     size = fields.number("conv_kernel_size", 0)
     groups, activation = fields.number("conv_groups", 1), fields.activation("conv_act", "tanh")
     return {"size": size, "groups": groups, "activation": activation} if size else None
 
 
 def assign_deberta(encoder: Deberta, weights: Weights) -> None:
-    """Give DeBERTa its weights."""
+    """Assign the weights of DeBERTa."""
     assign_embeddings(encoder, weights)
     table = encoder.relative_embedding
     weights.assign(table.embeddings, "encoder.rel_embeddings.weight")

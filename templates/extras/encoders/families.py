@@ -1,4 +1,4 @@
-"""Families that differ from BERT in one thing: ELECTRA, ALBERT, NEZHA, RoFormer."""
+"""Families with one difference from BERT: ELECTRA, ALBERT, NEZHA, RoFormer."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ def post_norm_options(fields: Fields, weights: Weights, settings: CoreSettings) 
     """Return the arguments of a `PostNormEncoder` that these families share."""
     segments = fields.number("type_vocab_size", 2)
     if segments == 1:
-        # A second text is of the same segment as the first.
+        # A second text has the same segment as the first.
         weights.change(SEGMENTS, lambda table: np.repeat(table, 2, axis=0))
         segments = 2
     return {
@@ -52,7 +52,7 @@ def post_norm_options(fields: Fields, weights: Weights, settings: CoreSettings) 
 
 
 def narrow_embedding(fields: Fields, default: int) -> dict[str, int]:
-    """Return `embedding_dim` where embeddings have another width than hidden states."""
+    """Return `embedding_dim` if embeddings and hidden states differ in width."""
     width = fields.number("embedding_size", default)
     return {"embedding_dim": 0 if width == fields.number("hidden_size") else width}
 
@@ -71,13 +71,13 @@ def make_electra(fields: Fields, weights: Weights, settings: CoreSettings) -> ke
 
 @keras.saving.register_keras_serializable("encoders")
 class Albert(PostNormEncoder):
-    """ALBERT, whose layers share their weights: `transformer_layers` has each once.
+    """ALBERT with shared layers: `transformer_layers` has each once.
 
     Source: Lan et al. 2019, https://arxiv.org/abs/1909.11942.
 
     Args:
-        groups: of layers; each is applied several times in a row.
-        group_size: layers of a group.
+        groups: of layers; each group is applied several times in a row.
+        group_size: layers in a group.
         **kwargs: as in `PostNormEncoder`.
     """
 
@@ -115,7 +115,7 @@ def make_albert(fields: Fields, weights: Weights, settings: CoreSettings) -> ker
 
 
 def assign_albert(encoder: Albert, weights: Weights) -> None:
-    """Give ALBERT its weights, by the names that BERT has for the parts of a layer."""
+    """Assign the weights of ALBERT, with BERT's names of the parts of a layer."""
     assign_embeddings(encoder, weights)
     for number, layer in enumerate(encoder.transformer_layers):
         group, place = divmod(number, encoder.group_size)
@@ -127,7 +127,7 @@ class NezhaLayer(PostNormLayer):
     """A layer with `RelativeAttention`.
 
     Args:
-        reach: the distance beyond which all are equal.
+        reach: all larger distances are equal.
         **kwargs: as in `PostNormLayer`.
     """
 
@@ -153,7 +153,7 @@ class Nezha(PostNormEncoder):
 
 
 def make_nezha(fields: Fields, weights: Weights, settings: CoreSettings) -> keras.Model:
-    """Return NEZHA with its weights; distances have no end, so it reads texts of any length."""
+    """Return NEZHA with its weights; with distances it reads texts of any length."""
     options = post_norm_options(fields, weights, settings)
     fields.require("use_relative_position", True)
     options |= {"max_sequence_length": None, "has_positions": False}
@@ -168,7 +168,7 @@ class RoFormerLayer(PostNormLayer):
     """A layer with `RotaryAttention`.
 
     Args:
-        rotary_value: whether values are turned too.
+        rotary_value: whether values are rotated too.
         **kwargs: as in `PostNormLayer`.
     """
 
@@ -194,10 +194,10 @@ class RoFormer(PostNormEncoder):
 
 
 def check_positions(weights: Weights, size: int) -> None:
-    """Refuse positions that are not those of `rotation`, which a file may hold as a table.
+    """Refuse a position table that differs from `rotation`.
 
     Raises:
-        InputError: the file has others.
+        InputError: the file has other positions.
     """
     table = weights.tensors.get(POSITIONS)
     if table is not None:
@@ -210,7 +210,7 @@ def check_positions(weights: Weights, size: int) -> None:
 
 
 def is_second_roformer(fields: Fields, weights: Weights) -> bool:
-    """Tell whether a RoFormer is of the second version, as its config.json or its weights say."""
+    """Return whether a RoFormer is RoFormerV2, from config.json or its weights."""
     fields.asked.add("norm_type")
     named = "roformer_v2" in fields.kind or fields.values.get("norm_type") == "rms_norm"
     layers = [name for name in weights.tensors if name.startswith("encoder.layer.")]

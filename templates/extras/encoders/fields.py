@@ -1,4 +1,4 @@
-"""The config.json of an encoder: what changes its numbers is honoured or refused."""
+"""The config.json of an encoder: fields that change its numbers are supported or refused."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,7 +8,7 @@ from core.base.errors import InputError
 from core.base.files import read_json
 from core.base.settings import CoreSettings
 
-# Fields that say nothing of hidden states: of training, of heads, of generation, of the file.
+# Fields without effect on hidden states: about training, heads, generation and the file.
 HARMLESS = set(
     """
     _attn_implementation _attn_implementation_internal _commit_hash _name_or_path _num_labels
@@ -30,7 +30,7 @@ HARMLESS = set(
     down_scale_factor gap_size layers_to_keep language vocab_type output_vocab_size
     """.split()
 )
-# What no encoder here can be: field -> the value that leaves its numbers alone.
+# Unsupported features: field -> the value that switches it off.
 ALLOWED = {
     "is_decoder": False,
     "add_cross_attention": False,
@@ -55,11 +55,11 @@ ACTIVATIONS = {
 
 
 class Fields:
-    """The fields of a model's config.json; those that nobody asked for are told in the end.
+    """The fields of a model's config.json; `finish` prints the unread ones.
 
     Args:
         path: the file.
-        values: other fields than those in the file.
+        values: additional fields.
     """
 
     def __init__(self, path: Path, values: Mapping[str, Any] | None = None) -> None:
@@ -76,7 +76,7 @@ class Fields:
 
     @property
     def kind(self) -> str:
-        """The family, as config.json names it."""
+        """The family in config.json."""
         return self.values.get("model_type", "bert")
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -94,10 +94,10 @@ class Fields:
         return default if value is None else value
 
     def number(self, name: str, default: int | None = None) -> int:
-        """Return a field that counts something.
+        """Return a field that is a count.
 
         Raises:
-            InputError: it is not a whole number, or below 0.
+            InputError: not a whole number, or below 0.
         """
         value = self.get(name, default)
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
@@ -105,10 +105,10 @@ class Fields:
         return value
 
     def real(self, name: str, default: float) -> float:
-        """Return a field that measures something.
+        """Return a field that is a positive number.
 
         Raises:
-            InputError: it is not a number above 0.
+            InputError: not a number above 0.
         """
         value = self.get(name, default)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e30:
@@ -116,10 +116,10 @@ class Fields:
         return float(value)
 
     def require(self, name: str, *allowed: Any) -> None:
-        """Refuse all values of a field but these; the first is what its absence means.
+        """Refuse other values of a field; the first value is the default.
 
         Raises:
-            InputError: it has another.
+            InputError: another value.
         """
         self.asked.add(name)
         value = self.values.get(name)
@@ -131,10 +131,10 @@ class Fields:
             )
 
     def activation(self, name: str = "hidden_act", default: str = "gelu") -> str:
-        """Return the name of an activation here.
+        """Return our name of an activation.
 
         Raises:
-            InputError: it is not known here.
+            InputError: it is unknown.
         """
         value = self.get(name, default)
         if value not in ACTIVATIONS:
@@ -145,7 +145,7 @@ class Fields:
         return ACTIVATIONS[value]
 
     def sizes(self, settings: CoreSettings) -> dict[str, Any]:
-        """Return the arguments that all families share, and the dropout of the settings."""
+        """Return the arguments of all families, and the dropout of the settings."""
         width, heads = self.number("hidden_size"), self.number("num_attention_heads")
         if not heads or width % heads:
             raise InputError(
@@ -164,7 +164,7 @@ class Fields:
         }
 
     def finish(self) -> None:
-        """Print the fields that nobody knows here: they may change what the model computes."""
+        """Print the unknown fields, because they may change what the model computes."""
         unknown = sorted(self.values.keys() - self.asked - HARMLESS)
         if unknown:
             print(

@@ -1,7 +1,7 @@
-"""Checkpoints of Google's code and of its heirs: BERT, ALBERT, ELECTRA, NEZHA, RoFormer.
+"""Checkpoints of Google's code and its derivatives: BERT, ALBERT, ELECTRA, NEZHA, RoFormer.
 
-Such a folder has the files of a checkpoint of TensorFlow 1, and a bert_config.json that does not
-tell the family: the names of the weights do.
+Such a folder has a TensorFlow 1 checkpoint and a bert_config.json without the family. The names of
+the weights identify the family.
 """
 
 import re
@@ -17,7 +17,7 @@ from extras.encoders.weights import Weights
 
 CONFIGS = ("*bert_config*.json", "*discriminator_config.json")
 SUFFIX = ".index"
-# The names of these checkpoints, and theirs in Hugging Face's files.
+# Names in these checkpoints -> names in Hugging Face files.
 NAMES = (
     (r"^module/", ""),
     (r"(^|/)(kernel|gamma|embeddings)$", r"\1weight"),
@@ -25,7 +25,7 @@ NAMES = (
     (r"(word|position|token_type|task_type)_embeddings$", r"\1_embeddings/weight"),
     (r"layer_(\d+)/", r"layer/\1/"),
     (r"encoder/embedding_hidden_mapping_in/", "embeddings_project/"),
-    # ALBERT's; brightmart's Chinese ones have one layer, which all share.
+    # ALBERT's; brightmart's Chinese models have one shared layer.
     (r"encoder/transformer/group_(\d+)/", r"encoder/albert_layer_groups/\1/"),
     (r"/inner_group_(\d+)/", r"/albert_layers/\1/"),
     (r"encoder/layer_shared/", "encoder/albert_layer_groups/0/albert_layers/0/"),
@@ -40,19 +40,19 @@ WORDS, PROJECTION = "embeddings.word_embeddings.weight", "embeddings.word_embedd
 
 
 def find_checkpoints(folder: Path) -> list[Path]:
-    """Return the checkpoints of a folder, as the prefix that their files share."""
+    """Return the checkpoints of a folder, as prefixes of their files."""
     prefixes = [path.with_suffix("") for path in sorted(folder.glob(f"*{SUFFIX}"))]
     return [prefix for prefix in prefixes if prefix.name]
 
 
 def find_config(folder: Path) -> Path | None:
-    """Return the file that describes the encoder of a folder; None: it has none.
+    """Return the config file of a folder's encoder; None: it has none.
 
     Raises:
-        InputError: there are several, or a checkpoint without any.
+        InputError: there are several, or a checkpoint has none.
     """
     config = folder / "config.json"
-    # A preset of KerasHub that was saved in a folder has a config.json, too.
+    # A saved KerasHub preset has a config.json, too.
     if config.is_file() and {"model_type", "hidden_size"} & set(read_json(config)):
         return config
     found = sorted({path for pattern in CONFIGS for path in folder.glob(pattern)})
@@ -68,7 +68,7 @@ def find_config(folder: Path) -> Path | None:
 
 
 def read_checkpoint(prefix: Path) -> dict[str, np.ndarray]:
-    """Return name -> array of a checkpoint, named and laid as Hugging Face's."""
+    """Return name -> array of a checkpoint, in Hugging Face's names and layout."""
     try:
         reader = tf.train.load_checkpoint(str(prefix))
         names = [name for name in reader.get_variable_to_shape_map()]
@@ -85,14 +85,14 @@ def read_checkpoint(prefix: Path) -> dict[str, np.ndarray]:
 
 
 def guess_family(fields: Fields, weights: Weights) -> str:
-    """Return the family of weights whose config.json does not name it.
+    """Return the family of weights if config.json does not name it.
 
     Args:
-        fields: of that file.
+        fields: of config.json.
         weights: by the names in their file.
 
     Raises:
-        InputError: it may be one of two.
+        InputError: two families are possible.
     """
     names = weights.tensors.keys()
     if any("albert_layer_groups" in name for name in names):
@@ -112,12 +112,12 @@ def guess_family(fields: Fields, weights: Weights) -> str:
 
 
 def complete_albert(fields: Fields, weights: Weights) -> None:
-    """Let ALBERT's fields and weights of Google's code be as Hugging Face has them."""
-    # Its `gelu` is the approximation by tanh.
+    """Convert ALBERT's fields and weights from Google's code to Hugging Face's format."""
+    # Its `gelu` is the tanh approximation.
     if fields.values.get("hidden_act", "gelu") == "gelu":
         fields.values["hidden_act"] = "gelu_new"
     if PROJECTION in weights.tensors:
-        # brightmart projects words alone, before all is added up: their product is what is added.
+        # brightmart projects only words, before the sum of embeddings, so their product is stored.
         projection = weights.tensors.pop(PROJECTION)
         weights.change(WORDS, lambda table: table @ projection)
         fields.values["embedding_size"] = 0

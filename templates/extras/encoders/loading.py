@@ -1,4 +1,4 @@
-"""From a folder to an encoder: which family it is, and which file holds the weights."""
+"""From a folder to an encoder: find its family and the file of its weights."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +19,7 @@ from extras.encoders.weights import (
     renamed,
 )
 
-# model_type of config.json -> what makes the encoder.
+# model_type of config.json -> function that makes the encoder.
 FAMILIES: dict[str, Callable[[Fields, Weights, CoreSettings], keras.Model]] = {
     "bert": bert.make_bert,
     "ernie": bert.make_bert,
@@ -40,7 +40,7 @@ HUB = "hf://"
 
 
 def load_backbone(settings: CoreSettings, folder: Path) -> keras.Model | None:
-    """Return the encoder of a folder with its weights; None: its family is not known here.
+    """Return the encoder of a folder with its weights; None: an unknown family.
 
     Raises:
         InputError: a field of config.json or the weights don't fit.
@@ -72,17 +72,17 @@ def load_backbone(settings: CoreSettings, folder: Path) -> keras.Model | None:
 
 
 def has_weights(folder: Path) -> bool:
-    """Tell whether a folder holds weights of a kind that can be read."""
+    """Return whether a folder has readable weights."""
     names = (SAFETENSORS, TORCH)
     files = [folder / name for name in (*names, *(f"{name}.index.json" for name in names))]
     return any(file.is_file() for file in files) or bool(google.find_checkpoints(folder))
 
 
 def read_weights(folder: Path) -> Weights:
-    """Read the weights of a folder: of several files that hold them, the first of these.
+    """Read the weights of a folder from the first existing of these files.
 
-    Safetensors, `pytorch_model.bin`, both also in several files with an index, a checkpoint of
-    Google's code: `has_weights` tells whether there is any.
+    The order is safetensors, `pytorch_model.bin`, both also in several files with an index, and a
+    checkpoint of Google's code. `has_weights` says whether there are any.
 
     Raises:
         InputError: they are damaged, or there are several checkpoints.
@@ -101,7 +101,7 @@ def read_weights(folder: Path) -> Weights:
 
 
 def fetch_torch_files(handle: str) -> None:
-    """Fetch the weights of a model on the Hugging Face hub that has no safetensors.
+    """Download the weights of a Hugging Face model without safetensors.
 
     Raises:
         InputError: they can't be downloaded.
@@ -110,7 +110,7 @@ def fetch_torch_files(handle: str) -> None:
 
     try:
         snapshot_download(handle, allow_patterns=["pytorch_model*.bin", "*.ckpt*"])
-    except Exception as error:  # requests, httpx or the hub's own, by version
+    except Exception as error:  # an error of requests, httpx or the hub, depending on the version
         raise InputError(
             f"{HUB}{handle}: its weights can't be downloaded ({gist(error)}): check the "
             "connection, or set encoder to a local folder that holds the model."

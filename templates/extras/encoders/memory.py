@@ -1,4 +1,4 @@
-"""What a training step needs of memory for its windows, said before it fails."""
+"""The memory of a training step for its windows: a warning before it fails."""
 
 from pathlib import Path
 
@@ -9,14 +9,14 @@ from core.exact.dropout import named_layers
 from core.step import Models
 
 GIBIBYTE = 1 << 30
-# How often a step holds the scores of all pairs of tokens, as measured on a CPU: those of a
-# pointer with their loss, those of attention, and these with masks of dropout.
+# How many copies of all token-pair scores a step holds, measured on a CPU: for a pointer with its
+# loss, for attention, and for attention with dropout masks.
 POINTER, ATTENTION, DROPPED = 6, 2, 3
 MEMINFO = Path("/proc/meminfo")
 
 
 def warn_of_memory(settings: CoreSettings, models: Models) -> None:
-    """Say it where a batch of windows of `max_length` tokens would not fit into this machine."""
+    """Warn if a batch of windows of `max_length` tokens would not fit into memory."""
     free = free_memory()
     needed = pair_memory(settings, models)
     if free is not None and needed > free:
@@ -29,10 +29,10 @@ def warn_of_memory(settings: CoreSettings, models: Models) -> None:
 
 
 def pair_memory(settings: CoreSettings, models: Models) -> int:
-    """Return the bytes that a step holds of scores of all pairs of tokens.
+    """Return the bytes of all token-pair scores in a step.
 
-    Those of pointers, and of the attention of Transformer layers: one layer where `recompute` is
-    on, as the others are computed again.
+    They belong to pointers and to the attention of Transformer layers. With `recompute` only one
+    layer counts, because the others are computed again.
     """
     pointers = sum(
         layer.heads
@@ -46,12 +46,12 @@ def pair_memory(settings: CoreSettings, models: Models) -> int:
     copies = DROPPED if settings.attention_dropout else ATTENTION
     pairs = -(-settings.batch_size // settings.accumulation) * settings.max_length**2
     size = 2 if settings.devices.precision == "mixed_bfloat16" else 4
-    # Scores of a pointer are float32 whatever the precision.
+    # Pointer scores are always float32.
     return pairs * (4 * POINTER * pointers + size * copies * heads)
 
 
 def free_memory() -> int | None:
-    """Return the bytes that nobody uses of a processor's memory; None: it is not what counts."""
+    """Return the free bytes of main memory; None: another device's memory counts."""
     if keras.distribution.list_devices("gpu") or not MEMINFO.is_file():
         return None
     rows = (line.split() for line in MEMINFO.read_text(encoding="utf-8").splitlines())

@@ -1,4 +1,4 @@
-"""ModernBERT: layers that see neighbours alone, some that see all, and no biases.
+"""ModernBERT: layers with local attention, some with global attention, and no biases.
 
 Source: Warner et al. 2024, https://arxiv.org/abs/2412.13663.
 """
@@ -31,7 +31,7 @@ LOCAL, GLOBAL = "sliding_attention", "full_attention"
 
 @functools.cache
 def gated_by(activation: Callable) -> Callable[..., tf.Tensor]:
-    """Return what a gate lets through: of values and gates, halves of the last axis."""
+    """Return the product of values and activated gates, the halves of the last axis."""
 
     def open_gate(halves: tf.Tensor) -> tf.Tensor:
         value, gate = tf.split(halves, 2, axis=-1)
@@ -42,10 +42,10 @@ def gated_by(activation: Callable) -> Callable[..., tf.Tensor]:
 
 @functools.cache
 def turned_by(theta: float) -> Callable[..., tf.Tensor]:
-    """Return what turns vectors by their positions; theta as in `rotation`."""
+    """Return a function that rotates vectors by their positions; theta as in `rotation`."""
 
     def turn(vectors: tf.Tensor) -> tf.Tensor:
-        """Turn vectors `[..., length, size]` by their positions: halves of each make pairs."""
+        """Rotate vectors `[..., length, size]` by their positions; pairs come from both halves."""
         cosine, sine = rotation(static_length(vectors), vectors.shape[-1], theta)
         cosine, sine = tf.cast(cosine, vectors.dtype), tf.cast(sine, vectors.dtype)
         first, second = tf.split(vectors, 2, axis=-1)
@@ -57,7 +57,7 @@ def turned_by(theta: float) -> Callable[..., tf.Tensor]:
 
 @keras.saving.register_keras_serializable("encoders")
 class ScaleNormalization(LayerNormalization):
-    """Normalisation over the features of each token without a shift."""
+    """Layer normalization without a shift."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**{**kwargs, "center": False})
@@ -69,13 +69,13 @@ class ScaleNormalization(LayerNormalization):
 
 @keras.saving.register_keras_serializable("encoders")
 class ModernBertLayer(TransformerLayer):
-    """A layer that normalises what its parts read; a gate opens the feed-forward part.
+    """A pre-norm layer with a gated feed-forward part.
 
     Args:
-        attention_dropout: dropout of attention weights; `dropout` is of what the parts put out.
-        reach: how far a token sees; 0: everywhere.
-        theta: of the angles by which queries and keys are turned.
-        is_first: whether it is the lowest layer, whose inputs are normalised already.
+        attention_dropout: dropout of attention weights; `dropout` is that of the parts' outputs.
+        reach: distance that a token sees; 0: everything.
+        theta: base of the rotation of queries and keys.
+        is_first: whether it is the lowest layer, whose inputs are already normalized.
         **kwargs: as in `keras_hub.layers.TransformerEncoder`.
     """
 
@@ -125,7 +125,7 @@ class ModernBertLayer(TransformerLayer):
         """Return hidden states `[batch, length, width]` of inputs of that shape.
 
         Args:
-            inputs: what the layer below puts out.
+            inputs: outputs of the layer below.
             padding_mask: `[batch, length]`, 0 for padding.
             training: whether dropout is on.
         """
@@ -135,7 +135,7 @@ class ModernBertLayer(TransformerLayer):
         return hidden + self.feedforward_output(opened)
 
     def attend(self, inputs, padding_mask, training) -> tf.Tensor:
-        """Return the inputs, and what each token gathers from those that it sees."""
+        """Return the inputs plus the attention output."""
         normal = inputs if self.attention_norm is None else self.attention_norm(inputs)
         batch, length, width = tf.unstack(tf.shape(inputs))
         size = inputs.shape[-1] // self.num_heads
@@ -150,7 +150,7 @@ class ModernBertLayer(TransformerLayer):
         return inputs + self.attention_output_dropout(gathered, training=training)
 
     def mask(self, inputs, padding_mask) -> tf.Tensor:
-        """Return what is added to the scores: one array, for those are the longest of all."""
+        """Return the additive mask of the scores: one array, because the scores are large."""
         hidden = tf.zeros((1, 1, 1), self.compute_dtype)
         if padding_mask is not None:
             hidden = 1.0 - tf.cast(padding_mask, self.compute_dtype)[:, None]
@@ -170,13 +170,13 @@ class ModernBert(keras_hub.models.Backbone):
 
     Args:
         vocabulary_size: rows of the token embedding.
-        num_layers: Transformer layers; `layer_options` has what only one of each has.
+        num_layers: Transformer layers; `layer_options` has the options of each.
         num_heads: of attention.
         hidden_dim: width of hidden states.
-        intermediate_dim: width inside of the feed-forward part.
-        max_sequence_length: tokens of a text that it has been trained to read.
+        intermediate_dim: inner width of the feed-forward part.
+        max_sequence_length: maximum tokens of a text in its training.
         activation: one of the values of `fields.ACTIVATIONS`.
-        layer_norm_epsilon: of all normalisations.
+        layer_norm_epsilon: of all normalizations.
         dropout: of embeddings and hidden states; `attention_dropout`: of attention weights.
         layer_options: for each layer `reach` and `theta`.
         **kwargs: `name`, `trainable`.
@@ -274,7 +274,7 @@ def make_modernbert(fields: Fields, weights: Weights, settings: CoreSettings) ->
     """Return ModernBERT with its weights."""
     for name in ("norm_bias", "attention_bias", "mlp_bias"):
         fields.require(name, False)
-    # The published files have them of BERT's; nothing is computed with them.
+    # The published files have these fields of BERT, but the model does not use them.
     fields.asked |= {"layer_norm_eps", "position_embedding_type"}
     encoder = ModernBert(
         **fields.sizes(settings),
@@ -288,7 +288,7 @@ def make_modernbert(fields: Fields, weights: Weights, settings: CoreSettings) ->
 
 
 def assign_modernbert(encoder: ModernBert, weights: Weights) -> None:
-    """Give ModernBERT its weights."""
+    """Assign the weights of ModernBERT."""
     weights.assign(encoder.token_embedding.embeddings, "embeddings.tok_embeddings.weight")
     weights.assign(encoder.embeddings_layer_norm.gamma, "embeddings.norm.weight")
     weights.assign(encoder.final_norm.gamma, "final_norm.weight")
@@ -307,10 +307,10 @@ def assign_modernbert(encoder: ModernBert, weights: Weights) -> None:
 
 
 def read_layers(fields: Fields) -> list[dict[str, Any]]:
-    """Return how far the tokens of each layer see, and the angles of their positions.
+    """Return the reach and the rotation base of each layer.
 
     Raises:
-        InputError: angles are stretched, or there is a third kind of layer.
+        InputError: scaled rotations, or a third kind of layer.
     """
     fields.require("rope_scaling", None)
     every, count = (

@@ -1,6 +1,6 @@
-"""An encoder as Hugging Face has it: its config.json, its weights by name, its tokenizer's files.
+"""An encoder in Hugging Face format: config.json, weights by name, tokenizer files.
 
-The names stand in the functions that load a family; here they are asked for, and not for values.
+The functions that load a family contain the names; here they only collect the names.
 """
 
 import json
@@ -43,16 +43,16 @@ TO_DEBERTA = ((r"\.attention\.self\.(query|key|value)\.", r".attention.self.\1_p
 
 
 class Names(Weights):
-    """Stands for weights of a file where an encoder has its values: it collects them by name."""
+    """Replaces the weights of a file: collects the values of an encoder by name."""
 
     def __init__(self) -> None:
         super().__init__(Path(), {})
 
     def assign(self, variable: keras.Variable, name: str) -> None:
-        """Keep the value of a variable, that of a Linear layer the other way round."""
+        """Keep the value of a variable; that of a Linear layer is transposed."""
         value = keras.ops.convert_to_numpy(variable.value)
         if "kernel" in variable.name:
-            # The heads of attention have an axis of their own, in front where they are outputs.
+            # Attention heads have their own axis, in front if they are outputs.
             ends = value.ndim == 3 and name.endswith("attention.output.dense.weight")
             inner = np.prod(value.shape[:-1]) if ends else value.shape[0]
             value = value.reshape(int(inner), -1).T
@@ -65,7 +65,7 @@ class Names(Weights):
         return np.zeros(0, np.float32)
 
     def put(self, variable: keras.Variable, value: np.ndarray, name: str) -> None:
-        """Keep the value of a convolution, whose axes stand the other way round."""
+        """Keep the value of a convolution with reversed axes."""
         value = keras.ops.convert_to_numpy(variable.value)
         self.tensors[name] = np.ascontiguousarray(value.T, np.float32)
 
@@ -73,10 +73,10 @@ class Names(Weights):
 def describe_encoder(encoder: keras.Model) -> tuple[dict[str, Any], Tensors]:
     """Return config.json and the weights by name.
 
-    What is computed as a BERT is one: RoBERTa, XLM-R, DistilBERT and ERNIE are written so.
+    RoBERTa, XLM-R, DistilBERT and ERNIE compute the same as a BERT, so they are written as BERT.
 
     Raises:
-        InputError: it is of a family that is not known here.
+        InputError: an unknown family.
     """
     describe: dict[type, Callable[[Any, Names], dict]] = {
         Albert: describe_albert,
@@ -100,7 +100,7 @@ def describe_encoder(encoder: keras.Model) -> tuple[dict[str, Any], Tensors]:
 
 
 def sizes(encoder: Any) -> dict[str, Any]:
-    """Return the fields that all families share."""
+    """Return the fields of all families."""
     found = {
         "vocab_size": encoder.vocabulary_size,
         "hidden_size": encoder.hidden_dim,
@@ -139,7 +139,7 @@ def describe_albert(encoder: Albert, names: Names) -> dict[str, Any]:
     """Collect the weights of ALBERT; return its own fields."""
     assign_albert(encoder, names)
     width = encoder.embedding_dim or encoder.hidden_dim
-    if not encoder.embedding_dim:  # it is always projected there
+    if not encoder.embedding_dim:  # the file always has a projection
         names.tensors["embeddings_project.weight"] = np.eye(width, dtype=np.float32)
         names.tensors["embeddings_project.bias"] = np.zeros(width, np.float32)
     names.rename(*TO_ALBERT)
@@ -154,7 +154,7 @@ def describe_nezha(encoder: Nezha, names: Names) -> dict[str, Any]:
 
 
 def describe_roformer(encoder: RoFormer, names: Names) -> dict[str, Any]:
-    """Collect the weights of RoFormer, its table of waves too; return its own fields."""
+    """Collect the weights of RoFormer and its position table; return its own fields."""
     assign_all(encoder, names)
     size = encoder.hidden_dim // encoder.num_heads
     cosine, sine = rotation(encoder.max_sequence_length or 512, size, 10000.0)
@@ -164,7 +164,7 @@ def describe_roformer(encoder: RoFormer, names: Names) -> dict[str, Any]:
 
 
 def describe_roformer_v2(encoder: RoFormerV2, names: Names) -> dict[str, Any]:
-    """Collect the weights of RoFormerV2; return its own fields, which its authors' heirs read."""
+    """Collect the weights of RoFormerV2; return its own fields, for bert4keras3 and others."""
     assign_roformer_v2(encoder, names)
     width = encoder.embedding_dim or encoder.hidden_dim
     own = {"norm_type": "rms_norm", "use_bias": False, "embedding_size": width}
@@ -217,11 +217,11 @@ def describe_modernbert(encoder: ModernBert, names: Names) -> dict[str, Any]:
 
 
 def describe_tokenizer(tokenizer: Tokenizer, encoder: Any) -> tuple[dict, dict, str | None]:
-    """Return tokenizer.json, tokenizer_config.json, and vocab.txt; None: it has no such file.
+    """Return tokenizer.json, tokenizer_config.json, and vocab.txt (None: no such file).
 
     Args:
         tokenizer: of the encoder.
-        encoder: knows the most tokens that it reads, if there is a most.
+        encoder: has the maximum number of tokens, if it has one.
     """
     length = getattr(encoder, "max_sequence_length", None)
     whole = json.loads(tokenizer.to_str())

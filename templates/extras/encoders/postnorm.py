@@ -1,6 +1,6 @@
-"""The frame of the families that follow BERT: embeddings, then layers that normalise their sums.
+"""The shared parts of families that follow BERT: embeddings, then post-norm layers.
 
-Below stands attention that knows how far tokens are from each other, a class for each way to know.
+The classes at the end are kinds of attention with relative positions.
 """
 
 import math
@@ -35,7 +35,7 @@ def activation_function(name: str) -> Callable:
 
 
 def initializer() -> keras.initializers.Initializer:
-    """Return what fills weights that no file holds, as BERT's authors did."""
+    """Return the initializer of BERT's authors for weights that no file has."""
     return keras.initializers.TruncatedNormal(stddev=0.02)
 
 
@@ -70,16 +70,16 @@ class PostNormEncoder(keras_hub.models.Backbone):
 
     Args:
         vocabulary_size: rows of the token embedding.
-        num_layers: how many layers the hidden states pass.
+        num_layers: layers that the hidden states pass.
         num_heads: of attention.
         hidden_dim: width of hidden states.
-        intermediate_dim: width inside of the feed-forward part.
-        embedding_dim: width of the embeddings; 0: `hidden_dim`, and they are not projected.
-        max_sequence_length: tokens of a text that it can read; None: any number.
-        has_positions: whether there is an embedding of positions; else attention knows them.
-        num_segments: rows of the segment embedding; 0: there is no input `segment_ids`.
+        intermediate_dim: inner width of the feed-forward part.
+        embedding_dim: width of the embeddings; 0: `hidden_dim`, without projection.
+        max_sequence_length: maximum tokens of a text; None: any number.
+        has_positions: whether there are position embeddings; otherwise attention has positions.
+        num_segments: rows of the segment embedding; 0: no input `segment_ids`.
         activation: one of the values of `fields.ACTIVATIONS`.
-        layer_norm_epsilon: of all normalisations.
+        layer_norm_epsilon: of all normalizations.
         dropout: of embeddings and hidden states; `attention_dropout`: of attention weights.
         layer_options: further arguments of the layers.
         **kwargs: `name`, `trainable`.
@@ -166,7 +166,7 @@ class PostNormEncoder(keras_hub.models.Backbone):
             )
 
     def make_norm(self, dtype: Any) -> keras.layers.Layer:
-        """Return what normalises the embeddings."""
+        """Return the normalization of the embeddings."""
         return LayerNormalization(
             epsilon=self.layer_norm_epsilon, dtype=dtype, name="embeddings_layer_norm"
         )
@@ -190,7 +190,7 @@ class PostNormEncoder(keras_hub.models.Backbone):
         ]
 
     def embed(self, inputs: dict[str, keras.KerasTensor]) -> keras.KerasTensor:
-        """Return what the first Transformer layer reads."""
+        """Return the inputs of the first Transformer layer."""
         hidden = tokens = self.token_embedding(inputs["token_ids"])
         if self.has_positions:
             hidden = keras.layers.Add(name="add_positions")(
@@ -203,7 +203,7 @@ class PostNormEncoder(keras_hub.models.Backbone):
         return self.embeddings_projection(hidden) if self.embedding_dim else hidden
 
     def transform(self, hidden: keras.KerasTensor, mask: keras.KerasTensor) -> keras.KerasTensor:
-        """Return what the last Transformer layer puts out."""
+        """Return the outputs of the last Transformer layer."""
         for layer in self.transformer_layers:
             hidden = layer(hidden, padding_mask=mask)
         return hidden
@@ -229,7 +229,7 @@ class PostNormEncoder(keras_hub.models.Backbone):
 
 
 def assign_embeddings(encoder: keras.Model, weights: Weights) -> None:
-    """Give the layers below the first Transformer layer their weights."""
+    """Assign the weights of the layers below the first Transformer layer."""
     embeddings = {
         "token_embedding": "word_embeddings",
         "position_embedding": "position_embeddings",
@@ -245,7 +245,7 @@ def assign_embeddings(encoder: keras.Model, weights: Weights) -> None:
 
 
 def assign_layer(layer: TransformerLayer, weights: Weights, prefix: str) -> None:
-    """Give a Transformer layer its weights, which have the names of BERT."""
+    """Assign the weights of a Transformer layer, with BERT's names."""
     attention = layer._self_attention_layer
     parts = {
         "attention.self.query": attention._query_dense,
@@ -262,34 +262,34 @@ def assign_layer(layer: TransformerLayer, weights: Weights, prefix: str) -> None
 
 
 def assign_pair(weights: Weights, layer: keras.layers.Layer, name: str) -> None:
-    """Give a layer its two weights."""
+    """Assign the two weights of a layer."""
     kernel, bias = layer.weights
     weights.assign(kernel, f"{name}.weight")
     weights.assign(bias, f"{name}.bias")
 
 
 def assign_all(encoder: keras.Model, weights: Weights) -> None:
-    """Give an encoder the weights of BERT."""
+    """Assign the weights of BERT to an encoder."""
     assign_embeddings(encoder, weights)
     for number, layer in enumerate(encoder.transformer_layers):
         assign_layer(layer, weights, f"encoder.layer.{number}")
 
 
 class PositionedAttention(SelfAttention):
-    """`SelfAttention` whose parts can be changed: the rest is the same."""
+    """`SelfAttention` with replaceable parts."""
 
     def score(self, query, key) -> tf.Tensor:
-        """Return how much each token looks at each other, `[batch, heads, length, length]`."""
+        """Return the attention scores, `[batch, heads, length, length]`."""
         return tf.matmul(query, key, transpose_b=True)
 
     def gather(self, weights, value) -> tf.Tensor:
-        """Return what the tokens get, `[batch, heads, length, size]`."""
+        """Return the weighted values, `[batch, heads, length, size]`."""
         return weights @ value
 
     def call(
         self, query, value=None, attention_mask=None, training=None, **embedding_masks
     ) -> tf.Tensor:
-        """Return what each token gathers from the others; arguments as in `SelfAttention`."""
+        """Return the attention output; arguments as in `SelfAttention`."""
         query, key, value = self.project(query)
         scores = self.score(query * self._inverse_sqrt_key_dim, key)
         if attention_mask is not None:
@@ -299,33 +299,33 @@ class PositionedAttention(SelfAttention):
 
 
 def static_length(tensor) -> int | tf.Tensor:
-    """Return the last length but one of `[..., length, size]`: a number where it is known."""
+    """Return the length of `[..., length, size]`, as a number if it is static."""
     length = tensor.shape[-2]
     return tf.shape(tensor)[-2] if length is None else length
 
 
 def distances(length) -> tf.Tensor:
-    """Return how far each token `[length, 1]` stands before each other `[1, length]`."""
+    """Return the distance from each token `[length, 1]` to each other `[1, length]`."""
     places = tf.range(length)
     return places[None, :] - places[:, None]
 
 
 @in_one_pass
 def by_distance(products: tf.Tensor) -> tf.Tensor:
-    """Return products of tokens with distances as products of tokens with tokens.
+    """Turn products of tokens with distances into products of tokens with tokens.
 
     Args:
-        products: `[..., length, 2 length - 1]`; the last axis are distances from `1 - length` on.
+        products: `[..., length, 2 length - 1]`; the last axis is distances from `1 - length` on.
 
     Returns:
-        `[..., length, length]`: for tokens i and j that of i with the distance j - i. Nothing is
-        looked up: the rows, each with one number more, stand behind each other as they should.
+        `[..., length, length]`: for tokens i and j the product of i with the distance j - i. This
+        needs no lookup: with one more number per row, reshaping shifts each row by one.
     """
     return shift_rows(products)
 
 
 def shift_rows(products: tf.Tensor) -> tf.Tensor:
-    """Do what `by_distance` says, operation by operation."""
+    """Compute `by_distance` with single operations."""
     shape, length = tf.shape(products), static_length(products)
     padded = tf.pad(products, [[0, 0]] * (len(products.shape) - 1) + [[0, 1]])
     flat = tf.reshape(padded, tf.concat([shape[:-2], [2 * length * length]], 0))
@@ -336,7 +336,7 @@ def shift_rows(products: tf.Tensor) -> tf.Tensor:
 
 @in_one_pass
 def by_distance_back(products: tf.Tensor) -> tf.Tensor:
-    """Return what `by_distance` does with tokens i and j exchanged: that of j with i - j."""
+    """Like `by_distance` with i and j swapped: the product of j with the distance i - j."""
     return tf.linalg.matrix_transpose(shift_rows(products))
 
 
@@ -352,7 +352,7 @@ def rotation(length, size: int, theta: float) -> tuple[tf.Tensor, tf.Tensor]:
 
 @keras.saving.register_keras_serializable("encoders")
 class RotaryAttention(PositionedAttention):
-    """Queries and keys are turned by their positions, pairs of neighbours in each: RoFormer's."""
+    """RoFormer's attention: rotates pairs of neighbouring features of queries and keys."""
 
     rotary_value = False
 
@@ -364,7 +364,7 @@ class RotaryAttention(PositionedAttention):
 
 @in_one_pass
 def rotate_neighbours(vectors: tf.Tensor) -> tf.Tensor:
-    """Turn pairs of neighbours in vectors `[..., length, size]` by the position of each."""
+    """Rotate pairs of neighbouring features of `[..., length, size]` by position."""
     cosine, sine = rotation(static_length(vectors), vectors.shape[-1], 10000.0)
     cosine, sine = tf.cast(cosine, vectors.dtype), tf.cast(sine, vectors.dtype)
     first, second = vectors[..., ::2], vectors[..., 1::2]
@@ -374,7 +374,7 @@ def rotate_neighbours(vectors: tf.Tensor) -> tf.Tensor:
 
 @keras.saving.register_keras_serializable("encoders")
 class RelativeAttention(PositionedAttention):
-    """Keys and values have waves of the distance added, NEZHA's: those beyond the reach are equal.
+    """NEZHA's attention: adds sinusoids of the distance, clipped at the reach, to keys and values.
 
     Source: Wei et al. 2019, https://arxiv.org/abs/1909.00204.
     """
@@ -382,7 +382,7 @@ class RelativeAttention(PositionedAttention):
     reach = 64
 
     def waves(self, length, dtype) -> tf.Tensor:
-        """Return the waves of all distances between tokens, `[length, length, size]`."""
+        """Return the sinusoids of all distances between tokens, `[length, length, size]`."""
         size = self._query_dense.kernel.shape[-1]
         rates = np.exp(np.arange(0, size, 2) * (-math.log(10000.0) / size))
         angles = np.arange(2 * self.reach + 1)[:, None] * rates

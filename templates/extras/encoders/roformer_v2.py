@@ -1,4 +1,4 @@
-"""RoFormerV2: RoFormer without biases, whose normalisations only divide by the root mean square.
+"""RoFormerV2: RoFormer without biases, with root-mean-square normalization.
 
 Source: Su et al. 2022, https://github.com/ZhuiyiTechnology/roformer-v2.
 """
@@ -17,10 +17,10 @@ from extras.encoders.weights import Weights
 
 @keras.saving.register_keras_serializable("encoders")
 class RootMeanSquare(keras.layers.Layer):
-    """Features of each token, divided by the root of their mean square: it has no weights.
+    """Root-mean-square normalization of each token's features, without weights.
 
     Args:
-        epsilon: keeps the root from 0.
+        epsilon: avoids division by 0.
         **kwargs: as in any layer.
     """
 
@@ -46,8 +46,8 @@ class RoFormerV2Layer(TransformerLayer):
     """A layer without biases.
 
     Args:
-        attention_dropout: dropout of attention weights; `dropout` is of what the parts put out.
-        rotary_value: whether values are turned too, as queries and keys are.
+        attention_dropout: dropout of attention weights; `dropout` is that of the parts' outputs.
+        rotary_value: whether values are rotated like queries and keys.
         **kwargs: as in `keras_hub.layers.TransformerEncoder`.
     """
 
@@ -89,7 +89,7 @@ class RoFormerV2Layer(TransformerLayer):
         """Return hidden states `[batch, length, width]` of inputs of that shape.
 
         Args:
-            inputs: what the layer below puts out.
+            inputs: outputs of the layer below.
             padding_mask: `[batch, length]`, 0 for padding.
             training: whether dropout is on.
         """
@@ -100,7 +100,7 @@ class RoFormerV2Layer(TransformerLayer):
         return self.normalization(hidden + self.feedforward_dropout(outputs, training=training))
 
     def attend(self, inputs, padding_mask, training) -> tf.Tensor:
-        """Return what each token gathers from the others, `[batch, length, width]`."""
+        """Return the attention output `[batch, length, width]`."""
         batch, length, width = tf.unstack(tf.shape(inputs))
         size = inputs.shape[-1] // self.num_heads
         parts = (self.query, self.key, self.value)
@@ -138,7 +138,7 @@ def make_roformer_v2(fields: Fields, weights: Weights, options: dict[str, Any]) 
 
     Args:
         fields: of config.json.
-        weights: named as BERT's, without biases and normalisations.
+        weights: named as BERT's, without biases and normalizations.
         options: arguments of the encoder.
     """
     fields.require("use_bias", False)
@@ -148,7 +148,7 @@ def make_roformer_v2(fields: Fields, weights: Weights, options: dict[str, Any]) 
 
 
 def assign_roformer_v2(encoder: RoFormerV2, weights: Weights) -> None:
-    """Give RoFormerV2 its weights."""
+    """Assign the weights of RoFormerV2."""
     weights.assign(encoder.token_embedding.embeddings, "embeddings.word_embeddings.weight")
     weights.assign(encoder.segment_embedding.embeddings, "embeddings.token_type_embeddings.weight")
     if encoder.embedding_dim:

@@ -1,7 +1,7 @@
-"""Read the tensors of a `pytorch_model.bin` without torch, and run nothing that stands in it.
+"""Read the tensors of a `pytorch_model.bin` without torch, and without running its code.
 
-Such a file is a pickle, which may name any function of Python with its arguments. Here it may name
-tensors, their storages and ordered dicts alone; these become the plain objects below.
+Such a file is a pickle, which may call any Python function. This reader allows only tensors, their
+storages and ordered dicts; they become the plain objects below.
 """
 
 import collections
@@ -18,8 +18,8 @@ import numpy as np
 
 from core.base.errors import InputError
 
-LEGACY_MAGIC = 0x1950A86A20F9469CFC6C  # what files of torch before 1.6 begin with
-BFLOAT16 = "bfloat16"  # NumPy has no such type
+LEGACY_MAGIC = 0x1950A86A20F9469CFC6C  # begins files of torch before 1.6
+BFLOAT16 = "bfloat16"  # missing in NumPy
 TYPES = {
     "FloatStorage": "float32",
     "DoubleStorage": "float64",
@@ -35,12 +35,12 @@ TYPES = {
 
 
 class Refused(Exception):
-    """A file that is not what it should be; the message says what it holds."""
+    """An unexpected file; the message says what it contains."""
 
 
 @dataclass(frozen=True)
 class Storage:
-    """Numbers in a row, which several tensors may share."""
+    """A flat array of numbers that several tensors may share."""
 
     key: str
     kind: str
@@ -49,7 +49,7 @@ class Storage:
 
 @dataclass(frozen=True)
 class Tensor:
-    """A view of a storage, which has not been read yet."""
+    """A view of a storage that is not read yet."""
 
     storage: Storage
     offset: int
@@ -57,10 +57,10 @@ class Tensor:
     strides: tuple[int, ...]
 
     def view(self, numbers: np.ndarray) -> np.ndarray:
-        """Return the tensor as an array of its own.
+        """Return the tensor as its own array.
 
         Raises:
-            Refused: it reaches over the ends of its storage.
+            Refused: it exceeds its storage.
         """
         parts = (self.offset, *self.shape, *self.strides)
         whole = all(isinstance(part, int) and part >= 0 for part in parts)
@@ -76,12 +76,12 @@ class Tensor:
 
 
 def rebuild_tensor(storage: Storage, offset: int, shape: tuple, strides: tuple, *_: Any) -> Tensor:
-    """Stand for `torch._utils._rebuild_tensor_v2`: the rest is about gradients."""
+    """Replace `torch._utils._rebuild_tensor_v2`; other arguments concern gradients."""
     return Tensor(storage, offset, tuple(shape), tuple(strides))
 
 
 def rebuild_parameter(tensor: Tensor, *_: Any) -> Tensor:
-    """Stand for `torch._utils._rebuild_parameter`."""
+    """Replace `torch._utils._rebuild_parameter`."""
     return tensor
 
 
@@ -96,10 +96,10 @@ ALLOWED: dict[tuple[str, str], Any] = {
 
 
 class Unpickler(pickle.Unpickler):
-    """A pickle's reader that knows what is `ALLOWED`, and nothing else.
+    """A pickle reader that supports only what is `ALLOWED`.
 
     Attributes:
-        storages: those that the pickle names, by key.
+        storages: of the pickle, by key.
     """
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -119,10 +119,10 @@ class Unpickler(pickle.Unpickler):
 
 
 def read_torch_file(path: Path) -> dict[str, np.ndarray]:
-    """Return name -> array of a file that `torch.save` wrote; bfloat16 becomes float32.
+    """Return name -> array of a file of `torch.save`; bfloat16 becomes float32.
 
     Raises:
-        InputError: the file is damaged, names something that is not a tensor, or has none.
+        InputError: the file is damaged, has something else than tensors, or has none.
     """
     try:
         zipped = zipfile.is_zipfile(path)
@@ -134,7 +134,7 @@ def read_torch_file(path: Path) -> dict[str, np.ndarray]:
         ) from None
     except InputError:
         raise
-    except Exception as error:  # a damaged pickle raises whatever its bytes happen to mean
+    except Exception as error:  # a damaged pickle may raise anything
         raise InputError(
             f"{path} is damaged, or not a file of torch ({type(error).__name__}): fetch it again."
         ) from error
@@ -144,7 +144,7 @@ def read_torch_file(path: Path) -> dict[str, np.ndarray]:
 
 
 def read_zipped(path: Path) -> dict[str, np.ndarray]:
-    """Read the format of today: a zip with one pickle, and a file for each storage."""
+    """Read the current format: a zip with one pickle and a file per storage."""
     with zipfile.ZipFile(path) as archive:
         [pickled] = [name for name in archive.namelist() if name.endswith("/data.pkl")]
         root = pickled.removesuffix("data.pkl")
@@ -167,7 +167,7 @@ def read_legacy(path: Path) -> dict[str, np.ndarray]:
     with open(path, "rb") as file:
         if Unpickler(file).load() != LEGACY_MAGIC:
             raise Refused("something else than what torch saves")
-        Unpickler(file).load()  # the version of the protocol
+        Unpickler(file).load()  # version of the protocol
         if not Unpickler(file).load().get("little_endian", True):
             raise InputError(f"{path} was written on a big-endian machine: save it on another one.")
         unpickler = Unpickler(file)
@@ -185,7 +185,7 @@ def item_size(storage: Storage) -> int:
 
 
 def named(state: Any) -> dict[str, Tensor]:
-    """Return the tensors of what was pickled: a dict, or one under `state_dict` or `model`."""
+    """Return the tensors of an unpickled dict, or of its `state_dict` or `model`."""
     for key in ("state_dict", "model"):
         if isinstance(state, dict) and isinstance(state.get(key), dict):
             state = state[key]
@@ -194,7 +194,7 @@ def named(state: Any) -> dict[str, Tensor]:
 
 
 def collect(state: Any, read: Callable[[Storage], bytes]) -> dict[str, np.ndarray]:
-    """Return the arrays of what was pickled; each storage is read once."""
+    """Return the arrays of the unpickled tensors; read each storage once."""
     tensors, numbers = named(state), {}
     for tensor in tensors.values():
         storage = tensor.storage
@@ -207,7 +207,7 @@ def collect(state: Any, read: Callable[[Storage], bytes]) -> dict[str, np.ndarra
 
 
 def decode(content: bytes, kind: str) -> np.ndarray:
-    """Return the numbers of a storage; those of bfloat16 are the upper half of float32."""
+    """Return the numbers of a storage; bfloat16 is the upper half of float32."""
     if kind == BFLOAT16:
         halves = np.frombuffer(content, np.uint16)
         return (halves.astype(np.uint32) << 16).view(np.float32)

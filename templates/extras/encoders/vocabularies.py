@@ -1,4 +1,4 @@
-"""Tokenizers of folders that have no tokenizer.json, with the offsets of every character."""
+"""Tokenizers for folders without tokenizer.json, with character offsets."""
 
 import functools
 import re
@@ -29,25 +29,25 @@ from core.encoders.encoder import from_preset
 from extras.encoders.google import find_config
 from extras.encoders.words import WordTokenizer, holds_words
 
-# Who has a vocabulary of sentencepiece, by the name of the file.
+# Names of the sentencepiece file, by family.
 DEBERTA, ALBERT, ROBERTA = "spm.model", "spiece.model", "sentencepiece.bpe.model"
 GOOGLE_ALBERT = "30k-clean.model"
 ROFORMER = "roformer"
 UNIGRAM = 1  # a kind of model; and kinds of tokens:
 UNKNOWN, CONTROL, USER_DEFINED = 2, 3, 4
-CASED = 0.01  # share of tokens with a capital letter from which on a vocabulary is cased
+CASED = 0.01  # minimum share of tokens with a capital letter in a cased vocabulary
 
 
 @dataclass
 class SentencePieces:
-    """What a model of sentencepiece holds.
+    """The content of a sentencepiece model.
 
     Attributes:
         pieces: tokens with their scores, in the order of their ids.
-        added: those of them that are never split: token -> whether no text has it.
-        unknown: the id of the unknown token.
-        is_unigram: whether it is of the kind that can be computed here.
-        characters: the table that characters are normalised with.
+        added: the pieces that are never split: token -> whether it is special.
+        unknown: id of the unknown token.
+        is_unigram: whether it is a unigram model, the only supported kind.
+        characters: the normalization table of characters.
     """
 
     pieces: list[tuple[str, float]] = field(default_factory=list)
@@ -58,7 +58,7 @@ class SentencePieces:
 
 
 def load_tokenizer(folder: Path) -> Tokenizer | None:
-    """Return the tokenizer of a folder; None: core reads what is there.
+    """Return the tokenizer of a folder; None: core reads it.
 
     Args:
         folder: of an encoder, or of a run.
@@ -74,7 +74,7 @@ def load_tokenizer(folder: Path) -> Tokenizer | None:
     makers = {DEBERTA: deberta_tokenizer, ALBERT: albert_tokenizer, ROBERTA: roberta_tokenizer}
     makers[GOOGLE_ALBERT] = albert_tokenizer
     for name, make in makers.items():
-        if (folder / name).is_file() and family != "camembert":  # whose tokens have other ids
+        if (folder / name).is_file() and family != "camembert":  # their tokens have other ids
             return make(read_pieces(folder / name), options)
     words = folder / "vocab.txt"
     if words.is_file() and (family == ROFORMER or "do_lower_case" not in options):
@@ -84,10 +84,10 @@ def load_tokenizer(folder: Path) -> Tokenizer | None:
 
 
 def with_words(tokenizer: Tokenizer, path: Path, options: dict) -> Any:
-    """Return a tokenizer that looks Chinese words up whole, if its vocabulary holds any.
+    """Return a tokenizer with whole Chinese words, if its vocabulary has any.
 
     Args:
-        tokenizer: with BERT's cut.
+        tokenizer: with BERT's splitting.
         path: its file.
         options: of tokenizer_config.json; they may say that it is BERT's.
     """
@@ -101,7 +101,7 @@ def with_words(tokenizer: Tokenizer, path: Path, options: dict) -> Any:
 
 
 def word_pieces(path: Path, lowercase: bool | None) -> Tokenizer:
-    """Return BERT's tokenizer for a folder that may not tell of upper and lower case.
+    """Return BERT's tokenizer for a folder that may not say whether it is cased.
 
     Only a cased vocabulary has words with capital letters.
     """
@@ -117,7 +117,7 @@ def word_pieces(path: Path, lowercase: bool | None) -> Tokenizer:
 
 
 def model_type(folder: Path) -> str:
-    """Return the family of a folder's encoder, or of a run's; empty: it doesn't tell."""
+    """Return the family of the encoder of a folder or run; empty if unknown."""
     run = folder / "encoder.json"
     if run.is_file() and "RoFormer" in read_json(run).get("class_name", ""):
         return ROFORMER
@@ -127,7 +127,7 @@ def model_type(folder: Path) -> str:
 
 
 def read_pieces(path: Path) -> SentencePieces:
-    """Read a model of sentencepiece.
+    """Read a sentencepiece model.
 
     Raises:
         InputError: it is damaged, or not a unigram model.
@@ -152,7 +152,7 @@ def read_pieces(path: Path) -> SentencePieces:
 
 
 def add_piece(found: SentencePieces, piece: dict[int, Any]) -> None:
-    """Add a token, as it stands in the file, to those that were found."""
+    """Add a token of the file to the result."""
     token, kind = piece[1].decode("utf-8"), piece.get(3, 1)
     [score] = struct.unpack("<f", piece.get(2, bytes(4)))
     found.pieces.append((token, score))
@@ -163,7 +163,7 @@ def add_piece(found: SentencePieces, piece: dict[int, Any]) -> None:
 
 
 def read_message(content: bytes) -> Iterator[tuple[int, Any]]:
-    """Yield the fields of a message of protocol buffers: their numbers and values."""
+    """Yield numbers and values of the fields of a protocol buffer message."""
     place = 0
 
     def varint() -> int:
@@ -192,14 +192,14 @@ def read_message(content: bytes) -> Iterator[tuple[int, Any]]:
 def unigram(
     found: SentencePieces, cleaning: list, frame: str, special: tuple[str, ...], mask: str = ""
 ) -> Tokenizer:
-    """Return a tokenizer of sentencepiece.
+    """Return a sentencepiece tokenizer.
 
     Args:
         found: its tokens.
-        cleaning: what texts are normalised with.
-        frame: a text with the tokens around it, as `[CLS] $A [SEP]`.
-        special: tokens that no text has, beside those that are marked.
-        mask: the one of them that a space may stand before; empty: none.
+        cleaning: normalizers of texts.
+        frame: a text with its special tokens, as `[CLS] $A [SEP]`.
+        special: further special tokens, besides the marked ones.
+        mask: the special token that takes the space before it; empty: none.
     """
     model = models.Unigram(found.pieces, unk_id=found.unknown, byte_fallback=False)
     tokenizer = Tokenizer(model)
@@ -208,7 +208,7 @@ def unigram(
     tokenizer.decoder = decoders.Metaspace(prepend_scheme="always")
     for token, is_special in {**found.added, **dict.fromkeys(special, True)}.items():
         add = tokenizer.add_special_tokens if is_special else tokenizer.add_tokens
-        is_mask = token == mask  # which takes the space before it, too
+        is_mask = token == mask  # it also takes the space before it
         add([AddedToken(token, normalized=False, special=is_special, lstrip=is_mask)])
     around = [token for token in frame.split() if token != "$A"]
     tokenizer.post_processor = processors.TemplateProcessing(
@@ -220,12 +220,12 @@ def unigram(
 
 
 def character_table(found: SentencePieces) -> list:
-    """Return what normalises single characters; an empty list: nothing does."""
+    """Return the normalizers of single characters; an empty list if there are none."""
     return [normalizers.Precompiled(found.characters)] if found.characters else []
 
 
 def deberta_tokenizer(found: SentencePieces, options: dict) -> Tokenizer:
-    """Return the tokenizer of DeBERTa, which has a mask behind its pieces."""
+    """Return the tokenizer of DeBERTa, with a mask token after its pieces."""
     lower = [normalizers.Lowercase()] if options.get("do_lower_case") else []
     cleaning = [*lower, normalizers.Strip(), *character_table(found)]
     cleaning += [normalizers.Replace(Regex(" {2,}"), " ")]
@@ -239,14 +239,14 @@ def deberta_tokenizer(found: SentencePieces, options: dict) -> Tokenizer:
 
 
 def albert_tokenizer(found: SentencePieces, options: dict) -> Tokenizer:
-    """Return the tokenizer of ALBERT: quotes are of one kind, letters lose case and accents."""
+    """Return the tokenizer of ALBERT: one kind of quotes, no case, no accents."""
     cleaning: list = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
     if not options.get("keep_accents", False):
         cleaning += [normalizers.NFKD(), normalizers.StripAccents()]
     if options.get("do_lower_case", True):
         cleaning += [normalizers.Lowercase()]
     cleaning += [*character_table(found), normalizers.Replace(Regex(" {2,}"), " ")]
-    # Numbers with a comma behind them are taken apart.
+    # Numbers followed by a comma are split.
     found.pieces = [
         (token, score - 100 if re.search(r"\d,$", token) else score)
         for token, score in found.pieces
@@ -256,7 +256,7 @@ def albert_tokenizer(found: SentencePieces, options: dict) -> Tokenizer:
 
 
 def roberta_tokenizer(found: SentencePieces, options: dict) -> Tokenizer:
-    """Return the tokenizer of XLM-R, whose ids begin with four tokens of its own."""
+    """Return the tokenizer of XLM-R; its ids begin with four own tokens."""
     own = ("<s>", "<pad>", "</s>", "<unk>")
     found.pieces = [(token, 0.0) for token in own] + found.pieces[3:] + [("<mask>", 0.0)]
     found.unknown = 3
@@ -266,7 +266,7 @@ def roberta_tokenizer(found: SentencePieces, options: dict) -> Tokenizer:
 
 
 def preset_tokenizer(preset: str) -> Tokenizer:
-    """Return the fast twin of a KerasHub preset's tokenizer."""
+    """Return the fast equivalent of a KerasHub preset's tokenizer."""
     tokenizer = from_preset(keras_hub.models.Tokenizer, preset)
     if isinstance(tokenizer, keras_hub.tokenizers.WordPieceTokenizer):
         vocabulary = {token: index for index, token in enumerate(tokenizer.get_vocabulary())}

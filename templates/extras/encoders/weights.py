@@ -1,4 +1,4 @@
-"""The weights of an encoder, by the names of Hugging Face, whatever file they stand in."""
+"""The weights of an encoder by Hugging Face's names, from any file."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -14,15 +14,15 @@ from core.base.errors import InputError, gist
 from core.base.files import read_json
 
 SAFETENSORS, TORCH = "model.safetensors", "pytorch_model.bin"
-# What no encoder computes with: positions are counted, and the rest is of heads.
+# Unused by encoders: stored position ids, and the weights of heads.
 COUNTED = re.compile(r"(position_ids|embed_positions\.weight|attention\.self\.distance_embedding)$")
 
 
 class Weights:
-    """Named tensors; it is noted which of them are used.
+    """Named tensors that record their use.
 
     Args:
-        path: where they stand, for what is said about them.
+        path: their file, for messages.
         tensors: name -> array.
     """
 
@@ -33,19 +33,19 @@ class Weights:
         self.missing: list[str] = []
 
     def rename(self, *changes: tuple[str, str]) -> None:
-        """Change parts of all names: pairs of a regular expression and what takes its place."""
+        """Replace parts of all names, by pairs of regular expression and replacement."""
         for pattern, name in changes:
             self.tensors = {re.sub(pattern, name, key): a for key, a in self.tensors.items()}
 
     def strip_prefix(self, landmark: str) -> None:
-        """Let the names begin where `landmark` does: those of a model with a head have a prefix."""
+        """Strip the names up to `landmark`, because a model with a head has a prefix."""
         found = [name for name in self.tensors if name.endswith(landmark)]
         if landmark not in found and found:
             prefix = min(found, key=len).removesuffix(landmark)
             self.rename((f"^{re.escape(prefix)}", ""))
 
     def take(self, name: str) -> np.ndarray:
-        """Return a tensor; an empty one stands for what is missing, and is noted."""
+        """Return a tensor; a missing one is recorded and replaced by an empty one."""
         self.used.add(name)
         if name not in self.tensors:
             self.missing.append(name)
@@ -53,25 +53,25 @@ class Weights:
         return self.tensors[name]
 
     def change(self, name: str, change: Callable[[np.ndarray], np.ndarray]) -> None:
-        """Let a tensor be what a function makes of it, where it is there at all."""
+        """Apply a function to a tensor, if it exists."""
         if name in self.tensors and not self.missing:
             self.tensors[name] = change(self.tensors[name])
 
     def assign(self, variable: keras.Variable, name: str) -> None:
-        """Give a variable its value: that of a Linear layer lies the other way round."""
+        """Assign a variable; the value of a Linear layer is transposed."""
         value = self.take(name)
         is_kernel = "kernel" in variable.name
         self.put(variable, value.T if is_kernel else value, name)
 
     def put(self, variable: keras.Variable, value: np.ndarray, name: str) -> None:
-        """Give a variable a value that was made of a tensor.
+        """Assign a value that was made from a tensor.
 
         Raises:
-            InputError: another number of values, or one that is not finite.
+            InputError: a different number of values, or one that is not finite.
         """
         if name in self.missing:
             return
-        # The heads of attention have an axis of their own here; the other one is as it was.
+        # Attention heads have their own axis here; the other axis is unchanged.
         ends = value.shape[0] == variable.shape[0] or value.shape[-1] == variable.shape[-1]
         if value.size != np.prod(variable.shape) or value.ndim > 1 and not ends:
             raise InputError(
@@ -86,7 +86,7 @@ class Weights:
         variable.assign(value.reshape(variable.shape))
 
     def finish(self) -> None:
-        """Print what was not used, by the first parts of its names.
+        """Print unused tensors by the first parts of their names.
 
         Raises:
             InputError: tensors are missing.
@@ -103,7 +103,7 @@ class Weights:
 
 
 def shorten(names: Iterable[str]) -> str:
-    """Return names in few words: those of one layer or head are counted."""
+    """Return a short list of names; those of one layer or head are counted."""
     groups: dict[str, list[str]] = {}
     for name in names:
         found = re.match(r".*?\.\d+\.|[^.]+\.", name)
@@ -116,7 +116,7 @@ def shorten(names: Iterable[str]) -> str:
 
 
 def renamed(weights: Weights) -> Weights:
-    """Return weights whose normalisations are named as they are today."""
+    """Return weights with today's names of normalizations."""
     weights.rename(
         (r"LayerNorm\.gamma$", "LayerNorm.weight"), (r"LayerNorm\.beta$", "LayerNorm.bias")
     )
@@ -124,7 +124,7 @@ def renamed(weights: Weights) -> Weights:
 
 
 def read_safetensors(path: Path) -> dict[str, np.ndarray]:
-    """Return name -> array of a file of safetensors; bfloat16 becomes float32."""
+    """Return name -> array of a safetensors file; bfloat16 becomes float32."""
     try:
         with safe_open(path, framework="tf") as file:
             return {name: as_array(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
@@ -133,12 +133,12 @@ def read_safetensors(path: Path) -> dict[str, np.ndarray]:
 
 
 def as_array(tensor: Any) -> np.ndarray:
-    """Return a tensor as NumPy has it."""
+    """Return a tensor as a NumPy array."""
     return (tf.cast(tensor, "float32") if tensor.dtype == tf.bfloat16 else tensor).numpy()
 
 
 def read_parts(index: Path, read: Callable[[Path], dict]) -> dict[str, np.ndarray]:
-    """Return name -> array of weights in several files, which the index names."""
+    """Return name -> array of weights in several files with an index."""
     places = read_json(index).get("weight_map")
     if not isinstance(places, dict) or not places:
         raise InputError(f"{index} names no parts: fetch it again.")

@@ -1,6 +1,6 @@
-"""The tokenizer of RoFormer: jieba finds the Chinese words of its vocabulary, BERT cuts the rest.
+"""The tokenizer of RoFormer: jieba finds its Chinese words, BERT splits the rest.
 
-Source: https://github.com/ZhuiyiTechnology/roformer; texts are cut as transformers does it.
+Source: https://github.com/ZhuiyiTechnology/roformer; texts are split as in transformers.
 """
 
 import re
@@ -15,14 +15,14 @@ WORD = re.compile(r"[\u4e00-\u9fff]{2,}")
 
 
 class WordTokenizer:
-    """A tokenizer that can be saved, though a program of Python cuts its texts.
+    """A tokenizer that can be saved although Python code splits its texts.
 
-    All but `to_str` is done by the tokenizer within: what is saved has BERT's cut in that place,
-    and who loads it for a RoFormer gives it this one again.
+    The inner tokenizer does everything except `to_str`. The saved tokenizer has BERT's splitting;
+    loading it for a RoFormer adds the Python code again.
 
     Args:
-        tokenizer: WordPiece with BERT's cut.
-        path: the file that it comes from, for what is said about it.
+        tokenizer: WordPiece with BERT's splitting.
+        path: its file, for messages.
     """
 
     def __init__(self, tokenizer: Tokenizer, path: Path) -> None:
@@ -32,33 +32,33 @@ class WordTokenizer:
         self.tokenizer = tokenizer
 
     def __getattr__(self, name: str) -> Any:
-        if name == "tokenizer":  # it is being copied, and has none yet
+        if name == "tokenizer":  # it is being copied and has no tokenizer yet
             raise AttributeError(name)
         return getattr(self.tokenizer, name)
 
     def __reduce__(self) -> tuple:
-        # Another process makes its own program.
+        # Another process makes its own Python code.
         return restore, (self.saved, self.path)
 
     def to_str(self) -> str:
-        """Return the tokenizer as JSON, without the program."""
+        """Return the tokenizer as JSON, without the Python code."""
         return self.saved
 
 
 def restore(saved: str, path: Path) -> WordTokenizer:
-    """Return the tokenizer that another process has."""
+    """Return the tokenizer in another process."""
     return WordTokenizer(Tokenizer.from_str(saved), path)
 
 
 class WordCutter:
-    """Cuts a text into words of the vocabulary, and what is not one as BERT does.
+    """Splits a text into words of the vocabulary, and the rest like BERT.
 
     Args:
         vocabulary: its tokens.
-        path: the file that they come from.
+        path: their file.
 
     Raises:
-        InputError: the package that knows Chinese words is absent.
+        InputError: the package jieba is absent.
     """
 
     def __init__(self, vocabulary: dict[str, int], path: Path) -> None:
@@ -76,11 +76,11 @@ class WordCutter:
         )
 
     def pre_tokenize(self, text: PreTokenizedString) -> None:
-        """Cut a text in place."""
+        """Split a text in place."""
         text.split(self.cut)
 
     def cut(self, _: int, text: NormalizedString) -> list[Any]:
-        """Return the parts of a text, each of which knows where it stands."""
+        """Return the parts of a text with their offsets."""
         parts: list[Any] = []
         for word, start, end in self.find_words(str(text), hmm=False):
             if word in self.vocabulary:
@@ -93,5 +93,5 @@ class WordCutter:
 
 
 def holds_words(vocabulary: dict[str, int]) -> bool:
-    """Tell whether a vocabulary holds Chinese words, and not characters alone."""
+    """Return whether a vocabulary has Chinese words, not only characters."""
     return any(WORD.fullmatch(token) for token in vocabulary)

@@ -1,11 +1,11 @@
-"""Write a trained run for others: its encoder for transformers, the whole model for TensorFlow.
+"""Export a trained run: its encoder for transformers, the whole model for TensorFlow.
 
 python extras/export/export.py RUN DIR             DIR/encoder as on Hugging Face, DIR/saved_model;
-                                                   DIR/writer of what model = pretrained trained
-python extras/export/export.py RUN DIR --onnx      DIR/model.onnx, too
+                                                   DIR/writer if model = pretrained was trained
+python extras/export/export.py RUN DIR --onnx      also DIR/model.onnx
 python extras/export/export.py RUN DIR --no-encoder
 
-DIR appears whole or not at all; one that is there is refused.
+DIR is written whole or not at all; an existing DIR is refused.
 """
 
 import argparse
@@ -24,7 +24,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 if __name__ == "__main__":
     sys.path[0] = str(PROJECT)
 
-# What `core` sets up of TensorFlow comes first.
+# `core` sets TensorFlow up, so it comes first.
 from core.base.errors import InputError, command  # noqa: E402, I001
 from core.base.extras import need  # noqa: E402
 from core.base.files import write_json, write_text  # noqa: E402
@@ -36,12 +36,12 @@ import tensorflow as tf  # noqa: E402
 from safetensors.numpy import save  # noqa: E402
 from tokenizers import Tokenizer  # noqa: E402
 
-# How the parts of a pointer are named: a score is queries . keys / sqrt(size) + starts + ends.
+# Names of the parts of a pointer: a score is queries . keys / sqrt(size) + starts + ends.
 PARTS = ("queries", "keys", "starts", "ends")
-TOLERANCE = 1e-5  # of what was written, beside what was trained
-# An example for the outputs of each kind: the file that is laid beside the model.
+TOLERANCE = 1e-5  # between the written and the trained model
+# Kind of outputs -> the example file that is written next to the model.
 EXAMPLES = {"probabilities": "serve_labels.py"}
-# Folder of what is written for transformers -> what reads it.
+# Folder for transformers -> the class that reads it.
 READERS = {
     "encoder": "`transformers.AutoModel`",
     "writer": "`transformers.AutoModelForCausalLM`, for BART and T5 `AutoModelForSeq2SeqLM`",
@@ -51,10 +51,10 @@ ONNX = "tf2onnx"
 
 @keras.saving.register_keras_serializable("export")
 class Serving(keras.Model):
-    """An inference model whose outputs are all arrays with a name.
+    """An inference model with named arrays as outputs.
 
     Args:
-        inference: of a task; an output may be a pointer's parts.
+        inference: of a task; an output may have the parts of a pointer.
     """
 
     def __init__(self, inference: keras.Model) -> None:
@@ -62,7 +62,7 @@ class Serving(keras.Model):
         self.inference = inference
 
     def call(self, inputs) -> dict[str, tf.Tensor]:
-        """Return `name` or `name_part` -> array, float32 where it is not whole numbers."""
+        """Return `name` or `name_part` -> array; float32 unless it has whole numbers."""
         found: dict[str, tf.Tensor] = {}
         ordered = {tensor.name: inputs[tensor.name] for tensor in self.inference.inputs}
         for name, value in self.inference(ordered, training=False).items():
@@ -100,15 +100,15 @@ def main() -> None:
 
 
 def load_run(name: str) -> Any:
-    """Return a run with its best weights, as the project's predict.py loads it.
+    """Return a run with its best weights, loaded like in the project's predict.py.
 
     Raises:
-        InputError: the project has no such script, or the name stands for several runs.
+        InputError: the project has no predict.py, or the name means several runs.
     """
     script = PROJECT / "predict.py"
     if not script.is_file():
         raise InputError(f"{PROJECT.name} predicts nothing: export its encoder with its export.py.")
-    # An extra knows no task: who predicts does.
+    # An extra does not know the task, but predict.py does.
     loaded = runpy.run_path(str(script))["load_runs"]([name])
     if len(loaded.folders) > 1:
         folders = ", ".join(folder.name for folder in loaded.folders)
@@ -117,10 +117,10 @@ def load_run(name: str) -> Any:
 
 
 def check_free(folder: Path) -> None:
-    """Refuse a folder that is there already, before any work.
+    """Refuse an existing folder before any work.
 
     Raises:
-        InputError: it exists, or nobody may write there.
+        InputError: it exists, or it can't be created.
     """
     if folder.exists() or folder.is_symlink():
         raise InputError(f"{folder} exists already: name a new folder, or delete that one.")
@@ -130,7 +130,7 @@ def check_free(folder: Path) -> None:
 
 
 def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
-    """Let `write` fill a temporary folder beside `folder`, then move it into place."""
+    """Let `write` fill a temporary folder next to `folder`, then rename it."""
     folder = folder.absolute()
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".writing-") as temporary:
@@ -141,15 +141,15 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
 
 
 def fill(target: Path, run: Any, encoder: bool, onnx: bool) -> None:
-    """Write all that a run is exported as.
+    """Write all exports of a run.
 
     Args:
         target: an empty folder.
-        run: as `load_run` returns it.
-        encoder: whether that is asked for, as transformers loads it.
-        onnx: whether model.onnx is asked for.
+        run: from `load_run`.
+        encoder: whether to write the encoder for transformers.
+        onnx: whether to write model.onnx.
     """
-    [inference] = getattr(run.models[0], "models", run.models)  # what generates asks a model
+    [inference] = getattr(run.models[0], "models", run.models)  # generation asks a model
     written = write_encoder(target, find_encoder(inference), run.tokenizer) if encoder else ""
     model = Serving(inference)
     names = [tensor.name for tensor in inference.inputs]
@@ -178,14 +178,14 @@ def fill(target: Path, run: Any, encoder: bool, onnx: bool) -> None:
 
 
 def find_encoder(model: keras.Model) -> keras.Model:
-    """Return the encoder within a model."""
+    """Return the encoder inside a model."""
     found = [layer for _, layer in named_layers(model) if isinstance(layer, keras.Model)]
     found += [layer.encoder for layer in model.layers if hasattr(layer, "encoder")]
     return next(layer for layer in found if hasattr(layer, "token_embedding"))
 
 
 def write_encoder(target: Path, encoder: keras.Model, tokenizer: Tokenizer) -> str:
-    """Write an encoder, or a writer, with its tokenizer as transformers loads it.
+    """Write an encoder or a writer with its tokenizer for transformers.
 
     Returns:
         The folder in `target`.
@@ -199,7 +199,7 @@ def write_encoder(target: Path, encoder: keras.Model, tokenizer: Tokenizer) -> s
         if token is not None:
             config[f"{name}_token_id"] = tokenizer.token_to_id(token)
     write_json(folder / "config.json", config)
-    # Not save_file: what that writes nobody else may read.
+    # Not save_file, whose files only the owner may read.
     weights = save(tensors, metadata={"format": "pt"})
     (folder / "model.safetensors").write_bytes(weights)
     write_json(folder / "tokenizer.json", whole)
@@ -210,7 +210,7 @@ def write_encoder(target: Path, encoder: keras.Model, tokenizer: Tokenizer) -> s
 
 
 def sample_batch(names: list[str]) -> dict[str, tf.Tensor]:
-    """Return a small batch, one of whose texts is padded."""
+    """Return a small batch with a padded text."""
     random = np.random.default_rng(0)
     mask = np.arange(8) < np.array([[8], [5]])
     arrays = {"token_ids": random.integers(1, 20, (2, 8)) * mask, "padding_mask": mask}
@@ -218,12 +218,12 @@ def sample_batch(names: list[str]) -> dict[str, tf.Tensor]:
 
 
 def compare(folder: Path, names: list[str], expected: dict[str, tf.Tensor]) -> None:
-    """Print how far what was written is from what was trained.
+    """Print the difference between the written and the trained model.
 
     Raises:
-        InputError: it is further than rounding goes.
+        InputError: it is larger than rounding errors.
     """
-    loaded = tf.saved_model.load(str(folder))  # its weights live as long as it has a name
+    loaded = tf.saved_model.load(str(folder))  # keeps the weights alive
     served = loaded.serve(sample_batch(names))
     largest = max(
         float(tf.reduce_max(tf.abs(tf.cast(value - expected[name], "float32"))))
@@ -239,7 +239,7 @@ def compare(folder: Path, names: list[str], expected: dict[str, tf.Tensor]) -> N
 
 
 def readme(described: dict[str, Any], written: str, onnx: bool) -> str:
-    """Return what a folder says of itself; `written` is its folder for transformers, or empty."""
+    """Return the README of a folder; `written`: its folder for transformers, or empty."""
     rows = [
         ("saved_model/", "the whole model: `tf.saved_model.load(...).serve({name: array})`"),
         ("tokenizer.json", "`tokenizers.Tokenizer.from_file` reads it"),

@@ -1,9 +1,9 @@
 """Label texts with an exported model, without the project's code.
 
-python serve.py "one text" "another"            texts of a pair stand in one argument, with a tab
+python serve.py "one text" "another"            a pair is one argument, separated by a tab
 
-It needs the packages tensorflow, tokenizers and numpy alone. In its place a service would load the
-model once, and call `label` for each request.
+It only needs the packages tensorflow, tokenizers and numpy. A service would load the model once and
+call `label` for each request.
 """
 
 import json
@@ -18,10 +18,10 @@ FOLDER = Path(__file__).resolve().parent
 
 
 class Labeller:
-    """A model that gives labels to texts, with its tokenizer.
+    """A model that labels texts, with its tokenizer.
 
     Args:
-        folder: that export.py made.
+        folder: made by export.py.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -50,14 +50,14 @@ class Labeller:
             "token_ids": encoding.ids,
             "segment_ids": encoding.type_ids,
             "padding_mask": encoding.attention_mask,
-            # 1 and 2 for the tokens of the first and the second text, 0 for those around them.
+            # 1 and 2 for tokens of the first and the second text, 0 for special tokens.
             "text_numbers": [0 if n is None else n + 1 for n in encoding.sequence_ids],
         }
         return values[name]
 
 
 def main() -> None:
-    """Print the likeliest label of each argument."""
+    """Print the most likely label of each argument."""
     for text, found in zip(sys.argv[1:], Labeller(FOLDER).label(sys.argv[1:]), strict=True):
         best = max(found, key=found.__getitem__)
         print(f"{best}\t{found[best]:.4f}\t{text}")

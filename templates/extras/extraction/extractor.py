@@ -1,4 +1,4 @@
-"""What a project of text generation asks where its texts stand for triples or events."""
+"""The extraction part of text generation: its texts represent triples or events."""
 
 import functools
 import math
@@ -29,26 +29,26 @@ from extras.extraction.records import (
 from extras.extraction.scores import METRICS, MONITORS, TABLES, count_matches, score
 from extras.extraction.settings import Table
 
-# Gold that a perfect writer would lose: below this F1 the data or the lengths are at fault.
+# If a perfect writer scores below this F1, the data or the lengths are at fault.
 LOWEST_ORACLE_F1 = 0.9
 SHOWN_ITEMS = 8
-# Record id -> what was written: the text, its score, and what else a search returns.
+# Record id -> the written text, its score, and other results of the search.
 Texts = Mapping[Id, Sequence]
 
 
 @dataclass(frozen=True)
 class Extractor:
-    """Reads records, reads what was written for them, scores and describes it.
+    """Reads records and written texts, scores and describes them.
 
     Attributes:
-        table: its `kind`; `names` are those of the first file that is read, where it has none.
+        table: its `kind` and `names`; without names those of the first read file.
     """
 
     table: Table
 
     @property
     def kind(self) -> str:
-        """What is extracted: "triples" or "events"."""
+        """The kind of items: "triples" or "events"."""
         return self.table.kind
 
     @property
@@ -57,16 +57,16 @@ class Extractor:
         return MONITORS[self.kind]
 
     def read_examples(self, path: str | Path, require: bool = True) -> list[Example]:
-        """Read a file; the targets are its items, as far as their names are known.
+        """Read a file; the targets are its items with known names.
 
-        The fields, the rules and the sentences are those of the templates that have such files.
+        Fields, rules and messages are those of the templates for these files.
 
         Raises:
-            InputError: what is wrong with a record, or there is nothing to learn.
+            InputError: a record is invalid, or the file has no items.
         """
         examples = read_examples(path, self.kind, require)
         if not self.table.names:
-            # The training file is read first; a run keeps its names with its settings.
+            # The training file is read first; a run stores its names with its settings.
             self.table.names = name_items(examples, self.kind)
         if not self.table.names:
             one = "a triple" if self.kind == "triples" else "an event"
@@ -77,17 +77,17 @@ class Extractor:
         ]
 
     def write(self, example: Example) -> str:
-        """Return the text of the items of an example, as far as their names are known."""
+        """Return the text of the items of an example with known names."""
         names = known_names(tuple(self.table.names))
         kept = (names.keep(item, self.kind) for item in example.items)
         return write_items([item for item in kept if item], example.source, self.kind)
 
     def read(self, source: str, written: str) -> tuple[list[Item], Counter]:
-        """Return the items that a text stands for, and why parts of it were not read.
+        """Return the items of a written text, and why parts of it were not read.
 
         Args:
-            source: the text that they are found in.
-            written: of a model, whatever it is.
+            source: the text that contains them.
+            written: any text of a model.
         """
         drafts, unread = read_drafts(written, known_names(tuple(self.table.names)), self.kind)
         searched, items = SearchedText(source), []
@@ -96,7 +96,7 @@ class Extractor:
             found = [(role, searched.find(words)) for role, words in draft.nodes]
             there = [(role, places) for role, places in found if places]
             unread["not_in_text"] += len(found) - len(there)
-            # A triple needs both of its parts, an event is what is left of it.
+            # A triple needs both of its parts; an event keeps its remaining parts.
             if len(there) == len(found) or self.kind == "events" and there:
                 items.append(make(draft.name, choose_places(searched, there)))
         return sorted(dict.fromkeys(items), key=lambda item: item.place), +unread
@@ -104,7 +104,7 @@ class Extractor:
     # ------------------------------------------------------------------------ predictions
 
     def prediction_records(self, examples: Sequence[Example], texts: Texts) -> list[dict]:
-        """Return the records of the predictions file: the input's format, and what was written."""
+        """Return the records of the predictions file: the input's format plus the written text."""
         records = []
         for example in examples:
             written, log_probability = texts[example.id][:2]
@@ -123,7 +123,7 @@ class Extractor:
         return records
 
     def describe_records(self, records: Sequence[dict]) -> str:
-        """Return how much records of predictions hold, and what could not be read, in words."""
+        """Describe the number of predicted items, and what could not be read."""
         unread = sum((Counter(record["unread"]) for record in records), Counter())
         items = sum(len(record[self.kind]) for record in records)
         return f"{len(records)} records, {items} {self.kind}; {describe_unread(unread)}"
@@ -131,13 +131,13 @@ class Extractor:
     def evaluate(
         self, examples: Sequence[Example], texts: Texts, path: Path, shown: int = 0
     ) -> Evaluation:
-        """Score what was written for the examples of a file.
+        """Score the written texts for the examples of a file.
 
         Args:
             examples: gold.
             texts: record id -> the text and its score.
-            path: where the examples were read from.
-            shown: examples to put into words.
+            path: the file of the examples.
+            shown: number of examples to describe.
         """
         records = self.prediction_records(examples, texts)
         found = {record["id"]: read_prediction("", record, self.kind) for record in records}
@@ -159,7 +159,7 @@ class Extractor:
         )
 
     def describe(self, example: Example, found: Sequence[Item], written: str) -> str:
-        """Return a text with its gold items, those that were found, and what was written."""
+        """Return a text with its gold items, the found items, and the written text."""
 
         def words(items: Sequence[Item]) -> str:
             kept = sorted(items, key=lambda item: item.place)[:SHOWN_ITEMS]
@@ -178,7 +178,7 @@ class Extractor:
     def find_errors(
         self, examples: Sequence[Example], predictions: Sequence[dict]
     ) -> list[ErrorExample]:
-        """Return every example, right or wrong, for the report, from records of predictions."""
+        """Return all examples for the report, from records of predictions."""
         records = {record["id"]: record for record in predictions}
         reports = []
         for example in examples:
@@ -209,7 +209,7 @@ class Extractor:
         return Counter(label for own in parts for label, _ in own)
 
     def score_oracle(self, examples: Sequence[Example], texts: Mapping[Id, str]) -> dict:
-        """Return the scores of the targets, as if a perfect model had written them.
+        """Return the scores of the targets, as written by a perfect model.
 
         Args:
             examples: gold.
@@ -233,7 +233,7 @@ class Extractor:
         }
 
     def describe_oracle(self, oracle: dict) -> str:
-        """Return the scores of an oracle in words."""
+        """Describe the scores of an oracle."""
         if not oracle["gold"]:
             return f"oracle: none, for no record has {self.kind}"
         numbers = ", ".join(f"{name} {oracle[name]:.4f}" for name in ("precision", "recall"))
@@ -244,7 +244,7 @@ class Extractor:
         )
 
     def find_oracle_faults(self, name: str, oracle: dict) -> list[Finding]:
-        """Find the items that no writer can give back."""
+        """Find the items that no writer can reproduce."""
         if not oracle["lost"] + oracle["invented"]:
             return []
         return [
@@ -259,10 +259,10 @@ class Extractor:
         ]
 
     def compare(self, comparison: Any, run: Any, other: Any) -> None:
-        """Compare two scored folders of this kind, one of which may be of the pointer model.
+        """Compare two scored folders of this kind; one may be of the pointer model.
 
         Args:
-            comparison: the extra; `run` and `other` are what its `read_arguments` returns.
+            comparison: the extra; `run` and `other` are from its `read_arguments`.
         """
         golds = self.read_examples(comparison.shared_gold_file(run, other))
         monitor = read_scores(run.folder).get("monitor")
@@ -308,12 +308,12 @@ def open_extractor(table: Table, n_best: int) -> Extractor:
 
 @functools.lru_cache(maxsize=1)
 def known_names(names: tuple[str, ...]) -> Names:
-    """Return what names are found by; they are the same for every record."""
+    """Return the index of the names; it is the same for every record."""
     return Names(names)
 
 
 def parts_by_label(items: Sequence[Item], kind: str) -> dict[tuple, None]:
-    """Return what the report shows, `(label, spans)`: triples, or mentions of events."""
+    """Return `(label, spans)` for the report: triples, or mentions of events."""
     if kind == "triples":
         return {
             (item.name, tuple((*span, role or "") for role, span in item.nodes)): None
@@ -327,7 +327,7 @@ def parts_by_label(items: Sequence[Item], kind: str) -> dict[tuple, None]:
 
 
 def describe_unread(unread: Counter) -> str:
-    """Return what could not be read, in words, the most frequent reason first."""
+    """Describe what could not be read, most frequent reason first."""
     if not unread.total():
         return "all that was written was read"
     reasons = ", ".join(f"{REASONS[name]} ({n})" for name, n in unread.most_common() if n)

@@ -1,6 +1,6 @@
 """Items as a text, and back: `subject | predicate | object ;`, `type = trigger | role = words ;`.
 
-The marks are plain characters that every tokenizer has. README.md describes the language whole.
+The marks are plain characters that every tokenizer has. README.md describes the whole language.
 """
 
 import re
@@ -12,12 +12,12 @@ from extras.extraction.places import fold
 from extras.extraction.records import Example, Item
 
 PART, PAIR, END, NOTHING = "|", "=", ";", "none"
-# Within words each of these is `*` and its number here. Tokenizers that make NFKC of a text write
-# the wide ones as marks.
+# Within words each of these becomes `*` and its index here. Tokenizers with NFKC normalization
+# turn the wide ones into marks.
 ESCAPE = "*"
 ESCAPED = f"{ESCAPE}{PART}{END}{PAIR}\uff0a\uff5c\uff1b\uff1d"
 NARROW = str.maketrans(ESCAPED[4:], ESCAPED[:4])
-# Why something that was written is not read.
+# Reasons why a written part is not read.
 REASONS = {
     "nothing_written": "nothing was written",
     "missing_part": "a part is missing",
@@ -29,14 +29,14 @@ REASONS = {
 
 @dataclass(frozen=True)
 class Draft:
-    """An item whose words have not been found in the text yet; the role of a trigger is None."""
+    """An item whose words are not located in the text yet; the role of a trigger is None."""
 
     name: str
     nodes: tuple[tuple[str | None, str], ...]
 
 
 class Names:
-    """The names that are known, as they are or but for space, case and accents.
+    """The known names, exact or ignoring space, case and accents.
 
     Args:
         names: predicates, or types and `type = role`, as they are written.
@@ -51,7 +51,7 @@ class Names:
         }
 
     def keep(self, item: Item, kind: str) -> Item | None:
-        """Return what of an item these names can say; None: nothing."""
+        """Return the part of an item with known names; None: nothing."""
         if item.name not in self.roles:
             return None
         if kind == "triples":
@@ -62,12 +62,12 @@ class Names:
 
 
 def index_names(names: Sequence[str]) -> dict[str, str]:
-    """Return what names are found by: themselves, or their folded forms, of which the first."""
+    """Return an index from names, and from their folded forms, to names; the first wins."""
     return {fold(name)[0]: name for name in sorted(names, reverse=True)} | {n: n for n in names}
 
 
 def look_up(words: str, known: Mapping[str, str]) -> str | None:
-    """Return the name that words stand for; None: it is unknown."""
+    """Return the name for words; None: unknown."""
     return known.get(words, known.get(fold(words)[0]))
 
 
@@ -93,7 +93,7 @@ def escape(words: str) -> str:
 
 
 def unescape(words: str) -> str:
-    """Return the words that `escape` was given; a tokenizer may have put spaces within."""
+    """Invert `escape`; a tokenizer may have added spaces."""
     digits = f"0-{len(ESCAPED) - 1}"
     pattern = rf"{re.escape(ESCAPE)}\s*([{digits}])"
     return re.sub(pattern, lambda found: ESCAPED[int(found[1])], words).strip()
@@ -103,11 +103,11 @@ def unescape(words: str) -> str:
 
 
 def write_items(items: Sequence[Item], text: str, kind: str) -> str:
-    """Return the text that stands for items, in the order of their places; never an empty one.
+    """Return the text of items, in the order of their places; never empty.
 
     Args:
-        items: what a record holds.
-        text: its text.
+        items: of a record.
+        text: of the record.
         kind: "triples" or "events".
     """
     write = write_triple if kind == "triples" else write_event
@@ -122,7 +122,7 @@ def write_triple(item: Item, text: str) -> str:
 
 
 def write_event(item: Item, text: str) -> str:
-    """Return an event: the type with its trigger, then each role with its words, in their order."""
+    """Return an event: type and trigger, then each role with its words, in order."""
     head = escape(item.name)
     parts = []
     for role, span in sorted(item.nodes, key=lambda node: (node[1], node[0] or "")):
@@ -138,14 +138,14 @@ def write_event(item: Item, text: str) -> str:
 
 
 def read_drafts(written: str, names: Names, kind: str) -> tuple[list[Draft], Counter]:
-    """Return what a text says, and why parts of it could not be read: reason -> how many.
+    """Return the items of a text, and reason -> number of unreadable parts.
 
-    Whatever the text is, nothing is raised. A missing end, wide marks, another order of the parts
-    and names that are written otherwise are forgiven.
+    No text raises an error. A missing end, wide marks, another order of the parts and other
+    spellings of names are forgiven.
 
     Args:
         written: by a model.
-        names: that are known.
+        names: the known names.
         kind: "triples" or "events".
     """
     unread: Counter = Counter()
@@ -160,9 +160,9 @@ def read_drafts(written: str, names: Names, kind: str) -> tuple[list[Draft], Cou
 
 
 def read_triples(parts: Sequence[str], names: Names, unread: Counter) -> Iterator[Draft]:
-    """Yield the triple of some parts, or several where ends are missing; count what is not read.
+    """Yield the triple of some parts, or several if ends are missing; count unread parts.
 
-    A predicate is known by its name: in the middle, or of three parts in another place.
+    A predicate is recognised by its name: in the middle, or in any place of three parts.
     """
     found = []
     at = 1
@@ -188,9 +188,9 @@ def read_triples(parts: Sequence[str], names: Names, unread: Counter) -> Iterato
 
 
 def read_event(parts: Sequence[str], names: Names, unread: Counter) -> Iterator[Draft]:
-    """Yield the event of some parts, if its type is known; count what is not read.
+    """Yield the event of some parts, if its type is known; count unread parts.
 
-    The type is known by its name, in whichever part.
+    The type is recognised by its name, in any part.
     """
     heads = [read_pair(part, names.every) for part in parts]
     place = next((n for n, (name, _) in enumerate(heads) if name is not None), None)
@@ -215,7 +215,7 @@ def read_event(parts: Sequence[str], names: Names, unread: Counter) -> Iterator[
 def read_pair(part: str, known: Mapping[str, str]) -> tuple[str | None, str]:
     """Return the known name in `name = words`, or in `words = name`, and the words.
 
-    None: no name is known; no words: the part is a name alone.
+    None: no known name; no words: the part is only a name.
     """
     left, _, right = part.partition(PAIR)
     for name, words in ((left, right), (right, left)):

@@ -1,4 +1,4 @@
-"""Where the words that were written stand in the text: spans `[start, end)` of characters."""
+"""Locate written words in the text: character spans `[start, end)`."""
 
 import itertools
 import re
@@ -8,16 +8,16 @@ from collections.abc import Sequence
 from core.data.records import Span
 from extras.extraction.records import Node
 
-# Of words that stand more often than this in a text, the first places are looked at.
+# If words occur more often than this, only the first places are used.
 MOST_PLACES = 50
-# Where a sentence ends, which is not within a number.
+# The end of a sentence, not within a number.
 SENTENCE_END = re.compile(r"[.!?](?=\s)|[\u3002\uff01\uff1f\uff1b\n]")
-# Letters and digits of scripts with spaces: between two of them a word is cut.
+# Letters and digits of scripts with spaces; a border between two of them cuts a word.
 LETTER = re.compile(r"(?![\u2e80-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])[^\W_]")
 
 
 class SearchedText:
-    """A text in which words are found, as they are or but for spaces, case and accents."""
+    """A text that finds words, exactly or ignoring spaces, case and accents."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -25,10 +25,10 @@ class SearchedText:
         self.ends = [found.start() for found in SENTENCE_END.finditer(text)]
 
     def find(self, words: str) -> list[Span]:
-        """Return the places of words, in their order; none: they are not in the text.
+        """Return the places of words in order; none: not in the text.
 
-        Places that cut no word come first: those of the very words, or else those of words that are
-        alike. Without one, places within words are taken, in the same order.
+        Places that cut no word come first: exact ones, or else similar ones. Without any, places
+        within words are taken, in the same order.
         """
         exact = find_all(self.text, r"\s+".join(map(re.escape, words.split())))
         alike = find_all(self.folded, re.escape(fold(words)[0]))
@@ -37,12 +37,12 @@ class SearchedText:
         return next((places for places in (*whole, exact, tolerant) if places), [])
 
     def distance(self, one: Span, two: Span) -> tuple[int, int]:
-        """Return the sentences that end between two spans, and the characters between them."""
+        """Return the number of sentence ends and of characters between two spans."""
         first, after = min(one[1], two[1]), max(one[0], two[0])
         return sum(first <= end < after for end in self.ends), max(0, after - first)
 
     def original(self, start: int, end: int) -> Span:
-        """Return the span of the text that a span of the folded text stands for."""
+        """Return the span of the original text for a span of the folded text."""
         first, after = self.origins[start], self.origins[end - 1] + 1
         # A letter keeps its accents.
         while after < len(self.text) and unicodedata.combining(self.text[after]):
@@ -50,7 +50,7 @@ class SearchedText:
         return first, after
 
     def cuts(self, place: Span) -> bool:
-        """Tell whether a span begins or ends within a word."""
+        """Return whether a span begins or ends within a word."""
         return any(
             0 < cut < len(self.text)
             and LETTER.match(self.text[cut - 1]) is not None
@@ -60,9 +60,9 @@ class SearchedText:
 
 
 def fold(text: str) -> tuple[str, list[int]]:
-    """Return a text without space, case and accents, and where each of its characters stood.
+    """Return a text without space, case and accents, and the original position of each character.
 
-    Tokenizers lose these; what NFKC makes equal, as wide letters, is equal here too.
+    Tokenizers may lose these. Characters that NFKC makes equal, such as wide letters, become equal.
     """
     characters: list[str] = []
     origins: list[int] = []
@@ -75,7 +75,7 @@ def fold(text: str) -> tuple[str, list[int]]:
 
 
 def find_all(text: str, pattern: str) -> list[Span]:
-    """Return where a pattern stands in a text, overlapping itself too; the first `MOST_PLACES`."""
+    """Return the first `MOST_PLACES` places of a pattern, including overlapping ones."""
     found = re.finditer(f"(?=({pattern}))", text) if pattern else ()
     return [place.span(1) for place in itertools.islice(found, MOST_PLACES)]
 
@@ -83,16 +83,16 @@ def find_all(text: str, pattern: str) -> list[Span]:
 def choose_places(
     text: SearchedText, found: Sequence[tuple[str | None, list[Span]]]
 ) -> tuple[Node, ...]:
-    """Return one place for each role: those that stand nearest together.
+    """Return one place per role: the places that are closest together.
 
-    The anchor is the subject, the trigger, or the first argument of an event without one. Each
-    other role takes the place nearest to it, the end of a sentence being further than any
-    character, and the earlier of two; a place that another role has only where there is nothing
-    else. The anchor takes the place with the smallest sum of these, the first of several.
+    The anchor is the subject, the trigger, or the first argument of an event without a trigger.
+    Each other role takes the place nearest to the anchor, counting sentence ends first, then
+    characters, and the earlier place on a tie. It takes another role's place only if there is no
+    other. The anchor takes the place with the smallest sum of distances, and the first on a tie.
 
     Args:
-        text: that is searched.
-        found: role and places, none of which is empty; that of the anchor first.
+        text: the searched text.
+        found: role and non-empty places; the anchor first.
     """
     (role, anchors), *others = found
     ways = []

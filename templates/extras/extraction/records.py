@@ -1,7 +1,7 @@
-"""Triples and events alike, and the records of the templates that they come from.
+"""A common form of triples and events, and the records of their templates.
 
-The fields, the rules and the sentences are those of relation extraction and event extraction, so
-that a file of either can be read here, and predictions there.
+Fields, rules and messages are those of relation extraction and event extraction, so this module can
+read their files, and they can read its predictions.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ FIELDS = {
     "triples": ("id", "text", "triples", "annotated_predicates", "subject", "predicate", "object"),
     "events": ("id", "text", "events", "type", "trigger", "arguments", "role", "span"),
 }
-# A span with its role; that of a trigger is None.
+# A span with its role; the role of a trigger is None.
 Node = tuple[str | None, Span]
 
 
@@ -34,7 +34,7 @@ class Item:
 
     @property
     def place(self) -> tuple:
-        """What items are ordered by: where they stand in the text, the trigger before all else."""
+        """The sort key of items: their places in the text, the trigger first."""
         trigger = [span for role, span in self.nodes if role is None]
         others = [(span, role) for role, span in self.nodes if role is not None]
         if self.nodes[0][0] != "subject":
@@ -46,8 +46,8 @@ class Item:
 class Example:
     """One record of a file.
 
-    `targets` is the text of its items, none where these are to be predicted: it is not `labelled`.
-    `annotated` is None where the record speaks of all predicates.
+    `targets` is the text of its items, or empty for a record to predict, which is not `labelled`.
+    `annotated` is None if the record is annotated for all predicates.
     """
 
     id: Id
@@ -60,7 +60,7 @@ class Example:
 
 
 def make_event(name: str, nodes: Iterable[Node]) -> Item:
-    """Return an event; an argument that is given twice counts once."""
+    """Return an event; a repeated argument counts once."""
     every = dict.fromkeys(nodes)
     trigger = [node for node in every if node[0] is None]
     arguments = [(role, span) for role, span in every if role is not None]
@@ -73,10 +73,10 @@ def read_examples(path: str | Path, kind: str, require: bool) -> list[Example]:
     Args:
         path: records of relation extraction, or of event extraction.
         kind: "triples" or "events".
-        require: False for files to predict, whose items nobody knows.
+        require: False for files to predict, which may lack items.
 
     Raises:
-        InputError: names file, line and what is wrong with the record.
+        InputError: a record is invalid; the message names file and line.
     """
     read_one = partial(read_example, kind=kind, require=require)
     return list(read_records(path, FIELDS[kind], read_one))
@@ -144,13 +144,13 @@ def read_event(item: object, text: str) -> Item:
 
 
 def describe_items(items: Sequence[Item], text: str, kind: str, score: float) -> list[dict]:
-    """Return items as a predictions file holds them: offsets, and their words beside them.
+    """Return items for a predictions file: offsets and words.
 
     Args:
-        items: what was found in a text.
+        items: found in a text.
         text: that text.
         kind: "triples" or "events".
-        score: how sure the writer was of the whole text.
+        score: the writer's confidence in the whole text.
     """
     describe = describe_triple if kind == "triples" else describe_event
     return [describe(item, text, round(score, 4)) for item in items]
@@ -186,7 +186,7 @@ def read_prediction(place: str, record: dict, kind: str) -> list[Item]:
     """Return the items of a record of a predictions file.
 
     Raises:
-        InputError: names the place of a record that is not a prediction.
+        InputError: the record is not a prediction; the message names its place.
     """
     items: list[Item] = []
     try:

@@ -1,8 +1,9 @@
-"""Strict scores: what is found counts where its spans and names are all exactly right.
+"""Strict scores: a found item counts if all its spans and names are exactly right.
 
-Of triples those of relation extraction, of events those of event extraction, to the last digit.
-Those templates have their metrics in `task/`, where each participant changes his own, and an extra
-imports no task; so this is written anew, and a test compares both on random records.
+Scores of triples equal those of relation extraction, scores of events those of event extraction, to
+the last digit. Those templates have their metrics in `task/`, which participants may change, and an
+extra imports no task. So this module has its own metrics, and a test compares both on random
+records.
 """
 
 from collections import defaultdict
@@ -14,7 +15,7 @@ from core.data.records import Id
 from core.scores.precision_recall import precision_recall_f1
 from extras.extraction.records import Example, Item
 
-# What chooses the best epoch, as in those templates.
+# The score that chooses the best epoch, as in those templates.
 MONITORS = {"triples": "f1", "events": "argument_classification_f1"}
 METRICS = {
     "triples": ("f1",),
@@ -26,7 +27,7 @@ METRICS = {
         "event_f1",
     ),
 }
-# Table -> the metric whose parts it counts, and by which part.
+# Table -> the metric whose parts it counts, and the part it counts by.
 TABLES = {
     "triples": {"per_predicate": ("f1", 0)},
     "events": {
@@ -57,9 +58,9 @@ def parts_of(items: Iterable[Item], metric: str) -> set[tuple]:
 def gold_and_found(
     gold: Example, found: Iterable[Item], metric: str
 ) -> tuple[set[tuple], set[tuple]]:
-    """Return the parts of a record that are right, and those that were found.
+    """Return the gold parts and the found parts of a record.
 
-    Predicates that the record does not speak of do not count.
+    Predicates that are not annotated in the record don't count.
     """
     looked_for = gold.annotated
     right, guess = (
@@ -76,11 +77,11 @@ def count_matches(gold: Example, found: Iterable[Item], metric: str) -> tuple[in
 
 
 def score(golds: Sequence[Example], predictions: Mapping[Id, Sequence[Item]], kind: str) -> dict:
-    """Return every score of a file, under the names that the templates give them.
+    """Return all scores of a file, with the names of the templates.
 
     Args:
         golds: the records with their items.
-        predictions: record id -> items; a record that is absent has none.
+        predictions: record id -> items; an absent record has none.
         kind: "triples" or "events".
     """
     totals = {metric: np.zeros(3, int) for metric in METRICS[kind]}

@@ -8,7 +8,7 @@ from core.base.settings import RecordSettings, SettingsTable
 
 
 class Table(SettingsTable):
-    """What a writer extracts, and the names that it may use."""
+    """What a writer extracts, and the names it may use."""
 
     kind: Literal["", "triples", "events"] = Field("", description="what is extracted; empty: off")
     names: list[str] = Field(
@@ -24,7 +24,7 @@ class Settings(RecordSettings):
 
 
 def complain(settings: Settings) -> str | None:
-    """Refuse names that nothing asks for."""
+    """Refuse names if extraction is off."""
     table = settings.extraction
     if table.names and not table.kind:
         return "extraction.names are of what is extracted: set extraction.kind, or names = []"

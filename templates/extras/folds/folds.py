@@ -18,7 +18,7 @@ from core.runs.run import Run
 from core.scores.evaluation import Evaluation
 from extras.folds.settings import Settings
 
-# The texts of an example, which tie it to others, and its kind, of which each fold has its share.
+# The texts of an example, which link it to others, and its kind, spread evenly over the folds.
 Key = tuple[tuple[str, ...], Hashable]
 
 
@@ -44,7 +44,7 @@ def open_fold(cross_validation: Run, number: int) -> Fold:
 
 
 def choose(examples: Sequence[Any], positions: np.ndarray) -> Sequence[Any]:
-    """Return the examples at some positions; those of extras/cache stay in their file."""
+    """Return the examples at some positions; examples of extras/cache stay in their file."""
     if hasattr(examples, "choose"):
         return examples.choose(positions)
     return [examples[position] for position in positions]
@@ -53,7 +53,7 @@ def choose(examples: Sequence[Any], positions: np.ndarray) -> Sequence[Any]:
 def keep_scores_of_folds(
     run: Run, folds: list[dict], evaluation: Evaluation, settings: Settings
 ) -> None:
-    """Write the scores of all examples, each by the model that held it out, beside those of folds.
+    """Write the scores of all held-out examples, and those of each fold.
 
     Args:
         folds: the scores of each.
@@ -76,15 +76,15 @@ def keep_scores_of_folds(
 def assign_folds(keys: Sequence[Key], folds: int, seed: int) -> np.ndarray:
     """Return the fold `[examples]`, from 0, that holds each example out.
 
-    Examples that share a text share a fold, and so do those that are linked by others: no fold is
-    scored on a text that its model has learned from. Each fold has its share of each kind.
+    Examples with the same text share a fold, and so do linked examples, so no fold is scored on a
+    text that its model was trained on. Each fold has its share of each kind.
 
     Args:
-        keys: texts of each example, whose case and white space make no difference, and its kind.
-        folds: how many; the assignment depends on `seed` and on nothing else.
+        keys: texts of each example, compared without case and white space, and its kind.
+        folds: their number; the assignment depends only on `seed`.
 
     Raises:
-        InputError: there are fewer groups of texts than folds.
+        InputError: fewer groups of texts than folds.
     """
     groups = link_texts(keys)
     count = len(np.unique(groups))
@@ -95,22 +95,22 @@ def assign_folds(keys: Sequence[Key], folds: int, seed: int) -> np.ndarray:
             f"{'group' if count == 1 else 'groups'} of records that share no text: {mend}."
         )
     kinds = [kind for _, kind in keys]
-    # A kind with fewer records than folds can't be in each: all such kinds count as one.
+    # A kind with fewer records than folds can't be in each fold, so all such kinds count as one.
     common = [kind for kind, number in Counter(kinds).most_common() if number >= folds]
     number_of = {kind: number for number, kind in enumerate(common, start=1)}
     strata = np.array([number_of.get(kind, 0) for kind in kinds])
     if len(np.unique(strata)) > 1:
         splitter = StratifiedGroupKFold(folds, shuffle=True, random_state=seed)
         fold_of = held_out_by(splitter, strata, groups)
-        if len(np.unique(fold_of)) == folds:  # else there are too few groups of each kind
+        if len(np.unique(fold_of)) == folds:  # otherwise there are too few groups of each kind
             return fold_of
-    # The largest group first, into the fold that has least: its own shuffling ignores the sizes.
+    # The largest group goes first, into the smallest fold, because shuffling ignores sizes.
     order = np.random.default_rng(seed).permutation(count)
     return held_out_by(GroupKFold(folds), strata, order[groups])
 
 
 def link_texts(keys: Sequence[Key]) -> np.ndarray:
-    """Return the group `[examples]` of each example: all that is linked by texts is one."""
+    """Return the group `[examples]` of each example; examples linked by texts share a group."""
     number: dict[str, int] = {}
     pairs = [
         (row, number.setdefault(normalise(text), len(number)))
@@ -126,17 +126,17 @@ def link_texts(keys: Sequence[Key]) -> np.ndarray:
 def held_out_by(
     splitter: GroupKFold | StratifiedGroupKFold, strata: np.ndarray, groups: np.ndarray
 ) -> np.ndarray:
-    """Return the fold `[examples]` of each example, as a splitter of scikit-learn has it."""
+    """Return the fold `[examples]` of each example, from a scikit-learn splitter."""
     fold_of = np.empty(len(groups), int)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of rare kinds
+        warnings.simplefilter("ignore")  # about rare kinds
         for fold, (_, held_out) in enumerate(splitter.split(groups, strata, groups)):
             fold_of[held_out] = fold
     return fold_of
 
 
 def describe_folds(fold_of: np.ndarray, groups: np.ndarray) -> None:
-    """Print how many examples each fold holds out, and warn where one holds out too many."""
+    """Print how many examples each fold holds out, and warn if one holds out too many."""
     sizes, largest = np.bincount(fold_of), max(np.bincount(groups))
     print(f"{len(sizes)} folds of {', '.join(map(str, sizes))} records")
     if max(sizes) > 2 * len(fold_of) / len(sizes):

@@ -6,7 +6,7 @@ from core.base.settings import RecordSettings, SettingsTable
 
 
 class Table(SettingsTable):
-    """Whether the training file is cross-validated."""
+    """Cross-validation of the training file."""
 
     count: int = Field(0, ge=0, description="cross-validate: so many trainings; 0: train once")
 
@@ -26,7 +26,7 @@ class Settings(RecordSettings):
 
 
 def complain(settings: Settings) -> str | None:
-    """Refuse all but a single training on records."""
+    """Refuse everything except a single training on records."""
     if not settings.folds.count:
         return None
     if not isinstance(settings, RecordSettings):
@@ -46,6 +46,6 @@ def complain(settings: Settings) -> str | None:
 
 
 def complete(settings: Settings) -> None:
-    """Let the training file be dev: its records are those that are scored."""
+    """Use the training file as dev, because its records are scored."""
     if settings.folds.count:
         settings.dev_file = settings.train_file

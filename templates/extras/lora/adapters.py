@@ -1,4 +1,4 @@
-"""Updates of low rank beside kernels that stay as they are: W + alpha / rank * A B.
+"""Low-rank updates of frozen kernels: W + alpha / rank * A B.
 
 Source: Hu et al. 2021, https://arxiv.org/abs/2106.09685.
 """
@@ -21,7 +21,7 @@ from core.exact.dropout import named_layers
 from core.fast.transformer import SelfAttention
 from extras.lora.settings import Settings, split_names
 
-# How the paths of dense layers end, by the part of a Transformer layer that they are.
+# Part of a Transformer layer -> ends of the paths of its dense layers.
 PARTS = {
     "query": r"/query(_projector)?$|/projection$",
     "key": r"/key(_projector)?$|/projection$",
@@ -32,8 +32,8 @@ PARTS = {
 }
 ALL = "all"
 OFF = "set lora.rank = 0"
-# Dense layers that belong to no Transformer layer. A pooler is trained, as heads are: many files
-# have none, and it starts from nothing then.
+# Dense layers outside of Transformer layers. A pooler is trained like heads, because many files
+# have none, and it then starts from random weights.
 HEADS = r"(^|/)pooled_dense$"
 NO_PART = rf"{HEADS}|embedding"
 LARGEST_CODE = 127
@@ -41,11 +41,11 @@ LARGEST_CODE = 127
 
 @dataclass(frozen=True)
 class Product:
-    """How a dense layer multiplies: the last axes of its inputs become those of its outputs.
+    """How a dense layer multiplies: the last axes of the inputs become those of the outputs.
 
     Attributes:
-        summed: the axes of the kernel that are summed over, in the order of the inputs.
-        made: its other axes, in the order of the outputs.
+        summed: the kernel axes that are summed over, in the order of the inputs.
+        made: the other kernel axes, in the order of the outputs.
         shape: of the kernel.
     """
 
@@ -93,7 +93,7 @@ class Base:
 
 
 def product_of(layer: keras.layers.Layer) -> Product | None:
-    """Return how a dense layer multiplies; None: in another way than as one matrix."""
+    """Return how a dense layer multiplies; None: not as one matrix."""
     equation = getattr(layer, "equation", "...a,ab->...b").replace(" ", "")
     inputs, kernel, outputs = re.split(",|->", equation)
     summed = "".join(axis for axis in inputs if axis in kernel and axis not in outputs)
@@ -106,14 +106,14 @@ def product_of(layer: keras.layers.Layer) -> Product | None:
 
 
 class Adapted(keras.layers.Layer):
-    """A dense layer of Keras whose kernel is frozen, with an update of low rank.
+    """A Keras dense layer with a frozen kernel and a low-rank update.
 
     Attributes:
         product: how it multiplies.
         scale: of the update, alpha / rank.
-        lora_a: `[inputs, rank]`; `lora_b`: `[rank, outputs]`, 0 as the training begins.
+        lora_a: `[inputs, rank]`; `lora_b`: `[rank, outputs]`, initially 0.
         codes: of an int8 base: whole numbers from -127 to 127, of the kernel's shape; `channels`:
-            what one of them is worth, for each output.
+            their scale for each output.
     """
 
     product: Product
@@ -122,12 +122,12 @@ class Adapted(keras.layers.Layer):
     channels: keras.Variable | None
 
     def adapt(self, product: Product, rank: int, alpha: float, seed: int, int8: bool) -> None:
-        """Freeze the kernel and begin the update, which is 0.
+        """Freeze the kernel and create the update, which is 0.
 
         Args:
             product: of this layer.
             rank: of the update.
-            alpha: times 1 / rank, what the update is multiplied by.
+            alpha: the update is multiplied by alpha / rank.
             seed: of A.
             int8: keep the kernel as int8.
         """
@@ -135,10 +135,10 @@ class Adapted(keras.layers.Layer):
         inputs, outputs = math.prod(product.inputs), math.prod(product.outputs)
         self._tracker.unlock()
         self.codes = self.channels = None
-        self._kernel._autocast = False  # it is added to, which bfloat16 is too coarse for
+        self._kernel._autocast = False  # bfloat16 is too coarse for sums of small steps
         if int8:
             self.shrink_kernel()
-        # Uniform up to 1 / sqrt(inputs), whatever the kernel was drawn from.
+        # Uniform up to 1 / sqrt(inputs), independent of the kernel's initializer.
         first = keras.initializers.RandomUniform(-(inputs**-0.5), inputs**-0.5, seed=seed)
         options = {"dtype": "float32", "autocast": False}
         self.lora_a = self.add_weight((inputs, rank), first, name="lora_a", **options)
@@ -146,7 +146,7 @@ class Adapted(keras.layers.Layer):
         self._tracker.lock()
 
     def shrink_kernel(self) -> None:
-        """Keep the kernel as int8, each output with a scale of its own."""
+        """Store the kernel as int8, with one scale per output."""
         codes, channels = to_int8(np.asarray(self._kernel), self.product)
         del self._kernel
         options = {"trainable": False, "autocast": False}
@@ -177,7 +177,7 @@ class Adapted(keras.layers.Layer):
         return tf.cast(self.base_kernel() + self.scale * update, self.compute_dtype)
 
     def call(self, inputs, training=None) -> tf.Tensor:
-        """Return what the dense layer would with the sum of both kernels, which is never made."""
+        """Return the output for the sum of both kernels, without computing the sum."""
         inputs = tf.cast(inputs, self.compute_dtype)
         around = tf.unstack(tf.shape(inputs))[: -len(self.product.inputs)]
         flat = tf.reshape(inputs, (-1, math.prod(self.product.inputs)))
@@ -194,8 +194,8 @@ class Adapted(keras.layers.Layer):
         if self.codes is None:
             return flat @ self.base_matrix(flat.dtype)
 
-        # The floats are made a second time for the gradient: those of all layers would fill more
-        # memory than int8 saves.
+        # The floats are computed again for the gradient, because those of all layers would need
+        # more memory than int8 saves.
         @tf.custom_gradient
         def forward(values) -> tuple:
             def backward(upstream) -> tf.Tensor:
@@ -206,17 +206,17 @@ class Adapted(keras.layers.Layer):
         return forward(flat)
 
     def save_own_variables(self, store: Any) -> None:
-        """Write the update alone."""
+        """Write only the update."""
         store["lora_a"], store["lora_b"] = self.lora_a, self.lora_b
 
     def load_own_variables(self, store: Any) -> None:
-        """Read what `save_own_variables` wrote."""
+        """Read the update."""
         self.lora_a.assign(store["lora_a"])
         self.lora_b.assign(store["lora_b"])
 
 
 class ApartAttention(SelfAttention):
-    """Attention whose query, key and value are three products: one for all would hide updates."""
+    """Attention with separate products for query, key and value, so that updates apply."""
 
     def project(self, hidden) -> list[tf.Tensor]:
         """Return query, key and value, each `[batch, heads, length, size]`."""
@@ -225,7 +225,7 @@ class ApartAttention(SelfAttention):
 
 
 def to_int8(kernel: np.ndarray, product: Product) -> tuple[np.ndarray, np.ndarray]:
-    """Return a kernel as int8, and the scale of each output, with axes as the kernel has."""
+    """Return a kernel as int8, and the scale of each output, with the kernel's axes."""
     largest = np.max(np.abs(kernel), axis=product.summed, keepdims=True)
     channels = largest / np.float32(LARGEST_CODE)
     channels = np.where(channels > 0, channels, 1).astype(np.float32)
@@ -233,9 +233,9 @@ def to_int8(kernel: np.ndarray, product: Product) -> tuple[np.ndarray, np.ndarra
 
 
 def adapt_layers(settings: Settings, encoder: keras.Model) -> None:
-    """Freeze an encoder, and give the kernels that the settings name an update.
+    """Freeze an encoder, and add an update to the kernels in the settings.
 
-    Call this under the scope of the strategy, before the optimizer is made.
+    Call this in the strategy's scope, before making the optimizer.
 
     Raises:
         InputError: the encoder has no such kernel, or the rank is as large as a kernel.
@@ -246,12 +246,12 @@ def adapt_layers(settings: Settings, encoder: keras.Model) -> None:
         hash_weights(map(np.asarray, frozen)),
         sum(np.asarray(weight).nbytes for weight in frozen),
         [path for path, _, _ in chosen],
-        # An encoder from nothing can't be read again: its run keeps it.
+        # An encoder without files can't be read again, so its run keeps it.
         [*map(np.array, frozen)] if settings.encoder == "tiny" else None,
     )
     for weight in frozen:
         freeze(weight)
-    del frozen, weight  # or no kernel that becomes int8 would leave the memory
+    del frozen, weight  # otherwise kernels that become int8 would stay in memory
     for number, (path, layer, product) in enumerate(chosen):
         smallest = min(math.prod(product.inputs), math.prod(product.outputs))
         if table.rank > smallest:
@@ -272,14 +272,14 @@ def choose_layers(
     """Return path, layer and product of the dense layers that get an update.
 
     Raises:
-        InputError: there is none of these names.
+        InputError: no layer has these names.
     """
     found: dict[int, tuple[str, keras.layers.Layer, Product]] = {}
     for path, layer in named_layers(encoder):
         dense = isinstance(layer, keras.layers.Dense | keras.layers.EinsumDense)
         product = product_of(layer) if dense and not re.search(NO_PART, f"/{path}") else None
         if product and layer.built and layer.trainable and is_named(f"/{path}", layers):
-            found.setdefault(id(layer), (path, layer, product))  # ALBERT has one in many places
+            found.setdefault(id(layer), (path, layer, product))  # ALBERT shares its layers
     if not found:
         raise InputError(
             f"lora.layers = {layers!r}, but {type(encoder).__name__} has no such dense layer that "
@@ -289,14 +289,14 @@ def choose_layers(
 
 
 def is_named(path: str, layers: str) -> bool:
-    """Tell whether the setting `layers` means the dense layer of a path."""
+    """Return whether the setting `layers` includes the dense layer of a path."""
     return layers == ALL or any(re.search(PARTS[name], path) for name in split_names(layers))
 
 
 def take_products_apart(encoder: keras.Model) -> None:
-    """Let attention call layers that have an update, in the place of one product of their kernels.
+    """Let attention call layers with an update, instead of one product of their kernels.
 
-    What other layers multiply in this way reads `Adapted.kernel`.
+    Other layers that multiply several kernels at once read `Adapted.kernel`.
     """
     for _, layer in named_layers(encoder):
         if isinstance(layer, SelfAttention) and not isinstance(layer, ApartAttention):
@@ -308,25 +308,25 @@ def take_products_apart(encoder: keras.Model) -> None:
 
 
 def base_weights(encoder: keras.Model) -> list[keras.Variable]:
-    """Return the weights of an encoder that are frozen, in a fixed order."""
+    """Return the frozen weights of an encoder in a fixed order."""
     heads = [layer for path, layer in named_layers(encoder) if re.search(HEADS, path)]
     trained = {id(weight) for layer in heads for weight in layer.weights}
     return [weight for weight in encoder.weights if id(weight) not in trained]
 
 
 def freeze(weight: keras.Variable) -> None:
-    """Take a weight out of training and checkpoints."""
+    """Exclude a weight from training and checkpoints."""
     weight.trainable, weight.frozen = False, True
 
 
 def leave_base_out(encoder: keras.Model) -> None:
-    """Let files of weights hold nothing of layers that have only frozen weights."""
+    """Exclude layers with only frozen weights from weight files."""
     for layer in frozen_layers(encoder):
         layer.save_own_variables = layer.load_own_variables = pass_over
 
 
 def frozen_layers(encoder: keras.Model) -> Iterator[keras.layers.Layer]:
-    """Yield the layers whose own weights are all frozen, adapted ones apart."""
+    """Yield the layers with only frozen own weights, except adapted ones."""
     frozen = {id(weight) for weight in base_weights(encoder)}
     for layer in (encoder, *(layer for _, layer in named_layers(encoder))):
         own = {
@@ -341,7 +341,7 @@ def pass_over(store: Any) -> None:
 
 
 def hash_weights(arrays: Iterable[np.ndarray]) -> str:
-    """Return `sha256:<hex>` of the bytes of arrays, one after the other."""
+    """Return `sha256:<hex>` of the concatenated bytes of arrays."""
     found = hashlib.sha256()
     for array in arrays:
         found.update(np.ascontiguousarray(array).data)
@@ -349,13 +349,13 @@ def hash_weights(arrays: Iterable[np.ndarray]) -> str:
 
 
 def merge_when_loaded(settings: Settings, encoder: keras.Model, kernels: list[str]) -> None:
-    """Let a file with the updates of a training add them to the kernels of a plain encoder.
+    """Let loading a file with updates add them to the kernels of a plain encoder.
 
     Args:
-        settings: `rank`, `alpha` and `base` of the training; an int8 base is then what the training
-            had of it: the floats of its codes.
-        encoder: with the weights that the training began with.
-        kernels: paths of the layers that have an update.
+        settings: `rank`, `alpha` and `base` of the training; an int8 base becomes the floats of its
+            codes, as in the training.
+        encoder: with the initial weights of the training.
+        kernels: paths of the layers with an update.
     """
     chosen = [found for found in choose_layers(encoder, ALL) if found[0] in set(kernels)]
     scale = settings.lora.alpha / settings.lora.rank
@@ -369,7 +369,7 @@ def merge_when_loaded(settings: Settings, encoder: keras.Model, kernels: list[st
 
 
 def add_update(layer: keras.layers.Layer, product: Product, scale: float, store: Any) -> None:
-    """Add the update that a file has of a dense layer to its kernel, once."""
+    """Add a dense layer's update in a file to its kernel, once."""
     update = scale * (np.asarray(store["lora_a"]) @ np.asarray(store["lora_b"]))
     layer._kernel.assign(np.asarray(layer._kernel) + product.as_kernel(update).numpy())
     layer.load_own_variables = pass_over

@@ -1,4 +1,4 @@
-"""The frozen weights of a run: known by their hash, and read again from where they came from."""
+"""The frozen weights of a run: identified by their hash, read again from their source."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -15,16 +15,16 @@ from core.runs.run import Run
 from extras.lora.adapters import Base, base_weights, hash_weights, merge_when_loaded
 from extras.lora.settings import Settings
 
-# What a run notes of its base, and the base itself where it is read from nowhere.
+# A run's record of its base, and the base itself if it has no files.
 NOTE, KEPT = "lora.json", "lora_base.npz"
 MEGABYTE = 1e6
 
 
 def check_base(settings: Settings, run: Run, encoder: keras.Model) -> None:
-    """Keep in a new run what its base is; compare that of one that goes on.
+    """Record the base of a new run; compare that of a resumed run.
 
     Raises:
-        InputError: the base is not the one that the run was begun with, or that the chief has.
+        InputError: the base differs from the run's first one, or from the chief's.
     """
     base: Base = encoder.lora_base
     if broadcast(base.hash) != base.hash:
@@ -62,7 +62,7 @@ def refuse_other_base(settings: Settings, folder: Path, found: str) -> None:
 
 
 def describe(settings: Settings, encoder: keras.Model) -> str:
-    """Return in a line what is trained, and the memory of what is not."""
+    """Describe in one line the trained weights, and the memory of the others."""
     base: Base = encoder.lora_base
     frozen = [weight for weight in encoder.weights if hasattr(weight, "frozen")]
     trained = sum(weight.shape.num_elements() for weight in encoder.trainable_weights)
@@ -79,10 +79,10 @@ def describe(settings: Settings, encoder: keras.Model) -> str:
 def read_base_again(
     settings: Settings, folder: Path, encoder: keras.Model, tokenizer: Tokenizer
 ) -> None:
-    """Give the encoder of a run its base, and let it add the updates of a file to that.
+    """Load the base of a run's encoder, and let it add the updates of a file.
 
     Raises:
-        InputError: the base is gone, or is not the one that the run was begun with.
+        InputError: the base is gone, or differs from the run's first one.
     """
     if settings.encoder == "tiny":
         with np.load(folder / KEPT) as kept:
@@ -96,9 +96,9 @@ def read_base_again(
 
 
 def read_arrays(settings: Settings, encoder: keras.Model, tokenizer: Tokenizer) -> list[np.ndarray]:
-    """Return the weights of the encoder that the settings name, in the order of `base_weights`.
+    """Return the weights of the settings' encoder, in the order of `base_weights`.
 
-    Of its tokens those of the run's tokenizer are taken, which may be fewer.
+    Only the tokens of the run's tokenizer are kept, which may be fewer.
     """
     whole = load_tokenizer(settings, [])  # type: ignore[arg-type]
     loaded = load_encoder(settings, whole)

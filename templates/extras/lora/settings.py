@@ -8,7 +8,7 @@ from core.base.settings import CoreSettings, SettingsTable
 
 
 class Table(SettingsTable):
-    """Updates of low rank in the place of the encoder's weights."""
+    """Low-rank updates instead of training the encoder's weights."""
 
     parts: ClassVar = ("query", "key", "value", "output", "feedforward")
 
@@ -20,7 +20,7 @@ class Table(SettingsTable):
     @field_validator("layers")
     @classmethod
     def check_layers(cls, layers: str) -> str:
-        """Refuse parts that no Transformer layer has."""
+        """Refuse unknown parts of a Transformer layer."""
         if layers != "all" and not set(split_names(layers)) <= set(cls.parts):
             raise ValueError(f"write all, or some of {', '.join(cls.parts)} with commas between")
         return layers
@@ -38,7 +38,7 @@ def split_names(layers: str) -> list[str]:
 
 
 def complain(settings: Settings) -> str | None:
-    """Refuse what trains or shifts weights that are frozen, and what was never tried."""
+    """Refuse settings that train or shift frozen weights, and untried combinations."""
     if not settings.lora.rank:
         return None
     used_rows = getattr(settings, "used_rows", None)

@@ -1,4 +1,4 @@
-"""Learning rates that rise at first and then follow a curve."""
+"""Learning rates that rise first and then follow a curve."""
 
 import math
 
@@ -17,11 +17,11 @@ class ShapedSchedule(WarmUpThenDecay):
         peak: the highest learning rate.
         steps: updates of the whole training.
         warm_up_steps: updates until the peak.
-        shape: `linear`, `cosine`, `polynomial` and `piecewise` fall to 0 or where their points
-            lead; `constant` stays.
+        shape: `linear`, `cosine` and `polynomial` fall to 0, `piecewise` follows its points,
+            `constant` stays.
         power: of `polynomial`: (1 - done)^power.
-        points: of `piecewise`: pairs of the share done after the warm-up and of the peak, joined
-            by straight lines.
+        points: of `piecewise`: pairs of the fraction of steps after the warm-up and of the peak,
+            joined by straight lines.
     """
 
     def __init__(
@@ -57,9 +57,9 @@ class ShapedSchedule(WarmUpThenDecay):
 
 
 def interpolate(place: tf.Tensor, points: list[tuple[float, float]]) -> tf.Tensor:
-    """Return the height of a polyline at a place; level before its first and after its last point.
+    """Return the value of a polyline at a place; constant before and after its points.
 
-    Each piece adds its slope times the part of it that lies before the place.
+    Each segment adds its slope times its length before the place.
     """
     places, heights = np.array(points, "float32").T
     height = tf.fill(tf.shape(place), heights[0])

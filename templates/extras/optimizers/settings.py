@@ -11,7 +11,7 @@ def read_points(text: str) -> list[tuple[float, float]]:
     """Return the points of `0:1, 0.5:0.1, 1:0`.
 
     Raises:
-        ValueError: says what is wrong with them.
+        ValueError: they are invalid.
     """
     try:
         points = [
@@ -29,13 +29,13 @@ def read_points(text: str) -> list[tuple[float, float]]:
 
 
 def check_points(text: str) -> str:
-    """Refuse what is not a list of points."""
+    """Refuse anything but a list of points."""
     read_points(text)
     return text
 
 
 class Table(SettingsTable):
-    """Which optimizer makes the steps, and how its rate runs."""
+    """The optimizer and its learning rates."""
 
     kind: Literal["adamw", "lamb", "adafactor", "lion", "muon"] = Field(
         "adamw", description="what makes a step of a gradient"
@@ -58,7 +58,7 @@ class Table(SettingsTable):
 
     @model_validator(mode="after")
     def check_together(self) -> Self:
-        """Refuse settings that are valid alone and not together."""
+        """Refuse settings that don't fit together."""
         if (self.schedule == "piecewise") != bool(self.schedule_points.strip()):
             raise ValueError(
                 f"schedule = {self.schedule} with schedule_points = {self.schedule_points!r}: set "

@@ -1,4 +1,4 @@
-"""Optimizers beside AdamW, and what all of them can do besides: lazy rows and Lookahead."""
+"""Alternatives to AdamW, all with optional lazy rows and Lookahead."""
 
 import math
 import re
@@ -15,18 +15,18 @@ from extras.optimizers.settings import Settings, Table, read_points
 
 
 class Toolbox(FineTuning):
-    """`FineTuning` with rows that wait, and with Lookahead.
+    """`FineTuning` with lazy rows and Lookahead.
 
     Args:
-        lazy: paths of tables whose rows wait, moments too, until they have a gradient: elsewhere
-            a rare token goes on moving for long after it was seen.
-        lookahead: after so many steps the weights go back to `lookahead_share` of the way that
-            they have come; 0: never. Source: Zhang et al. 2019, https://arxiv.org/abs/1907.08610.
-        lookahead_share: of the way.
+        lazy: paths of tables whose rows, with moments, change only with a gradient; otherwise the
+            row of a rare token keeps moving long after its last occurrence.
+        lookahead: every so many steps the weights return to `lookahead_share` of their way; 0:
+            never. Source: Zhang et al. 2019, https://arxiv.org/abs/1907.08610.
+        lookahead_share: fraction of the way.
         **kwargs: as in `FineTuning`.
     """
 
-    # The attributes that hold a moment for each variable, of its shape.
+    # Attributes with a moment per variable, of its shape.
     moments: tuple[str, ...] = ()
 
     def __init__(
@@ -69,7 +69,7 @@ class Toolbox(FineTuning):
         return [variable, *(moment.value for moment in moments if moment is not None)]
 
     def look_back(self, variable: Any, start: tf.Tensor, index: int) -> None:
-        """Let the slow weights follow, and the fast ones start from there."""
+        """Move the slow weights, and restart the fast ones from there."""
         slow = self._slow[index].value
         due = (self.iterations + 1) % self.lookahead == 0
         origin = tf.where(tf.equal(self.iterations, 0), start, slow)
@@ -98,13 +98,13 @@ class ToolboxAdamW(Toolbox, AdamW):
 
 @keras.saving.register_keras_serializable("common")
 class Lamb(Toolbox, keras.optimizers.Lamb):
-    """LAMB: the step of each layer is as long as its weights; the decay belongs to the step.
+    """LAMB: scales the step of each layer, including decay, to the norm of its weights.
 
-    Keras leaves the decay out of the step, and adapts every variable.
+    Keras leaves the decay out of the step and adapts every variable.
     Source: You et al. 2020, https://arxiv.org/abs/1904.00962.
 
     Args:
-        no_adaptation: parts of the names of variables whose step is Adam's.
+        no_adaptation: variables with these parts in their names take Adam's step.
         **kwargs: as in `Toolbox` and `keras.optimizers.Lamb`.
     """
 
@@ -142,7 +142,7 @@ class Lamb(Toolbox, keras.optimizers.Lamb):
 class Adafactor(Toolbox, keras.optimizers.Adafactor):
     """Adafactor: second moments from the means of rows and columns.
 
-    Its steps are relative to the size of the weights: it wants a rate of 1e-3 to 1e-2.
+    Its steps are relative to the size of the weights. Use a rate of 1e-3 to 1e-2.
     Source: Shazeer and Stern 2018, https://arxiv.org/abs/1804.04235.
 
     Args: as in `Toolbox` and `keras.optimizers.Adafactor`.
@@ -151,7 +151,7 @@ class Adafactor(Toolbox, keras.optimizers.Adafactor):
 
 @keras.saving.register_keras_serializable("common")
 class Lion(Toolbox, keras.optimizers.Lion):
-    """Lion: the sign of the momentum. It wants a third to a tenth of Adam's rate.
+    """Lion: the sign of the momentum. Use a third to a tenth of Adam's rate.
 
     Source: Chen et al. 2023, https://arxiv.org/abs/2302.06675.
 
@@ -163,10 +163,10 @@ class Lion(Toolbox, keras.optimizers.Lion):
 
 @keras.saving.register_keras_serializable("common")
 class Muon(Toolbox, keras.optimizers.Muon):
-    """Muon: orthogonal steps for matrices, Adam's for all else and for embeddings.
+    """Muon: orthogonal steps for matrices, Adam's for embeddings and all else.
 
-    Keras leaves the projections of attention to Adam, because they have three axes; here they are
-    the matrices that they are: of all ways to lay them flat the one most like a square.
+    Keras uses Adam for attention projections, because they have three axes. Here they are flattened
+    to the matrix that is closest to a square.
     Source: Liu et al. 2025, https://arxiv.org/abs/2502.16982.
 
     Args: as in `Toolbox` and `keras.optimizers.Muon`.
@@ -190,7 +190,7 @@ class Muon(Toolbox, keras.optimizers.Muon):
 
 
 def most_square(shape: tuple[int, ...]) -> tuple[int, int]:
-    """Return rows and columns of the way to lay an array flat that is most like a square."""
+    """Return rows and columns of the flattening that is closest to a square."""
     ways = [(math.prod(shape[:axis]), math.prod(shape[axis:])) for axis in range(1, len(shape))]
     return min(ways, key=max)
 
@@ -201,16 +201,16 @@ KINDS = {"adamw": ToolboxAdamW, "lamb": Lamb, "adafactor": Adafactor, "lion": Li
 def make_kind(
     settings: Settings, model: keras.Model, encoder: keras.Model, options: dict[str, Any]
 ) -> keras.optimizers.Optimizer:
-    """Return the optimizer that the table `optimizers` asks for.
+    """Return the optimizer of the table `optimizers`.
 
     Args:
         settings: `optimizers`, `learning_rate`.
-        model: what is trained.
-        encoder: the part of it that learns at `learning_rate`.
+        model: the trained model.
+        encoder: the part that learns at `learning_rate`.
         options: the arguments of core's own optimizer.
 
     Raises:
-        InputError: `layer_decay` with an encoder whose layers are not known.
+        InputError: `layer_decay` with an encoder of unknown layers.
     """
     table: Table = settings.optimizers
     schedule = options["learning_rate"]
@@ -239,7 +239,7 @@ def own_arguments(table: Table, model: keras.Model, encoder: keras.Model) -> dic
     if table.kind == "lamb":
         return {"epsilon": EPSILON, "no_adaptation": split_names(table.no_adaptation)}
     if table.kind == "muon":
-        # A head scores labels: its rows are not directions of one space.
+        # A head scores labels, so its rows are not directions in one space.
         within = {variable.path for variable in encoder.variables}
         heads = [variable.path for variable in model.variables if variable.path not in within]
         return {"epsilon": EPSILON, "exclude_layers": [f"^{re.escape(path)}$" for path in heads]}
@@ -252,7 +252,7 @@ def split_names(names: str) -> tuple[str, ...]:
 
 
 def embedding_tables(model: keras.Model) -> tuple[str, ...]:
-    """Return the paths of the tables that tokens are looked up in."""
+    """Return the paths of the embedding tables of tokens."""
     return tuple(
         variable.path
         for _, layer in named_layers(model)
@@ -262,13 +262,13 @@ def embedding_tables(model: keras.Model) -> tuple[str, ...]:
 
 
 def decayed_rates(encoder: keras.Model, decay: float) -> dict[str, float]:
-    """Return the rates of an encoder whose layers learn `decay` times as fast as those above them.
+    """Return an encoder's rates; each layer learns `decay` times as fast as the one above.
 
-    Embeddings are below the first layer; what is above the last, as a pooler, keeps its rate.
+    Embeddings are below the first layer. Weights above the last, such as a pooler, keep their rate.
     Source: Howard and Ruder 2018, https://arxiv.org/abs/1801.06146, section 3.2.
 
     Raises:
-        InputError: the layers of the encoder are not known.
+        InputError: the encoder's layers are unknown.
     """
     layers = getattr(encoder, "transformer_layers", None)
     if not layers:
@@ -289,16 +289,16 @@ def decayed_rates(encoder: keras.Model, decay: float) -> dict[str, float]:
 
 
 def freeze_layers(encoder: keras.Model, count: int) -> None:
-    """Let the lowest layers stay as they are: they get no gradient, no decay and no moments.
+    """Freeze the lowest layers: they get no gradient, no decay and no moments.
 
-    `layer.trainable = True` gives a layer back, before the model is compiled.
+    `layer.trainable = True` unfreezes a layer before the model is compiled.
 
     Args:
         encoder: of the task.
-        count: 0: none; 1: the embeddings; 2: and the first Transformer layer above them, and so on.
+        count: 0: none; 1: the embeddings; 2: also the first Transformer layer, and so on.
 
     Raises:
-        InputError: the encoder has fewer layers, or they are not known.
+        InputError: the encoder has fewer layers, or its layers are unknown.
     """
     if not count:
         return

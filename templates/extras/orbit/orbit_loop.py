@@ -1,6 +1,6 @@
-"""Orbit as the loop of long and large trainings: many steps a call, rotating checkpoints, two jobs.
+"""Orbit's training loop: many steps per call, rotating checkpoints, two jobs.
 
-Model, generator, evaluator and run folder are those of `fit`, and so are the numbers.
+Model, generator, evaluator, run folder and numbers are those of `fit`.
 Source: https://github.com/tensorflow/models/tree/master/orbit.
 """
 
@@ -30,8 +30,8 @@ from core.step import TrainingModel
 from core.training import Training
 from extras.orbit.settings import Settings
 
-SECONDS_BETWEEN_LOOKS = 2.0  # of the evaluating job, for a new checkpoint
-SECONDS_BETWEEN_WORDS = 60.0  # of the evaluating job, while none comes
+SECONDS_BETWEEN_LOOKS = 2.0  # between looks of the evaluating job for a checkpoint
+SECONDS_BETWEEN_WORDS = 60.0  # between its messages while none arrives
 
 
 def train_with_orbit(training: Training, callbacks: list[keras.callbacks.Callback]) -> None:
@@ -42,9 +42,9 @@ def train_with_orbit(training: Training, callbacks: list[keras.callbacks.Callbac
         callbacks: Orbit counts and saves by itself, and uses only the `Evaluator`.
 
     Raises:
-        EndedWell: the job leaves something to another one.
-        InputError: all checkpoints are damaged, or of a model of another shape; the evaluating job
-            has waited too long for the next.
+        EndedWell: another job does the rest.
+        InputError: all checkpoints are damaged, or of a model with other shapes; or the evaluating
+            job waited too long for the next one.
     """
     evaluator = next(callback for callback in callbacks if isinstance(callback, Evaluator))
     settings, run, model = training.settings, training.run, training.models.training
@@ -52,7 +52,7 @@ def train_with_orbit(training: Training, callbacks: list[keras.callbacks.Callbac
     evaluator.set_model(model)
     evaluator.on_epoch_begin(0)
     with tempfile.TemporaryDirectory() as nowhere:
-        # All workers save together, for they must sum what each has; the chief's is kept.
+        # All workers save together, because they sum their values; the chief's file is kept.
         folder = str(run.folder / "checkpoints") if is_chief() else nowhere
         if settings.orbit.job == "evaluate":
             evaluate_checkpoints(settings, schedule, model, run, evaluator, folder)
@@ -66,7 +66,7 @@ def train_with_orbit(training: Training, callbacks: list[keras.callbacks.Callbac
 
 
 class Schedule:
-    """When an epoch ends and dev is scored, counted in steps.
+    """The steps at which an epoch ends and dev is scored.
 
     Args:
         training: its settings `evaluate_steps`, and `steps_per_loop` of the table `orbit`.
@@ -78,15 +78,15 @@ class Schedule:
         self.steps_per_loop = training.settings.orbit.steps_per_loop
 
     def ends_epoch(self, step: int) -> bool:
-        """Tell whether an epoch, or the training, ends with a step."""
+        """Return whether an epoch or the training ends at a step."""
         return step % self.epoch_steps == 0 or step == self.last
 
     def is_scored(self, step: int) -> bool:
-        """Tell whether dev is scored after a step."""
+        """Return whether dev is scored after a step."""
         return self.ends_epoch(step) or step % self.evaluate_steps == 0
 
     def steps_at_once(self, step: int) -> int:
-        """Return how many steps can follow a step before something else is due."""
+        """Return how many steps may follow a step before something else is due."""
         until = [every - step % every for every in (self.epoch_steps, self.evaluate_steps)]
         return min(self.steps_per_loop, self.last - step, *until)
 
@@ -96,7 +96,7 @@ class PositionState(tf.train.experimental.PythonState):
 
     Args:
         position: to keep.
-        kept: names of what a restored checkpoint leaves as it is.
+        kept: names that a restored checkpoint does not change.
     """
 
     def __init__(self, position: Position, kept: tuple[str, ...] = ()) -> None:
@@ -113,7 +113,7 @@ class PositionState(tf.train.experimental.PythonState):
 
 
 def make_checkpoint(model: TrainingModel, state: PositionState) -> tf.train.Checkpoint:
-    """Return what reads and writes everything that changes during a training."""
+    """Return the checkpoint of everything that changes during a training."""
     variables = [variable.value for variable in checkpoint_variables(model)]
     return tf.train.Checkpoint(variables=variables, position=state)
 
@@ -121,7 +121,7 @@ def make_checkpoint(model: TrainingModel, state: PositionState) -> tf.train.Chec
 def make_manager(
     settings: Settings, model: TrainingModel, state: PositionState, folder: str
 ) -> tf.train.CheckpointManager:
-    """Return what keeps the newest checkpoints."""
+    """Return the manager that keeps the newest checkpoints."""
     return tf.train.CheckpointManager(
         make_checkpoint(model, state),
         folder,
@@ -134,10 +134,10 @@ def make_manager(
 def restore(
     manager: tf.train.CheckpointManager, model: TrainingModel, run: Run, state: PositionState
 ) -> None:
-    """Go on from the newest whole checkpoint, if there is one: the chief tells the others.
+    """Resume from the newest undamaged checkpoint, if there is one; the chief tells the others.
 
     Raises:
-        InputError: all are damaged, or of a model of another shape.
+        InputError: all are damaged, or of a model with other shapes.
     """
     if not broadcast(restore_newest(manager) if is_chief() else False):
         return
@@ -146,17 +146,17 @@ def restore(
 
 
 def tell_workers(model: TrainingModel, state: PositionState) -> None:
-    """Give all workers what the chief has restored; they need not see its files."""
+    """Send the chief's restored values to all workers, which may not see its files."""
     state.deserialize(broadcast(state.serialize()))
     for variable in checkpoint_variables(model):
         variable.assign(broadcast(np.asarray(variable)))
 
 
 def restore_newest(manager: tf.train.CheckpointManager) -> bool:
-    """Tell whether a checkpoint could be restored; a damaged one is passed over with a warning.
+    """Return whether a checkpoint was restored; skip damaged ones with a warning.
 
     Raises:
-        InputError: all are damaged, or of a model of another shape.
+        InputError: all are damaged, or of a model with other shapes.
     """
     damage = ""
     for path in reversed(manager.checkpoints):
@@ -172,10 +172,10 @@ def restore_newest(manager: tf.train.CheckpointManager) -> bool:
 
 
 def restore_whole(checkpoint: tf.train.Checkpoint, path: str) -> str:
-    """Restore a checkpoint; return what is damaged, or "".
+    """Restore a checkpoint; return a description of its damage, or "".
 
     Raises:
-        InputError: it is of a model of another shape.
+        InputError: it is of a model with other shapes.
     """
     try:
         checkpoint.restore(path).assert_existing_objects_matched()
@@ -185,7 +185,7 @@ def restore_whole(checkpoint: tf.train.Checkpoint, path: str) -> str:
             "trained with, or another --run_name."
         ) from error
     except (tf.errors.OpError, AssertionError, IndexError, RuntimeError) as error:
-        return gist(error)  # the last two: the reader's own, of a file that is cut off
+        return gist(error)  # the last two are raised by the reader for a truncated file
     return ""
 
 
@@ -206,12 +206,12 @@ class Trainer(orbit.StandardTrainer):
         self.position = position
 
     def train_loop_begin(self) -> None:
-        """Begin the means of the losses anew with each epoch."""
+        """Reset the means of the losses at the start of each epoch."""
         if self.position.step == 0:
             self.model.reset_metrics()
 
     def train_step(self, iterator: Iterator) -> None:
-        """Update the weights by the next batch."""
+        """Update the weights with the next batch."""
         self.strategy.run(self.model.train_step, args=(next(iterator),))
 
     def train_loop_end(self) -> dict[str, float]:
@@ -237,7 +237,7 @@ class DevEvaluator(orbit.AbstractEvaluator):
         self.model = model
 
     def evaluate(self, num_steps: tf.Tensor) -> dict[str, float]:
-        """Score all of dev; return the losses so far and the score that decides."""
+        """Score all of dev; return the losses so far and the deciding score."""
         logs = mean_losses(self.model)
         self.evaluator.score(logs)
         return logs
@@ -267,12 +267,12 @@ class OrbitTraining:
             steps_per_loop=schedule.steps_at_once,
             summary_dir=str(run.folder / "tensorboard" / "orbit") if is_chief() else None,
         )
-        # Not given to it above: it would restore the newest, whole or not, on this worker alone.
+        # Not passed above: it would restore the newest, even if damaged, and only on this worker.
         self.controller.checkpoint_manager = manager
         self.preempted = False
 
     def run_to_end(self) -> None:
-        """Train to the last step, or until dev gains nothing more."""
+        """Train to the last step, or until dev stops improving."""
         position = self.position
         before = signal.signal(signal.SIGTERM, self.note_preemption)
         self.clock = time.perf_counter()
@@ -285,17 +285,17 @@ class OrbitTraining:
             signal.signal(signal.SIGTERM, before)
 
     def note_preemption(self, number: int, frame: FrameType | None) -> None:
-        """Remember that the process was told to end: preemptible machines give some seconds."""
+        """Remember SIGTERM; preemptible machines then give some seconds."""
         self.preempted = True
 
     def after_steps(self, losses: dict) -> None:
-        """Move the position on; score and save where that is due; end where the process must.
+        """Advance the position; score and save if due; end if the process must.
 
-        The controller calls this before it saves at its intervals: what a scoring found is in the
-        checkpoint that follows.
+        The controller calls this before it saves at its intervals, so the next checkpoint contains
+        the scores.
 
         Raises:
-            ToldToEnd: a worker was told to end; all have saved.
+            ToldToEnd: a worker received SIGTERM; all have saved.
         """
         position = self.position
         position.updates = int(self.controller.global_step.numpy())
@@ -319,16 +319,16 @@ def evaluate_checkpoints(
     evaluator: Evaluator,
     folder: str,
 ) -> None:
-    """Score the checkpoints of a job that trains, in order, as they appear, until its last.
+    """Score the checkpoints of a training job in order, as they appear, until its last.
 
     Raises:
-        InputError: none has come for `orbit.wait_minutes`, or one is of a model of another shape.
+        InputError: none arrived for `orbit.wait_minutes`, or one is of a model with other shapes.
     """
     position = run.position
     scores = read_scores(run.folder)
     if "dev" in scores:
         position.best = scores["dev"][scores["monitor"]]
-    # Of a checkpoint that was never scored these say nothing.
+    # These don't describe a checkpoint that was never scored.
     state = PositionState(position, kept=("best", "waited", "stopped"))
     controller = orbit.Controller(
         global_step=model.optimizer.iterations.value,
@@ -349,25 +349,25 @@ def evaluate_checkpoints(
 
 
 class ComingCheckpoints:
-    """The checkpoints of another job that are not scored yet, the oldest first.
+    """The unscored checkpoints of another job, oldest first.
 
     Args:
         settings: `wait_minutes` of the table `orbit`.
         schedule: of the training.
-        run: whose rows of metrics.jsonl tell what is scored.
-        folder: where they appear.
+        run: its metrics.jsonl says what is scored.
+        folder: of the checkpoints.
     """
 
     def __init__(self, settings: Settings, schedule: Schedule, run: Run, folder: str) -> None:
         self.seconds = settings.orbit.wait_minutes * 60
         self.last, self.run, self.folder = schedule.last, run, folder
-        self.asked = 0  # the last step that was returned: one that is damaged comes only once
+        self.asked = 0  # the last returned step, so that a damaged checkpoint comes only once
 
     def wait_for_next(self) -> str:
         """Return the path of the next checkpoint; empty: the last step is scored.
 
         Raises:
-            InputError: none has come for too long.
+            InputError: none arrived for too long.
         """
         began, said = time.monotonic(), -math.inf
         while not (path := self.find_next()):
@@ -390,19 +390,19 @@ class ComingCheckpoints:
         return path
 
     def find_next(self) -> str:
-        """Return the oldest checkpoint that is not scored; empty: there is none."""
+        """Return the oldest unscored checkpoint; empty: none."""
         state = tf.train.get_checkpoint_state(self.folder)
         paths = sorted(state.all_model_checkpoint_paths, key=step_of) if state else []
         done = max(self.asked, self.scored())
         return next((path for path in paths if step_of(path) > done), "")
 
     def scored(self) -> int:
-        """Return the last step that was scored, in this process or before it."""
+        """Return the last scored step, of this process or an earlier one."""
         metrics = self.run.folder / "metrics.jsonl"
         rows = [row for _, row in read_json_lines(metrics)] if metrics.is_file() else []
         return max((row["step"] for row in rows), default=0)
 
 
 def step_of(path: str) -> int:
-    """Return the step that a checkpoint is of: the number in its name."""
+    """Return the step of a checkpoint: the number in its name."""
     return int(path.rpartition("-")[2])

@@ -11,7 +11,7 @@ FREE = ("orbit.kept_checkpoints", "orbit.job", "orbit.steps_per_loop", "orbit.wa
 
 
 class Table(SettingsTable):
-    """Orbit's loop in the place of Keras's."""
+    """Orbit's loop instead of Keras's."""
 
     enabled: bool = Field(False, description="let Orbit's loop train")
     steps_per_loop: int = Field(20, ge=1, description="steps in one TensorFlow loop")
@@ -31,7 +31,7 @@ class Settings(CoreSettings):
 
 
 def complain(settings: Settings) -> str | None:
-    """Refuse what Orbit can't do, or not without its package."""
+    """Refuse what Orbit can't do, and a missing package."""
     orbit: Table = settings.orbit
     if orbit.enabled and importlib.util.find_spec("orbit") is None:
         return (

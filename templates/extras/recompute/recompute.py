@@ -35,7 +35,7 @@ def recompute_layers(model: keras.Model) -> None:
 
 
 def is_transformer_layer(layer: keras.layers.Layer) -> bool:
-    """Tell whether a layer is a whole one of a Transformer; those of other extras say so."""
+    """Return whether a layer is a whole one of a Transformer; those of other extras say so."""
     return isinstance(layer, KINDS) or getattr(layer, "is_transformer_layer", False)
 
 
@@ -66,5 +66,5 @@ def recomputed(layer: keras.layers.Layer) -> Callable:
 
 
 def is_differentiable(value: Any) -> bool:
-    """Tell whether a gradient can flow to an argument of a layer."""
+    """Return whether a gradient can flow to an argument of a layer."""
     return tf.is_tensor(value) and value.dtype.is_floating

@@ -191,7 +191,7 @@ def make_gpt2(
 
 
 def assign_gpt2(weights: Weights, decoder: Decoder) -> None:
-    """Give GPT-2 its weights."""
+    """Assign the weights of GPT-2."""
     weights.strip_prefix("wte.weight")
     weights.split_gpt2()
     assign_embedding(weights, decoder, "wte.weight")
@@ -419,7 +419,7 @@ def make_bart(
 
 
 def assign_bart(weights: Weights, writer: EncoderDecoder) -> None:
-    """Give BART its weights."""
+    """Assign the weights of BART."""
     assign_embedding(weights, writer, weights.find_shared())
     weights.default(files.SCORE_BIAS, (1, writer.vocabulary_size))
     weights.put(writer.score_bias, files.SCORE_BIAS)

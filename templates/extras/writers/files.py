@@ -135,7 +135,7 @@ class Weights:
         self.missing: list[str] = []
 
     def has(self, name: str) -> bool:
-        """Tell whether there is a tensor."""
+        """Return whether there is a tensor."""
         return name in self.readers
 
     def default(self, name: str, shape: tuple[int, ...]) -> None:
@@ -250,7 +250,7 @@ class UnreadWeights(Weights):
 
 
 def is_turned(name: str) -> bool:
-    """Tell whether a matrix of GPT-2 lies the other way round than those of others."""
+    """Return whether a matrix of GPT-2 lies the other way round than those of others."""
     return name.endswith((".c_proj.weight", ".c_fc.weight"))
 
 
@@ -363,7 +363,7 @@ def load_tokenizer(folder: Path, is_decoder: bool) -> Tokenizer | None:
 
 
 def ends_texts(tokenizer: Tokenizer) -> bool:
-    """Tell whether a tokenizer puts an end behind a text, as those of encoders do."""
+    """Return whether a tokenizer puts an end behind a text, as those of encoders do."""
     return tokenizer.encode("a").ids[-1] in tokenizer.encode("").ids
 
 

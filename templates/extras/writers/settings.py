@@ -38,17 +38,17 @@ class Settings(RecordSettings):
 
 
 def writes(settings: Any) -> bool:
-    """Tell whether text generation is asked for a model that this extra makes."""
+    """Return whether text generation is asked for a model that this extra makes."""
     return getattr(settings, "model", None) == "pretrained"
 
 
 def classifies(settings: Any) -> bool:
-    """Tell whether the task is text classification, whose encoder may be a decoder."""
+    """Return whether the task is text classification, whose encoder may be a decoder."""
     return getattr(settings, "task", "") == "Text classification"
 
 
 def packs(settings: Any) -> bool:
-    """Tell whether several training examples share a row."""
+    """Return whether several training examples share a row."""
     table = getattr(settings, "writers", None)  # None: whoever asks has no use for extras
     return table is not None and table.packing
 

@@ -1,7 +1,7 @@
 """Is one run better than another, or was it the luck of these records?
 
-Two scored folders are found, it is made sure that both were scored on the same records, and the
-records are drawn again and again: the interval of the difference says what chance makes of it.
+The script finds two scored folders, checks that both were scored on the same records, and resamples
+the records. The interval of the difference shows the effect of chance.
 """
 
 import argparse
@@ -27,9 +27,9 @@ NUMBERS_AT_ONCE = 5_000_000
 
 @dataclass(frozen=True)
 class Scored:
-    """A run, the reference or a baseline: `scores.json` beside `predictions/dev.jsonl`.
+    """A run, the reference or a baseline: `scores.json` and `predictions/dev.jsonl`.
 
-    Of a whole project, which the baseline of a sample is, `folder` is its reference/.
+    For a whole project, such as the baseline of a sample, `folder` is its reference/.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Scored:
 
 
 def read_arguments(description: str) -> tuple[Scored, Scored]:
-    """Return the two scored folders that the command line of a script names."""
+    """Return the two scored folders on the command line of a script."""
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("run", metavar="RUN", help="folder of a run, or its name in runs/")
     parser.add_argument("other", metavar="OTHER", nargs="?", default="reference")
@@ -48,13 +48,13 @@ def read_arguments(description: str) -> tuple[Scored, Scored]:
 
 
 def find_scored(name: str) -> Scored:
-    """Return a scored folder, given as a path, by its name in runs/, or as `reference`.
+    """Return a scored folder from a path, a name in runs/, or `reference`.
 
     Raises:
-        InputError: there is none, or it has not been scored yet.
+        InputError: there is none, or it is not scored yet.
     """
     places = [Path(name), PROJECT / "runs" / name, PROJECT / name, Path(name) / "reference"]
-    # A folder of data may have the name of a run.
+    # A data folder may have the name of a run.
     folder = next((place for place in places if (place / "scores.json").is_file()), None)
     if folder is None:
         raise InputError(
@@ -71,10 +71,10 @@ def find_scored(name: str) -> Scored:
 
 
 def shared_gold_file(run: Scored, other: Scored) -> Path:
-    """Return the file that both were scored on, which must still be as it was.
+    """Return the file that both were scored on, after checking that it is unchanged.
 
     Raises:
-        InputError: they were scored on different files, or the file has gone or changed.
+        InputError: they were scored on different files, or the file is gone or changed.
     """
     if run.data_hash != other.data_hash:
         raise InputError(
@@ -85,7 +85,7 @@ def shared_gold_file(run: Scored, other: Scored) -> Path:
     path = project_path(run.file)
     config = run.folder / "config.json"
     if not path.is_file() and config.is_file():
-        # Of a file outside the project the scores hold the name alone; the settings know the place.
+        # The scores have only the name of a file outside the project; the settings have its path.
         path = project_path(read_json(config).get("dev_file", run.file))
     if not path.is_file() or file_hash(path) != run.data_hash:
         raise InputError(
@@ -95,7 +95,7 @@ def shared_gold_file(run: Scored, other: Scored) -> Path:
 
 
 def read_predictions(scored: Scored, ids: list[Id]) -> dict[Id, tuple[str, dict]]:
-    """Return record id -> (file and line, record) of the dev predictions, all of which must be."""
+    """Return record id -> (file and line, record) of the dev predictions; all must exist."""
     path = scored.folder / "predictions" / "dev.jsonl"
     records = {str(r.get("id")): (f"{path}, line {n}", r) for n, r in read_json_lines(path)}
     if missing := [name for name in ids if str(name) not in records]:
@@ -109,7 +109,7 @@ def read_predictions(scored: Scored, ids: list[Id]) -> dict[Id, tuple[str, dict]
 def micro_f1(
     correct: np.ndarray, predicted: np.ndarray, gold: np.ndarray, axis: int = -1
 ) -> np.ndarray:
-    """Return F1 of the sums over `axis`; 0 where there is nothing to count."""
+    """Return F1 of the sums over `axis`; 0 if there is nothing to count."""
     both = predicted.sum(axis) + gold.sum(axis)
     return 2 * correct.sum(axis) / np.maximum(both, 1)
 
@@ -127,8 +127,8 @@ class Difference:
 
     @property
     def verdict(self) -> str:
-        """The first system against the second, in words."""
-        if self.low == self.high == 0:  # whichever records are drawn
+        """The first system compared with the second, in words."""
+        if self.low == self.high == 0:  # for any drawn records
             return "the same on every record"
         if self.low > 0:
             return "better"
@@ -141,17 +141,16 @@ def paired_bootstrap(
     statistic: Callable[..., np.ndarray] = micro_f1,
     resamples: int = 10_000,
 ) -> Difference:
-    """Compare two systems on the same records, drawn again and again with replacement.
+    """Compare two systems on the same records by resampling with replacement.
 
     Args:
-        first: what the score is computed from, for each record, shape `[records, columns]`.
+        first: the values behind the score, for each record, shape `[records, columns]`.
         second: the same records in the same order for the other system.
-        statistic: gets the columns, each with the drawn records along `axis`, and returns the
-            score; `micro_f1` takes `(correct, predicted, gold)`, `np.mean` one column.
-        resamples: how often the records are drawn; the interval holds 95 % of the differences.
+        statistic: computes the score from the columns, each with the drawn records along `axis`; `micro_f1` takes `(correct, predicted, gold)`, `np.mean` one column.
+        resamples: number of resamples; the interval contains 95 % of the differences.
 
     Raises:
-        InputError: there are fewer than two records to draw from.
+        InputError: fewer than two records.
     """
     first, second = np.asarray(first), np.asarray(second)
     if first.shape != second.shape or first.ndim != 2:
@@ -212,17 +211,17 @@ def print_comparison(
     label_metric: str | None = None,
     **facts: Any,
 ) -> None:
-    """Print both scores, the difference with its interval, the verdict and a row for each label.
+    """Print both scores, the difference with its interval, the verdict and a row per label.
 
-    The same is kept in comparison.json of the first.
+    The first system's comparison.json keeps the same.
 
     Args:
-        run, other: what is compared; `total` is from `paired_bootstrap`.
+        run, other: the compared systems; `total` is from `paired_bootstrap`.
         labels: label -> `run_score`, `other_score`, `difference`, `run_correct`, `other_correct`,
             `gold`.
-        title: what a label is called.
-        metric: what the scores are called; `label_metric`: those of a label, if otherwise.
-        **facts: what else is kept.
+        title: the word for a label.
+        metric: the name of the scores; `label_metric`: of the labels' scores, if different.
+        **facts: also kept.
     """
     own = label_metric or metric
     names = (f"this {own}", f"other {own}", "difference", "right", "gold")
