@@ -1,4 +1,4 @@
-"""Bad input: one sentence that says what, where and how to mend it; nothing on disk is touched."""
+"""Bad input: one sentence that says what, where and how to fix it; nothing on disk is touched."""
 
 import hashlib
 import json

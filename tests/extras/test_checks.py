@@ -314,7 +314,7 @@ def test_what_a_tpu_has_not_is_an_error_where_one_is_asked_for(
     monkeypatch.setattr(checking, "check_model", lambda *_: [warning])
     checks = begin(monkeypatch, asked, SETTINGS.model_copy(update={"strategy": strategy}))
     with pytest.raises(SystemExit) as end:
-        checking.finish_checks(checks, checks.settings, [], build_models(), None, None)
+        checking.finish_checks(checks, [], build_models(), None, None)
     assert end.value.code == (level == "error")
     assert str(dataclasses.replace(warning, level=level)) in capsys.readouterr().out
 
@@ -348,7 +348,7 @@ def test_what_a_tpu_has_not_is_said_once(monkeypatch, capsys, layer, what):
     """Nothing is compiled after it, and no check that follows finds what it leads to."""
     checks, build_anew = begin(monkeypatch, "v5e:2x2"), functools.partial(build_models, layer)
     with pytest.raises(SystemExit):
-        checking.finish_checks(checks, SETTINGS, [], build_anew(), Sequences(), build_anew)
+        checking.finish_checks(checks, [], build_anew(), Sequences(), build_anew)
     *_, error, counted = capsys.readouterr().out.splitlines()
     assert error.startswith(f"error: layer training/culprit: {what}")
     assert counted == "errors: 1, warnings: 0"
@@ -605,7 +605,7 @@ def test_unaligned_spans_are_found_with_their_line():
     assert unaligned.where == "train.jsonl, line 7, [12, 16] 'zenc' for one"
     assert (oracle.level, "1 triples are lost" in oracle.where) == ("error", True)
     # No triple is invented: other heads would help nobody.
-    assert oracle.mend == "mend the findings above."
+    assert oracle.fix == "fix the findings above."
 
 
 def test_triples_that_share_their_heads_ask_for_heads_of_their_own():
@@ -613,7 +613,7 @@ def test_triples_that_share_their_heads_ask_for_heads_of_their_own():
     found = checks.Reach([9], [], [], {"f1": 0.8, "gold": 2, "correct": 2, "predicted": 3})
     [oracle] = checks.find_reach_faults("train.jsonl", found)
     assert "0 triples are lost, 1 invented" in oracle.where
-    assert oracle.mend == 'entity_heads = "per_predicate" tells more triples apart.'
+    assert oracle.fix == 'entity_heads = "per_predicate" tells more triples apart.'
 
 
 def test_triples_beyond_every_window_are_found():
@@ -673,7 +673,7 @@ def test_a_leak_is_an_error(project):
     assert done.returncode == 1, done.stderr
     errors = [line for line in done.stdout.splitlines() if line.startswith("error: ")]
     assert len(errors) == 1
-    assert "of sample/dev.jsonl that stand in sample/train.jsonl too: 1" in errors[0]
+    assert "of sample/dev.jsonl that are in sample/train.jsonl too: 1" in errors[0]
 
 
 @pytest.mark.trains

@@ -52,7 +52,7 @@ def read_json_lines(
 
 def parse_object(text: str, place: str, make_object: Callable[[str, list], dict]) -> dict:
     """Return the JSON object of a line; `place` names file and line."""
-    what, mend = "not a JSON object", "write one {...} on each line"
+    what, fix = "not a JSON object", "write one {...} on each line"
     try:
         text.encode(errors="surrogateescape").decode()
         value = json.loads(text, object_pairs_hook=functools.partial(make_object, place))
@@ -60,15 +60,15 @@ def parse_object(text: str, place: str, make_object: Callable[[str, list], dict]
         if isinstance(value, dict):
             return value
     except UnicodeDecodeError as error:
-        what, mend = f"not UTF-8 ({error.reason})", "save the file as UTF-8"
+        what, fix = f"not UTF-8 ({error.reason})", "save the file as UTF-8"
     except UnicodeEncodeError as error:
         half = f"\\u{ord(error.object[error.start]):04x}"
-        what, mend = f"{half} is half of a character", "write both halves"
+        what, fix = f"{half} is half of a character", "write both halves"
     except json.JSONDecodeError as error:
         what += f" (column {error.colno}: {error.msg})"
     except (ValueError, RecursionError) as error:  # a number of 5,000 digits, nested brackets
         what += f" ({gist(error)})"
-    raise InputError(f"{place}: {what}: {mend}.")
+    raise InputError(f"{place}: {what}: {fix}.")
 
 
 def read_json(path: str | Path) -> dict:

@@ -21,10 +21,10 @@ class Finding:
     level: str
     what: str
     where: str
-    mend: str
+    fix: str
 
     def __str__(self) -> str:
-        return f"{self.level}: {self.what} ({self.where}): {self.mend}"
+        return f"{self.level}: {self.what} ({self.where}): {self.fix}"
 
 
 def read_files(

@@ -35,7 +35,7 @@ class Checks:
         options: the values of these flags; `flags`: all other flags.
         settings: of the project.
         on_begin: called when options and settings are read; may end the program.
-        use_gpu: checks run on the CPU: it is exact, and can be split into two replicas.
+        only_measures: one step is measured on the device that trains, and nothing is checked.
         findings: about the data.
         models: of the task; `batches` of the training examples. Both are there for
             `check_training`, as is `build`, which returns the same models anew; picklable.
@@ -49,7 +49,7 @@ class Checks:
     flags: list[str] = field(default_factory=list)
     settings: Any = None
     on_begin: "list[Callable[[Checks], None]]" = field(default_factory=list)
-    use_gpu: bool = False
+    only_measures: bool = False
     findings: list[Finding] = field(default_factory=list)
     models: Any = None
     batches: Any = None
@@ -83,7 +83,7 @@ def begin_checks(
     checks.strict = settings.strategy == "tpu"
     for begin in checks.on_begin:
         begin(checks)
-    if not checks.use_gpu:
+    if not checks.only_measures:  # a CPU is exact, and can be split into two replicas
         tf.config.set_visible_devices([], "GPU")
     keras.utils.set_random_seed(settings.seed)
     return checks, settings
@@ -97,7 +97,6 @@ def stop_at_errors(findings: list[Finding]) -> None:
 
 def finish_checks(
     checks: Checks,
-    settings: Any,
     findings: list[Finding],
     models: Models,
     batches: DataGenerator,
@@ -114,7 +113,7 @@ def finish_checks(
     """
     checks.findings, checks.models, checks.batches, checks.build = findings, models, batches, build
     call_all("check_training", checks)
-    further = checks.before_gradient
+    settings, further = checks.settings, checks.before_gradient
     faults = check_model(models.training, batches, build, settings, further)
     for check in checks.at_end:
         faults = faults or check()

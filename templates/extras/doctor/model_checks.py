@@ -1,4 +1,4 @@
-"""Is a model right, and ready for many replicas? Each finding names the layer at fault."""
+"""Is a model right, and ready for several replicas? Each finding names the layer at fault."""
 
 import concurrent.futures
 import contextlib
@@ -67,7 +67,7 @@ def check_model(
     with tqdm(checks.items(), leave=False, disable=None) as bar:
         for name, check in bar:
             bar.set_description(name)
-            # Two replicas only repeat what is wrong with two parts of a batch.
+            # Two replicas would only repeat what is wrong with two parts of a batch.
             if name != "replicas" or not any(finding.level == "error" for finding in findings):
                 found = check()
                 findings += found
@@ -77,7 +77,7 @@ def check_model(
 
 
 def ragged_batch(train_batches: DataGenerator) -> Batch:
-    """Return a small real batch whose last examples only fill it up, as at an epoch's end."""
+    """Return a small real batch, filled up with examples of weight 0 as at the end of an epoch."""
     examples, length = train_batches.first_batch(0)
     real = BATCH_SIZE - REPLICAS - 1
     weight = np.zeros(BATCH_SIZE, np.float32)
@@ -98,7 +98,7 @@ def find_wrong_keys(train_batches: DataGenerator, model: keras.Model) -> list[Fi
 
 
 def find_config_faults(model: keras.Model, batch: Batch) -> list[Finding]:
-    """Rebuild every layer from its config, clone the model, and compare the outputs."""
+    """Rebuild every layer from its config, and compare the outputs of a clone of the model."""
     findings = []
     for path, layer in named_layers(model):
         try:
@@ -110,7 +110,7 @@ def find_config_faults(model: keras.Model, batch: Batch) -> list[Finding]:
 
 
 def find_clone_faults(model: keras.Model, batch: Batch) -> list[Finding]:
-    """Clone a model, give the clone the same weights, and find the first layer that differs."""
+    """Find the first layer whose outputs differ in a clone with the same weights."""
     clone = keras.models.clone_model(model)
     for layer, copy in zip(model.layers, clone.layers, strict=True):
         try:
@@ -128,13 +128,13 @@ def find_clone_faults(model: keras.Model, batch: Batch) -> list[Finding]:
 
 
 def config_finding(path: str, layer: keras.layers.Layer, what: str) -> Finding:
-    """Say that a layer's config is wrong."""
-    mend = "return every argument of __init__ from get_config, and name functions, no lambda."
-    return Finding("error", f"layer {path} {what}", f"get_config{place_of(layer)}", mend)
+    """Return the finding about a wrong config of a layer."""
+    fix = "return every argument of __init__ from get_config, and name functions, no lambda."
+    return Finding("error", f"layer {path} {what}", f"get_config{place_of(layer)}", fix)
 
 
 def find_added_losses(model: TrainingModel, batch: Batch) -> list[Finding]:
-    """Find layers whose losses are not outputs: the training step counts outputs alone."""
+    """Find layers whose losses are not outputs: the training step only counts outputs."""
     model(model_inputs(model, batch), training=True)
     return [
         Finding(
@@ -153,7 +153,7 @@ def find_added_losses(model: TrainingModel, batch: Batch) -> list[Finding]:
 
 
 def find_split_faults(model: TrainingModel, batch: Batch) -> list[Finding]:
-    """Compare the gradient of a batch with the sum of those of its parts, dropout off."""
+    """Compare the gradient of a batch with the sum over its parts, without dropout."""
     for name, tensor in zip(model.output_names, model.outputs, strict=True):
         if len(tensor.shape) != 1:
             what = f"puts out {tensor.shape} instead of a loss [batch]"
@@ -164,7 +164,7 @@ def find_split_faults(model: TrainingModel, batch: Batch) -> list[Finding]:
             whole, _ = model.gradients(as_tensors(batch))
         except Exception as error:  # whatever a layer's own code raises
             what = f"no gradient ({gist(error)})"
-            return [Finding("error", what, model.name, "mend the layer it names.")]
+            return [Finding("error", what, model.name, "fix the layer it names.")]
         shares = [model.gradients(as_tensors(part))[0] for part in parts]
         sums = [np.sum(share, axis=0) for share in zip(*shares, strict=True)]
         largest = max(float(np.abs(gradient).max()) for gradient in whole)
@@ -184,21 +184,21 @@ def find_split_faults(model: TrainingModel, batch: Batch) -> list[Finding]:
 
 
 def split_finding(path: str, layer: keras.layers.Layer, what: str) -> Finding:
-    """Say that a layer mixes the examples of a batch."""
-    mend = (
+    """Return the finding about a layer that mixes the examples of a batch."""
+    fix = (
         "let no layer look across examples: a loss layer puts out sums [batch], which loss_weight "
         "averages."
     )
-    return Finding("error", f"layer {path} {what}", f"{REPLICAS} replicas{place_of(layer)}", mend)
+    return Finding("error", f"layer {path} {what}", f"{REPLICAS} replicas{place_of(layer)}", fix)
 
 
 def find_replica_faults(
     model: TrainingModel, batch: Batch, build: Callable[[], Models], settings: CoreSettings
 ) -> list[Finding]:
-    """Make one update with one replica, and the same with two, and compare.
+    """Compare the weights after one update on one replica and on two.
 
     Args:
-        model: whose weights both begin with.
+        model: gives the initial weights.
         build: returns the same models anew; must be picklable.
         settings: of the project.
     """
@@ -225,7 +225,7 @@ def find_replica_faults(
         return findings
     try:
         one, two = run_apart(update_on_replicas, build, settings, model.get_weights(), batch)
-    except Exception as error:  # TensorFlow and the participant's layers raise what they like
+    except Exception as error:  # TensorFlow and a layer's own code raise anything
         return [
             Finding(
                 "error",
@@ -250,7 +250,7 @@ def find_replica_faults(
 
 
 def run_apart(function: Callable, *arguments: Any) -> Any:
-    """Call a function in a fresh process: TensorFlow splits its devices only once."""
+    """Call a function in a new process: TensorFlow splits its devices only once."""
     spawn = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=spawn) as pool:
         return pool.submit(function, *arguments).result()
@@ -259,16 +259,15 @@ def run_apart(function: Callable, *arguments: Any) -> Any:
 def update_on_replicas(
     build: Callable[[], Models], settings: CoreSettings, weights: list[np.ndarray], batch: Batch
 ) -> list[dict[str, np.ndarray]]:
-    """Return the weights by path after one update on one replica, and after the same on several."""
+    """Return the weights by path after one update, on one replica and on several."""
     tf.config.set_visible_devices([], "GPU")
     devices = tf.config.list_logical_devices(split_first_device(REPLICAS))
     strategies = [make_local_strategy(name, devices) for name in ("single", "mirrored")]
-    # The few examples of this batch can't also be shared by micro-batches, nor may the learning
-    # rate depend on the replicas.
+    # The batch is too small for micro-batches too, and both need the same learning rate.
     plain = {"precision": "float32", "scale_learning_rate": False}
     devices = settings.devices.model_copy(update=plain)
     settings = settings.model_copy(update={"accumulation": 1, "devices": devices})
-    with contextlib.redirect_stdout(io.StringIO()):  # extras have said it in the first process
+    with contextlib.redirect_stdout(io.StringIO()):  # the first process has printed it
         return [update_weights(build, settings, weights, batch, one) for one in strategies]
 
 
@@ -278,7 +277,7 @@ def build_as_trained(
     batches: DataGenerator,
     weights: list[np.ndarray] | None = None,
 ) -> TrainingModel:
-    """Return the training model as a training compiles it, without XLA, for the first full step."""
+    """Return the training model as train.py compiles it, but without XLA and warm-up."""
     policy = keras.config.dtype_policy()
     keras.config.set_dtype_policy(find_precision(settings))
     try:
@@ -319,7 +318,7 @@ def update_weights(
 
 
 class OneBatch(DataGenerator):
-    """An epoch of one batch; a process gets it more easily than all training examples."""
+    """Batches that are all the same one: easier to send to a process than the training data."""
 
     def __init__(self, batch: Batch) -> None:
         rows = len(batch["loss_weight"])
@@ -340,14 +339,14 @@ def split_batch(batch: Batch) -> list[Batch]:
 
 
 def join_outputs(parts: list[list[np.ndarray]]) -> list[np.ndarray] | None:
-    """Join the outputs of a layer for parts of a batch; None: they are not of examples."""
+    """Join the outputs of a layer for parts of a batch; None: they have no batch axis."""
     if any(array.ndim == 0 for part in parts for array in part):
         return None
     return [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
 
 
 def same(first: list[np.ndarray], second: list[np.ndarray]) -> bool:
-    """Tell whether arrays agree; those of other shapes can't be compared and count as equal."""
+    """Return whether arrays agree; arrays of different shapes count as equal."""
     return all(
         one.shape != two.shape or np.allclose(one, two, rtol=1e-4, atol=SAME)
         for one, two in zip(first, second, strict=True)
@@ -357,7 +356,7 @@ def same(first: list[np.ndarray], second: list[np.ndarray]) -> bool:
 def watch_layers(
     model: keras.Model, batch: Batch, training: bool
 ) -> list[tuple[str, list[np.ndarray]]]:
-    """Return `(path, outputs)` of each call of a layer, in the order in which they end."""
+    """Return `(path, outputs)` of each call of a layer, in the order in which calls end."""
     seen = []
 
     def watch(path: str, call: Callable) -> Callable:
@@ -383,7 +382,7 @@ def watch_layers(
 
 @contextlib.contextmanager
 def without_dropout(model: keras.Model) -> Iterator[None]:
-    """Switch off every dropout layer of a model for a while."""
+    """Switch off all dropout of a model within this context."""
     rates = [
         (layer, layer.rate)
         for _, layer in named_layers(model)
@@ -399,15 +398,15 @@ def without_dropout(model: keras.Model) -> Iterator[None]:
 
 
 def draws_by_replica(layer: keras.layers.Layer) -> bool:
-    """Tell whether a layer draws random numbers, and each replica its own, whatever its rows."""
+    """Return whether a layer draws random numbers that depend on the replica."""
     draws = any(isinstance(value, keras.random.SeedGenerator) for value in vars(layer).values())
-    # Keras's attention has a generator that only its dropout layer stands for.
+    # Keras's attention has a generator, but draws only by its dropout layer.
     passes_on = isinstance(layer, keras.layers.MultiHeadAttention)
     return draws and not passes_on and not can_be_placed(layer)
 
 
 def model_inputs(model: keras.Model, batch: Batch) -> dict[str, tf.Tensor]:
-    """Return what a model reads of a batch."""
+    """Return the part of a batch that is an input of a model."""
     return as_tensors({tensor.name: batch[tensor.name] for tensor in model.inputs})
 
 
@@ -417,16 +416,16 @@ def as_tensors(batch: Batch) -> dict[str, tf.Tensor]:
 
 
 def place_of(layer: keras.layers.Layer) -> str:
-    """Return `; task/model.py, line 12` for the code of a layer; empty: it is a library's."""
+    """Return `; task/model.py, line 12` for the code of a layer; empty for a library."""
     code = layer.function if isinstance(layer, keras.layers.Lambda) else type(layer)
     try:
         return name_place(inspect.getsourcefile(code), inspect.getsourcelines(code)[1])
-    except (OSError, TypeError):  # defined where there is no file, or in C
+    except (OSError, TypeError):  # defined without a file, or in C
         return ""
 
 
 def name_place(file: str | None, line: int) -> str:
-    """Return `; task/model.py, line 12` for a line of the project; empty: of a library."""
+    """Return `; task/model.py, line 12` for a line of the project; empty for a library."""
     path = Path(file or "")
     if "site-packages" in path.parts or "dist-packages" in path.parts or not path.is_file():
         return ""

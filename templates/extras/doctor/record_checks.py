@@ -22,7 +22,7 @@ def find_record_faults(
     texts_of: Callable[[Any], Sequence[str]],
     count_labels: Callable[[Sequence[Any]], Counter] | None,
 ) -> list[Finding]:
-    """Return repeats, leaks, and labels that the training file never shows.
+    """Return repeats, leaks, and labels that the training file does not have.
 
     The arguments are those of the function in core/data/checks.py that calls this.
     """
@@ -68,7 +68,7 @@ def find_leaks(texts: Texts) -> Iterator[Finding]:
             places = [lines[file][shared[0]][0] for file in (first, second)]
             yield Finding(
                 "error" if first == next(iter(texts)) else "warning",
-                f"texts of {second} that stand in {first} too: {len(shared)}",
+                f"texts of {second} that are in {first} too: {len(shared)}",
                 f"{second}, line {places[1]}, is {first}, line {places[0]}, for one",
                 f"take them out of {first}, or the score on {second} says nothing.",
             )

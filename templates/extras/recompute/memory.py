@@ -1,4 +1,4 @@
-"""Which batch fits into memory, and how fast is it? Each is tried in a process of its own."""
+"""Which batch fits into memory, and how fast is it? Each size runs in a process of its own."""
 
 import json
 import subprocess
@@ -25,13 +25,12 @@ from extras.recompute.settings import Settings
 
 MEBIBYTE = 1 << 20
 FLOAT, OPTIMIZER = 4, 12  # bytes of a weight, and of its gradient with two moments
-# Numbers that a layer keeps for each token: so many times the width, and so many times that of the
-# feed-forward part; so many for each head and other token, and one more where attention is dropped.
-# All as measured on a CPU.
+# What a layer stores for each token: multiples of the width, multiples of the inner width, and
+# numbers for each head and other token (one more with attention dropout). Measured on a CPU.
 KEPT, KEPT_BY_LORA, KEPT_SCORES = (15, 4), (13, 3), 2
-RUNTIME = 120 * MEBIBYTE  # what TensorFlow takes besides, likewise
-USUAL_RANK = 8  # where no table `lora` asks for another
-# Families whose feed-forward part has a gate, and whose positions are not a table.
+RUNTIME = 120 * MEBIBYTE  # of TensorFlow itself, measured likewise
+USUAL_RANK = 8  # if no table `lora` asks for another one
+# Families with a gate in the feed-forward part and without a table of positions.
 GATED = ("modernbert", "llama", "mistral", "qwen", "gemma", "smollm")
 DOUBLINGS = 5
 TIMED_STEPS = 3
@@ -42,8 +41,8 @@ class Shape:
     """The sizes of an encoder, or of another Transformer.
 
     Attributes:
-        weights: all of them.
-        layers: that hidden states pass; `own_layers`: with weights of their own.
+        weights: number of all weights.
+        layers: number of layers; `own_layers`: of those with weights of their own.
         width: of hidden states; `inner`: of the feed-forward part.
         heads: of attention.
         kernels: part of a layer -> inputs and outputs of its kernels.
@@ -59,8 +58,8 @@ class Shape:
 
 
 def try_memory(checks: Any) -> None:
-    """Do what `check.py --memory` asks for, and end; a trial of it needs the device that trains."""
-    checks.use_gpu = checks.options.memory_trial
+    """Run `check.py --memory` and end; a trial of one size uses the device that trains."""
+    checks.only_measures = checks.options.memory_trial
     if checks.options.memory:
         print_estimate(checks.settings)
         try_batch_sizes(checks.settings, checks.flags)
@@ -68,11 +67,13 @@ def try_memory(checks: Any) -> None:
 
 
 def print_estimate(settings: Settings) -> None:
-    """Print what a step needs for training all weights, LoRA, and LoRA on int8: nothing is loaded.
+    """Print the estimated memory of a step for all weights, LoRA, and LoRA on int8.
+
+    Nothing is loaded for it.
 
     Args:
         settings: `encoder`, `batch_size`, `max_length`; `rank` and `layers` of the table `lora`,
-            where there is one that asks for it.
+            if there is one.
     """
     shape = read_shape(settings)
     if shape is None:
@@ -94,12 +95,13 @@ def print_estimate(settings: Settings) -> None:
 def estimate(
     shape: Shape, settings: Settings, rank: int, layers: str
 ) -> dict[str, tuple[float, ...]]:
-    """Return the bytes of weights, of gradients with moments, and of activations, by the way.
+    """Return the bytes of weights, of gradients with moments, and of activations, by method.
 
     Args:
         shape: of the encoder.
         settings: `batch_size`, `accumulation`, `max_length`, and `recompute`.
-        rank: of LoRA; `layers`: the kernels that it is for.
+        rank: of LoRA.
+        layers: the kernels that LoRA updates.
     """
     parts = [*shape.kernels] if layers == "all" else [name.strip() for name in layers.split(",")]
     chosen = [size for part in parts for size in shape.kernels[part]]
@@ -107,12 +109,12 @@ def estimate(
     scales = shape.own_layers * sum(outputs for _, outputs in chosen)
     updates = shape.own_layers * sum(rank * (inputs + outputs) for inputs, outputs in chosen)
     whole, frozen = FLOAT * shape.weights, FLOAT * (shape.weights + updates)
-    # The floats of a kernel are there while it is multiplied.
+    # A kernel is in memory as floats while it is multiplied.
     largest = FLOAT * max(inputs * outputs for inputs, outputs in chosen)
     codes: float = frozen - (FLOAT - 1) * kernels + FLOAT * scales + largest
     trained, beside = (activations(shape, settings, kept) for kept in (KEPT, KEPT_BY_LORA))
     moments = OPTIMIZER * updates
-    # The encoder is read as floats, before there are moments and activations.
+    # The encoder is read as floats, before moments and activations exist.
     codes += max(0, whole - codes - moments - beside)
     return {
         "all weights": (whole, OPTIMIZER * shape.weights, trained),
@@ -122,25 +124,25 @@ def estimate(
 
 
 def activations(shape: Shape, settings: Settings, kept: tuple[int, int]) -> float:
-    """Return the bytes that the layers keep from the forward pass to the gradient.
+    """Return the bytes that the layers store from the forward pass to the gradient.
 
     Args:
         shape: of the encoder.
         settings: as in `estimate`.
-        kept: for a token, in multiples of the width and of the inner width.
+        kept: numbers for each token, in multiples of the width and of the inner width.
     """
     tokens = settings.batch_size / settings.accumulation * settings.max_length
     of_layer = tokens * (kept[0] * shape.width + kept[1] * shape.inner)
     scores = KEPT_SCORES + bool(settings.attention_dropout)
     of_layer += scores * shape.heads * tokens * settings.max_length
-    # Recomputed: of one layer all, with its gradients; of the others what they read, likewise.
+    # Recomputed: all of one layer and its gradients; of the other layers only their inputs.
     recomputed = 2 * (of_layer + shape.layers * tokens * shape.width)
     numbers = recomputed if settings.recompute.enabled else shape.layers * of_layer
     return numbers * (2 if settings.devices.precision == "mixed_bfloat16" else FLOAT)
 
 
 def read_shape(settings: Settings) -> Shape | None:
-    """Return the sizes of an encoder by its config.json; None: there is none, or it lacks them."""
+    """Return the sizes in the config.json of an encoder; None: there is none, or it has none."""
     if settings.encoder == "tiny":
         fields = {
             "vocab_size": getattr(settings, "tiny_vocabulary", 0),
@@ -157,15 +159,15 @@ def read_shape(settings: Settings) -> Shape | None:
 
             path = Path(hf_hub_download(settings.encoder.removeprefix("hf://"), "config.json"))
         return shape_of(read_json(path))
-    except Exception:  # what is wrong with the encoder is said when it is loaded
+    except Exception:  # loading the encoder will say what is wrong
         return None
 
 
 def shape_of(fields: dict) -> Shape:
-    """Return the sizes that the fields of a config.json say, by whatever name.
+    """Return the sizes in the fields of a config.json, by any of their usual names.
 
     Raises:
-        KeyError: one is absent.
+        KeyError: a size is absent.
     """
 
     def size(*names: str, default: int | None = None) -> int:
@@ -190,7 +192,7 @@ def shape_of(fields: dict) -> Shape:
     }
     own_layers = size("num_hidden_groups", default=layers)
     sizes = [pair for pairs in kernels.values() for pair in pairs]
-    # With biases and normalisations, of which some families have fewer.
+    # With biases and normalizations; some families have fewer.
     of_layer = sum(inputs * outputs + outputs for inputs, outputs in sizes) + 4 * width
     rows = size("vocab_size")
     rows += 0 if gated else size("max_position_embeddings", "n_positions", default=0)
@@ -200,13 +202,13 @@ def shape_of(fields: dict) -> Shape:
 
 
 def try_batch_sizes(settings: Settings, flags: list[str]) -> None:
-    """Print memory and speed of the training step for one batch size after the other.
+    """Print memory and speed of the training step for growing batch sizes.
 
-    Each is twice the one before; the last is the one that no longer fits.
+    Each size is twice the previous one, up to the first that does not fit.
 
     Args:
-        settings: the first `batch_size`.
-        flags: of the command line, for the processes that try.
+        settings: have the first `batch_size`.
+        flags: of the command line, for the processes of the trials.
 
     Raises:
         InputError: a process failed for another reason than memory.
@@ -248,7 +250,7 @@ def run_trial(flags: list[str]) -> dict | None:
     done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace")
     if done.returncode == 0:
         return json.loads(done.stdout.splitlines()[-1])
-    killed = done.returncode < 0 or done.returncode == 137  # by the system, for want of memory
+    killed = done.returncode < 0 or done.returncode == 137  # by the system, out of memory
     if killed or "out of memory" in done.stderr or "OOM" in done.stderr:
         return None
     raise InputError((done.stderr.strip().splitlines() or ["check.py --memory failed."])[-1])
@@ -266,7 +268,7 @@ def measure_step(
     """
     keep_freed_memory()  # as a training does
     before = peak_memory()
-    # For good: the process ends with this trial.
+    # Never restored: the process ends with this trial.
     keras.config.set_dtype_policy(find_precision(settings))
     models = build()
     # Without warm-up, each loss depends on the gradient before it.
@@ -295,16 +297,16 @@ def measure_step(
 
 
 def peak_memory() -> int:
-    """Return the most memory that this process has held so far, in bytes.
+    """Return the peak memory of this process so far, in bytes.
 
     Raises:
-        InputError: this system does not tell.
+        InputError: this system does not report it.
     """
     if tf.config.list_logical_devices("GPU"):
         return tf.config.experimental.get_memory_info("GPU:0")["peak"]
     status = Path("/proc/self/status")
     if status.is_file():
-        # Not `getrusage`, which a process begins with the peak of the one that started it.
+        # Not `getrusage`: there a process begins with the peak of its parent.
         return read_kibibytes(status, "VmHWM")
     try:
         import resource
@@ -314,7 +316,7 @@ def peak_memory() -> int:
 
 
 def free_memory() -> float:
-    """Return the memory that nobody uses, in bytes; infinite where a GPU's is what counts."""
+    """Return the free memory in bytes; infinite if the memory of a GPU matters."""
     meminfo = Path("/proc/meminfo")
     if tf.config.list_physical_devices("GPU") or not meminfo.is_file():
         return float("inf")
@@ -322,6 +324,6 @@ def free_memory() -> float:
 
 
 def read_kibibytes(path: Path, name: str) -> int:
-    """Return a row of a file of Linux that counts memory, in bytes."""
+    """Return a row of meminfo or of the status of a process, in bytes."""
     rows = (line.split() for line in path.read_text(encoding="utf-8").splitlines())
     return next(1024 * int(row[1]) for row in rows if row[0] == f"{name}:")

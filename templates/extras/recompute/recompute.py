@@ -1,6 +1,6 @@
-"""Recompute Transformer layers in the backward pass instead of keeping what they computed.
+"""Recompute Transformer layers in the backward pass instead of storing their activations.
 
-Of each layer only the input is kept: its attention and all else is there for one layer at a time.
+Only the input of each layer is stored; all other activations exist for one layer at a time.
 Source: Chen et al. 2016, https://arxiv.org/abs/1604.06174.
 """
 
@@ -18,10 +18,10 @@ KINDS = (keras_hub.layers.TransformerEncoder, keras_hub.layers.TransformerDecode
 
 
 def recompute_layers(model: keras.Model) -> None:
-    """Let every Transformer layer of a model be recomputed while it is trained.
+    """Let every Transformer layer of a model be recomputed in training.
 
     Raises:
-        InputError: the model has no layer of a kind that is known here.
+        InputError: the model has no layer of a known kind.
     """
     layers = [layer for _, layer in named_layers(model) if is_transformer_layer(layer)]
     if not layers:
@@ -40,16 +40,16 @@ def is_transformer_layer(layer: keras.layers.Layer) -> bool:
 
 
 def recomputed(layer: keras.layers.Layer) -> Callable:
-    """Return the `call` of a layer that computes a second time when its gradient is asked for."""
+    """Return a `call` for a layer that computes it again when its gradient is needed."""
     call = layer.call
 
     def call_twice(*args: Any, training: bool | None = None, **kwargs: Any) -> Any:
         masks = CURRENT.get()
-        # Keras's own masks would be others the second time: the gradient would be of another loss.
+        # Keras would draw other masks the second time: the gradient would be of another loss.
         if not training or masks is None:
             return call(*args, training=training, **kwargs)
         inputs = tf.nest.flatten((args, kwargs))
-        # Gradients flow to arguments, not to what a function finds around it.
+        # Gradients flow to arguments, not to variables from an enclosing function.
         places = [place for place, value in enumerate(inputs) if is_differentiable(value)]
         calls = dict(masks.calls)
 

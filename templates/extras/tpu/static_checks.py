@@ -58,7 +58,7 @@ def find_dynamic_shapes(model: TrainingModel, batch: Batch) -> list[Finding]:
     # As far as it came: a layer that is not static is why others fail.
     findings = dynamic_layers(model, graphs[-1])
     if failure and not findings:
-        return [Finding("error", failure, model.name, "mend the layer it names.")]
+        return [Finding("error", failure, model.name, "fix the layer it names.")]
     return [
         replace(f, level="error", what=f"{f.what}; {failure}") if failure else f for f in findings
     ]
@@ -92,9 +92,9 @@ def dynamic_layers(model: keras.Model, graph: tf.Graph) -> list[Finding]:
 
 def static_finding(layer: str, what: str, place: str) -> Finding:
     """Say that a layer is not static."""
-    mend = "use masks and fixed sizes (tf.where with three arguments, top_k), or stay off TPUs."
+    fix = "use masks and fixed sizes (tf.where with three arguments, top_k), or stay off TPUs."
     where = f"static graph for TPU{place}"
-    return Finding("warning", f"layer {layer}: {what}", where, mend)
+    return Finding("warning", f"layer {layer}: {what}", where, fix)
 
 
 def name_line(file: str | None, line: int) -> str:

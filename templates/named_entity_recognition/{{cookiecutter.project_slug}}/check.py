@@ -36,7 +36,7 @@ def main() -> None:
     models = build_anew()
     encoding = (tokenizer, schema.types, models.encoder_inputs, settings)
     train_batches = EntityGenerator.of(train_examples, *encoding, settings.batch_size)
-    checking.finish_checks(checks, settings, findings, models, train_batches, build_anew)
+    checking.finish_checks(checks, findings, models, train_batches, build_anew)
 
 
 if __name__ == "__main__":

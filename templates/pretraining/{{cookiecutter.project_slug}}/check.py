@@ -20,17 +20,17 @@ from task.settings import Settings
 def main() -> None:
     """Check the shards, then the model on one batch of them; print the findings."""
     checking = need("doctor", "checking")
-    options, settings = checking.begin_checks(Settings)
+    checks, settings = checking.begin_checks(Settings)
     tokenizer = read_shard_tokenizer(settings)
     special = find_special_tokens(tokenizer)
     # Each of the many memory trials would read the whole corpus again.
-    findings = [] if options.memory_trial else check_shards(settings)
+    findings = [] if checks.only_measures else check_shards(settings)
     checking.stop_at_errors(findings)
 
     build_anew = functools.partial(build, tokenizer, settings)
     folder = shard_folder(settings, "train")
     train_batches = ShardGenerator(folder, special, settings, settings.batch_size)
-    checking.finish_checks(options, settings, findings, build_anew(), train_batches, build_anew)
+    checking.finish_checks(checks, findings, build_anew(), train_batches, build_anew)
 
 
 if __name__ == "__main__":

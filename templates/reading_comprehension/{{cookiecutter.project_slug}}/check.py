@@ -42,7 +42,7 @@ def main() -> None:
     train_batches = AnswerGenerator.of(
         train_examples, tokenizer, models.encoder_inputs, settings, settings.batch_size
     )
-    checking.finish_checks(checks, settings, findings, models, train_batches, build_anew)
+    checking.finish_checks(checks, findings, models, train_batches, build_anew)
 
 
 if __name__ == "__main__":

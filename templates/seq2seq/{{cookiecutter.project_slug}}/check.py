@@ -21,7 +21,7 @@ from task.settings import Settings
 def main() -> None:
     """Check the files, then the model on one batch of them; print the findings."""
     checking = need("doctor", "checking")
-    options, settings = checking.begin_checks(Settings)
+    checks, settings = checking.begin_checks(Settings)
     files = read_files(settings, functools.partial(read_examples, settings=settings))
     train_examples = files[settings.train_file]
     tokenizer, encoder = load_tokenizer_and_encoder(settings, train_examples)
@@ -49,7 +49,7 @@ def main() -> None:
     )
     train_batches = pack_pairs(pairs, settings)
     build_anew = functools.partial(build, train_examples, settings)
-    checking.finish_checks(options, settings, findings, models, train_batches, build_anew)
+    checking.finish_checks(checks, findings, models, train_batches, build_anew)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from task.settings import Settings
 def main() -> None:
     """Check the files, then the model on one batch of them; print what was found."""
     checking = need("doctor", "checking")
-    options, settings = checking.begin_checks(Settings)
+    checks, settings = checking.begin_checks(Settings)
     files = read_files(settings, functools.partial(read_examples, settings=settings))
     train_examples = files[settings.train_file]
     labels = collect_targets(train_examples, settings)
@@ -52,7 +52,7 @@ def main() -> None:
     train_batches = ExampleGenerator.of(
         train_examples, tokenizer, labels, inputs, settings, settings.batch_size
     )
-    checking.finish_checks(options, settings, findings, models, train_batches, build_anew)
+    checking.finish_checks(checks, findings, models, train_batches, build_anew)
 
 
 if __name__ == "__main__":

@@ -480,8 +480,8 @@ def test_checks_find_what_is_wrong():
     }
     (contradiction,) = [f for what, f in findings.items() if what.startswith("the same text with")]
     assert contradiction.what.endswith("2 texts") and "line 1, has x" in contradiction.where
-    leak = findings["texts of dev.jsonl that stand in train.jsonl too: 1"]
-    first = findings["first texts of dev.jsonl that stand in train.jsonl too: 2"]
+    leak = findings["texts of dev.jsonl that are in train.jsonl too: 1"]
+    first = findings["first texts of dev.jsonl that are in train.jsonl too: 2"]
     assert (leak.level, first.level) == ("error", "warning")
     assert any(what.startswith("repeated texts: 1") for what in findings)
     assert any(what.startswith("labels never seen in train.jsonl: 1") for what in findings)
@@ -492,7 +492,7 @@ def test_rare_labels_ask_for_class_weights():
     files, labels = {"train.jsonl": rows}, collect_labels(rows)
     settings = Settings.model_construct(train_file="train.jsonl")
     (note,) = checks.find_label_faults(files, labels, settings)
-    assert (note.level, "class_weights" in note.mend) == ("note", True)
+    assert (note.level, "class_weights" in note.fix) == ("note", True)
     settings = Settings.model_construct(train_file="train.jsonl", class_weights="balanced")
     assert checks.find_label_faults(files, labels, settings) == []
     rows[3] = pair("e", " ", labels=["often"])

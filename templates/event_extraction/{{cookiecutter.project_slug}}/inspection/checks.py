@@ -203,15 +203,15 @@ def describe_file(name: str, examples: Sequence[Example], reach: Reach, settings
 def find_reach_faults(name: str, reach: Reach, settings: Settings) -> list[Finding]:
     """Find the events that no model can learn, or that decoding loses."""
     findings = []
-    for cause, (what, mend) in CAUSES.items():
+    for cause, (what, fix) in CAUSES.items():
         if places := reach.faults[cause]:
             where = f"{name}, line {places[0]} for example"
-            findings.append(Finding("warning", f"events that {what}: {len(places)}", where, mend))
+            findings.append(Finding("warning", f"events that {what}: {len(places)}", where, fix))
     metric, oracle = settings.metric, reach.oracle["metrics"][settings.metric]
     if reach.aligned and not oracle["gold"]:
         what = f"nothing that metric = {metric!r} counts"
-        mend = "choose a metric that counts what the file has: triggers, or arguments."
-        findings.append(Finding("error", what, name, mend))
+        fix = "choose a metric that counts what the file has: triggers, or arguments."
+        findings.append(Finding("error", what, name, fix))
     elif reach.aligned and oracle["f1"] < LOWEST_ORACLE_F1:
         what = f"a perfect model would score {metric} F1 {oracle['f1']:.4f}"
         findings.append(Finding("error", what, name, "fix the findings above."))

@@ -163,10 +163,10 @@ def describe_form(form: str, types: dict[str, list[int]]) -> str:
 def find_reach_faults(name: str, reach: Reach) -> list[Finding]:
     """Find entities that no model can learn, or that decoding loses, and likely mistakes."""
     findings = []
-    for cause, (what, mend) in CAUSES.items():
+    for cause, (what, fix) in CAUSES.items():
         if places := reach.faults[cause]:
             where = f"{name}, line {places[0]} for example"
-            findings.append(Finding("warning", f"entities that {what}: {len(places)}", where, mend))
+            findings.append(Finding("warning", f"entities that {what}: {len(places)}", where, fix))
     slips = find_slips(reach.forms)
     if slips:
         form, line = slips[0]

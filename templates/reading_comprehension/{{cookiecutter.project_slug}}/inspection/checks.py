@@ -69,11 +69,11 @@ def find_shared_passages(files: dict[str, Sequence[Example]]) -> list[Finding]:
             count, first = f"{len(shared)} of {len(passages)}", shared[0]
             what = f"passages of {name} that are also in {train}: {count}"
             where = f"{name}, line {passages[first]}, is {train}, line {known[first]}, for example"
-            mend = (
+            fix = (
                 "keep all questions of a passage in one file, or the score is higher than on new "
                 "passages."
             )
-            findings.append(Finding("warning", what, where, mend))
+            findings.append(Finding("warning", what, where, fix))
     return findings
 
 
@@ -85,8 +85,8 @@ def find_untaught(files: dict[str, Sequence[Example]]) -> list[Finding]:
         if lines:
             fate = "scored, but no model can find them" if position else "left out of training"
             what = f"questions with answer_texts and no span: {len(lines)}, {fate}"
-            mend = "mark the answer if the passage has it after all."
-            findings.append(Finding("note", what, f"{name}, line {lines[0]} for example", mend))
+            fix = "mark the answer if the passage has it after all."
+            findings.append(Finding("note", what, f"{name}, line {lines[0]} for example", fix))
     return findings
 
 
@@ -97,8 +97,8 @@ def find_untuned(files: dict[str, Sequence[Example]]) -> list[Finding]:
     if not share or share_unanswerable(second):
         return []
     what = f"{share:.0%} of {train} is unanswerable, but nothing of {dev}"
-    mend = "add unanswerable questions to it: without them every question is answered."
-    return [Finding("warning", what, dev, mend)]
+    fix = "add unanswerable questions to it: without them every question is answered."
+    return [Finding("warning", what, dev, fix)]
 
 
 def share_unanswerable(examples: Sequence[Example]) -> float:
@@ -171,8 +171,8 @@ def find_reach_faults(name: str, reach: Reach) -> list[Finding]:
         ("note", cut_off, reach.cut, "raise max_length."),
     )
     findings = [
-        Finding(level, f"{what}: {len(places)}", f"{name}, {places[0]} for example", mend)
-        for level, what, places, mend in faults
+        Finding(level, f"{what}: {len(places)}", f"{name}, {places[0]} for example", fix)
+        for level, what, places, fix in faults
         if places
     ]
     f1, exact = reach.oracle["f1"], reach.oracle["exact_match"]
