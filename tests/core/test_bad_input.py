@@ -33,7 +33,7 @@ BROKEN_FILES = {
     "not UTF-8": (b'{"id": "\xff"}\n', "line 2: not UTF-8 (invalid start byte): save the file"),
     "UTF-16": ('{"id": "1"}\n'.encode("utf-16"), "line 2: not UTF-8"),
     "a megabyte": ("MEGABYTE", 'line 2: "id" must be a string or a number, not [...]'),
-    "repeated id": ("\nGOOD", "line 3: id '0' stands on line 1 already"),
+    "repeated id": ("\nGOOD", "line 3: id '0' is on line 1 already"),
 }
 EMPTY_FILES = {
     "empty file": ("", "holds no record: write one JSON object on each line"),
@@ -415,8 +415,8 @@ def test_keys_that_nothing_reads_are_warned_of(process, case, tmp_path):
     assert warnings == [
         f'warning: {file}, line 2: "idd" is not read: the fields are {fields}',
         f'warning: {file}, line 2: "three" is not read: the fields are {fields}',
-        f'warning: {file}, line 3: "id" stands twice in one object: the fields are {fields}',
-        f"warning: {file}: so it is with 2 more keys",
+        f'warning: {file}, line 3: "id" occurs twice in one object: the fields are {fields}',
+        f"warning: {file}: the same holds for 2 more keys",
     ]
 
 
@@ -444,7 +444,7 @@ def test_ids_keep_their_type(process, case, tmp_path):
     assert [record["id"] for record in records] == [7, "8", -9]
     repeated = "".join(lines) + case.PLAIN.replace('"id": "a"', '"id": "7"')
     file.write_text(repeated, encoding="utf-8")
-    words = ["line 4: id '7' stands on line 1 already"]
+    words = ["line 4: id '7' is on line 1 already"]
     assert_refused(process, ("predict.py", "done", file, out), words)
 
 

@@ -170,7 +170,7 @@ def test_two_ids_may_share_a_hash(file, monkeypatch):
     assert list(read_lazily(make_plan(file))) == read_plainly(file)
     with open(file, "a", encoding="utf-8") as out:
         out.write(json.dumps(make_record(7)) + "\n")
-    with pytest.raises(InputError, match="line 101: id 7 stands on line 15 already"):
+    with pytest.raises(InputError, match="line 101: id 7 is on line 15 already"):
         read_lazily(make_plan(file))
 
 

@@ -514,7 +514,7 @@ def test_what_cannot_be_searched_is_refused(project, vectors, tmp_path):
     said = refusal(project, *search, "--corpus", spaced, "--top", 1)
     assert "the id 'a b' has white space" in said
     write_lines(spaced, [{"id": "a", "text": "x"}, {"id": "a", "text": "y"}])
-    assert "line 2: id 'a' stands on line 1 already" in refusal(
+    assert "line 2: id 'a' is on line 1 already" in refusal(
         project, EMBED, "bi", spaced, "out.npy"
     )
     assert "let its name end in .npy" in refusal(project, EMBED, "bi", spaced, "out.txt")

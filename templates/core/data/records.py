@@ -46,7 +46,7 @@ def read_records(
             example = read_one(record, line)
             if (first := lines.setdefault(str(example.id), line)) != line:
                 raise InputError(
-                    f"id {example.id!r} stands on line {first} already: give each record an id of "
+                    f"id {example.id!r} is on line {first} already: give each record an id of "
                     "its own."
                 )
         except InputError as error:
@@ -57,10 +57,10 @@ def read_records(
     if not examples:
         raise InputError(f"{path} holds no record: write one JSON object on each line.")
     for key, place in list(strange.items())[:SHOWN_KEYS]:
-        what = "stands twice in one object" if key in fields else "is not read"
+        what = "occurs twice in one object" if key in fields else "is not read"
         print(f'warning: {place}: "{key[:40]}" {what}: the fields are {", ".join(fields)}')
     if len(strange) > SHOWN_KEYS:
-        print(f"warning: {path}: so it is with {len(strange) - SHOWN_KEYS} more keys")
+        print(f"warning: {path}: the same holds for {len(strange) - SHOWN_KEYS} more keys")
     return examples
 
 

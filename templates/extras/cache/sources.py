@@ -391,11 +391,11 @@ def warn_of_keys(path: Path, fields: Collection[str], parts: Sequence[Part]) -> 
         for key, line in part.facts["strange"]:
             strange.setdefault(key, line)
     for key, line in list(strange.items())[:SHOWN_KEYS]:
-        what = "stands twice in one object" if key in fields else "is not read"
+        what = "occurs twice in one object" if key in fields else "is not read"
         names = ", ".join(fields)
         print(f'warning: {path}, line {line}: "{key[:40]}" {what}: the fields are {names}')
     if len(strange) > SHOWN_KEYS:
-        print(f"warning: {path}: so it is with {len(strange) - SHOWN_KEYS} more keys")
+        print(f"warning: {path}: the same holds for {len(strange) - SHOWN_KEYS} more keys")
 
 
 def size_of(folder: Path) -> str:

@@ -149,7 +149,7 @@ def refuse_repeats(path: Path, read_one: Callable[[dict, int], Any], ids: array)
             with complaints_of(path, line):
                 if (first := lines.setdefault(str(identity), line)) != line:
                     raise InputError(
-                        f"id {identity!r} stands on line {first} already: give each record an id "
+                        f"id {identity!r} is on line {first} already: give each record an id "
                         "of its own."
                     )
 
@@ -167,10 +167,10 @@ def complaints_of(path: Path, line: int) -> Iterator[None]:
 def warn_of_keys(path: Path, fields: Collection[str], strange: dict[str, str]) -> None:
     """Print unknown keys with the place of their first occurrence, as core does."""
     for key, place in list(strange.items())[:SHOWN_KEYS]:
-        what = "stands twice in one object" if key in fields else "is not read"
+        what = "occurs twice in one object" if key in fields else "is not read"
         print(f'warning: {place}: "{key[:40]}" {what}: the fields are {", ".join(fields)}')
     if len(strange) > SHOWN_KEYS:
-        print(f"warning: {path}: so it is with {len(strange) - SHOWN_KEYS} more keys")
+        print(f"warning: {path}: the same holds for {len(strange) - SHOWN_KEYS} more keys")
 
 
 def read_lines(path: Path, place: Place = (0, 0)) -> Iterator[tuple[Place, int, str]]:

@@ -89,7 +89,7 @@ BROKEN = {
     "target infinite": (GOOD + "8,a,p,inf\n", "line 2: the target 'score' is 'inf'"),
     "target too large": (GOOD + "8,a,p,1e999\n", "line 2: the target 'score' is '1e999'"),
     "decimal comma": (GOOD + '8,a,p,"2,5"\n', "line 2: the target 'score' is '2,5'"),
-    "id twice": (GOOD + ROW + ROW, "line 4: id '007' stands on line 2 already: give each row"),
+    "id twice": (GOOD + ROW + ROW, "line 4: id '007' is on line 2 already: give each row"),
     "empty id": (GOOD + ",a,p,1\n", "line 2: the id in the column 'essay_id' is empty"),
 }  # fmt: skip
 
@@ -192,7 +192,7 @@ def test_a_submission_follows_the_sample(predicted, tmp_path):
     [
         ("a b", "is not asked for: c .1 of 2 ids."),
         ("a b c d", "has no row in the predicted file: d .1 of 4 ids."),
-        ("a b b", "line 4: the id 'b' stands on line 3 already"),
+        ("a b b", "line 4: the id 'b' is on line 3 already"),
     ],
 )
 def test_ids_that_do_not_fit_are_named(ids, expected, predicted, tmp_path):
