@@ -1,8 +1,6 @@
-"""What a scoring leaves in the run's folder, and that runs which come back compile once."""
+"""What a scoring leaves in the run's folder."""
 
-import ast
 import contextlib
-import dataclasses
 import json
 import math
 import os
@@ -11,17 +9,12 @@ import types
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
-from conftest import ROOT
-from projects import TEMPLATES
 from small_models import make_training
 
 from core.base.errors import InputError
 from core.base.files import read_json, write_json
 from core.base.settings import CoreSettings
-from core.prediction.loading import TrainedRuns
-from core.runs.manifest import check_files, load_best
-from core.runs.members import tuned_threshold
+from core.runs.manifest import check_files
 from core.runs.run import Run
 from core.runs.scores import read_scores
 from core.scores import keep
@@ -140,62 +133,3 @@ def test_other_files_have_a_place_of_their_own(tmp_path, monkeypatch):
     predictions = {path.stem for path in (tmp_path / "predictions").iterdir()}
     assert predictions == {"dev", *files}
     assert (tmp_path / "predictions/dev.jsonl").read_text(encoding="utf-8") == "tuned\n"
-
-
-def test_files_that_were_changed_are_found(tmp_path):
-    write_json(tmp_path / "labels.json", {"predicates": ["a"]})
-    check_files(tmp_path)  # a run of an earlier version notes nothing
-    Run(tmp_path).note_files("labels.json", "absent.json")
-    check_files(tmp_path)
-    write_json(tmp_path / "labels.json", {"predicates": ["b"]})
-    with pytest.raises(InputError, match="labels.json is missing, damaged or swapped: restore it"):
-        check_files(tmp_path)
-    (tmp_path / "labels.json").unlink()
-    with pytest.raises(InputError, match="labels.json is missing"):
-        check_files(tmp_path)
-
-
-@pytest.mark.parametrize("threshold", ["0.5", math.nan, math.inf, None])
-def test_a_threshold_that_is_no_number_is_refused(tmp_path, threshold):
-    write_json(tmp_path / "config.json", {"seed": 1})
-    write_json(tmp_path / "scores.json", {"dev": {"threshold": threshold}})
-    with pytest.raises(InputError, match="has no threshold in scores.json: restore it, or train"):
-        tuned_threshold([tmp_path])
-
-
-@pytest.mark.parametrize("error", [RuntimeError, OSError, KeyError, ValueError])
-def test_however_hdf5_fails_the_weights_are_named(tmp_path, error):
-    class Model:
-        def load_weights(self, path):
-            raise error("of a byte that was flipped")
-
-    with pytest.raises(InputError, match="best.weights.h5 does not fit the model, or is damaged"):
-        load_best(Model(), tmp_path)
-
-
-def test_a_predictor_is_made_once():
-    strategy = tf.distribute.get_strategy()
-    runs = TrainedRuns([], [], None, None, [], [], strategy, select=lambda outputs: outputs[0])
-    assert runs.predictor is runs.predictor and runs.predictor.select is runs.select
-    # Other models have another one.
-    tokens = keras.Input((None,), dtype="int32", name="token_ids")
-    model = keras.Model([tokens], {"number": keras.ops.max(tokens, axis=1)})
-    other = dataclasses.replace(runs, models=[model])
-    assert other.predictor.models == [model] and not runs.predictor.models
-
-
-@pytest.mark.parametrize("template", TEMPLATES)
-def test_every_task_predicts_with_it(template):
-    """Only a training makes a predictor of its own."""
-    project = ROOT / "templates" / template / "{{cookiecutter.project_slug}}"
-    made = set()
-    for path in (path for top in ("", "task", "inspection") for path in (project / top).glob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
-        calls = ((f.name, node) for f in functions for node in ast.walk(f))
-        made |= {
-            name
-            for name, node in calls
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == "Predictor"
-        }
-    assert made == {"train"}

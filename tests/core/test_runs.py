@@ -1,0 +1,78 @@
+"""What is read of a run: its files as they were written, its thresholds, a predictor made once."""
+
+import ast
+import dataclasses
+import math
+
+import keras
+import pytest
+import tensorflow as tf
+from conftest import ROOT
+from projects import TEMPLATES
+
+from core.base.errors import InputError
+from core.base.files import write_json
+from core.prediction.loading import TrainedRuns
+from core.runs.manifest import check_files, load_best
+from core.runs.members import tuned_threshold
+from core.runs.run import Run
+
+
+def test_files_that_were_changed_are_found(tmp_path):
+    write_json(tmp_path / "labels.json", {"predicates": ["a"]})
+    check_files(tmp_path)  # a run of an earlier version notes nothing
+    Run(tmp_path).note_files("labels.json", "absent.json")
+    check_files(tmp_path)
+    write_json(tmp_path / "labels.json", {"predicates": ["b"]})
+    with pytest.raises(InputError, match="labels.json is missing, damaged or swapped: restore it"):
+        check_files(tmp_path)
+    (tmp_path / "labels.json").unlink()
+    with pytest.raises(InputError, match="labels.json is missing"):
+        check_files(tmp_path)
+
+
+@pytest.mark.parametrize("threshold", ["0.5", math.nan, math.inf, None])
+def test_a_threshold_that_is_no_number_is_refused(tmp_path, threshold):
+    write_json(tmp_path / "config.json", {"seed": 1})
+    write_json(tmp_path / "scores.json", {"dev": {"threshold": threshold}})
+    with pytest.raises(InputError, match="has no threshold in scores.json: restore it, or train"):
+        tuned_threshold([tmp_path])
+
+
+@pytest.mark.parametrize("error", [RuntimeError, OSError, KeyError, ValueError])
+def test_however_hdf5_fails_the_weights_are_named(tmp_path, error):
+    class Model:
+        def load_weights(self, path):
+            raise error("of a byte that was flipped")
+
+    with pytest.raises(InputError, match="best.weights.h5 does not fit the model, or is damaged"):
+        load_best(Model(), tmp_path)
+
+
+def test_a_predictor_is_made_once():
+    strategy = tf.distribute.get_strategy()
+    runs = TrainedRuns([], [], None, None, [], [], strategy, select=lambda outputs: outputs[0])
+    assert runs.predictor is runs.predictor and runs.predictor.select is runs.select
+    # Other models have another one.
+    tokens = keras.Input((None,), dtype="int32", name="token_ids")
+    model = keras.Model([tokens], {"number": keras.ops.max(tokens, axis=1)})
+    other = dataclasses.replace(runs, models=[model])
+    assert other.predictor.models == [model] and not runs.predictor.models
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_every_task_predicts_with_it(template):
+    """Only a training makes a predictor of its own."""
+    project = ROOT / "templates" / template / "{{cookiecutter.project_slug}}"
+    made = set()
+    paths = [path for top in ("", "task", "inspection") for path in (project / top).glob("*.py")]
+    for path in paths:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+        calls = ((f.name, node) for f in functions for node in ast.walk(f))
+        made |= {
+            name
+            for name, node in calls
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "Predictor"
+        }
+    assert made == {"train"}
