@@ -59,7 +59,7 @@ BROKEN_FILES = {
     ),
     "several pieces": (
         GOOD + entity(span=[[0, 3], [11, 16]]),
-        'line 2: "span" is [[0, 3], [11, 16]]: an entity of several pieces is out of reach',
+        'line 2: "span" is [[0, 3], [11, 16]]: an entity of several pieces is not possible',
     ),
     "label without a type": (label(0, 3), 'line 1: the label [0, 3] must be [start, end, "type"]'),
     "label outside the text": (

@@ -12,15 +12,22 @@ from scipy.special import logsumexp
 use_template("event_extraction")
 
 from core.data.tokens import train_tokenizer  # noqa: E402
-from core.layers.crf import CrfLoss, TagTransitions, legal_transitions, log_sum, score_tags, viterbi
 from core.encoders.encoder import BertEncoder  # noqa: E402
 from core.fast.transformer import MASKED  # noqa: E402
+from core.layers.crf import (  # noqa: E402
+    CrfLoss,
+    TagTransitions,
+    legal_transitions,
+    log_sum,
+    score_tags,
+    viterbi,
+)
 from core.prediction.predictor import Predictor  # noqa: E402
 from extras.doctor import model_checks  # noqa: E402
 from extras.tpu import static_checks  # noqa: E402
+from library.graph import events_at  # noqa: E402
 from task.data import Event, EventGenerator, Example, collect_schema  # noqa: E402
 from task.decode import make_selector, predict_events  # noqa: E402
-from task.graph import events_at  # noqa: E402
 from task.model import build_models  # noqa: E402
 from task.settings import Settings  # noqa: E402
 

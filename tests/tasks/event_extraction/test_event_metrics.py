@@ -9,10 +9,12 @@ from conftest import use_template
 use_template("event_extraction")
 
 from extras.comparison.comparison import compare_labels, paired_bootstrap  # noqa: E402
+from formats.records import prediction_records  # noqa: E402
+from inspection.errors import find_errors, read_prediction  # noqa: E402
+from library.graph import Graph, eased, mentions_of  # noqa: E402
 from task.data import Event, Example, read_example  # noqa: E402
-from task.decode import keep_events, prediction_records, read_prediction  # noqa: E402
-from task.evaluation import describe, evaluate, find_errors  # noqa: E402
-from task.graph import Graph, mentions_of, standing  # noqa: E402
+from task.decode import keep_events  # noqa: E402
+from task.evaluation import describe, evaluate  # noqa: E402
 from task.metrics import (  # noqa: E402
     METRICS,
     QUANTILES,
@@ -215,7 +217,7 @@ def test_threshold_is_the_best_of_those_tried(seed, metric):
         return scores[f"{metric}_f1"] + scores["event_f1"]
 
     threshold = tune_threshold(golds, graphs, metric)["threshold"]
-    every = [standing(m[1], sure) for own in graphs.values() for m, sure in own.mentions.items()]
+    every = [eased(m[1], sure) for own in graphs.values() for m, sure in own.mentions.items()]
     tried = [0.5, *np.quantile(every, QUANTILES)]
     assert quality(threshold) == pytest.approx(max(map(quality, tried)), abs=1e-12)
     assert threshold == 0.5 or quality(threshold) > quality(0.5)

@@ -13,7 +13,11 @@ from conftest import use_template
 use_template("event_extraction")
 
 from core.data.tokens import split_into_windows, train_tokenizer  # noqa: E402
-from task import checks, graph  # noqa: E402
+from formats.duee import duee_record  # noqa: E402
+from formats.records import prediction_records  # noqa: E402
+from inspection import checks  # noqa: E402
+from library import graph  # noqa: E402
+from library.graph import Graph, events_at  # noqa: E402
 from task.data import (  # noqa: E402
     Event,
     Example,
@@ -26,13 +30,10 @@ from task.data import (  # noqa: E402
 from task.decode import (  # noqa: E402
     MOST_SPANS,
     decode_pointers,
-    duee_record,
     keep_events,
     make_graph,
     make_selector,
-    prediction_records,
 )
-from task.graph import Graph, events_at  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
 TEXT = "a b c d e f g h i j k l"
@@ -138,7 +139,7 @@ def test_lost_events_have_their_cause(cause):
     settings = Settings.model_construct(metric="argument_classification")
     finding = checks.find_reach_faults("dev.jsonl", found, settings)[0]
     assert finding.what.startswith(f"events that {checks.CAUSES[cause][0]}: ")
-    assert finding.where == "dev.jsonl, line 7 for one"
+    assert finding.where == "dev.jsonl, line 7 for example"
 
 
 def test_an_unseen_label_is_not_blamed_on_its_overlap():
@@ -154,7 +155,7 @@ def test_an_unseen_label_is_not_blamed_on_its_overlap():
             assert found.faults["unseen"] == [7] and not found.faults["overlapping"]
             finding = checks.find_reach_faults("dev.jsonl", found, settings)[0]
             assert finding.what == (
-                "events that have a type or a role that the training file never shows: 1"
+                "events that have a type or a role that is not in the training file: 1"
             )
 
 

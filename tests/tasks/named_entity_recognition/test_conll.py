@@ -20,10 +20,10 @@ from formats.conll import (  # noqa: E402
     read_chunks,
     write_chunks,
 )
-from task.data import Entity, collect_schema, read_examples  # noqa: E402
-from task.decode import prediction_records  # noqa: E402
+from formats.records import prediction_records  # noqa: E402
+from formats.submission import write_submission  # noqa: E402
+from task.data import Entity, find_schema, read_examples  # noqa: E402
 from task.settings import Settings  # noqa: E402
-from task.submission import write_submission  # noqa: E402
 
 BIO = "Ada\tNN\tB-PER\nQuill\tNN\tI-PER\nwept\tVB\tO\n\n"
 BIO += "-DOCSTART-\t-X-\tO\n\nin\tIN\tO\nOslo\tNN\tB-LOC\n"
@@ -147,14 +147,14 @@ BROKEN = {
     "goes on with nothing": (
         "Ada\tB-PER\nwept\tO\nQuill\tI-PER\n",
         {},
-        "line 3: 'I-PER' can't stand here in BIO2: mend the tag, or set conll.broken_tags",
+        "line 3: 'I-PER' is not allowed here in BIO2: correct the tag, or set conll.broken_tags",
     ),
     "does not end": (
         "Ada\tB-PER\nwept\tO\nOslo\tS-LOC\n",
         {},
-        "line 1: 'B-PER' can't stand here in BIOES",
+        "line 1: 'B-PER' is not allowed here in BIOES",
     ),
-    "another scheme": ("Ada\tI-PER\n", {"scheme": "bio2"}, "line 1: 'I-PER' can't stand here"),
+    "another scheme": ("Ada\tI-PER\n", {"scheme": "bio2"}, "line 1: 'I-PER' is not allowed here"),
     "several schemes": (
         "Ada\tE-PER\nOslo\tU-LOC\n",
         {},
@@ -296,8 +296,8 @@ def test_what_lacks_entities_comes_back_with_words_and_scores(tmp_path):
 
 def test_the_schema_knows_the_scheme_and_whether_entities_overlap(tmp_path):
     path = write(tmp_path, BIO.replace("B-LOC", "S-LOC").replace("I-PER", "E-PER"))
-    schema = collect_schema(read_examples(path, settings()), path, settings())
+    schema = find_schema(read_examples(path, settings()), path, settings())
     assert (schema.types, schema.flat, schema.scheme) == (["LOC", "PER"], True, "bioes")
     nested = doccano(label=[[0, 3, "PER"], [2, 8, "LOC"], [12, 16, "LOC"]])
     path = write(tmp_path, nested, "in.jsonl")
-    assert not collect_schema(read_examples(path, settings()), path, settings()).flat
+    assert not find_schema(read_examples(path, settings()), path, settings()).flat

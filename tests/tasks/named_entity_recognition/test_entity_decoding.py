@@ -13,9 +13,10 @@ from core.encoders.encoder import BertEncoder  # noqa: E402
 from core.prediction.predictor import Predictor  # noqa: E402
 from extras.doctor import model_checks  # noqa: E402
 from extras.tpu import static_checks  # noqa: E402
-from task.checks import find_reach_faults, find_slips, measure_reach  # noqa: E402
+from formats.conll import whole_tokens  # noqa: E402
+from inspection.checks import find_reach_faults, find_slips, measure_reach  # noqa: E402
 from task.data import Entity, EntityGenerator, Example, Schema, tag_labels  # noqa: E402
-from task.decode import make_selector, predict_entities, rank, whole_tokens  # noqa: E402
+from task.decode import make_selector, predict_entities, rank, snap_to_tokens  # noqa: E402
 from task.model import build_models  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
@@ -57,7 +58,7 @@ def test_flat_models_lose_what_overlaps(tokenizer, schema, tagger):
     reach = measure_reach(EXAMPLES, tokenizer, schema, make_settings(tagger=tagger))
     assert len(reach.faults["overlapping"]) == 2 and reach.oracle["predicted"] == 5
     [finding] = [f for f in find_reach_faults("dev", reach) if "overlap" in f.what]
-    assert 'set tagger = "pointer"' in finding.mend
+    assert 'set tagger = "pointer"' in finding.fix
 
 
 def test_causes_are_told_apart(tokenizer):
@@ -95,14 +96,21 @@ def test_of_entities_that_overlap_the_surest_is_kept():
         Entity((20, 22), "A"): 0.6,
         Entity((20, 25), "A"): 0.6,
     }
-    assert [entity.span for entity, _ in rank(scored, True)] == [(2, 9), (20, 25), (9, 12)]
-    assert len(rank(scored, False)) == 6
+    every = {"A": 0.0, "B": 0.0}
+    kept = [entity.span for entity, _ in rank(scored, True).above(every)]
+    assert kept == [(2, 9), (20, 25), (9, 12)]
+    assert len(rank(scored, False).above(every)) == 6
+    # B is below its threshold: it displaces neither of the two that it overlaps.
+    kept = [entity.span for entity, _ in rank(scored, True).above({"A": 0.55, "B": 0.95})]
+    assert kept == [(8, 12), (20, 25), (0, 4)]
 
 
 def test_what_is_found_in_columns_is_whole_tokens():
     tokens = [(0, 3), (4, 9), (10, 14)]
     assert whole_tokens((1, 6), tokens) == (0, 9)
     assert whole_tokens((4, 9), tokens) == (4, 9)
+    scored = {Entity((1, 6), "A"): 0.4, Entity((0, 9), "A"): 0.3, Entity((5, 6), "A"): 0.2}
+    assert snap_to_tokens(scored, tokens) == {Entity((0, 9), "A"): 0.4, Entity((4, 9), "A"): 0.2}
 
 
 def test_tags_of_windows(tokenizer):
@@ -142,7 +150,7 @@ def test_models_have_static_shapes_and_losses_of_each_example(tokenizer, tagger)
     )
     assert found.keys() == {"0", "1", "2"}
     for example in EXAMPLES:
-        for entity, score in found[example.id]:
+        for entity, score in found[example.id].ranked:
             start, end = entity.span
             assert 0 <= start < end <= len(example.text) and 0 < score <= 1
 

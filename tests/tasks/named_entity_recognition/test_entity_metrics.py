@@ -13,9 +13,11 @@ use_template("named_entity_recognition")
 from core.base.settings import with_tables  # noqa: E402
 from core.scores.thresholds import best_threshold  # noqa: E402
 from formats.conll import find_chunks, parse_tag  # noqa: E402
+from library.thresholds import best_cut, f_beta  # noqa: E402
 from task.data import Entity, Example  # noqa: E402
+from task.decode import Found, keep_entities, rank  # noqa: E402
 from task.evaluation import evaluate, load_thresholds  # noqa: E402
-from task.metrics import best_cut, count_matches, f_beta, score, tune_thresholds  # noqa: E402
+from task.metrics import count_matches, score, tune_thresholds  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
 KNOWN = json.loads(NUMBERS.read_text(encoding="utf-8"))
@@ -164,32 +166,38 @@ def test_f_beta_is_that_of_precision_and_recall(beta):
 # ------------------------------------------------------------------------- thresholds
 
 
-def random_candidates(seed):
-    """Return examples with candidates; scores repeat, and some gold is out of reach."""
+def random_candidates(seed, longest=1, flat=False):
+    """Return examples with candidates; scores repeat, and some gold is not among them."""
     random = np.random.default_rng(seed)
     golds, candidates = [], {}
     for number in range(4):
-        gold, found = [], []
+        gold, found = [], {}
         for start in range(int(random.integers(0, 8))):
-            entity = Entity((start, start + 1), TYPES[random.integers(0, 3)])
+            length = int(random.integers(1, longest + 1)) if longest > 1 else 1
+            entity = Entity((start, start + length), TYPES[random.integers(0, 3)])
             gold += [entity] if random.random() < 0.5 else []
             if random.random() < 0.8:
-                found.append((entity, float(random.integers(1, 10)) / 10))
+                found[entity] = float(random.integers(1, 10)) / 10
         golds.append(example(number, gold))
-        candidates[number] = found
+        candidates[number] = rank(found, flat)
     return golds, candidates
 
 
 def quality(golds, candidates, thresholds, beta):
-    """Return F-beta of what is kept; `thresholds` are of `TYPES`, in their order."""
+    """Return F-beta of the predictions; `thresholds` are of `TYPES`, in their order.
+
+    Thresholds come first, then of those that overlap the best is kept, then the next best.
+    """
     limit = dict(zip(TYPES, thresholds, strict=True))
     right = {(gold.id, entity) for gold in golds for entity in gold.entities}
-    kept = [
-        (name, entity)
-        for name, own in candidates.items()
-        for entity, value in own
-        if value > limit[entity.type]
-    ]
+    kept = []
+    for name, found in candidates.items():
+        own: list[Entity] = []
+        for entity, value in found.ranked:
+            free = not {*range(*entity.span)} & {n for one in own for n in range(*one.span)}
+            if value > limit[entity.type] and (free or not found.flat):
+                own.append(entity)
+        kept += [(name, entity) for entity in own]
     return float(f_beta(len(right & {*kept}), len(kept), len(right), beta))
 
 
@@ -218,19 +226,55 @@ def test_thresholds_of_types_are_never_worse_than_one():
     assert best_found > 25
 
 
+def test_thresholds_of_types_come_before_overlaps():
+    """A at 0.6 is never right, and covers B at 0.5, which always is: A's threshold frees B."""
+    wrong, right = Entity((0, 7), "A"), Entity((0, 3), "B")
+    golds = [example(number, [right]) for number in range(40)]
+    golds += [example(number, [wrong]) for number in range(40, 50)]
+    scored = {
+        gold.id: {wrong: 0.95} if gold.id >= 40 else {wrong: 0.6, right: 0.5} for gold in golds
+    }
+    for flat in (True, False):
+        candidates = {name: rank(own, flat) for name, own in scored.items()}
+        one, own = tune_thresholds(golds, candidates, True, 1.0)
+        kept = keep_entities(candidates, {kind: own.get(kind, one) for kind in "AB"})
+        found = {name: [entity for entity, _ in pairs] for name, pairs in kept.items()}
+        assert 0.6 <= own["A"] < 0.95 and own["B"] < 0.5
+        assert score(golds, found)["f1"] == 1
+
+
+@pytest.mark.parametrize("beta", [0.5, 1.0, 5.0])
+def test_thresholds_of_types_with_overlaps_against_all_combinations(beta):
+    best_found = 0
+    for seed in range(40):
+        golds, candidates = random_candidates(seed, longest=4, flat=True)
+        one, own = tune_thresholds(golds, candidates, True, beta)
+        levels = [own.get(kind, one) for kind in TYPES]
+        reached = quality(golds, candidates, levels, beta)
+        kept = keep_entities(candidates, dict(zip(TYPES, levels, strict=True)))
+        found = {name: [entity for entity, _ in pairs] for name, pairs in kept.items()}
+        scores = score(golds, found, beta)
+        assert reached == pytest.approx(scores["f1"] if beta == 1 else scores["f_beta"])
+        assert reached >= quality(golds, candidates, [one] * 3, beta) - 1e-12
+        every = itertools.product([value / 10 + 0.05 for value in range(10)], repeat=3)
+        best = max(quality(golds, candidates, levels, beta) for levels in every)
+        best_found += reached >= best - 1e-12
+    assert best_found > 30, best_found
+
+
 def test_with_beta_1_the_cut_is_that_of_core():
     random = np.random.default_rng(5)
     for _ in range(300):
         count = int(random.integers(1, 20))
         scores, hits = random.integers(1, 12, count) / 12, random.random(count) < 0.5
         gold = int(hits.sum() + random.integers(0, 4))
-        own = best_cut(scores, hits, (0, 0), gold, 1.0, 0.5)
+        own = best_cut(scores, hits, gold, 1.0, 0.5)
         core = best_threshold(scores, hits, gold)
         kept, wanted = scores > own, scores > core
         assert f_beta(hits[kept].sum(), kept.sum(), gold, 1.0) == pytest.approx(
             f_beta(hits[wanted].sum(), wanted.sum(), gold, 1.0)
         )
-    assert best_cut(np.zeros(0), np.zeros(0, bool), (0, 0), 3, 1.0, 0.5) == 0.5
+    assert best_cut(np.zeros(0), np.zeros(0, bool), 3, 1.0, 0.5) == 0.5
 
 
 def write_run(folder, one, own, **config) -> None:
@@ -258,7 +302,8 @@ def test_a_fold_has_the_thresholds_of_its_cross_validation(tmp_path):
 def test_thresholds_of_types_are_used_and_kept(tmp_path):
     """PER is found at any score, LOC at none; with beta 5 recall decides."""
     golds = [example(n, [Entity((0, 3), "PER")]) for n in range(4)]
-    found = {n: [(Entity((0, 3), "PER"), 0.2), (Entity((5, 8), "LOC"), 0.6)] for n in range(4)}
+    pairs = [(Entity((5, 8), "LOC"), 0.6), (Entity((0, 3), "PER"), 0.2)]
+    found = {n: Found(pairs, False) for n in range(4)}
     file = tmp_path / "dev.jsonl"
     file.write_text("")
     settings = with_tables(Settings)(threshold="per_type", beta=5)

@@ -11,7 +11,9 @@ use_template("reading_comprehension")
 
 from core.base.errors import InputError  # noqa: E402
 from core.fast.transformer import MASKED  # noqa: E402
-from task import comparison, data, decode, evaluation, model  # noqa: E402
+from formats.records import prediction_records  # noqa: E402
+from inspection import comparison, errors  # noqa: E402
+from task import data, decode, evaluation, model  # noqa: E402
 from task.decode import Candidate  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
@@ -228,12 +230,12 @@ def test_score_is_the_odds_as_a_probability_and_never_overflows():
 def test_records_below_the_threshold_have_no_answer():
     examples = [example("a"), example("b"), example("c")]
     candidates = {"a": [Candidate((10, 13), 1.0)], "b": [Candidate((10, 13), -1.0)], "c": []}
-    sure, unsure, nothing = decode.prediction_records(examples, candidates, 0.5, 5)
+    sure, unsure, nothing = prediction_records(examples, candidates, 0.5, 5)
     assert (sure["answer"], sure["text"]) == ([10, 13], "012")
     assert (unsure["answer"], unsure["text"], unsure["score"]) == (None, "", 0.2689)
     assert unsure["n_best"][0]["answer"] == [10, 13]
     assert (nothing["answer"], nothing["text"], nothing["n_best"]) == (None, "", [])
-    everything = decode.prediction_records(examples, candidates, 0.0, 5)
+    everything = prediction_records(examples, candidates, 0.0, 5)
     assert [record["text"] for record in everything] == ["012", "012", ""]
     assert json.loads(json.dumps(everything)) == everything
 
@@ -262,8 +264,8 @@ def test_errors_of_the_report(tmp_path):
     examples = [example("a"), example("b", answers=()), example("c", answers=[(20, 24)])]
     spans = {"a": (10, 13), "b": (10, 13), "c": (20, 23)}
     candidates = {name: [Candidate(span, 9.0)] for name, span in spans.items()}
-    records = decode.prediction_records(examples, candidates, 0.0, 5)
-    right, first, second = evaluation.find_errors(examples, records, "squad")
+    records = prediction_records(examples, candidates, 0.0, 5)
+    right, first, second = errors.find_errors(examples, records, "squad")
     assert right.errors == 0 and right.measures == {"F1": 1, "exact match": 1}
     assert [found.ranks for found in (right, first, second)] == [[1], [], [0]]
     assert right.kind == "who" and 0.99 < right.items[0].score < 1

@@ -9,7 +9,8 @@ use_template("reading_comprehension")
 
 from core.base.errors import InputError  # noqa: E402
 from core.data.tokens import train_tokenizer  # noqa: E402
-from task import checks, data  # noqa: E402
+from inspection import checks  # noqa: E402
+from task import data  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
 QUESTION = "Who founded Zenco?"
@@ -220,7 +221,7 @@ def test_an_answer_longer_than_every_window_is_left_out_and_reported():
     )
     reach = checks.measure_reach([make(), long], bert(), settings)
     assert reach.outside == ["line 9"]
-    with pytest.raises(InputError, match="no answer lies whole in a window"):
+    with pytest.raises(InputError, match="no answer fits into a window"):
         generator([long], max_length=24)
 
 
@@ -263,10 +264,10 @@ def test_findings_about_files():
     none = make(identity="n", context="Eve", answers=[], line=6)
     files = {"train": [make(), texts, none], "dev": [passage], "test": [make(context="x")]}
     found = {finding.what: finding for finding in checks.find_data_faults(files)}
-    assert found["passages of dev that stand in train too: 1 of 1"].level == "warning"
+    assert found["passages of dev that are also in train: 1 of 1"].level == "warning"
     left_out = found["questions with answer_texts and no span: 1, left out of training"]
-    assert left_out.where == "train, line 5 for one"
-    assert found["33% of train is unanswerable, nothing of dev"].level == "warning"
+    assert left_out.where == "train, line 5 for example"
+    assert found["33% of train is unanswerable, but nothing of dev"].level == "warning"
     assert len(found) == 3
     leak = {"train": [make()], "dev": [make(identity="b")]}
     assert "error" in [finding.level for finding in checks.find_data_faults(leak)]

@@ -1,1 +1,1 @@
-"""What files look like that hold entities: CoNLL columns."""
+"""Formats of files with entities: CoNLL columns, submissions, predictions."""

@@ -1,10 +1,11 @@
-"""CoNLL columns: one token a line with its tag, an empty line after each sentence.
+"""CoNLL columns: one token on each line with its tag, an empty line after each sentence.
 
-Tags are O, or a letter and a type, as B-person. Which letters there are makes the scheme:
+Tags are O, or a letter and a type, such as B-person. The letters define the scheme:
 
-bio1    I; B only where an entity follows one of its type at once
-bio2    B begins, I goes on
-bioes   B begins, I goes on, E ends, S stands alone; BILOU writes L and U, BMES writes M for I
+bio1    I; B only if the entity directly follows another one of its type
+bio2    B begins, I continues
+bioes   B begins, I continues, E ends, S is a whole entity; BILOU has L and U for E and S, BMES has
+        M for I
 """
 
 import bisect
@@ -24,10 +25,10 @@ from core.base.files import write_text
 from formats.settings import ConllTable
 
 DOCUMENT_MARK = "-DOCSTART-"
-# What some files write above a sentence; a token # is followed by a tag and not by such a name.
+# Comments that some files have above a sentence. A token # is followed by a tag, not by such a name.
 COMMENT = re.compile(r"# ?(id|sent_id|text|newdoc|newpar|global\.columns)\b")
-NO_TAGS = ("-", "_", "?", "")  # what a file to predict may have in the place of its tags
-# Begins, goes on, ends, stands alone.
+NO_TAGS = ("-", "_", "?", "")  # placeholders for tags in files to predict
+# Begins, continues, ends, is a whole entity.
 LETTERS = {
     "bio1": ("B", "I", "I", "B"),
     "bio2": ("B", "I", "I", "B"),
@@ -36,24 +37,24 @@ LETTERS = {
     "bmes": ("B", "M", "E", "S"),
 }
 STANDARD = str.maketrans("MLU", "IES")
-# Chinese characters and Japanese kana, with their punctuation: no space is written beside them.
+# Chinese characters and Japanese kana, with their punctuation: they have no spaces around them.
 UNSPACED = re.compile(
     "[\u2e80-\u312f\u31a0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef]"
 )
 
 Tag = tuple[str, str]  # letter and type; of O both are empty
 Chunk = tuple[str, int, int]  # type, first and last token
-# Number of a line, from 1 -> its columns, with what separates them in between.
+# Number of a line, from 1 -> its columns, with their separators in between.
 Sentence = dict[int, list[str]]
 
 
 @dataclass(frozen=True)
 class ConllFile:
-    """A file of columns, which is sound; it is read each time that its sentences are asked for.
+    """A checked file of columns; it is read each time that its sentences are needed.
 
     Attributes:
         path: of the file.
-        separator: of its columns, as a pattern.
+        separator: pattern that separates columns.
         token, tag: the numbers of these columns, from 0; a file to predict may have no tags.
         labelled: whether entities are read from it.
     """
@@ -66,7 +67,7 @@ class ConllFile:
 
     @property
     def sentences(self) -> Iterator[Sentence]:
-        """The sentences, one after the other: a large file is never in memory."""
+        """The sentences, one after the other: a large file is never held in memory."""
         return split_sentences(self.path, self.separator)
 
     def column(self, sentence: Sentence, column: int) -> list[str]:
@@ -77,7 +78,7 @@ class ConllFile:
         """Return the tags of a sentence.
 
         Raises:
-            InputError: names the line of what is not a tag.
+            InputError: names the line of a cell that is not a tag.
         """
         tags = []
         cells = self.column(sentence, self.tag) if self.tag is not None else ()
@@ -86,15 +87,15 @@ class ConllFile:
             if tag is None:
                 raise InputError(
                     f"{self.path}, line {line}: {cell!r} is not a tag, which is O, or one of B, I, "
-                    "E, S, M, L, U with a hyphen and a type: mend it, or set conll.tag_column to "
-                    "the column of the tags."
+                    "E, S, M, L, U with a hyphen and a type: correct it, or set conll.tag_column "
+                    "to the column of the tags."
                 )
             tags.append(tag)
         return tags
 
 
 def is_conll(path: str | Path) -> bool:
-    """Tell by its name and its first line whether a file has columns; else it is JSON Lines."""
+    """True for a file of columns, by its name and its first line; others are JSON Lines."""
     path = Path(path)
     if path.suffix.lower() in (".jsonl", ".json") or not path.is_file():
         return False
@@ -109,16 +110,16 @@ def is_conll(path: str | Path) -> bool:
 def read_sentences(
     path: str | Path, table: ConllTable, require_tags: bool, make: Callable[..., Any]
 ) -> Sequence[Any]:
-    """Return what is made of each sentence of a file; with extras/cache it comes from files.
+    """Return an example for each sentence of a file; extras/cache may have kept them.
 
     Args:
-        path: as of `read_conll`, and so is `require_tags`.
-        table: what the columns are, and what their tags mean.
-        make: of the line that a sentence begins on, its text, the characters of its tokens and its
-            entities; what it makes has an `id`.
+        path: as in `read_conll`, and so is `require_tags`.
+        table: describes the columns and their tags.
+        make: from the first line of a sentence, its text, the spans of its tokens and its entities
+            to an example, which has an `id`.
 
     Raises:
-        InputError: names the file and the line of what is wrong.
+        InputError: names the file and the line of the error.
     """
     stream = functools.partial(
         stream_sentences, path=Path(path), table=table, require_tags=require_tags, make=make
@@ -129,7 +130,7 @@ def read_sentences(
 def stream_sentences(
     path: Path, table: ConllTable, require_tags: bool, make: Callable[..., Any]
 ) -> Iterator[Any]:
-    """Yield what is made of each sentence; arguments and errors as of `read_sentences`."""
+    """Yield an example for each sentence; arguments and errors as in `read_sentences`."""
     file = read_conll(path, table, require_tags)
     scheme = file_scheme(file, table) if file.labelled else None
     for sentence in file.sentences:
@@ -139,15 +140,16 @@ def stream_sentences(
 
 
 def read_conll(path: str | Path, table: ConllTable, require_tags: bool) -> ConllFile:
-    """Find the columns of a file, which tabs separate, or else spaces, and check all its lines.
+    """Find the columns of a file and check all its lines.
 
     Args:
-        path: tokens and tags; marks of documents and lines of comment are left out.
+        path: tokens and tags, separated by tabs or else spaces; document marks and comments are
+            left out.
         table: `token_column`, `tag_column`.
         require_tags: False for files to predict.
 
     Raises:
-        InputError: names the file and the line of what is wrong.
+        InputError: names the file and the line of the error.
     """
     path = Path(path)
     separator = "\t" if any("\t" in line for _, line in read_lines(path)) else "[ \t]+"
@@ -157,7 +159,7 @@ def read_conll(path: str | Path, table: ConllTable, require_tags: bool) -> Conll
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a file as they are, without line ends, each with its number from 1.
+    """Yield the lines of a file without line ends, each with its number from 1.
 
     Raises:
         InputError: names the line that is not UTF-8.
@@ -174,7 +176,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def split_sentences(path: Path, separator: str) -> Iterator[Sentence]:
-    """Yield the sentences of a file, whose columns a pattern separates; raises as `read_lines`."""
+    """Yield the sentences of a file; raises as `read_lines` does."""
     split = re.compile(f"({separator})").split
     sentence: Sentence = {}
     for number, line in read_lines(path):
@@ -194,8 +196,8 @@ def find_columns(
     """Return the columns of tokens and of tags, from 0; without tags the second is None.
 
     Raises:
-        InputError: there is no line, one has other columns than the first, or lacks one that is
-            named.
+        InputError: there is no line, a line has another number of columns than the first, or a
+            column of the settings is missing.
     """
     lines = itertools.chain.from_iterable(sentence.items() for sentence in sentences)
     first, cells = next(lines, (0, []))
@@ -236,13 +238,13 @@ def count_columns(count: int) -> str:
 
 
 def is_tag(cell: str) -> bool:
-    """Tell whether a cell holds a tag, or stands in the place of one."""
+    """True for a cell that is a tag or a placeholder for one."""
     return cell in NO_TAGS or parse_tag(cell) is not None
 
 
 @functools.lru_cache(1024)
 def parse_tag(cell: str) -> Tag | None:
-    """Return letter and type of a tag; None: it is none."""
+    """Return letter and type of a tag; None: it is not a tag."""
     letter, _, kind = cell.partition("-")
     if cell == "O":
         return "", ""
@@ -250,7 +252,7 @@ def parse_tag(cell: str) -> Tag | None:
 
 
 def find_scheme(sentences: Iterable[Sequence[Tag]]) -> str | None:
-    """Return the scheme that tags are in, of those that fit; None: there is no entity."""
+    """Return the first scheme that fits all tags; None: there is no entity."""
     letters: set[str] = set()
     begun, orphans = 0, 0
     for tags in sentences:
@@ -260,7 +262,7 @@ def find_scheme(sentences: Iterable[Sequence[Tag]]) -> str | None:
             begun += letter == "B" and before != kind
             orphans += letter == "I" and before != kind
     if letters <= {"B", "I"}:
-        # In BIO1 no B follows anything but its own type, in BIO2 no I does.
+        # In BIO1 a B only follows an entity of its own type; in BIO2 so does an I.
         return ("bio1" if orphans and not begun else "bio2") if letters else None
     return fitting_schemes(letters)[0]
 
@@ -271,10 +273,10 @@ def fitting_schemes(letters: set[str]) -> list[str]:
 
 
 def read_chunks(tags: Sequence[Tag]) -> list[Chunk]:
-    """Return the entities of tags in any scheme, as conlleval reads them, broken ones too.
+    """Return the entities of tags in any scheme, as conlleval reads them, broken ones included.
 
-    An entity begins where B or S stands, or where what is before is O, has ended or is of another
-    type; it ends before the next one and before O.
+    An entity begins at B or S, or after O, after an entity that has ended, or after another type.
+    It ends before the next entity and before O.
     """
     chunks: list[Chunk] = []
     before = ("", "")
@@ -290,7 +292,7 @@ def read_chunks(tags: Sequence[Tag]) -> list[Chunk]:
 
 
 def write_chunks(chunks: Iterable[Chunk], length: int, scheme: str) -> list[Tag]:
-    """Return the tags of entities that don't overlap, for so many tokens."""
+    """Return the tags of `length` tokens with some entities, which don't overlap."""
     begins, goes_on, ends, alone = LETTERS[scheme]
     tags = [("", "")] * length
     for kind, first, last in chunks:
@@ -302,13 +304,13 @@ def write_chunks(chunks: Iterable[Chunk], length: int, scheme: str) -> list[Tag]
 
 
 def find_chunks(tags: Sequence[Tag], scheme: str, broken: str) -> tuple[list[Chunk], int | None]:
-    """Return the entities of tags, and the first token whose tag the scheme does not allow there.
+    """Return the entities of tags, and the first token whose tag the scheme doesn't allow.
 
     Args:
         tags: of a sentence.
         scheme: of `LETTERS`.
-        broken: `drop` leaves out the entities that are not as the scheme writes them, which is
-            seqeval's strict mode; else they are read as conlleval does.
+        broken: `drop` leaves out entities that break the scheme, as seqeval's strict mode does;
+            else they are read as conlleval reads them.
     """
     chunks = read_chunks(tags)
     right = write_chunks(chunks, len(tags), scheme)
@@ -322,14 +324,14 @@ def file_scheme(file: ConllFile, table: ConllTable) -> str | None:
     """Return the scheme of the tags of a file; None: it has no entity.
 
     Raises:
-        InputError: names the line of what is not a tag, or of a letter of another scheme.
+        InputError: names the line of a cell that is not a tag, or of a letter of another scheme.
     """
     found = find_scheme(tags_that_fit(file))
     return found if table.scheme == "auto" else table.scheme
 
 
 def tags_that_fit(file: ConllFile) -> Iterator[list[Tag]]:
-    """Yield the tags of each sentence; raises as `file_scheme`."""
+    """Yield the tags of each sentence; raises as `file_scheme` does."""
     letters: set[str] = set()
     for sentence in file.sentences:
         tags = file.tags(sentence)
@@ -350,24 +352,25 @@ def read_entities(
     """Return the entities of a sentence of a file.
 
     Raises:
-        InputError: names the line of a tag that the scheme does not allow there.
+        InputError: names the line of a tag that the scheme doesn't allow.
     """
     chunks, wrong = find_chunks(file.tags(sentence), scheme, table.broken_tags)
     if wrong is not None and table.broken_tags == "refuse":
         cell, line = file.column(sentence, file.tag or 0)[wrong], [*sentence][wrong]
         raise InputError(
-            f"{file.path}, line {line}: {cell!r} can't stand here in "
-            f"{scheme.upper()}: mend the tag, or set conll.broken_tags to begin, as conlleval "
+            f"{file.path}, line {line}: {cell!r} is not allowed here in "
+            f"{scheme.upper()}: correct the tag, or set conll.broken_tags to begin, as conlleval "
             "reads it, or to drop, as seqeval's strict mode does."
         )
     return chunks
 
 
 def join_tokens(tokens: Sequence[str], join: str) -> tuple[str, list[tuple[int, int]]]:
-    """Return the text of some tokens, and the characters `[start, end)` of each.
+    """Return the text of some tokens, and the span `[start, end)` of each token.
 
     Args:
-        join: the setting; `auto` writes a space unless a Chinese character stands at one side.
+        tokens: of a sentence.
+        join: the setting; `auto` puts a space between tokens, but none next to a Chinese character.
     """
     text, spans = "", []
     for token in tokens:
@@ -386,11 +389,11 @@ def whole_tokens(span: tuple[int, int], tokens: Sequence[tuple[int, int]]) -> tu
 
 
 def write_conll(out: Path, file: ConllFile, chunks: Sequence[Sequence[Chunk]], scheme: str) -> None:
-    """Write a file again, with its columns, lines and marks, and the tags of some entities.
+    """Write a copy of a file with the tags of some entities; all else stays as it was.
 
     Args:
         out: the file to write.
-        file: a file without tags gets one more column.
+        file: the source; without tags it gets one more column.
         chunks: of each sentence.
         scheme: of `LETTERS`.
     """

@@ -1,4 +1,4 @@
-"""The submission, in the format that the input has: columns, doccano's records, or ours."""
+"""The submission, in the format of the input: columns, doccano's records, or ours."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -27,16 +27,16 @@ def write_submission(
     examples: Sequence[Example],
     records: Iterable[dict],
 ) -> None:
-    """Write what was found in a file as that file would have it.
+    """Write the entities found in a file, in the format of that file.
 
-    A CoNLL file comes back with its columns, tokens and empty lines, and an export of doccano with
-    all its other fields; what lacks entities is written in our format, with texts and scores.
+    A CoNLL file keeps its columns, tokens and empty lines, and an export of doccano all its other
+    fields. Other records are written in our format, with texts and scores.
 
     Args:
         out: the file to write.
         source: the file that `examples` were read from.
         settings: of the run.
-        scheme: of the tags, where the file has none.
+        scheme: of tags, if the file has none.
         records: from `prediction_records`, in the order of the examples.
     """
     if is_conll(source):
@@ -51,7 +51,7 @@ def write_submission(
 
 
 def as_chunks(example: Example, found: list[dict]) -> list[Chunk]:
-    """Return entities, as in the predictions file, by the numbers of their first and last token."""
+    """Return the entities of a predictions file by the numbers of their first and last token."""
     tokens = example.tokens or ()
     starts = {start: number for number, (start, _) in enumerate(tokens)}
     ends = {end: number for number, (_, end) in enumerate(tokens)}
@@ -59,7 +59,7 @@ def as_chunks(example: Example, found: list[dict]) -> list[Chunk]:
 
 
 def scheme_of(file: ConllFile, table: ConllTable, scheme: str) -> str:
-    """Return the scheme that a file is to be written in: its own, or else the one that is given."""
+    """Return the scheme to write a file in: its own if it has tags, else the given one."""
     if table.scheme != "auto":
         return table.scheme
     tagged = file.tag is not None and all(
@@ -71,9 +71,10 @@ def scheme_of(file: ConllFile, table: ConllTable, scheme: str) -> str:
 
 
 def fill_record(record: dict, found: list[dict]) -> dict | None:
-    """Return an exported record of doccano with the entities that were found; None: it is not one.
+    """Return an exported record of doccano with new entities; None: it has another format.
 
     Args:
+        record: of the input.
         found: entities as in the predictions file.
     """
     entities = record.get("entities")
@@ -87,7 +88,7 @@ def fill_record(record: dict, found: list[dict]) -> dict | None:
             }
             for number, item in enumerate(found)
         ]
-        # The entities that relations name are gone.
+        # Relations name entities that are gone.
         return {**record, "entities": rows, "relations": []}
     name = next((name for name in ("label", "labels") if name in record), None)
     if name is None or entities is not None:

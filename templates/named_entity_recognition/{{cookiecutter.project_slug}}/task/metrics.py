@@ -9,11 +9,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
-from library.overlaps import OVERLAPS, match_overlaps
-from library.thresholds import best_cut, f_beta, tune_types
 
 from core.data.records import Id
 from core.scores.precision_recall import precision_recall_f1
+from library.overlaps import OVERLAPS, match_overlaps
+from library.thresholds import best_cut, f_beta, tune_types
 from task.data import Entity, Example
 from task.decode import Candidates
 
