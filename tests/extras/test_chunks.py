@@ -403,7 +403,7 @@ def test_what_answers_depend_on_begins_anew(file, fact, said, capsys):
     changed = make_plan(file, changed=(fact,))
     assert predict(changed, count_calls(calls)) == describe(read_plainly(file))
     assert len(calls) == 7
-    told = f"out.jsonl.chunks is of {said}: it is deleted, and the prediction begins anew."
+    told = f"out.jsonl.chunks is of {said}: it is deleted, and the prediction starts again."
     assert told in capsys.readouterr().out and not changed.folder.exists()
 
 

@@ -363,7 +363,7 @@ def test_slurm_gives_each_worker_its_cards_where_there_are_any(slurm, cards, see
 
 def test_workers_that_outnumber_the_cards_are_refused(slurm):
     slurm(1)
-    with pytest.raises(InputError, match="2 workers on a machine with 1 graphics cards: start one"):
+    with pytest.raises(InputError, match="2 workers on a machine with 1 GPUs: start one"):
         cluster.find_cluster(999)
 
 

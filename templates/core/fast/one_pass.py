@@ -40,7 +40,7 @@ def in_one_pass(function: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
 
     @functools.wraps(function)
     def chosen(*inputs) -> tf.Tensor:
-        return (function if has_graphics_card() else compiled)(*inputs)
+        return (function if has_gpu() else compiled)(*inputs)
 
     return chosen
 
@@ -57,7 +57,7 @@ def activate(parts: Callable, inputs: tf.Tensor) -> tuple[tf.Tensor, Callable] |
         inputs: of the activation.
     """
     is_exact = parts.__name__ == "exact_gelu_function"
-    if has_graphics_card() or (inputs.dtype == tf.float32 and is_exact):
+    if has_gpu() or (inputs.dtype == tf.float32 and is_exact):
         return None
     value, gradient = compiled_activation(parts, kinds_of(inputs))
     return value(inputs), lambda upstream: gradient(inputs, upstream)

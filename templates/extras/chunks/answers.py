@@ -151,7 +151,7 @@ def forget_others(plan: Plan) -> None:
     known = [read_json(file)["facts"] for file in others if file.suffix == ".json"]
     names = [name for name in plan.facts if any(f[name] != plan.facts[name] for f in known)]
     what = " and ".join(NAMES[name] for name in names) or "another prediction"
-    print(f"{plan.folder} is of {what}: it is deleted, and the prediction begins anew.")
+    print(f"{plan.folder} is of {what}: it is deleted, and the prediction starts again.")
     for file in others:
         file.unlink(missing_ok=True)
 
@@ -201,7 +201,7 @@ def read_chunk(plan: Plan, number: int) -> list[dict]:
         path.unlink()
         raise InputError(
             f"{path} was damaged, and is deleted: run the same command again, which predicts this "
-            "chunk anew."
+            "chunk again."
         )
     # Only at "\n": U+2028 and similar characters are legal inside JSON strings.
     lines = data.decode(errors="surrogatepass").split("\n")

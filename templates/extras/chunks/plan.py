@@ -86,7 +86,7 @@ def write_note(plan: Plan, note: dict[str, Any]) -> None:
 
 def add_flags(parser: ArgumentParser) -> None:
     """Add the flags of this extra."""
-    what = "predict the K-th of N parts; whoever predicts the last missing chunk writes OUT"
+    what = "predict the K-th of N parts; the process with the last missing chunk writes OUT"
     parser.add_argument("--part", metavar="K/N", help=what)
     what = f"records predicted together, {CHUNK} unless told: what a kill can lose"
     parser.add_argument("--chunk", default=str(CHUNK), metavar="RECORDS", help=what)

@@ -115,8 +115,8 @@ def read_slurm(port: int) -> dict | None:
         cards = count_cards() if most > 1 else 0
         if 0 < cards < most:
             raise InputError(
-                f"SLURM starts {most} workers on a machine with {cards} graphics cards: start one "
-                "worker a machine (--ntasks-per-node=1), which uses all cards."
+                f"SLURM starts {most} workers on a machine with {cards} GPUs: start one worker per "
+                "machine (--ntasks-per-node=1), which uses all GPUs."
             )
         # TensorFlow's resolver divides by the GPUs of a task: without GPUs it gets one for each,
         # and assigns none. A worker with its own machine keeps the GPUs that SLURM gave it.
@@ -265,7 +265,7 @@ def refuse_differences(settings: CoreSettings) -> None:
             raise
         raise InputError(
             f"the workers can't talk to each other ({gist(error)}): give all the same number of "
-            "graphics cards, and the same devices.logical_devices."
+            "GPUs, and the same devices.logical_devices."
         ) from error
     sentence = next(filter(None, (compare(chief, *other) for other in enumerate(others, 1))), None)
     if sentence:

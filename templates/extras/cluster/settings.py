@@ -11,7 +11,7 @@ FREE = ("cluster.port",)
 class Table(SettingsTable):
     """How the workers of several machines find each other."""
 
-    port: int = Field(12345, ge=1, le=65535, description="on which the workers of a cluster talk")
+    port: int = Field(12345, ge=1, le=65535, description="port of the workers of a cluster")
 
 
 class Settings(CoreSettings):

@@ -71,7 +71,7 @@ def begin_checks(
     """Read the flags of check.py; return the checks and the settings of the project.
 
     Raises:
-        InputError: a flag is wrong, or needs an extra that this project does not have.
+        InputError: a flag is wrong, or needs an extra that this project lacks.
     """
     checks = Checks()
     call_all("begin_checks", checks)

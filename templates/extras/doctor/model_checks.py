@@ -48,7 +48,7 @@ def check_model(
     Args:
         model: the training model; needs no optimizer.
         train_batches: of the training examples.
-        build: returns the same models anew; must be picklable.
+        build: builds the same models again; must be picklable.
         settings: of the project.
         before_gradient: checks of the model and the batch by extras. After an error of theirs no
             gradient is tried.
@@ -333,7 +333,7 @@ class OneBatch(DataGenerator):
 
 
 def split_batch(batch: Batch) -> list[Batch]:
-    """Return the parts of a batch that the replicas see."""
+    """Return the parts of a batch for the replicas."""
     parts = {name: np.split(array, REPLICAS) for name, array in batch.items()}
     return [{name: arrays[n] for name, arrays in parts.items()} for n in range(REPLICAS)]
 

@@ -127,7 +127,7 @@ class Fields:
             shown = " or ".join(map(repr, allowed))
             raise InputError(
                 f"{self.path}: {name} = {value!r}, and {self.kind} is computed here with {shown} "
-                "alone: choose an encoder that was trained so."
+                "only: choose an encoder that was trained so."
             )
 
     def activation(self, name: str = "hidden_act", default: str = "gelu") -> str:

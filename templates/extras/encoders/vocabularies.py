@@ -145,7 +145,7 @@ def read_pieces(path: Path) -> SentencePieces:
         raise InputError(f"{path} is damaged: fetch it again.") from error
     if not found.is_unigram or not found.pieces:
         raise InputError(
-            f"{path} is not a unigram model of sentencepiece: save tokenizer.json beside it, in "
+            f"{path} is not a unigram model of sentencepiece: save tokenizer.json next to it, in "
             "the fast format of Hugging Face."
         )
     return found

@@ -112,7 +112,7 @@ def load_run(name: str) -> Any:
     loaded = runpy.run_path(str(script))["load_runs"]([name])
     if len(loaded.folders) > 1:
         folders = ", ".join(folder.name for folder in loaded.folders)
-        raise InputError(f"{name} stands for several runs: name one of {folders}.")
+        raise InputError(f"{name} means several runs: name one of {folders}.")
     return loaded
 
 

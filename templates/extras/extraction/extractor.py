@@ -254,7 +254,7 @@ class Extractor:
                 f"{name}, {oracle['lost']} {self.kind} are lost, {oracle['invented']} invented, "
                 f"line {oracle['lines'][0]} for one",
                 "raise target_length where targets lose their end, or choose an encoder that knows "
-                "the characters; of words that stand several times the nearest place is taken.",
+                "the characters; of words that occur several times the nearest place is taken.",
             )
         ]
 

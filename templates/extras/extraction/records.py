@@ -101,7 +101,7 @@ def read_example(record: dict, line: int, kind: str, require: bool) -> Example:
             )
         for name in (item.name, *(role for role, _ in item.nodes if role is not None)):
             if not name.strip():
-                raise InputError(f"the name {name!r} is blank, and nobody can write it: give one.")
+                raise InputError(f"the name {name!r} is blank and can't be written: give one.")
     own = None if annotated is None else frozenset(annotated)
     return Example(read_id(record), text, (), line, tuple(dict.fromkeys(items)), wanted, own)
 
@@ -135,7 +135,7 @@ def read_event(item: object, text: str) -> Item:
     if not nodes:
         raise InputError(
             f"the event of type {kind!r} has neither a trigger nor an argument: no words of the "
-            "text stand for it, so drop it."
+            "text express it, so drop it."
         )
     return make_event(kind, nodes)
 

@@ -8,7 +8,7 @@ from core.base.settings import RecordSettings, SettingsTable
 class Table(SettingsTable):
     """Cross-validation of the training file."""
 
-    count: int = Field(0, ge=0, description="cross-validate: so many trainings; 0: train once")
+    count: int = Field(0, ge=0, description="trainings of a cross-validation; 0: train once")
 
     @field_validator("count")
     @classmethod

@@ -56,7 +56,7 @@ def refuse_other_base(settings: Settings, folder: Path, found: str) -> None:
     if read_json(folder / NOTE).get("base") != found:
         raise InputError(
             f"encoder = {settings.encoder!r} is not the one that {folder.name} was begun with, "
-            "whose weights it needs beside its updates: restore its files, or train again with "
+            "whose weights it needs besides its updates: restore its files, or train again with "
             "--overwrite true."
         )
 

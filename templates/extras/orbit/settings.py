@@ -15,7 +15,7 @@ class Table(SettingsTable):
 
     enabled: bool = Field(False, description="let Orbit's loop train")
     steps_per_loop: int = Field(20, ge=1, description="steps in one TensorFlow loop")
-    kept_checkpoints: int = Field(3, ge=1, description="the newest so many stay")
+    kept_checkpoints: int = Field(3, ge=1, description="number of newest checkpoints to keep")
     job: Literal["train_and_evaluate", "train", "evaluate"] = Field(
         "train_and_evaluate", description="what this process does of the training"
     )

@@ -1,9 +1,9 @@
 """Asynchronous training with parameter servers. Experimental: the numbers differ from run to run.
 
-Servers hold the weights; each worker takes a batch, reads the weights as they are, and writes its
-update while the others write theirs. The chief hands the batches out, scores and saves. A worker
-that is lost costs its batch some seconds: another one gets it.
-Source: https://www.tensorflow.org/tutorials/distribute/parameter_server_training.
+Servers hold the weights. Each worker takes a batch, reads the current weights, and writes its
+update while the others write theirs. The chief distributes the batches, scores and saves. If a
+worker is lost, another worker repeats its batch. Source:
+https://www.tensorflow.org/tutorials/distribute/parameter_server_training.
 """
 
 import functools
@@ -33,7 +33,7 @@ def fit_with_servers(training: Training, callbacks: list[keras.callbacks.Callbac
 
     @functools.cache
     def update_of(shapes: tuple) -> Callable[[dict], dict]:
-        """Return the update for batches of one shape: the coordinator traces a function once."""
+        """Return the update for one batch shape, because the coordinator traces a function once."""
         return tf.function(lambda batch: strategy.run(model.train_step, args=(batch,)))
 
     calls = keras.callbacks.CallbackList(callbacks, model=model, steps=len(train_batches))
@@ -60,7 +60,7 @@ def fit_with_servers(training: Training, callbacks: list[keras.callbacks.Callbac
 
 
 def steps_to_next_stop(settings: CoreSettings, run: Run) -> int:
-    """Return how many batches can be out at once: until something is due that waits for all."""
+    """Return how many batches may run until the next stop that waits for all workers."""
     updates = run.position.updates
     due = [settings.checkpoint_steps, settings.evaluate_steps, settings.steps]
     return min(every - updates % every for every in due if every)

@@ -8,11 +8,11 @@ import tensorflow as tf
 
 from core.base.errors import InputError
 
-SERVER_ROLES = ("chief", "worker", "ps")  # as TF_CONFIG calls them
+SERVER_ROLES = ("chief", "worker", "ps")  # names in TF_CONFIG
 
 
 def join_servers() -> tf.distribute.Strategy:
-    """Return the strategy if this process is the chief; serve, and never return, if it is not.
+    """Return the strategy on the chief; on others serve, and never return.
 
     Raises:
         InputError: TF_CONFIG names no such cluster.
@@ -32,15 +32,15 @@ def join_servers() -> tf.distribute.Strategy:
         )
     if task["type"] != "chief":
         serve(cluster, task["type"], task["index"])
-    # The chief computes nothing: a graphics card is the workers'.
+    # The chief computes nothing, so the workers get the GPUs.
     tf.config.set_visible_devices([], "GPU")
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver(rpc_layer="grpc")
     return tf.distribute.ParameterServerStrategy(resolver)
 
 
 def serve(cluster: dict, role: str, index: int) -> NoReturn:
-    """Do what the chief says, until this process is ended."""
-    # A thread waits for what another process sends: on a machine of one core all would wait.
+    """Execute the chief's requests until this process is ended."""
+    # A thread waits for another process; with one core all threads would wait.
     threads = max(os.cpu_count() or 1, len(cluster["worker"]) + 1)
     server = tf.distribute.Server(
         tf.train.ClusterSpec(cluster),

@@ -1,3 +1,3 @@
-"""What config.toml may say with parameter servers: strategy = "parameter_server"."""
+"""The setting that this extra adds: strategy = "parameter_server"."""
 
 STRATEGIES = ("parameter_server",)

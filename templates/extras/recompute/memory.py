@@ -211,7 +211,7 @@ def try_batch_sizes(settings: Settings, flags: list[str]) -> None:
         flags: of the command line, for the processes of the trials.
 
     Raises:
-        InputError: a process failed for another reason than memory.
+        InputError: a process failed for a reason other than memory.
     """
     print("the longest batch of an epoch on one device:\n")
     print(f"{'batch_size':>10}  {'recompute':>9}  {'peak memory':>12}  {'examples/s':>10}")
@@ -234,16 +234,16 @@ def try_batch_sizes(settings: Settings, flags: list[str]) -> None:
 
 
 def run_trial(flags: list[str]) -> dict | None:
-    """Measure one training step in a process of its own.
+    """Measure one training step in its own process.
 
     Args:
         flags: settings.
 
     Returns:
-        What `measure_step` prints; None: it does not fit.
+        The output of `measure_step`; None: it does not fit.
 
     Raises:
-        InputError: the process failed for another reason than memory.
+        InputError: the process failed for a reason other than memory.
     """
     script = str(Path(sys.argv[0]).resolve())
     command = [sys.executable, script, *flags, "--memory_trial"]
@@ -266,7 +266,7 @@ def measure_step(
         train_batches: of the training examples.
         build: returns the models.
     """
-    keep_freed_memory()  # as a training does
+    keep_freed_memory()  # as in a training
     before = peak_memory()
     # Never restored: the process ends with this trial.
     keras.config.set_dtype_policy(find_precision(settings))

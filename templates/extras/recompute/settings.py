@@ -8,7 +8,7 @@ from core.base.settings import CoreSettings, SettingsTable
 class Table(SettingsTable):
     """Less memory for more time."""
 
-    enabled: bool = Field(False, description="compute layers twice instead of keeping them")
+    enabled: bool = Field(False, description="compute layers twice instead of storing them")
 
 
 class Settings(CoreSettings):

@@ -1,7 +1,7 @@
-"""Regularisation: a model that says the same of inputs a little different generalises better.
+"""Regularization: a model that answers slightly different inputs alike generalizes better.
 
-The embedding table is shifted, for tokens themselves can't be. What a shift depends on is summed
-over all replicas first, so that it is the same on each, and that of the whole batch.
+The code shifts the embedding table, because tokens can't be shifted. Everything that a shift
+depends on is first summed over all replicas, so each replica has the shift of the whole batch.
 """
 
 from collections.abc import Sequence
@@ -18,16 +18,16 @@ from extras.regularization.settings import Settings, Table
 
 @dataclass(frozen=True)
 class Adversary:
-    """Looks for the shift of the embedding table, of some length, that raises the loss most.
+    """Finds the shift of the embedding table, of limited length, that raises the loss most.
 
-    PGD goes so many steps along the gradient, each step back into the ball; FGM goes one step.
+    PGD takes several steps along the gradient, each projected back to the limit; FGM takes one.
     Sources: Miyato et al. 2017, https://arxiv.org/abs/1605.07725, and Madry et al. 2018,
     https://arxiv.org/abs/1706.06083.
 
     Attributes:
-        size: the longest shift.
-        steps: passes through the model, besides the one for the gradient itself.
-        step_size: the length of a step.
+        size: maximum length of the shift.
+        steps: passes through the model, besides the pass for the gradient.
+        step_size: length of a step.
     """
 
     size: float
@@ -42,12 +42,12 @@ class Adversary:
 
 @dataclass(frozen=True)
 class VirtualAdversary:
-    """Looks for the shift of the embedding table that changes the answers most: it needs no labels.
+    """Finds the shift of the embedding table that changes the answers most, without labels.
 
-    The first step is along noise that depends on seed and update alone, the second along the
-    gradient of the change there; the change after that is made smaller by the training.
-    Sources: Miyato et al. 2018, https://arxiv.org/abs/1704.03976; symmetric, as in Jiang et al.
-    2020, https://arxiv.org/abs/1911.03437.
+    The first step follows noise that depends only on seed and update. The second follows the
+    gradient of the change there. The training reduces the change after both steps. Sources: Miyato
+    et al. 2018, https://arxiv.org/abs/1704.03976; symmetric, as in Jiang et al. 2020,
+    https://arxiv.org/abs/1911.03437.
 
     Attributes:
         weight: of that change.
@@ -60,7 +60,7 @@ class VirtualAdversary:
     seed: int
 
     def first_shift(self, shape: tuple[int, ...], update: tf.Tensor) -> tf.Tensor:
-        """Return noise of a tenth of the size: small, for there the change is a parabola."""
+        """Return noise of a tenth of the size, small because the change is quadratic there."""
         seed = tf.stack([self.seed, tf.cast(update, tf.int32)])
         return 0.1 * self.reach(tf.random.stateless_normal(shape, seed))
 
@@ -71,17 +71,17 @@ class VirtualAdversary:
 
 @dataclass(frozen=True)
 class Regularization:
-    """What the gradient of a step is besides that of the loss.
+    """The additional parts of a step's gradient.
 
     Attributes:
-        embeddings: the table that is shifted.
-        adversary: the gradient is the mean of that here and that at the adversary's shift.
+        embeddings: the shifted table.
+        adversary: the gradient is the mean of the plain one and that at the adversary's shift.
         gradient_penalty: weight of half the squared length of the gradient by the embedding table.
             Source: Su 2020, https://kexue.fm/archives/7234.
-        r_drop: weight of how far two passes with other dropout are from each other.
+        r_drop: weight of the divergence of two passes with different dropout.
             Source: Liang et al. 2021, https://arxiv.org/abs/2106.14448.
         virtual_adversary: the same for unlabelled examples without and with a shift.
-        scores: what two passes are compared by.
+        scores: the outputs by which two passes are compared.
     """
 
     embeddings: Any = None
@@ -95,16 +95,16 @@ class Regularization:
 def make_regularization(
     settings: Settings, encoder: keras.Model, scores: Sequence[Logits]
 ) -> Regularization | None:
-    """Return what the settings say; None: nothing.
+    """Return the regularization of the settings; None: off.
 
     Args:
         settings: `seed`, and the table `regularization`.
-        encoder: whose embeddings of tokens are shifted.
-        scores: of the task; none: its answers depend on each other.
+        encoder: its token embeddings are shifted.
+        scores: of the task; empty: its answers depend on each other.
 
     Raises:
-        InputError: the embeddings of the encoder are not known, or frozen; or there are no scores
-            to compare.
+        InputError: the encoder's embeddings are unknown or frozen, or there are no scores to
+            compare.
     """
     table: Table = settings.regularization
     shifts = table.adversary != "none" or table.gradient_penalty or table.virtual_adversary
@@ -137,11 +137,11 @@ def make_regularization(
 
 
 def make_adversary(name: str, size: float) -> Adversary | None:
-    """Return `fgm` or `pgd` with shifts of a size at the most; None for `none`."""
+    """Return `fgm` or `pgd` with a maximum size of shifts; None for `none`."""
     return {
         "none": None,
         "fgm": Adversary(size, 1, size),
-        # The border is reached with the second step, and the third goes along it.
+        # The second step reaches the limit, and the third follows it.
         "pgd": Adversary(size, 3, 0.5 * size),
     }[name]
 
@@ -158,7 +158,7 @@ def divergence(
         one: logits `[batch, ...]`.
         other: logits of the same shape.
         kind: `sigmoid`; `softmax` over the last axis; `softmax_of_all` over all axes of an example.
-        used: `[batch, positions]`, false where there is nothing to predict.
+        used: `[batch, positions]`, false if there is nothing to predict.
     """
     one, other = (tf.cast(logits, tf.float32) for logits in (one, other))
     if kind == "softmax_of_all":

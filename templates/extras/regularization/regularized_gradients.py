@@ -1,4 +1,4 @@
-"""The gradient of a batch with penalty, adversaries and R-Drop: the same on any replicas."""
+"""The gradient of a batch with penalty, adversaries and R-Drop, equal on any replicas."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,24 +12,25 @@ from core.step import Logits, inputs_of
 from extras.regularization.regularization import Regularization, divergence
 from extras.regularization.unlabelled import UNLABELLED
 
-# The passes through the model that draw masks of their own. All others, for an update, draw those
-# of the first: what is penalised, attacked and learned is one network.
+# Passes through the model with their own dropout masks. All other passes of an update use the masks
+# of the first, so penalty, attack and training apply to one network.
 SECOND_PASS, VIRTUAL_PASS = 1, 2
 
 
 class RegularizedGradients:
-    """What a training step takes in the place of the plain gradient; called in each replica.
+    """Replaces the plain gradient of a training step; called in each replica.
 
     Args:
         model: a `TrainingModel`.
-        regularization: what it is made with.
+        regularization: its parts.
     """
 
     def __init__(self, model: keras.Model, regularization: Regularization) -> None:
         self.model = model
         self.regularization = regularization
         logits = [scores.logits for scores in regularization.scores]
-        # Other models over the same layers, kept here: the training model has each layer once.
+        # Other models over the same layers, stored here because the training model has each layer
+        # once.
         self.scored = keras.Model(model.input, {"losses": model.output, "scores": logits})
         self.inputs = {
             tensor.name: tensor
@@ -45,7 +46,7 @@ class RegularizedGradients:
         """Return the gradient by each variable, and the losses `[batch]` by name.
 
         Args:
-            batch: by the names of the inputs, and `loss_weight`; beside them `unlabelled/...`.
+            batch: by the names of the inputs, `loss_weight` and `unlabelled/...`.
         """
         batch, unlabelled = split_unlabelled(batch)
         gradients, losses = self.with_labels(batch)
@@ -74,7 +75,7 @@ class RegularizedGradients:
         return gradients, losses
 
     def without_labels(self, batch: dict) -> list[tf.Tensor]:
-        """Return the gradient of the largest change of scores that a shift can make, or nearly."""
+        """Return the gradient of the (nearly) largest change of scores by a shift."""
         adversary: Any = self.regularization.virtual_adversary
         shape = self.regularization.embeddings.shape
         noise = adversary.first_shift(shape, self.model.optimizer.iterations.value)
@@ -98,8 +99,8 @@ class RegularizedGradients:
                 total, losses = self.losses(batch, shift)
                 loss = tf.reduce_sum(total * batch["loss_weight"])
             if direction is not None:
-                # Half the square of g has the derivative g g'. The first g is summed over replicas
-                # and micro-batches already: so is then the whole.
+                # Half the square of g has the derivative g g'. The first g is already summed over
+                # replicas and micro-batches, so the product is too.
                 table = self.regularization.embeddings.value
                 slope = tf.convert_to_tensor(inner.gradient(loss, table))
                 penalty = tf.reduce_sum(tf.stop_gradient(direction) * slope)
@@ -148,18 +149,18 @@ class RegularizedGradients:
         return self.model.by_variables(loss, tape), {"change": change}
 
     def distance(self, one: list, other: list, batch: dict) -> tf.Tensor:
-        """Return how far the scores of two passes are from each other `[batch]`."""
+        """Return the divergence of the scores of two passes `[batch]`."""
         triples = zip(self.regularization.scores, one, other, strict=True)
         return tf.add_n(
             [divergence(a, b, scores.kind, used(scores, batch)) for scores, a, b in triples]
         )
 
     def shifted(self, read: Callable, shift: tf.Tensor | None) -> Any:
-        """Return what a function reads while the embedding table is shifted; None: as it is."""
+        """Return a scope in which the embedding table is shifted; None: unchanged."""
         if shift is None:
             return read()
         table = self.regularization.embeddings
-        # No assignment: a replica can't assign by itself, nor give the table back to the last bit.
+        # No assignment: a single replica can't assign, and undoing it would not be exact.
         with keras.StatelessScope(state_mapping=[(table, table.value + shift)]):
             return read()
 
@@ -184,7 +185,7 @@ def add_up(losses: dict[str, tf.Tensor]) -> tf.Tensor:
 
 
 def split_unlabelled(batch: dict) -> tuple[dict, dict]:
-    """Return the examples with labels, and those without, each by the names of the inputs."""
+    """Return the labelled and the unlabelled examples, each by the names of the inputs."""
     others = {name for name in batch if name.startswith(UNLABELLED)}
     return (
         {name: array for name, array in batch.items() if name not in others},

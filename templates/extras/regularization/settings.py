@@ -11,29 +11,29 @@ FREE = ("regularization.curve_records",)
 
 
 class Table(SettingsTable):
-    """What the gradient of a step is besides that of the loss, and how much is learned by heart."""
+    """Additional parts of a step's gradient, and the learning curve."""
 
     adversary: Literal["none", "fgm", "pgd"] = Field(
         "none", description="who shifts the embeddings to where the loss is higher"
     )
-    adversary_size: float = Field(1.0, gt=0, description="length of that shift at the most")
+    adversary_size: float = Field(1.0, gt=0, description="maximum length of that shift")
     gradient_penalty: float = Field(0.0, ge=0, description="weight of the embeddings' gradient")
-    r_drop: float = Field(0.0, ge=0, description="weight of how far two dropout passes differ")
+    r_drop: float = Field(0.0, ge=0, description="weight of the divergence of two dropout passes")
     virtual_adversary: float = Field(
         0.0, ge=0, description="weight of how far a shift of the embeddings moves answers"
     )
     unlabelled_file: str = Field("", description="records for virtual_adversary; empty: train_file")
     curve_records: int = Field(
-        0, ge=0, description="training records scored beside dev, for the report; 0: none"
+        0, ge=0, description="training records to score besides dev, for the report; 0: none"
     )
 
     @model_validator(mode="after")
     def check_file(self) -> Self:
-        """Refuse a file that nobody reads."""
+        """Refuse a file that is not used."""
         if self.unlabelled_file and not self.virtual_adversary:
             raise ValueError(
-                f"unlabelled_file = {self.unlabelled_file!r} with virtual_adversary = 0, which "
-                "alone reads it: set both, or neither"
+                f"unlabelled_file = {self.unlabelled_file!r} with virtual_adversary = 0, the "
+                "only reader of the file: set both, or neither"
             )
         return self
 
@@ -45,7 +45,7 @@ class Settings(CoreSettings):
 
 
 def complain(settings: Settings) -> str | None:
-    """Refuse second derivatives of what is computed again."""
+    """Refuse second derivatives of recomputed layers."""
     recompute = getattr(settings, "recompute", None)
     if settings.regularization.gradient_penalty and recompute and recompute.enabled:
         return (

@@ -9,7 +9,7 @@ import numpy as np
 from core.scores.evaluation import DevScorer, Evaluation
 from core.training import Training
 
-DRAW = 4  # tells these random numbers from others of the same seed
+DRAW = 4  # separates these random numbers from others of the same seed
 
 
 class TrainScorer(DevScorer):
@@ -48,12 +48,12 @@ class TrainScorer(DevScorer):
 
 
 def choose_examples(examples: Any, most: int, seed: int) -> Any:
-    """Return some examples, in their order; those of a group that is ranked stay together.
+    """Return some examples in order; groups of a ranking stay together.
 
     Args:
-        examples: a sequence, or what has `choose`, as the texts of pre-training and the examples of
-            extras/cache.
-        most: so many, or a few more to complete a group.
+        examples: a sequence, or an object with `choose`, such as the texts of pre-training and the
+            examples of extras/cache.
+        most: their number, or a few more to complete a group.
         seed: chooses them.
     """
     groups = np.arange(len(examples))

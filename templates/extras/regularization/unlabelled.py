@@ -1,4 +1,4 @@
-"""Batches of examples without labels beside those with labels."""
+"""Batches that combine labelled and unlabelled examples."""
 
 from collections.abc import Iterator
 
@@ -6,18 +6,18 @@ import tensorflow as tf
 
 from core.batches import Batch, DataGenerator
 
-UNLABELLED = "unlabelled/"  # begins the names of arrays of examples without labels
+UNLABELLED = "unlabelled/"  # prefix of the arrays of unlabelled examples
 
 
 class WithUnlabelled(DataGenerator):
-    """Batches of one generator, each with a batch of another one, whose examples have no labels.
+    """Batches of one generator, each combined with a batch of unlabelled examples.
 
-    Its arrays are named `unlabelled/...`. The next of its batches stands beside each of the first,
-    so that this order, too, depends on seed and position alone.
+    The unlabelled arrays are named `unlabelled/...`. Each labelled batch gets the next unlabelled
+    one, so this order also depends only on seed and position.
 
     Args:
-        labelled: says what an epoch is.
-        unlabelled: of the same batch size; begun anew when it has ended.
+        labelled: defines an epoch.
+        unlabelled: of the same batch size; starts again at its end.
     """
 
     def __init__(self, labelled: DataGenerator, unlabelled: DataGenerator) -> None:

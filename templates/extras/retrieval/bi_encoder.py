@@ -44,10 +44,10 @@ class Graded(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("retrieval")
 class Grade(Graded):
-    """How well two texts belong together, by their label: from 0 to 1."""
+    """How well two texts match according to their label, from 0 to 1."""
 
     def call(self, targets: Tensor) -> Tensor:
-        """Return `[batch, 1]` of `targets` `[batch, labels]`, which hold a single 1."""
+        """Return `[batch, 1]` for one-hot `targets` `[batch, labels]`."""
         places = ops.convert_to_tensor(self.places, self.compute_dtype)
         return ops.sum(targets * places, axis=-1, keepdims=True) / (len(self.places) - 1)
 

@@ -8,7 +8,7 @@ import argparse
 import sys
 from pathlib import Path
 
-sys.path[0] = str(Path(__file__).resolve().parents[2])  # the project, whose code this needs
+sys.path[0] = str(Path(__file__).resolve().parents[2])  # the project with the needed code
 
 from core.base.errors import InputError, command  # noqa: E402
 from core.base.files import check_destination  # noqa: E402

@@ -28,7 +28,7 @@ class PairGradients:
     """Replaces the plain gradient of a training step; called in each replica.
 
     Args:
-        model: whose examples are pairs.
+        model: its examples are pairs.
         pairs: a tensor of the model `[batch, 2 * dimension + 1]`: both vectors, and the grade.
         table: `loss`, `scale` and `symmetric`.
         max_length: tokens of the longest text.
@@ -65,11 +65,11 @@ class PairGradients:
         return self.model.by_variables(moved, tape), losses
 
     def read(self, batch: dict) -> tf.Tensor:
-        """Return vectors and grades of pairs, as in `pairs`."""
+        """Return vectors and grades of pairs, in the format of `pairs`."""
         return self.pairs({name: batch[name] for name in self.inputs}, training=True)
 
     def read_micro_batches(self, batch: dict) -> tf.Tensor:
-        """Return vectors and grades of pairs, one micro-batch after the other."""
+        """Return vectors and grades of pairs, one micro-batch at a time."""
         parts = self.model.accumulation
         micro_batches = {
             name: tf.reshape(array, [parts, -1, *tf.unstack(tf.shape(array))[1:]])
@@ -121,7 +121,7 @@ class PairGradients:
         return PairBatch(first, second, grades[:, 0], weight[:, 0] > 0, *same)
 
     def loss(self, batch: PairBatch) -> tf.Tensor:
-        """Return the loss of a whole batch: 0 where it has nothing to compare."""
+        """Return the loss of a whole batch; 0 if it has nothing to compare."""
         if self.table.loss == "cosent":
             return cosent_loss(batch, self.table.scale)
         losses = negatives_losses(batch, self.table.scale, self.table.symmetric)
@@ -137,13 +137,13 @@ class PairGradients:
 
 
 def replica() -> tf.Tensor | int:
-    """Return which replica this is, from 0."""
+    """Return the number of this replica, from 0."""
     context = tf.distribute.get_replica_context()
     return 0 if context is None else context.replica_id_in_sync_group
 
 
 def gather(rows: tf.Tensor) -> tf.Tensor:
-    """Return the rows of all replicas, one replica after the other."""
+    """Return the concatenated rows of all replicas."""
     context = tf.distribute.get_replica_context()
     if context is None or context.num_replicas_in_sync == 1:
         return rows

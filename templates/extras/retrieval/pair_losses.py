@@ -18,7 +18,7 @@ class PairBatch:
         grades: how well both texts belong together `[pairs]`, from 0 to 1.
         real: false for rows that only fill up the batch `[pairs]`.
         same_first: whether two pairs have the same first text `[pairs, pairs]`; `same_second`: the
-            same second one.
+            same second text.
     """
 
     first: tf.Tensor
@@ -32,7 +32,7 @@ class PairBatch:
 def cosent_loss(batch: PairBatch, scale: float) -> tf.Tensor:
     """Return log(1 + sum exp(scale (cosine of j - cosine of i))) over all i with a better grade.
 
-    Only the order of the grades counts. Source: Su 2022, https://kexue.fm/archives/8847.
+    Only the order of the grades matters. Source: Su 2022, https://kexue.fm/archives/8847.
     """
     scores = scale * tf.reduce_sum(batch.first * batch.second, axis=-1)
     wrong = scores[None, :] - scores[:, None]
@@ -45,7 +45,7 @@ def cosent_loss(batch: PairBatch, scale: float) -> tf.Tensor:
 
 
 def negatives_losses(batch: PairBatch, scale: float, symmetric: bool) -> tf.Tensor:
-    """Return the cross-entropy of each pair of the best grade `[pairs]`, 0 for all others.
+    """Return the cross-entropy of each pair with the best grade `[pairs]`, 0 for all others.
 
     The first text of a pair has to find its second text among those of all pairs. With `symmetric`
     half of the loss is that of the second text, which has to find the first one among the first
@@ -79,8 +79,8 @@ def search_losses(
         queries: vectors `[pairs, dimension]`; `answers`: the same.
         same_query: whether two pairs have the same query `[pairs, pairs]`; `same_answer`: the same
             answer.
-        fits: pairs whose answer is right for their query `[pairs]`.
-        offered: pairs whose answers are in the choice `[pairs]`.
+        fits: pairs with the right answer for their query `[pairs]`.
+        offered: pairs whose answers are candidates `[pairs]`.
         scale: of the cosines.
     """
     scores = scale * tf.matmul(queries, answers, transpose_b=True)

@@ -15,7 +15,7 @@ Ranking = dict[str, dict[str, float]]  # query -> id -> score
 def read_gold(path: Path, positive: str) -> tuple[Judgements, dict[str, str]]:
     """Return the relevance of candidates to each query, and the query of each candidate of pairs.
 
-    The relevance is 1 for the positive label and 0 for others, or the label where all are whole
+    The relevance is 1 for the positive label and 0 for others, or the label if all labels are whole
     numbers.
 
     Raises:
@@ -57,7 +57,7 @@ def read_ranking(path: Path, owners: dict[str, str]) -> Ranking:
         owners: id of a candidate -> its query, for predictions, which don't name it.
 
     Raises:
-        InputError: names the line that is not of a ranking.
+        InputError: a line is not of a ranking; the message names it.
     """
     ranking: Ranking = {}
     if path.suffix != ".jsonl":
@@ -85,10 +85,10 @@ def read_ranking(path: Path, owners: dict[str, str]) -> Ranking:
 
 
 def read_table(path: Path, columns: int) -> list[tuple[int, list[str]]]:
-    """Return line and words of each line of a file in the format of trec_eval.
+    """Return line number and words of each line of a trec_eval file.
 
     Raises:
-        InputError: names the line that has more words, or fewer.
+        InputError: a line has a wrong number of words; the message names it.
     """
     if not path.is_file():
         raise InputError(f"{path} is not a file: check the path.")
@@ -104,7 +104,7 @@ def read_table(path: Path, columns: int) -> list[tuple[int, list[str]]]:
 
 
 def relevant_queries(gold: Judgements) -> list[str]:
-    """Return the queries that have something relevant."""
+    """Return the queries with a relevant candidate."""
     return [query for query, judged in gold.items() if max(judged.values()) > 0]
 
 
@@ -115,7 +115,7 @@ def score_ranking(gold: Judgements, ranking: Ranking, ranks: Sequence[int]) -> d
     id first that comes last in the alphabet.
 
     Raises:
-        InputError: trec_eval is not installed, or the ranking is of other queries.
+        InputError: trec_eval is not installed, or the ranking has other queries.
     """
     if importlib.util.find_spec("pytrec_eval") is None:
         raise InputError(

@@ -9,7 +9,7 @@ from core.base.errors import InputError
 from core.base.files import read_json_lines, write_json_lines, write_text
 from core.data.records import read_field, read_id
 
-# As many digits as float32 has.
+# The digits of float32.
 DIGITS = 7
 
 
@@ -18,10 +18,10 @@ class Candidate:
     """A text that may answer a query.
 
     Attributes:
-        id: its own, as a string.
+        id: of the candidate, as a string.
         text: of the candidate.
         cosine: of its vector and the query's.
-        score: what it is ranked by.
+        score: for the ranking.
     """
 
     id: str
@@ -47,7 +47,7 @@ def read_queries(path: Path) -> list[Query]:
     """Read pairs `{"id", "text_a", "text_b", "group"}`: a group is a query with its candidates.
 
     Raises:
-        InputError: names the line of a record that is not such a pair.
+        InputError: a record is not such a pair; the message names its line.
     """
     queries: dict[str, Query] = {}
     known: dict[str, int] = {}
@@ -74,7 +74,7 @@ def read_queries(path: Path) -> list[Query]:
 
 
 def check_ids(ids: Sequence[str], path: Path) -> None:
-    """Refuse ids with white space: trec_eval's format separates its columns by it."""
+    """Refuse ids with white space, because it separates the columns of trec_eval's format."""
     for identity in ids:
         if not identity or re.search(r"\s", identity):
             raise InputError(
@@ -113,5 +113,5 @@ def write_rankings(path: Path, queries: Sequence[Query], system: str) -> Path:
 
 
 def short(number: float) -> float:
-    """Return a number with as many digits as a model computes."""
+    """Return a number with the digits of float32."""
     return float(f"{number:.{DIGITS}g}")

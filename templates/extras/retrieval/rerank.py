@@ -1,4 +1,4 @@
-"""Rank candidates by a bi-encoder, and the best of them by a cross-encoder.
+"""Rank candidates with a bi-encoder, and the best of them with a cross-encoder.
 
 python extras/retrieval/rerank.py RUN PAIRS OUT [--top K] [--reranker RUN ...]
 python extras/retrieval/rerank.py RUN QUERIES OUT --corpus TEXTS [--vectors FILE.npy] ...
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-sys.path[0] = str(Path(__file__).resolve().parents[2])  # the project, whose code this needs
+sys.path[0] = str(Path(__file__).resolve().parents[2])  # the project with the needed code
 
 from core.base.errors import InputError, command  # noqa: E402
 from core.base.files import PROJECT, check_destination, read_json_lines, write_json_lines  # noqa: E402
@@ -95,7 +95,7 @@ def search(
     """Return each query with the nearest texts of a corpus.
 
     Raises:
-        InputError: the corpus has fewer texts than are asked for, or the vectors are of others.
+        InputError: the corpus has fewer texts than requested, or the vectors are of other texts.
     """
     texts = list(read_texts(corpus))
     asked = list(read_texts(queries_path))
@@ -123,7 +123,7 @@ def search(
 
 
 def score_candidates(encoder: BiEncoder, queries: Sequence[Query]) -> None:
-    """Give each candidate the cosine of its vector and the query's."""
+    """Set each candidate's cosine of its vector and the query's."""
     wanted = encoder.encode([query.text for query in queries], "queries")
     candidates = [one for query in queries for one in query.candidates]
     vectors = encoder.encode([one.text for one in candidates], "candidates")
@@ -133,10 +133,10 @@ def score_candidates(encoder: BiEncoder, queries: Sequence[Query]) -> None:
 
 
 def rerank(queries: Sequence[Query], runs: Sequence[str]) -> None:
-    """Give each candidate the score of classifiers of pairs, by predict.py, and rank anew.
+    """Score each candidate with pair classifiers, by predict.py, and rank again.
 
     Raises:
-        InputError: predict.py has refused them and has said why, or they give no scores.
+        InputError: predict.py refused them and said why, or they give no scores.
     """
     pairs = [(query, one) for query in queries for one in query.candidates]
     records = (

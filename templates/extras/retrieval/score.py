@@ -1,15 +1,15 @@
-"""Score rankings by trec_eval: python extras/retrieval/score.py GOLD RANKING [RANKING ...]
+"""Score rankings with trec_eval: python extras/retrieval/score.py GOLD RANKING [RANKING ...]
 
-GOLD is the file of pairs that were ranked, with labels, or a file of judgements in the format of
-trec_eval (query, 0, id, relevance). A RANKING is what rerank.py wrote, .jsonl or .trec, or what
-predict.py wrote for the pairs of GOLD. --k says at which ranks.
+GOLD is the file of the ranked pairs with labels, or a file of judgements in trec_eval's format
+(query, 0, id, relevance). A RANKING is a file of rerank.py, .jsonl or .trec, or of predict.py for
+the pairs of GOLD. --k sets the ranks.
 """
 
 import argparse
 import sys
 from pathlib import Path
 
-sys.path[0] = str(Path(__file__).resolve().parents[2])  # the project, whose code this needs
+sys.path[0] = str(Path(__file__).resolve().parents[2])  # the project with the needed code
 
 from core.base.errors import InputError, command  # noqa: E402
 from extras.retrieval.ranking_scores import (  # noqa: E402

@@ -16,13 +16,13 @@ class Table(SettingsTable):
     loss: Literal["none", "cosine", "cosent", "negatives"] = Field(
         "none", description="loss of a bi-encoder; none: the classifier of pairs"
     )
-    scale: float = Field(20.0, gt=0, description="cosines are multiplied by it in the loss")
-    symmetric: bool = Field(False, description="the second text looks for the first one too")
+    scale: float = Field(20.0, gt=0, description="factor of the cosines in the loss")
+    symmetric: bool = Field(False, description="the second text must find the first one too")
     dimension: int = Field(0, ge=0, description="size of a vector; 0: that of the encoder")
 
 
 class Settings(RecordSettings):
-    """What this extra reads of the settings of text classification."""
+    """The settings of text classification that this extra reads."""
 
     task: ClassVar[str] = "Text classification"
 
@@ -31,7 +31,7 @@ class Settings(RecordSettings):
 
 
 def complain(settings: Settings) -> str | None:
-    """Refuse what a bi-encoder does not have, and a gradient that another extra makes."""
+    """Refuse what a bi-encoder lacks, and a second extra that makes the gradient."""
     loss = settings.retrieval.loss
     if loss == "none":
         return None

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from tokenizers import Tokenizer
 
-SIDES = ("text_a_", "text_b_")  # begin the names of the inputs of both texts
+SIDES = ("text_a_", "text_b_")  # prefixes of the inputs of both texts
 TEXTS_AT_ONCE = 1024
 
 
@@ -32,7 +32,7 @@ def pair_inputs(
 def text_inputs(
     tokenizer: Tokenizer, texts: Sequence[str], names: Sequence[str], max_length: int
 ) -> dict[str, list[np.ndarray]]:
-    """Return the inputs of an encoder by name, one array `[length]` for each text.
+    """Return the inputs of an encoder by name, one array `[length]` per text.
 
     Args:
         tokenizer: of the encoder.

@@ -1,4 +1,4 @@
-"""Vectors of texts: from a file of any size to a file of vectors, and the nearest of them."""
+"""Vectors of texts: from a file of any size to a file of vectors, and nearest neighbours."""
 
 import itertools
 import os
@@ -58,13 +58,13 @@ class TextGenerator(DataGenerator):
 
 
 class BiEncoder:
-    """A trained bi-encoder, which makes vectors of texts.
+    """A trained bi-encoder that makes vectors of texts.
 
     Args:
         name: of a run, or its folder.
 
     Raises:
-        InputError: the run is another model, or a whole cross-validation.
+        InputError: the run is no bi-encoder, or a whole cross-validation.
     """
 
     def __init__(self, name: str) -> None:
@@ -84,7 +84,7 @@ class BiEncoder:
             )
         self.folder = self.runs.folders[0]
         embedder = self.runs.models[0].get_layer("embedder")
-        # The names of the inputs of the encoder: those of the pair have the side before them.
+        # Names of the encoder's inputs; those of a pair have a prefix for the side.
         names = sorted(tensor.name for tensor in embedder.inputs)
         self.runs = replace(self.runs, models=[embedder], encoder_inputs=names)
         self.predictor = Predictor([embedder], self.runs.strategy)
@@ -155,7 +155,7 @@ def write_vectors(encoder: BiEncoder, source: Path, out: Path) -> int:
         open_memmap(partial, "w+", dtype=np.float32, shape=(len(ids), encoder.dimension))
     start = open_memmap(partial, "r").offset
     bar = tqdm(total=len(ids), initial=done, unit="text", leave=False, disable=None)
-    # Written as bytes: a full disk would end a process that writes into mapped memory.
+    # Written as bytes, because a full disk would kill a process that writes to mapped memory.
     with open(partial, "r+b") as file, bar:
         texts = itertools.islice((text for _, text in read_texts(source)), done, None)
         for first in range(done, len(ids), TEXTS_AT_ONCE):
@@ -174,12 +174,12 @@ def write_vectors(encoder: BiEncoder, source: Path, out: Path) -> int:
 
 
 def open_vectors(path: Path, encoder: BiEncoder, ids: Sequence[Id]) -> np.ndarray:
-    """Return the vectors of a file, which stay on the disk.
+    """Return the vectors of a file as memory-mapped array.
 
     Args:
         path: from `write_vectors`.
-        encoder: of the texts that are compared with them.
-        ids: of the texts that they must be of, in order.
+        encoder: of the texts to compare with.
+        ids: expected ids of their texts, in order.
 
     Raises:
         InputError: the file has vectors of another model or of other texts, or none.
@@ -191,13 +191,13 @@ def open_vectors(path: Path, encoder: BiEncoder, ids: Sequence[Id]) -> np.ndarra
     if vectors.ndim != 2 or vectors.shape[1] != encoder.dimension:
         raise InputError(
             f"{path} has vectors of {vectors.shape[-1]} numbers, and {encoder.folder.name} makes "
-            f"{encoder.dimension}: write them anew with embed.py and this run."
+            f"{encoder.dimension}: write them again with embed.py and this run."
         )
     known = [record["id"] for _, record in read_json_lines(sibling(path, "ids.jsonl"))]
     if known != list(ids) or len(vectors) != len(ids):
         raise InputError(
             f"{path} has the vectors of other texts ({len(vectors)}, and {len(ids)} are searched): "
-            "write them anew with embed.py from this file."
+            "write them again with embed.py from this file."
         )
     if read_json(sibling(path, "meta.json"))["weights"] != encoder.weights:
         raise InputError(

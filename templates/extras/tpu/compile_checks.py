@@ -1,8 +1,8 @@
-"""Does XLA compile the training step, how often, and does a TPU?
+"""Does XLA compile the training step, how often, and does it compile for a TPU?
 
-The step is lowered whole to HLO, the language of XLA's compilers: losses, gradients, micro-batches,
-clipping, optimizer. That needs no accelerator. XLA for CPUs runs sizes that depend on values too,
-and marks them `<=` in its HLO; a TPU has none.
+The whole step is lowered to HLO, the language of XLA's compilers: losses, gradients, micro-batches,
+clipping, optimizer. This needs no accelerator. XLA for CPUs also runs sizes that depend on values
+and marks them `<=` in its HLO; a TPU does not support them.
 """
 
 import re
@@ -21,14 +21,14 @@ from core.step import TrainingModel
 from extras.tpu.static_checks import layer_of, name_line
 from extras.tpu.tpu_compile import TpuProgram, compile_for_tpu_cores, count_cores
 
-# A size that depends on values, and where XLA says which code it comes from.
+# A size that depends on values, and XLA's note about its code.
 DYNAMIC_SIZE = re.compile(r"\[[^\]]*<=")
 OPERATION = re.compile(r'op_name="([^"]*)"')
 SOURCE = re.compile(r'source_file="([^"]*)" source_line=(\d+)')
 
 
 def batches_to_compile(train_batches: DataGenerator) -> list[Batch]:
-    """Return a batch of each shape that an epoch has, the longest first."""
+    """Return a batch of each shape in an epoch, longest first."""
     shapes: dict[tuple, Batch] = {}
     for batch in train_batches.batches(0):
         shapes.setdefault(tuple(array.shape for array in batch.values()), batch)
@@ -44,11 +44,11 @@ def check_compilation(
     """Lower the training step to HLO; print how often a training would compile it.
 
     Args:
-        build: returns the training model as a training compiles it, its gradient not by XLA.
+        build: returns the compiled training model, its gradient without XLA.
         train_batches: of the training examples.
-        settings: `accumulation`, `devices`; with `xla`, or for a TPU, every shape is lowered, for
-            each is compiled, and otherwise the largest.
-        topology: compile for such a TPU too, as `v5e:2x2`, and print the memory it takes.
+        settings: `accumulation`, `devices`; with `xla`, or for a TPU, every shape is lowered,
+            because each is compiled; otherwise only the largest.
+        topology: also compile for this TPU, such as `v5e:2x2`, and print its memory.
 
     Raises:
         InputError: libtpu is not installed, or knows no such topology.
@@ -67,7 +67,7 @@ def check_compilation(
 
 
 def lower(model: TrainingModel, batch: Batch) -> Callable[..., Any]:
-    """Return a function of the stage (`hlo`, `hlo_serialized`) to the lowered training step."""
+    """Return a function from a stage (`hlo`, `hlo_serialized`) to the lowered training step."""
     names = list(batch)
 
     def step(*arrays: tf.Tensor) -> dict:
@@ -83,14 +83,14 @@ def find_lowering_faults(model: TrainingModel, batch: Batch) -> list[Finding]:
     names = {layer.name for _, layer in named_layers(model)} | {model.name}
     try:
         text = lower(model, batch)(stage="hlo")
-    except Exception as error:  # TensorFlow and the participant's layers raise what they like
+    except Exception as error:  # TensorFlow and the participant's layers may raise anything
         layer = layer_of(" ".join(re.findall(r"[\w/]*/[\w/]*", str(error))), names)
         return [lowering_finding(layer or model.name, f"XLA refuses it ({gist(error)})")]
     return list(dynamic_sizes(text, names, model.name))
 
 
 def dynamic_sizes(text: str, names: set[str], model: str) -> Iterator[Finding]:
-    """Yield a finding for each layer that has a size which depends on values."""
+    """Yield a finding for each layer with a size that depends on values."""
     seen = set()
     for line in text.splitlines():
         if DYNAMIC_SIZE.search(line):
@@ -103,7 +103,7 @@ def dynamic_sizes(text: str, names: set[str], model: str) -> Iterator[Finding]:
 
 
 def lowering_finding(layer: str, what: str, place: str = "") -> Finding:
-    """Say that the training step is not one that a TPU compiles."""
+    """Return the finding that a TPU can't compile the training step."""
     return Finding(
         "warning",
         f"layer {layer}: {what}",
@@ -115,10 +115,10 @@ def lowering_finding(layer: str, what: str, place: str = "") -> Finding:
 def find_tpu_faults(
     model: TrainingModel, batch: Batch, settings: CoreSettings, topology: str
 ) -> list[Finding]:
-    """Compile the training step for a TPU that need not be there; print the memory it takes."""
+    """Compile the training step ahead of time for a TPU; print its memory."""
 
     def lowered(cores: int) -> bytes:
-        """Return the step of one core, of a batch that is shared by so many."""
+        """Return the step of one core for a batch that several cores share."""
         if settings.devices.batch_size_counts == "one_replica":
             cores = 1
         share = {name: array[: max(1, len(array) // cores)] for name, array in batch.items()}

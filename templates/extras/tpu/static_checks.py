@@ -14,7 +14,7 @@ from core.data.checks import Finding
 from core.exact.dropout import named_layers
 from core.step import TrainingModel
 
-# What XLA can't compile for a TPU: Python, strings, and results whose size depends on values.
+# Not compilable for a TPU: Python, strings, and results whose size depends on values.
 DYNAMIC_OPERATIONS = {
     "BooleanMask",
     "DynamicPartition",
@@ -26,9 +26,9 @@ DYNAMIC_OPERATIONS = {
 }
 DYNAMIC_PREFIXES: tuple[str, ...] = ("AsString", "Decode", "NonMaxSuppression", "Ragged", "Sparse")
 DYNAMIC_PREFIXES += ("String", "Unique", "Print", "LookupTable", "ReduceJoin", "RegexReplace")
-# Static in spite of a name, or of a shape that follows from other shapes alone.
+# Static in spite of the name, or with a shape that only depends on other shapes.
 STATIC_OPERATIONS = {"BroadcastGradientArgs", "SparseSoftmaxCrossEntropyWithLogits"}
-# Lines of these files call every layer: they say nothing about one.
+# Lines of these files call every layer, so they identify none.
 CALLERS = (
     "step.py",
     "static_checks.py",
@@ -43,7 +43,7 @@ CALLERS = (
 
 
 def find_dynamic_shapes(model: TrainingModel, batch: Batch) -> list[Finding]:
-    """Trace the gradient of a batch of static shape; find what a TPU can't compile, by layer."""
+    """Trace the gradient of a static batch; find what a TPU can't compile, by layer."""
     specs = {name: tf.TensorSpec(array.shape, array.dtype) for name, array in batch.items()}
     graphs, failure = [], ""
 
@@ -55,7 +55,7 @@ def find_dynamic_shapes(model: TrainingModel, batch: Batch) -> list[Finding]:
         tf.function(step, autograph=False).get_concrete_function(specs)
     except Exception as error:  # whatever a layer's own code raises
         failure = f"no gradient ({gist(error)})"
-    # As far as it came: a layer that is not static is why others fail.
+    # Use the partial trace, because a dynamic layer makes later ones fail.
     findings = dynamic_layers(model, graphs[-1])
     if failure and not findings:
         return [Finding("error", failure, model.name, "fix the layer it names.")]
@@ -71,7 +71,7 @@ def dynamic_layers(model: keras.Model, graph: tf.Graph) -> list[Finding]:
     calls = called_from(definition)
     faults: dict[str, list[str]] = {}
     places: dict[str, str] = {}
-    reached: set[str] = set()  # by what is dynamic before it
+    reached: set[str] = set()  # because of something dynamic before it
     for function, nodes in function_nodes(definition):
         for node in nodes:
             inputs = {re.split(":", name.lstrip("^"))[0] for name in node.input}
@@ -98,15 +98,15 @@ def static_finding(layer: str, what: str, place: str) -> Finding:
 
 
 def name_line(file: str | None, line: int) -> str:
-    """Return `; task/model.py, line 12`, as the doctor does, which asks for these findings."""
+    """Return `; task/model.py, line 12`, like the extra doctor, which asks for findings."""
     return need("doctor", "model_checks").name_place(file, line)
 
 
 def line_of(graph: tf.Graph, node: str) -> str:
-    """Return the line of the project that made a node of a graph; empty: it is a library's."""
+    """Return the project line that made a node of a graph; empty for a library's."""
     try:
         frames = graph.get_operation_by_name(node).traceback
-    except KeyError:  # within a function that another function calls
+    except KeyError:  # inside a function that another function calls
         return ""
     for frame in reversed(frames):
         place = name_line(frame.filename, frame.lineno)
@@ -116,14 +116,14 @@ def line_of(graph: tf.Graph, node: str) -> str:
 
 
 def function_nodes(graph: tf.compat.v1.GraphDef) -> Iterator[tuple[str, list]]:
-    """Yield `(name, nodes)` of the graph itself, named "", and of every function it calls."""
+    """Yield `(name, nodes)` of the graph, named "", and of every called function."""
     yield "", graph.node
     for function in graph.library.function:
         yield function.signature.name, function.node_def
 
 
 def called_from(graph: tf.compat.v1.GraphDef) -> dict[str, str]:
-    """Return function -> name of the node that calls it: the bodies of loops and branches."""
+    """Return function -> name of its calling node, for the bodies of loops and branches."""
     calls: dict[str, str] = {}
     for _, nodes in function_nodes(graph):
         for node in nodes:
@@ -134,7 +134,7 @@ def called_from(graph: tf.compat.v1.GraphDef) -> dict[str, str]:
 
 
 def dynamic_fault(node: tf.compat.v1.NodeDef, inherited: bool) -> str | None:
-    """Return what is dynamic about a node; None: nothing, or a shape that it may inherit."""
+    """Return what is dynamic about a node; None: nothing, or only an inherited shape."""
     name = node.op
     if name not in STATIC_OPERATIONS and (
         name in DYNAMIC_OPERATIONS or name.startswith(DYNAMIC_PREFIXES)
@@ -144,7 +144,7 @@ def dynamic_fault(node: tf.compat.v1.NodeDef, inherited: bool) -> str | None:
 
 
 def has_unknown_shape(node: tf.compat.v1.NodeDef) -> bool:
-    """Tell whether a size of an output is unknown."""
+    """Return whether an output has an unknown size."""
     return node.op not in STATIC_OPERATIONS and any(
         shape.unknown_rank or any(dimension.size < 0 for dimension in shape.dim)
         for shape in node.attr["_output_shapes"].list.shape
@@ -152,7 +152,7 @@ def has_unknown_shape(node: tf.compat.v1.NodeDef) -> bool:
 
 
 def layer_of(scope: str, names: set[str]) -> str:
-    """Return the layers within a name scope, outermost first; TensorFlow numbers its scopes."""
+    """Return the layers in a name scope, outermost first; TensorFlow numbers its scopes."""
     found = []
     for part in scope.split("/"):
         bare = re.sub(r"_\d+$", "", part)

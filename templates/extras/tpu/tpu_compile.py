@@ -1,6 +1,6 @@
-"""Compile a program for a TPU that is not there: Google's compiler comes in the package libtpu.
+"""Compile a program ahead of time for a TPU, with Google's compiler in the package libtpu.
 
-jax, which uses that compiler, is only its driver here: the program is TensorFlow's.
+jax only calls the compiler here; the program is TensorFlow's.
 """
 
 import importlib.util
@@ -17,7 +17,7 @@ MEBIBYTE = 1 << 20
 
 @dataclass(frozen=True)
 class TpuProgram:
-    """What the compiler says of the memory of one core, in bytes.
+    """The memory of one core according to the compiler, in bytes.
 
     Attributes:
         arguments: weights, moments of the optimizer, the batch.
@@ -38,12 +38,12 @@ class TpuProgram:
 
 
 def count_cores(topology: str) -> int:
-    """Return the cores of a kind and shape of TPU, as `v5e:2x2`."""
+    """Return the number of cores of a TPU such as `v5e:2x2`."""
     return len(find_cores(topology))
 
 
 def find_cores(topology: str) -> list:
-    """Return jax's devices for the cores of a TPU that is not there.
+    """Return jax's devices for the cores of a TPU that need not exist.
 
     Raises:
         InputError: jax or libtpu is not installed, or there is no such topology.
@@ -53,13 +53,13 @@ def find_cores(topology: str) -> list:
         raise InputError(
             f"--tpu needs {' and '.join(missing)}: pip install -r extras/tpu/requirements.txt."
         )
-    # Else libtpu asks the metadata server of a cloud which machine this is.
+    # Otherwise libtpu asks a cloud's metadata server about this machine.
     os.environ |= {"TPU_SKIP_MDS_QUERY": "1", "TPU_WORKER_HOSTNAMES": "localhost"}
     from jax.experimental import topologies
 
     try:
         return topologies.get_topology_desc(topology_name=topology, platform="tpu").devices
-    except Exception as error:  # of jax or of libtpu
+    except Exception as error:  # raised by jax or libtpu
         reason = str(error).splitlines()[0].rstrip(".")
         raise InputError(
             f"--tpu {topology} is not a topology that libtpu knows ({reason}): try v5e:2x2, "
@@ -72,7 +72,7 @@ def compile_for_tpu_cores(hlo: bytes, topology: str) -> TpuProgram | str:
 
     Args:
         hlo: serialized HLO of one replica.
-        topology: kind and shape, as `v5e:2x2`, `v4:2x2x1`, `v6e:2x2`.
+        topology: kind and shape, such as `v5e:2x2`, `v4:2x2x1`, `v6e:2x2`.
 
     Raises:
         InputError: jax or libtpu is not installed, or there is no such topology.
@@ -101,7 +101,7 @@ def compile_for_tpu_cores(hlo: bytes, topology: str) -> TpuProgram | str:
 
 
 def remove_copies(module) -> None:
-    """Replace copies by what they copy: TensorFlow copies its results, StableHLO knows no copy."""
+    """Remove copies: TensorFlow copies its results, and StableHLO has no copy operation."""
     from jax._src.lib.mlir import ir
 
     copies = []

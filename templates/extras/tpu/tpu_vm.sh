@@ -1,7 +1,7 @@
 #!/bin/bash
 # A Cloud TPU machine: extras/tpu/tpu_vm.sh NAME ZONE [--KEY VALUE ...], from the project's folder.
-# Makes the machine unless it is there, brings the project as it is now, trains, and fetches runs/.
-# The runs of the machine stay: the same command goes on with them. Delete the machine afterwards:
+# Creates the machine if needed, copies the current project, trains, and fetches runs/.
+# The machine keeps its runs, and the same command resumes them. Delete the machine afterwards:
 # gcloud compute tpus tpu-vm delete NAME --zone ZONE
 set -euo pipefail
 
@@ -19,8 +19,8 @@ if ! gcloud compute tpus tpu-vm describe "$name" --zone "$zone" > /dev/null 2>&1
   gcloud compute tpus tpu-vm create "$name" --zone "$zone" \
     --accelerator-type "$type" --version "$version"
 fi
-# A copy onto a folder that is there would end up inside of it: it goes beside, then takes its place.
-# runs/ never leaves the folder, so that nothing is lost where a connection breaks in between.
+# Copying onto an existing folder would end up inside it, so the copy gets another name first.
+# runs/ never leaves the folder, so nothing is lost if the connection breaks.
 on_tpu "rm -rf $project.new"
 gcloud compute tpus tpu-vm scp --recurse --zone "$zone" "$PWD" "$name:$project.new"
 on_tpu "set -e; mkdir -p $project

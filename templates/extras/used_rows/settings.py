@@ -6,9 +6,9 @@ from core.base.settings import CoreSettings, SettingsTable
 
 
 class Table(SettingsTable):
-    """Which rows of the embedding are trained."""
+    """The rows of the embedding to train."""
 
-    enabled: bool = Field(False, description="train the embeddings of training tokens alone")
+    enabled: bool = Field(False, description="train only the embeddings of training tokens")
 
 
 class Settings(CoreSettings):
@@ -18,7 +18,7 @@ class Settings(CoreSettings):
 
 
 def complain(settings: Settings) -> str | None:
-    """Refuse what depends on the whole table, and what was never tried."""
+    """Refuse settings that depend on the whole table, and untried combinations."""
     if not settings.used_rows.enabled:
         return None
     optimizers = getattr(settings, "optimizers", None)

@@ -1,9 +1,9 @@
-"""Train the embeddings of the tokens that the training data has; those of others only decay.
+"""Train only the embeddings of tokens in the training data; the others only decay.
 
-A token that no training text has never gives its row a gradient: the moments of the row stay 0,
-and each step multiplies it by 1 - rate * decay, which is the same for all such rows. So one factor
-stands for all of them. It is a weight without gradient that the optimizer sees beside the others:
-whatever the rate, the decay, the averages or the devices are, it goes the way of these rows.
+Tokens absent from the training data get no gradient. The moments of their rows stay 0, and each
+step multiplies all these rows by the same 1 - rate * decay. So one factor represents them. It is a
+weight without gradient, and the optimizer updates it like the others. Rate, decay, averages and
+devices therefore affect it exactly like the rows.
 """
 
 import zlib
@@ -22,14 +22,14 @@ from core.step import Models
 OFF = "set used_rows.enabled = false"
 WHOLE_TABLE = (
     "used_rows.enabled = true, but this model does not read single rows of a token_embedding that "
-    f"its encoder alone has; some score tokens by the whole table: {OFF}."
+    f"only its encoder has; some score tokens by the whole table: {OFF}."
 )
 
 
 def train_used_rows(models: Models, train_batches: DataGenerator) -> None:
-    """Let the encoder train the rows of the tokens in the batches alone.
+    """Train only the encoder's rows of tokens in the batches.
 
-    Call this under the scope of the strategy, before the optimizer is made.
+    Call this in the strategy's scope, before making the optimizer.
 
     Raises:
         InputError: something reads the whole table.
@@ -43,10 +43,10 @@ def train_used_rows(models: Models, train_batches: DataGenerator) -> None:
 
 
 def find_table(models: Models) -> keras.layers.ReversibleEmbedding:
-    """Return the token embedding of an encoder that a model calls as a whole.
+    """Return the token embedding of an encoder, which a model calls as a whole.
 
     Raises:
-        InputError: there is none, or another layer has it too.
+        InputError: there is none, or another layer shares it.
     """
     encoder = models.encoder
     table: Any = getattr(encoder, "token_embedding", None)
@@ -59,7 +59,7 @@ def find_table(models: Models) -> keras.layers.ReversibleEmbedding:
 
 
 def find_used(train_batches: DataGenerator, tokens: int) -> np.ndarray:
-    """Return which tokens the training data has `[tokens]`: each epoch has all its examples."""
+    """Return a mask of the tokens in the training data `[tokens]`; an epoch has all examples."""
     used = np.zeros(tokens, bool)
     for batch in train_batches.batches(0):
         used[batch["token_ids"]] = True
@@ -67,7 +67,7 @@ def find_used(train_batches: DataGenerator, tokens: int) -> np.ndarray:
 
 
 def refuse_other_tokens(train_batches: DataGenerator, used: np.ndarray) -> None:
-    """Let no batch have another token than the first epoch has: its row would not be trained."""
+    """Refuse batches with tokens outside of the first epoch, whose rows are not trained."""
     make_batch = train_batches.make_batch
 
     def make_known_batch(positions: np.ndarray, length: int) -> Batch:
@@ -90,13 +90,13 @@ def split_table(table: keras.layers.ReversibleEmbedding, used: np.ndarray) -> No
 
 
 class UsedRows(keras.layers.ReversibleEmbedding):
-    """A token embedding that trains some rows; files of its weights have all.
+    """A token embedding that trains some rows; its weight files have all rows.
 
     Attributes:
-        used: which tokens have a row that is trained `[tokens]`.
-        factor: what the others have been multiplied by since the training began `[1, 1]`.
-        others: their rows as the training began. They change no more, so that no checkpoint needs
-            them: `origin` is what they are known by.
+        used: mask of the tokens with a trained row `[tokens]`.
+        factor: product of all decays of the other rows so far `[1, 1]`.
+        others: the initial other rows. They don't change, so checkpoints don't store them; `origin`
+            identifies them.
     """
 
     _embeddings: keras.Variable
@@ -106,11 +106,11 @@ class UsedRows(keras.layers.ReversibleEmbedding):
     origin: keras.Variable
 
     def keep_rows(self, used: np.ndarray) -> None:
-        """Train no more rows of the table than `used` says."""
-        # What is not needed goes at once: this is where a large table takes most memory.
+        """Train only the rows in `used`."""
+        # Free memory at once, because a large table needs most memory here.
         table = np.asarray(self._embeddings)
         trained, others = table[used], table[~used]
-        self._call_has_context_arg = {"training": True}  # the layer that this one was had no such
+        self._call_has_context_arg = {"training": True}  # missing in the original layer
         self._tracker.unlock()
         del self._embeddings, table
         self.others = tf.Variable(others, trainable=False)
@@ -118,14 +118,14 @@ class UsedRows(keras.layers.ReversibleEmbedding):
             shape=trained.shape, initializer="zeros", name="embeddings"
         )
         self._embeddings.assign(trained)
-        # Whether it decays is told by its name, and how fast it learns by its path: both hold the
-        # name of the table.
+        # Its name decides about decay, its path about the learning rate; both contain the name of
+        # the table.
         self.factor = self.add_weight(shape=(1, 1), initializer="ones", name="other_embeddings")
         self.origin = self.add_weight(shape=(1,), name="origin", trainable=False)
         self.origin.assign([fingerprint(others)])
         self._tracker.lock()
         self.used = used
-        # The trained rows come first. Integers of 64 bits, for those of 32 can't be on a GPU.
+        # The trained rows come first. 64-bit integers, because 32-bit ones can't be on a GPU.
         places = np.empty(len(used), np.int64)
         places[np.concatenate([np.flatnonzero(used), np.flatnonzero(~used)])] = np.arange(len(used))
         self.places = tf.Variable(places, trainable=False)
@@ -135,7 +135,7 @@ class UsedRows(keras.layers.ReversibleEmbedding):
         if reverse:
             raise InputError(WHOLE_TABLE)
         places = tf.gather(self.places, inputs)
-        if training:  # no token but those of the training data
+        if training:  # only tokens of the training data
             return super().call(places)
         trained = self.embeddings.shape[0]
         rows = super().call(tf.minimum(places, trained - 1))
@@ -146,13 +146,13 @@ class UsedRows(keras.layers.ReversibleEmbedding):
         """Return the rows of all tokens `[tokens, width]`.
 
         Raises:
-            InputError: the run was begun with an encoder that has other rows.
+            InputError: the run began with other rows of the encoder.
         """
         others = np.asarray(self.others)
         if float(self.origin[0]) != fingerprint(others):
             raise InputError(
                 "the encoder is not the one that this run was begun with: restore its files, or "
-                "begin anew with --overwrite true."
+                "start again with --overwrite true."
             )
         table = np.empty((len(self.used), others.shape[1]), others.dtype)
         table[self.used] = np.asarray(self.embeddings)
@@ -160,18 +160,18 @@ class UsedRows(keras.layers.ReversibleEmbedding):
         return table
 
     def save_own_variables(self, store: Any) -> None:
-        """Write what a table of all rows would."""
+        """Write like a table of all rows."""
         store["0"] = self.whole_table()
 
     def load_own_variables(self, store: Any) -> None:
-        """Read a table of all rows, which was trained from the same `others`."""
+        """Read a table of all rows that was trained from the same `others`."""
         table, others = np.asarray(store["0"]), np.asarray(self.others, np.float64)
         self.embeddings.assign(table[self.used])
-        # All quotients are the factor, but for what rounding has made of each.
+        # All quotients are the factor, up to rounding.
         factor = np.sum(table[~self.used] * others) / max(np.sum(others**2), 1e-30)
         self.factor.assign([[factor]])
 
 
 def fingerprint(rows: np.ndarray) -> float:
-    """Return a number below 2^24, which float32 has exactly, that tells rows from others."""
+    """Return a hash of rows below 2^24, exact in float32."""
     return float(zlib.crc32(np.ascontiguousarray(rows).data) % 2**24)

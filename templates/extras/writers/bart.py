@@ -1,4 +1,4 @@
-"""A BART from nothing, for `objective = "denoising"` of pre-training.
+"""A BART from scratch, for `objective = "denoising"` of pre-training.
 
 Source: Lewis et al. 2019, https://arxiv.org/abs/1910.13461.
 """
@@ -12,14 +12,14 @@ from tokenizers import Tokenizer
 from core.base.settings import CoreSettings
 from extras.writers import families, files
 
-HEAD_SIZE = 64  # of attention, as in BERT
+HEAD_SIZE = 64  # attention heads, as in BERT
 
 
 def load_writer(settings: CoreSettings, tokenizer: Tokenizer) -> keras.Model:
-    """Return the BART that is trained: a new one, or one to go on with.
+    """Return the BART to train: a new or an existing one.
 
     Args:
-        settings: `encoder`; of a new one `tiny_layers` on each side, `tiny_width`, `max_length`;
+        settings: `encoder`; for a new one `tiny_layers` per side, `tiny_width`, `max_length`;
             `dropout`, `attention_dropout`.
         tokenizer: of BERT.
 
@@ -63,6 +63,6 @@ def describe_new(settings: CoreSettings, tokenizer: Tokenizer) -> dict[str, Any]
         "pad_token_id": tokenizer.token_to_id("[PAD]"),
         "bos_token_id": begin,
         "eos_token_id": end,
-        # As BART does: what ends a text stands before the one that is written, too.
+        # As in BART, the end token also comes before the written text.
         "decoder_start_token_id": end,
     }

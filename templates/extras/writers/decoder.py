@@ -1,4 +1,4 @@
-"""Decoder-only writers: a source and what is written for it are one sequence."""
+"""Decoder-only writers: source and target are one sequence."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from extras.writers.layers import (
 
 
 def embedding(rows: int, width: int, name: str, dtype: Any, tied: bool = True) -> Any:
-    """Return a table of tokens or positions, which also scores them."""
+    """Return an embedding table of tokens or positions that can also score them."""
     initializer = keras.initializers.RandomNormal(stddev=INITIAL_DEVIATION)
     return keras_hub.layers.ReversibleEmbedding(
         rows, width, tie_weights=tied, embeddings_initializer=initializer, dtype=dtype, name=name
@@ -27,25 +27,25 @@ def embedding(rows: int, width: int, name: str, dtype: Any, tied: bool = True) -
 
 @keras.saving.register_keras_serializable("writers")
 class Decoder(keras_hub.models.Backbone):
-    """A decoder-only language model: tokens to hidden states, each from those up to itself.
+    """A decoder-only language model: tokens to causal hidden states.
 
-    Padding may stand on either side, or between source and target: positions count tokens alone.
+    Padding may be on either side, or between source and target: positions count only tokens.
 
     Args:
         vocabulary_size: tokens.
         hidden_dim: width of the hidden states.
         blocks: options of each `Block`.
-        norm: options of the last normalisation.
-        max_sequence_length: the most tokens of source and target together.
-        has_positions: whether positions have a table, not rotations.
-        tied: whether the table of tokens also scores them.
-        embedding_scale: what embeddings are multiplied by.
+        norm: options of the last normalization.
+        max_sequence_length: maximum tokens of source and target together.
+        has_positions: whether positions have a table instead of rotations.
+        tied: whether the token table also scores tokens.
+        embedding_scale: factor of embeddings.
         dropout: of embeddings.
-        ends: the tokens that end a text; the first is taught.
-        described: config.json as it was read, which an export writes again.
+        ends: the tokens that end a text; the first is trained.
+        described: the config.json that was read, for an export.
     """
 
-    pooling = "last"  # of text classification: no other token has read the whole text
+    pooling = "last"  # for text classification: no other token has read the whole text
 
     def __init__(
         self,
@@ -108,10 +108,10 @@ class Decoder(keras_hub.models.Backbone):
         """Return hidden states `[batch, length, width]` of tokens `[batch, length]`.
 
         Args:
-            token_ids: of one example in a row, or of several.
-            padding_mask: 0 where there is no token.
+            token_ids: of one or several examples per row.
+            padding_mask: 0 for padding.
             training: whether dropout is on.
-            examples: as in `find_positions`; None: one in a row.
+            examples: as in `find_positions`; None: one example per row.
         """
         positions = find_positions(padding_mask, examples)
         hidden = self.embeddings_dropout(self.embed(token_ids, positions), training=training)
@@ -124,7 +124,7 @@ class Decoder(keras_hub.models.Backbone):
         return self.final_norm(hidden)
 
     def embed(self, token_ids, positions) -> Any:
-        """Return what the first layer reads."""
+        """Return the inputs of the first layer."""
         hidden = self.token_embedding(token_ids)
         if self.embedding_scale != 1.0:
             hidden *= ops.cast(self.embedding_scale, hidden.dtype)
@@ -138,7 +138,7 @@ class Decoder(keras_hub.models.Backbone):
 
     @property
     def frame(self) -> tuple[int, int]:
-        """What begins a target, which no model reads, and the token that is taught to end it."""
+        """The token that begins a target, which no model reads, and the token that ends it."""
         return self.ends[0], self.ends[0]
 
     @property
@@ -147,7 +147,7 @@ class Decoder(keras_hub.models.Backbone):
         return self.ends[1:]
 
     def write(self, inputs: dict) -> keras.KerasTensor:
-        """Return the logits `[batch, target, vocabulary]` of the token after each of a target.
+        """Return the next-token logits `[batch, target, vocabulary]` of a target.
 
         Args:
             inputs: `token_ids` and `padding_mask` `[batch, source]`, and `target_ids`.
@@ -168,10 +168,10 @@ def split_last(token_ids: Any, padding_mask: Any) -> tuple[Any, Any]:
 
 @keras.saving.register_keras_serializable("writers")
 class PromptWriter(keras.layers.Layer):
-    """A decoder that reads a source and goes on with the target; or with those of several examples.
+    """A decoder that reads a source and continues with the target; also for several examples.
 
-    The last token of the source is what the first of the target is predicted from: it takes the
-    place of the token that begins a target.
+    The first token of the target is predicted from the last token of the source, which replaces the
+    token that begins a target.
 
     Args:
         encoder: a `Decoder`.
@@ -195,13 +195,13 @@ class PromptWriter(keras.layers.Layer):
 
         Args:
             token_ids: of the source `[batch, source]`.
-            padding_mask: 0 where the source has no token, on whichever side.
+            padding_mask: 0 for padding of the source, on either side.
             target_ids: `[batch, target]`; the first column is not read. In a row of several
-                examples each target begins with the last token of its source, which is in no
-                other place.
-            source_examples: which example of its row each token belongs to, from 1 on, and 0
-                where there is none; None: a row has one example.
-            target_examples: likewise, of `target_ids`.
+                examples each target begins with the last token of its source, which occurs only
+                there.
+            source_examples: the example of each token in its row, from 1 on, and 0 for padding;
+                None: one example per row.
+            target_examples: the same for `target_ids`.
             training: whether dropout is on.
         """
         examples = None
@@ -229,7 +229,7 @@ class PromptWriter(keras.layers.Layer):
         return keras.KerasTensor(shape, dtype=self.compute_dtype)
 
     def steps(self, length: int) -> "PromptSteps":
-        """Return the steps of a search for targets of so many tokens at the most."""
+        """Return the steps of a search for targets with a maximum number of tokens."""
         return PromptSteps(self.encoder, length)
 
     def get_config(self) -> dict:
@@ -243,7 +243,7 @@ class PromptWriter(keras.layers.Layer):
 
 
 class PromptSteps:
-    """Steps of a search from the keys and values of what was read and written.
+    """Steps of a search with cached keys and values of source and target.
 
     Args:
         encoder: a `Decoder`.
@@ -254,7 +254,7 @@ class PromptSteps:
         self.encoder, self.length = encoder, length
 
     def begin(self, sources: dict, beams: int) -> tuple[dict, list]:
-        """Read the sources but for their last tokens; the beams share what is kept of them."""
+        """Read the sources except their last tokens; the beams share the cache."""
         encoder, token_ids = self.encoder, sources["token_ids"]
         begin, mask = split_last(token_ids, sources["padding_mask"])
         positions = find_positions(mask)

@@ -1,4 +1,4 @@
-"""Writers of an encoder and a decoder: BART, T5 and what is built like them."""
+"""Writers with encoder and decoder: BART, T5 and similar models."""
 
 from typing import Any
 
@@ -18,26 +18,26 @@ from extras.writers.layers import (
 
 @keras.saving.register_keras_serializable("writers")
 class EncoderDecoder(keras.Model):
-    """An encoder that reads a source, and a decoder that writes what it makes of it.
+    """An encoder that reads a source, and a decoder that writes a target.
 
     Args:
         vocabulary_size: tokens.
         hidden_dim: width of the hidden states.
-        encoder_blocks: options of each `Block` that reads.
-        decoder_blocks: options of each that writes.
-        norm: options of the normalisations beside those of layers.
-        norm_place: "embeddings" normalises these, as BART; "end" what the layers put out, as T5.
-        max_sequence_length: rows of the tables of positions; 0: there are none.
-        relative: options of `RelativeBias` but `both_ways`; None: there is none.
-        tied: whether the table of tokens also scores them.
-        embedding_scale: what embeddings are multiplied by.
-        score_scale: what is scored is multiplied by it.
-        score_bias: whether the logits have a bias, which is not trained.
+        encoder_blocks: options of each `Block` of the encoder.
+        decoder_blocks: options of each `Block` of the decoder.
+        norm: options of the normalizations outside of layers.
+        norm_place: "embeddings" normalizes embeddings (BART); "end" the last outputs (T5).
+        max_sequence_length: rows of the position tables; 0: none.
+        relative: options of `RelativeBias` except `both_ways`; None: no bias.
+        tied: whether the token table also scores tokens.
+        embedding_scale: factor of embeddings.
+        score_scale: factor of the scored hidden states.
+        score_bias: whether the logits have an untrained bias.
         dropout: of embeddings.
         before: tokens that the decoder reads before a target.
-        begin: what the first token of a target is predicted from.
-        ends: the tokens that end a text; the first is taught.
-        described: config.json as it was read, which an export writes again.
+        begin: token from which the first token of a target is predicted.
+        ends: the tokens that end a text; the first is trained.
+        described: the config.json that was read, for an export.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class EncoderDecoder(keras.Model):
             for number, options in enumerate(decoder_blocks)
         ]
         self.norm_place = norm_place
-        # What stands around the layers of a side: name -> layer.
+        # Layers outside of the blocks of a side: name -> layer.
         self.norms, self.positions, self.distances = ({}, {}, {})
         for side in ("encoder", "decoder"):
             self.norms[side] = normalization(norm, f"{side}_norm", dtype)
@@ -137,7 +137,7 @@ class EncoderDecoder(keras.Model):
 
     @property
     def inputs(self) -> list[keras.KerasTensor]:
-        """What a source is made of."""
+        """The inputs of a source."""
         return self.sources
 
     @property
@@ -150,7 +150,7 @@ class EncoderDecoder(keras.Model):
         return self.read(inputs["token_ids"], inputs["padding_mask"], training)
 
     def read(self, token_ids, padding_mask, training: bool | None = None) -> tf.Tensor:
-        """Return hidden states of sources `[batch, source]`; padding may stand on either side."""
+        """Return hidden states of sources `[batch, source]`; padding may be on either side."""
         hidden = self.embed("encoder", token_ids, find_positions(padding_mask), training)
         visible = ops.cast(padding_mask, "bool")[:, None, :]
         places = ops.arange(ops.shape(token_ids)[1])
@@ -160,7 +160,7 @@ class EncoderDecoder(keras.Model):
         return self.finish("encoder", hidden)
 
     def decode(self, target_ids, memory, padding_mask, training: bool | None = None) -> tf.Tensor:
-        """Return the logits `[batch, target, vocabulary]` of the token after each of a target.
+        """Return the next-token logits `[batch, target, vocabulary]` of a target.
 
         Args:
             target_ids: `[batch, target]`.
@@ -187,7 +187,7 @@ class EncoderDecoder(keras.Model):
         return self.score(self.finish("decoder", hidden)[:, len(self.before) :])
 
     def embed(self, side: str, token_ids, positions, training: bool | None = None) -> tf.Tensor:
-        """Return what the first layer of a side reads."""
+        """Return the inputs of the first layer of a side."""
         hidden = self.token_embedding(token_ids)
         if self.embedding_scale != 1.0:
             hidden *= ops.cast(self.embedding_scale, hidden.dtype)
@@ -198,11 +198,11 @@ class EncoderDecoder(keras.Model):
         return self.dropout_layer(hidden, training=training)
 
     def distance_bias(self, side: str, queries, keys) -> tf.Tensor | None:
-        """Return what the distances of places add to the scores; None: nothing."""
+        """Return the bias of the scores by distance; None: none."""
         return self.distances[side](queries, keys) if self.distances else None
 
     def finish(self, side: str, hidden) -> tf.Tensor:
-        """Return what a side makes of the output of its last layer."""
+        """Return the final outputs of a side from its last layer."""
         return self.norms[side](hidden) if self.norm_place == "end" else hidden
 
     def score(self, hidden) -> tf.Tensor:
@@ -216,7 +216,7 @@ class EncoderDecoder(keras.Model):
 
     @property
     def frame(self) -> tuple[int, int]:
-        """What the first token of a target is predicted from, and the one that ends it."""
+        """The token before the first token of a target, and the token that ends it."""
         return self.begin, self.ends[0]
 
     @property
@@ -234,7 +234,7 @@ class EncoderDecoder(keras.Model):
 
 @keras.saving.register_keras_serializable("writers")
 class TargetWriter(keras.layers.Layer):
-    """A decoder that writes a target while it looks at what the encoder made of the source.
+    """A decoder that writes a target while it attends to the encoded source.
 
     Args:
         encoder: an `EncoderDecoder`.
@@ -257,7 +257,7 @@ class TargetWriter(keras.layers.Layer):
         return keras.KerasTensor(shape, dtype=self.compute_dtype)
 
     def steps(self, length: int) -> "TargetSteps":
-        """Return the steps of a search for targets of so many tokens at the most."""
+        """Return the steps of a search for targets with a maximum number of tokens."""
         return TargetSteps(self.encoder, length)
 
     def get_config(self) -> dict:
@@ -271,7 +271,7 @@ class TargetWriter(keras.layers.Layer):
 
 
 class TargetSteps:
-    """Steps of a search from the keys and values of the source, and of what was written.
+    """Steps of a search with cached keys and values of source and target.
 
     Args:
         encoder: an `EncoderDecoder`.
@@ -282,7 +282,7 @@ class TargetSteps:
         self.encoder, self.length = encoder, length + len(encoder.before)
 
     def begin(self, sources: dict, beams: int) -> tuple[dict, list]:
-        """Read the sources once; the beams share what the layers look at of them."""
+        """Read the sources once; the beams share their keys and values."""
         encoder, mask = self.encoder, sources["padding_mask"]
         memory = encoder.read(sources["token_ids"], mask, False)
         context = {
@@ -307,7 +307,7 @@ class TargetSteps:
     def advance(
         self, context: dict, state: list, tokens: tf.Tensor, place: tf.Tensor
     ) -> tuple[tf.Tensor, list]:
-        """Return what the last layer puts out for tokens at a place, and the next state."""
+        """Return the last layer's outputs for tokens at a place, and the next state."""
         encoder = self.encoder
         positions = tf.broadcast_to(place, tf.shape(tokens))
         hidden, longer = encoder.embed("decoder", tokens, positions, False), []

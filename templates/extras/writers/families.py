@@ -1,4 +1,4 @@
-"""The families of writers: from config.json to the options of their layers, and weights by name."""
+"""The families of writers: from config.json to layer options, and weights by name."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +18,7 @@ from extras.writers.files import Fields, Weights
 from extras.writers.layers import INITIAL_DEVIATION, Block
 from extras.writers.settings import classifies, packs, writes
 
-TRAINED = "denoising"  # the `objective` of pre-training whose model it makes
+TRAINED = "denoising"  # the `objective` of pre-training for this model
 SLIDING = "sliding_attention"
 GELUS = ("gelu_new", "gelu_fast", "gelu_pytorch_tanh")
 ACTIVATIONS = {name: "gelu_tanh" for name in GELUS} | {
@@ -70,7 +70,7 @@ BART = {
 
 
 def name_t5(feed: int, gated: bool) -> dict[str, str]:
-    """Return the names of T5, whose feed-forward part is the last of its layer's parts."""
+    """Return the names of T5; the feed-forward part is the last part of a layer."""
     names = {"attention_norm": "layer.0.layer_norm", "cross_norm": "layer.1.layer_norm"}
     for part in ("query", "key", "value", "output"):
         names[f"attention.{part}"] = f"layer.0.SelfAttention.{part[0]}"
@@ -85,12 +85,12 @@ def name_t5(feed: int, gated: bool) -> dict[str, str]:
 
 
 class Kind(NamedTuple):
-    """What a family is made by.
+    """The functions and names of a family.
 
     Attributes:
-        make: from config.json, weights, settings and the tokens that end a text to the writer.
-        assign: gives the writer its weights; or gives weights that are written those of the writer.
-        architecture: the class of transformers, whose names begin with `prefix` but for the head.
+        make: makes the writer from config.json, weights, settings and end tokens.
+        assign: assigns the writer's weights, or collects them for an export.
+        architecture: the class of transformers; its names begin with `prefix` except the head's.
         is_decoder: whether source and target are one sequence.
     """
 
@@ -102,7 +102,7 @@ class Kind(NamedTuple):
 
 
 def activation(fields: Fields, name: str, default: str) -> str:
-    """Return the name of an activation here."""
+    """Return our name of an activation."""
     value = fields.get(name, default)
     if value not in ACTIVATIONS:
         raise InputError(
@@ -113,13 +113,13 @@ def activation(fields: Fields, name: str, default: str) -> str:
 
 
 def assign_block(weights: Weights, block: Block, prefix: str, names: dict[str, str]) -> None:
-    """Give a layer its weights.
+    """Assign the weights of a layer.
 
     Args:
         weights: of the file.
         block: the layer.
-        prefix: what the names of its weights begin with.
-        names: as `LLAMA`.
+        prefix: of the names of its weights.
+        names: such as `LLAMA`.
     """
     parts: dict[str, Any] = {**block.norms, "up": block.up, "gate": block.gate, "down": block.down}
     for side, attention in (("attention", block.attention), ("cross", block.cross)):
@@ -138,7 +138,7 @@ def assign_block(weights: Weights, block: Block, prefix: str, names: dict[str, s
 
 
 def assign_embedding(weights: Weights, writer: Any, name: str) -> None:
-    """Give the table of tokens its weights, and the one that scores them where it is another."""
+    """Assign the token table, and the output table if it is another one."""
     table = writer.token_embedding
     weights.put(table.embeddings, name)
     if not writer.options["tied"]:
@@ -206,11 +206,11 @@ def read_rotation(fields: Fields, kind: str = "", theta: float = 10000.0) -> dic
 
     Args:
         fields: of config.json.
-        kind: of the layer, where kinds have rotations of their own.
-        theta: what the absence of all means.
+        kind: of the layer, if kinds have their own rotations.
+        theta: default if all fields are absent.
 
     Raises:
-        InputError: positions are stretched in a way that is not computed here.
+        InputError: an unsupported scaling of positions.
     """
     stored = fields.get("rope_parameters", None) or {}
     stored = stored.get(kind, stored)
@@ -241,10 +241,10 @@ def read_rotation(fields: Fields, kind: str = "", theta: float = 10000.0) -> dic
 
 
 def read_reaches(fields: Fields, count: int) -> list[int]:
-    """Return how far the tokens of each layer see, 0 for all, as the family of config.json has it.
+    """Return the attention reach of each layer (0: everything) from config.json.
 
     Raises:
-        InputError: there are not as many kinds as layers.
+        InputError: the numbers of kinds and layers differ.
     """
     family, default = fields.kind, 4096
     window = fields.values.get("sliding_window", default if family == "mistral" else None)
@@ -273,7 +273,7 @@ def read_reaches(fields: Fields, count: int) -> list[int]:
 
 
 def read_turned(fields: Fields, count: int) -> list[bool]:
-    """Return which layers turn by positions: all but those that SmolLM3 leaves out."""
+    """Return which layers use rotary positions; SmolLM3 leaves some out."""
     if fields.kind != "smollm3":
         return [True] * count
     every = fields.get("no_rope_layer_interval", 4)
@@ -284,7 +284,7 @@ def read_turned(fields: Fields, count: int) -> list[bool]:
 def make_llama(
     fields: Fields, weights: Weights, settings: CoreSettings, ends: list[int]
 ) -> keras.Model:
-    """Return Llama, or what is built like it: Mistral, Qwen, SmolLM3, Gemma 3.
+    """Return Llama or a similar model: Mistral, Qwen, SmolLM3, Gemma 3.
 
     Source: Touvron et al. 2023, https://arxiv.org/abs/2302.13971.
     """
@@ -307,7 +307,7 @@ def make_llama(
         near = {"theta": fields.real("rope_local_base_freq", 10000.0), "scaling": None}
         if SLIDING in (fields.get("rope_parameters", None) or {}):
             near = read_rotation(fields, SLIDING)
-    # What Gemma 3 has for a factor is how far that is from 1.
+    # Gemma 3 stores factors minus 1.
     offset = 1.0 if gemma else 0.0
     norm, blocks = {"kind": "rms", "epsilon": epsilon, "offset": offset}, []
     for number in range(count):
@@ -356,7 +356,7 @@ def make_llama(
 
 
 def assign_llama(weights: Weights, decoder: Decoder) -> None:
-    """Give Llama, or what is built like it, its weights."""
+    """Assign the weights of Llama or a similar model."""
     weights.strip_prefix("embed_tokens.weight")
     assign_embedding(weights, decoder, "embed_tokens.weight")
     weights.assign(decoder.final_norm, "norm")
@@ -424,7 +424,7 @@ def assign_bart(weights: Weights, writer: EncoderDecoder) -> None:
     weights.default(files.SCORE_BIAS, (1, writer.vocabulary_size))
     weights.put(writer.score_bias, files.SCORE_BIAS)
     for side, layers in (("encoder", writer.readers), ("decoder", writer.writers)):
-        # The first two rows are of no position.
+        # The first two rows belong to no position.
         name = f"{side}.embed_positions.weight"
         weights.put(writer.positions[side].embeddings, name, first_row=2)
         weights.assign(writer.norms[side], f"{side}.layernorm_embedding")
@@ -441,7 +441,7 @@ def make_t5(
     """
     kind = fields.get("feed_forward_proj", "relu")
     gated = kind.startswith("gated-")
-    # What was trained as gated-gelu has the approximation by tanh.
+    # gated-gelu means the tanh approximation.
     acts = {"gated-gelu": "gelu_new"}
     fields.values["feed_forward_proj"] = acts.get(kind, kind.removeprefix("gated-"))
     fields.skip("is_gated_act", "dense_act_fn", "tie_word_embeddings", "scale_decoder_outputs")
@@ -488,7 +488,7 @@ def make_t5(
 
 
 def assign_t5(weights: Weights, writer: EncoderDecoder) -> None:
-    """Give T5, T5.1.1 or mT5 its weights."""
+    """Assign the weights of T5, T5.1.1 or mT5."""
     assign_embedding(weights, writer, weights.find_shared())
     gated = writer.readers[0].gate is not None
     for side, layers in (("encoder", writer.readers), ("decoder", writer.writers)):
@@ -500,7 +500,7 @@ def assign_t5(weights: Weights, writer: EncoderDecoder) -> None:
             assign_block(weights, layer, f"{side}.block.{number}", names)
 
 
-# model_type of config.json -> what makes the writer.
+# model_type of config.json -> its family.
 FAMILIES = {
     "gpt2": Kind(make_gpt2, assign_gpt2, "GPT2LMHeadModel", "transformer.", True),
     "llama": Kind(make_llama, assign_llama, "LlamaForCausalLM", "model.", True),
@@ -517,17 +517,17 @@ FAMILIES = {
 
 
 def asked_by(settings: CoreSettings) -> str:
-    """Return the setting that asks for a writer; empty: none does."""
+    """Return the setting that asks for a writer; empty: none."""
     if getattr(settings, "objective", None) == TRAINED:
         return f'objective = "{TRAINED}"'
     return 'model = "pretrained"' if writes(settings) else ""
 
 
 def make_writer(settings: CoreSettings, folder: Path) -> keras.Model | None:
-    """Return the writer of a folder; None: an encoder is asked for.
+    """Return the writer of a folder; None: the settings ask for an encoder.
 
     Raises:
-        InputError: the folder has another family, or a model of another kind is asked for.
+        InputError: the folder has another family, or the settings ask for another kind of model.
     """
     asked, family = asked_by(settings), files.read_family(folder)
     if classifies(settings):
@@ -535,7 +535,7 @@ def make_writer(settings: CoreSettings, folder: Path) -> keras.Model | None:
     if TRAINED in asked:
         if family != "bart":
             raise InputError(
-                f"{asked} goes on with a BART alone, and {settings.encoder} is a "
+                f"{asked} continues only from a BART, and {settings.encoder} is a "
                 f'{family or "preset"}: name a BART, or set encoder = "tiny".'
             )
         return read_writer(settings, folder)
@@ -564,10 +564,10 @@ def make_writer(settings: CoreSettings, folder: Path) -> keras.Model | None:
 
 
 def read_decoder(settings: CoreSettings, folder: Path) -> keras.Model | None:
-    """Return the decoder-only writer of a folder, which reads texts; None: it is an encoder.
+    """Return the decoder-only writer of a folder, for classification; None: an encoder.
 
     Raises:
-        InputError: the folder has a writer of two halves.
+        InputError: the folder has an encoder-decoder.
     """
     kind = FAMILIES.get(files.read_family(folder))
     if kind is not None and not kind.is_decoder:
@@ -580,7 +580,7 @@ def read_decoder(settings: CoreSettings, folder: Path) -> keras.Model | None:
 
 
 def read_writer(settings: CoreSettings, folder: Path) -> keras.Model:
-    """Return the writer of a folder that has one of the families, or a new one like it.
+    """Return the writer of a folder, or a new one with its architecture.
 
     Raises:
         InputError: its files can't be read, or don't fit together.
@@ -590,7 +590,7 @@ def read_writer(settings: CoreSettings, folder: Path) -> keras.Model:
     is_new = table is not None and table.weights == "random"
     weights = files.open_weights(folder, files.UnreadWeights if is_new else files.Weights)
     kind, ends = FAMILIES[fields.kind], files.read_ends(folder, fields)
-    # Of Gemma 3 with pictures the text part is a model by itself.
+    # The text part of a Gemma 3 with pictures is a separate model.
     family = "gemma3_text" if fields.kind == "gemma3" else fields.kind
     described = {**fields.values, "model_type": family}
     writer = kind.make(fields, weights, settings, ends)
@@ -610,12 +610,12 @@ def read_writer(settings: CoreSettings, folder: Path) -> keras.Model:
 
 
 def begin_anew(writer: Any) -> None:
-    """Give a new writer weights to learn from: no product begins near zero, positions as sinusoids.
+    """Initialise a new writer: kernels scaled to their inputs, positions as sinusoids.
 
-    A deviation of 0.02 suits wide models alone; with 1 / root of the inputs narrow ones attend to
-    something from the first step on. Vectors of neighbouring positions are alike, so "the token
-    after this one", which copying needs, is learned for all positions at once. Source: Vaswani et
-    al. 2017, https://arxiv.org/abs/1706.03762.
+    A standard deviation of 0.02 only suits wide models. With 1 / sqrt(inputs) narrow models also
+    attend from the first step on. With sinusoids neighbouring positions have similar vectors, so
+    the model learns "the token after this one", which copying needs, for all positions at once.
+    Source: Vaswani et al. 2017, https://arxiv.org/abs/1706.03762.
     """
     for weight in writer.weights:
         if weight.name == "kernel":
@@ -635,10 +635,10 @@ def begin_anew(writer: Any) -> None:
 
 
 def load_writer(settings: CoreSettings, tokenizer: Tokenizer) -> keras.Model:
-    """Return the writer that `encoder` names.
+    """Return the writer in `encoder`.
 
     Raises:
-        InputError: it is a preset of KerasHub, which is not in Hugging Face's format.
+        InputError: a KerasHub preset, which is not in Hugging Face format.
     """
     writer = load_encoder(settings, tokenizer)
     if not hasattr(writer, "write"):
@@ -650,7 +650,7 @@ def load_writer(settings: CoreSettings, tokenizer: Tokenizer) -> keras.Model:
 
 
 def check_room(settings: CoreSettings, writer: keras.Model, is_decoder: bool) -> None:
-    """Refuse targets that a writer has no positions for.
+    """Refuse targets longer than the writer's positions.
 
     Raises:
         InputError: they are too long.

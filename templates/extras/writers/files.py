@@ -16,10 +16,10 @@ from core.base.files import read_json
 from core.data.tokens import load_tokenizer_file
 
 SAFETENSORS, TORCH = "model.safetensors", "pytorch_model.bin"
-# Tensors whose names have no prefix, and those that hold the same table of tokens.
+# Tensors without a prefix, and tensors with the same token table.
 HEAD, SCORE_BIAS = "lm_head.weight", "final_logits_bias"
 SHARED = ("shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
-# Fields that say nothing of logits: of training, of generation, of the file.
+# Fields without effect on logits: about training, generation and the file.
 HARMLESS = set(
     """
     _attn_implementation _attn_implementation_autoset _name_or_path activation_dropout
@@ -45,11 +45,11 @@ HARMLESS = set(
 
 
 class Fields:
-    """The fields of a config.json; those that nobody asked for are told in the end.
+    """The fields of a config.json; `finish` prints the unread ones.
 
     Args:
         path: the file.
-        values: what it would hold, where there is not one yet.
+        values: its content, if the file does not exist yet.
     """
 
     def __init__(self, path: Path, values: dict[str, Any] | None = None) -> None:
@@ -60,16 +60,16 @@ class Fields:
         self.asked: set[str] = set()
 
     def get(self, name: str, default: Any) -> Any:
-        """Return a field; what it means to be absent, or null, is `default`."""
+        """Return a field, or `default` if it is absent or null."""
         self.asked.add(name)
         value = self.values.get(name)
         return default if value is None else value
 
     def number(self, name: str, default: int | None = None) -> int:
-        """Return a field that counts something.
+        """Return a field that is a count.
 
         Raises:
-            InputError: it is absent and has no default, or is not a whole number from 0 on.
+            InputError: absent without default, or not a whole number from 0 on.
         """
         value = self.get(name, default)
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
@@ -80,10 +80,10 @@ class Fields:
         return value
 
     def real(self, name: str, default: float) -> float:
-        """Return a field that measures something.
+        """Return a field that is a positive number.
 
         Raises:
-            InputError: it is not a number above 0.
+            InputError: not a number above 0.
         """
         value = self.get(name, default)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e30:
@@ -91,24 +91,24 @@ class Fields:
         return float(value)
 
     def require(self, name: str, allowed: Any) -> None:
-        """Refuse all values of a field but the one that its absence means.
+        """Refuse all values of a field except its default.
 
         Raises:
-            InputError: it has another.
+            InputError: another value.
         """
         value = self.get(name, allowed)
         if value != allowed:
             raise InputError(
                 f"{self.path}: {name} = {value!r}, and {self.kind} is computed here with "
-                f"{allowed!r} alone: choose a writer that was trained so."
+                f"{allowed!r} only: choose a writer that was trained so."
             )
 
     def skip(self, *names: str) -> None:
-        """Note fields as read."""
+        """Mark fields as read."""
         self.asked |= {*names}
 
     def finish(self) -> None:
-        """Print the fields that nobody knows here: they may change what the model computes."""
+        """Print the unknown fields, because they may change what the model computes."""
         unknown = sorted(
             name
             for name, value in self.values.items()
@@ -122,11 +122,11 @@ class Fields:
 
 
 class Weights:
-    """Named tensors, each read when it is asked for.
+    """Named tensors that are read when needed.
 
     Args:
-        path: where they stand, for what is said about them.
-        readers: name -> what reads the tensor.
+        path: their file, for messages.
+        readers: name -> function that reads the tensor.
     """
 
     def __init__(self, path: Path, readers: dict[str, Callable[[], np.ndarray]]) -> None:
@@ -139,11 +139,11 @@ class Weights:
         return name in self.readers
 
     def default(self, name: str, shape: tuple[int, ...]) -> None:
-        """Let a tensor that is absent be zeros."""
+        """Replace an absent tensor by zeros."""
         self.readers.setdefault(name, lambda: np.zeros(shape, np.float32))
 
     def strip_prefix(self, landmark: str) -> None:
-        """Let the names begin where `landmark` does; that of the head stays."""
+        """Strip the names up to `landmark`; the head keeps its name."""
         found = [name for name in self.readers if name.endswith(landmark)]
         if landmark in found or not found:
             return
@@ -154,13 +154,13 @@ class Weights:
         }
 
     def find_shared(self) -> str:
-        """Return the name of the table of tokens that both sides share."""
+        """Return the name of the token table that both sides share."""
         self.strip_prefix("encoder.layers.0.fc1.weight")
         self.used |= {*SHARED}  # the others are the same
         return next((name for name in SHARED if name in self.readers), SHARED[0])
 
     def split_gpt2(self) -> None:
-        """Name queries, keys and values of GPT-2 apart; its matrices lie the other way round."""
+        """Split queries, keys and values of GPT-2; its matrices are transposed."""
 
         def turned(read: Callable[[], np.ndarray]) -> Callable[[], np.ndarray]:
             return lambda: np.ascontiguousarray(read().T)
@@ -175,12 +175,12 @@ class Weights:
                     readers[name.replace("c_attn", own)] = part(read, number)
             elif is_turned(name):
                 readers[name] = turned(read)
-            elif not name.endswith((".attn.bias", ".attn.masked_bias")):  # who sees whom
+            elif not name.endswith((".attn.bias", ".attn.masked_bias")):  # attention masks
                 readers[name] = read
         self.readers = readers
 
     def assign(self, layer: keras.layers.Layer, name: str) -> None:
-        """Give a layer its weights: a name and `.weight` or `.bias`."""
+        """Assign the weights of a layer: a name and `.weight` or `.bias`."""
         for variable in layer.weights:
             kind = variable.name.rpartition("/")[2]
             if kind in ("bias", "beta"):
@@ -191,16 +191,16 @@ class Weights:
     def put(
         self, variable: keras.Variable, name: str, transposed: bool = False, first_row: int = 0
     ) -> None:
-        """Give a variable the value of a tensor.
+        """Assign the value of a tensor to a variable.
 
         Args:
             variable: of a layer.
             name: of the tensor.
-            transposed: whether it lies the other way round.
-            first_row: of those that are taken.
+            transposed: whether the tensor is transposed.
+            first_row: the first used row.
 
         Raises:
-            InputError: it has another shape, or is not finite.
+            InputError: the tensor has another shape, or is not finite.
         """
         self.used.add(name)
         if name not in self.readers:
@@ -221,7 +221,7 @@ class Weights:
         variable.assign(value.reshape(variable.shape))
 
     def finish(self) -> None:
-        """Print how many tensors were not used.
+        """Print the number of unused tensors.
 
         Raises:
             InputError: tensors are missing.
@@ -240,13 +240,13 @@ class Weights:
 
 
 class UnreadWeights(Weights):
-    """The names of tensors that nobody reads: the layers stay as they begin."""
+    """Tensor names without reading: the layers keep their initial values."""
 
     def put(self, *_: Any, **__: Any) -> None:
-        """Leave a variable as it is."""
+        """Keep a variable unchanged."""
 
     def finish(self) -> None:
-        """Say nothing of what was not used: nothing is."""
+        """Print nothing, because no tensor is used."""
 
 
 def is_turned(name: str) -> bool:
@@ -255,14 +255,14 @@ def is_turned(name: str) -> bool:
 
 
 def open_weights(folder: Path, kind: type[Weights] = Weights) -> Weights:
-    """Return the weights of a folder: of several files that hold them, the first of these.
+    """Return the weights of a folder from the first existing file.
 
-    `model.safetensors`, `pytorch_model.bin` by the extra `encoders`, both also in several files
-    with an index.
+    The order is `model.safetensors`, then `pytorch_model.bin` with the extra `encoders`, both also
+    in several files with an index.
 
     Args:
         folder: of the writer.
-        kind: `UnreadWeights` for names alone, which a folder without weights lacks too.
+        kind: `UnreadWeights` for only the names; the folder may then have no weights.
 
     Raises:
         InputError: there are none, or they are damaged.
@@ -288,7 +288,7 @@ def open_weights(folder: Path, kind: type[Weights] = Weights) -> Weights:
 
 
 def open_safetensors(path: Path) -> dict[str, Callable[[], np.ndarray]]:
-    """Return name -> what reads the tensor; bfloat16 and float16 become float32."""
+    """Return name -> function that reads the tensor; all become float32."""
     try:
         file = safe_open(path, framework="tf")
         names = list(file.keys())
@@ -302,7 +302,7 @@ def open_safetensors(path: Path) -> dict[str, Callable[[], np.ndarray]]:
 
 
 def open_torch(path: Path) -> dict[str, Callable[[], np.ndarray]]:
-    """Return name -> what reads the tensor of a file of torch, which the extra `encoders` reads."""
+    """Return name -> function that reads a tensor of a torch file, by the extra `encoders`."""
     tensors = ask("read_torch_file", path)
     if tensors is None:
         raise InputError(
@@ -317,10 +317,10 @@ def open_torch(path: Path) -> dict[str, Callable[[], np.ndarray]]:
 
 
 def read_ends(folder: Path, fields: Fields) -> list[int]:
-    """Return the tokens that end a text; the first is that of config.json.
+    """Return the tokens that end a text; the first is from config.json.
 
     Raises:
-        InputError: nothing names one.
+        InputError: no file names one.
     """
     stored = folder / "generation_config.json"
     others = read_json(stored).get("eos_token_id") if stored.is_file() else None
@@ -336,12 +336,12 @@ def read_ends(folder: Path, fields: Fields) -> list[int]:
 
 
 def load_tokenizer(folder: Path, is_decoder: bool) -> Tokenizer | None:
-    """Return the tokenizer of a folder; None: core reads what is there.
+    """Return the tokenizer of a folder; None: core reads it.
 
-    A source of a decoder gets no end, which the target would have to begin after.
+    A decoder's source gets no end token, because the target follows it.
 
     Raises:
-        InputError: a source of an encoder would get none.
+        InputError: an encoder's source would get no end token.
     """
     path = folder / "tokenizer.json"
     if not path.is_file():
@@ -368,7 +368,7 @@ def ends_texts(tokenizer: Tokenizer) -> bool:
 
 
 def read_family(folder: Path) -> str:
-    """Return the model_type of a folder's config.json; empty: it has none, as a run."""
+    """Return the model_type of a folder's config.json; empty without one, as in a run."""
     path = folder / "config.json"
     return str(read_json(path).get("model_type", "")) if path.is_file() else ""
 
@@ -381,8 +381,8 @@ def encode_prompts(
     Args:
         tokenizer: of the writer.
         sources: texts.
-        prompt: with `{source}`; empty: the source, for decoders with a line break after it.
-        most: tokens of a prompt.
+        prompt: with `{source}`; empty: the source, for decoders followed by a line break.
+        most: maximum tokens of a prompt.
 
     Raises:
         InputError: the prompt leaves no room for a source.
@@ -402,7 +402,7 @@ def encode_prompts(
                     f"writers.prompt leaves no room for a source in max_length = {most}: "
                     "shorten it, or raise max_length."
                 )
-            # Tokens may be others where a text is cut: it is encoded anew until it fits.
+            # Cutting a text may change its tokens, so it is encoded again until it fits.
             source = source[: min(ends[-excess - 1], len(source) - 1)]
             encoding = tokenizer.encode(before + source + after)
         found.append(np.array(encoding.ids, np.int32))

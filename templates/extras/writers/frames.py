@@ -1,7 +1,7 @@
-"""How texts, and pairs of them, are laid out for a decoder that classifies: in a tokenizer's frame.
+"""The layout of texts and pairs for a decoder that classifies: a frame in the tokenizer.
 
-The frame is the tokenizer's own from then on, as [CLS] and [SEP] are of BERT's: it is kept with a
-run, and what is too long is cut within it.
+The frame becomes part of the tokenizer, like [CLS] and [SEP] of BERT. A run stores it, and long
+texts are cut inside it.
 """
 
 import re
@@ -15,24 +15,25 @@ from core.data.tokens import load_tokenizer_file
 from extras.writers.files import load_tokenizer
 
 TEXT, SECOND = "{text}", "{text_b}"
-# The last token is the same one for all texts, and an empty text has one, too.
+# The last token is the same for all texts, and an empty text has one, too.
 SINGLE, PAIR = f"{TEXT}\n", f"{TEXT}\n{SECOND}\n"
 
 
 def load_framed(folder: Path, settings: Any) -> Tokenizer | None:
     """Return the tokenizer of a decoder's folder with the frame of its prompt.
 
-    One that makes no token of a line break, as BERT's, keeps a frame of its own without a prompt.
+    Without a prompt, a tokenizer that has no token for a line break, such as BERT's, keeps its
+    frame.
 
     Args:
         folder: of the decoder.
-        settings: `writers.prompt`; of the texts `max_length` tokens are read.
+        settings: `writers.prompt` and `max_length`.
 
     Returns:
-        None: core reads what is there.
+        The tokenizer; None: core reads it.
 
     Raises:
-        InputError: there is a prompt, and no tokenizer.json, or no room for a text.
+        InputError: a prompt without tokenizer.json, or without room for a text.
     """
     prompt, plain = settings.writers.prompt, load_tokenizer(folder, True)
     if plain is None:
@@ -54,14 +55,14 @@ def load_framed(folder: Path, settings: Any) -> Tokenizer | None:
 
 
 def put_frame(tokenizer: Tokenizer, prompt: str) -> Tokenizer:
-    """Let a tokenizer put a prompt around each text, behind what it puts before one by itself.
+    """Make a tokenizer add a prompt around each text, after its leading special tokens.
 
     Args:
-        tokenizer: that puts nothing behind a text; it is changed.
-        prompt: with `{text}`, and `{text_b}` for pairs; empty: each with a line break after it.
+        tokenizer: without trailing special tokens; it is changed.
+        prompt: with `{text}`, and `{text_b}` for pairs; empty: each text with a line break.
     """
     tokens: dict[str, list[int]] = {"begin": tokenizer.encode("").ids}
-    # Of a prompt for the other kind of records only `build_models` tells.
+    # `build_models` reports a prompt for the other kind of records.
     single, pair = (TEXT, prompt) if SECOND in prompt else (prompt, prompt + SECOND)
     templates = []
     for layout in (single, pair) if prompt else (SINGLE, PAIR):

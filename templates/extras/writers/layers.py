@@ -1,7 +1,7 @@
-"""The layers of pretrained writers: one kind, whose options are what the families differ in.
+"""The layers of pretrained writers: one kind, with options for the differences of families.
 
-Each layer computes in two ways: `call` reads whole sequences, as a training does; `step` goes on by
-one token of each hypothesis, from keys and values that are kept.
+Each layer computes in two ways: `call` reads whole sequences, as in training; `step` adds one token
+to each hypothesis, using cached keys and values.
 """
 
 import math
@@ -20,7 +20,7 @@ from core.fast.transformer import (
     tanh_gelu_function,
 )
 
-INITIAL_DEVIATION = 0.02  # of what no file fills
+INITIAL_DEVIATION = 0.02  # of weights that no file has
 ACTIVATIONS: dict[str, Callable] = {
     "gelu": exact_gelu_function,
     "gelu_tanh": tanh_gelu_function,
@@ -35,8 +35,8 @@ def find_positions(mask: Any, examples: Any = None) -> Any:
 
     Args:
         mask: `[batch, length]`, 0 for padding.
-        examples: of the same shape, which example of its row a token belongs to: positions are
-            those within it. None: a row has one.
+        examples: of the same shape: the example of a token in its row; positions count within an
+            example. None: one example per row.
     """
     mask = ops.cast(mask, "int32")
     if examples is None:
@@ -47,18 +47,18 @@ def find_positions(mask: Any, examples: Any = None) -> Any:
 
 
 def share_example(examples: Any) -> Any:
-    """Return which tokens are of the same example `[batch, length, length]`."""
+    """Return which tokens share an example `[batch, length, length]`."""
     return examples[:, :, None] == examples[:, None, :]
 
 
 def see_before(positions: Any, mask: Any, reach: int = 0, examples: Any = None) -> Any:
-    """Return who sees whom `[batch, query, key]`: a token itself and those before it.
+    """Return the causal attention mask `[batch, query, key]`.
 
     Args:
         positions: `[batch, length]`.
-        mask: of the same shape, 0 for padding, wherever it stands.
-        reach: tokens that are seen at the most, itself included; 0: all.
-        examples: as in `find_positions`; no token sees those of another example.
+        mask: of the same shape, 0 for padding anywhere.
+        reach: maximum number of visible tokens, including the token itself; 0: all.
+        examples: as in `find_positions`; no token sees another example.
     """
     distance = positions[:, :, None] - positions[:, None, :]
     visible = ops.logical_and(distance >= 0, ops.cast(mask, "bool")[:, None, :])
@@ -68,7 +68,7 @@ def see_before(positions: Any, mask: Any, reach: int = 0, examples: Any = None) 
 
 
 def dense(outputs: int, bias: bool, name: str, dtype: Any) -> keras.layers.Dense:
-    """Return a product of matrices."""
+    """Return a dense layer."""
     return keras.layers.Dense(
         outputs,
         use_bias=bias,
@@ -80,14 +80,13 @@ def dense(outputs: int, bias: bool, name: str, dtype: Any) -> keras.layers.Dense
 
 @keras.saving.register_keras_serializable("writers")
 class RootMeanSquare(keras.layers.Layer):
-    """Normalisation without a mean: gamma x / root of the mean of x^2, computed in float32.
+    """Root-mean-square normalization: gamma x / sqrt(mean of x^2), computed in float32.
 
     Source: Zhang and Sennrich 2019, https://arxiv.org/abs/1910.07467.
 
     Args:
         epsilon: added to the mean.
-        offset: added to gamma; Gemma 3 has 1, and what it reads and writes is how far gamma is
-            from that.
+        offset: added to gamma; Gemma 3 has 1, and its files store gamma minus 1.
     """
 
     def __init__(self, epsilon: float = 1e-6, offset: float = 0.0, **kwargs: Any) -> None:
@@ -111,21 +110,21 @@ class RootMeanSquare(keras.layers.Layer):
 
 
 def normalization(options: dict, name: str, dtype: Any) -> keras.layers.Layer:
-    """Return a normalisation: `kind`, layer or rms, and what that takes are its options."""
+    """Return a normalization; the options are `kind`, layer or rms, and its arguments."""
     kind = LayerNormalization if options["kind"] == "layer" else RootMeanSquare
     taken = {option: value for option, value in options.items() if option != "kind"}
     return kind(**taken, dtype=dtype, name=name)
 
 
 def frequencies(size: int, theta: float, scaling: dict | None = None) -> np.ndarray:
-    """Return how far a position turns each pair of features, `[size / 2]`.
+    """Return the rotation per position of each pair of features, `[size / 2]`.
 
-    Source: Su et al. 2021, https://arxiv.org/abs/2104.09864; those of Llama 3.1 leave short waves
-    as they are and stretch long ones.
+    Source: Su et al. 2021, https://arxiv.org/abs/2104.09864. Llama 3.1 keeps short wavelengths and
+    stretches long ones.
 
     Args:
         size: features of a head.
-        theta: the base of the waves.
+        theta: the base of the wavelengths.
         scaling: `rope_type` of config.json, default, linear or llama3, with its fields.
     """
     waves = theta ** -(np.arange(0, size, 2) / size)
@@ -141,7 +140,7 @@ def frequencies(size: int, theta: float, scaling: dict | None = None) -> np.ndar
 
 
 def rotate(vectors: tf.Tensor, positions: tf.Tensor, waves: np.ndarray) -> tf.Tensor:
-    """Turn vectors by their positions.
+    """Rotate vectors by their positions.
 
     Args:
         vectors: `[batch, length, heads, size]`.
@@ -157,20 +156,20 @@ def rotate(vectors: tf.Tensor, positions: tf.Tensor, waves: np.ndarray) -> tf.Te
 
 @keras.saving.register_keras_serializable("writers")
 class Attention(keras.layers.Layer):
-    """Attention whose queries may share keys and values, and know positions by rotation.
+    """Attention with optional shared keys and values, and rotary positions.
 
     Source of groups: Ainslie et al. 2023, https://arxiv.org/abs/2305.13245.
 
     Args:
         width: of the hidden states.
         heads: of queries.
-        groups: of keys and values; each serves heads / groups queries.
+        groups: of keys and values; each serves heads / groups query heads.
         head_size: features of a head.
         bias: of queries, keys and values; `output_bias`: of the output.
-        norm_epsilon: of a normalisation of queries and keys; 0: none. `norm_offset`: likewise.
+        norm_epsilon: of a normalization of queries and keys; 0: none. `norm_offset`: its offset.
         theta: base of the rotation; 0: none.
         scaling: of the rotation, see `frequencies`.
-        scale: of the scores; 0: 1 / root of head_size.
+        scale: of the scores; 0: 1 / sqrt(head_size).
         dropout: of the weights.
     """
 
@@ -229,7 +228,7 @@ class Attention(keras.layers.Layer):
                 norm.build((*hidden_shape[:-1], self.heads, self.head_size))
 
     def queries(self, hidden: tf.Tensor, positions: tf.Tensor | None) -> tf.Tensor:
-        """Return what asks, `[batch, length, groups, heads / groups, size]`."""
+        """Return queries `[batch, length, groups, heads / groups, size]`."""
         asked = self.split(self.query(hidden), self.heads, self.query_norm, positions)
         asked *= tf.cast(self.scale, asked.dtype)
         shape = tf.shape(asked)
@@ -248,7 +247,7 @@ class Attention(keras.layers.Layer):
         norm: keras.layers.Layer | None = None,
         positions: tf.Tensor | None = None,
     ) -> tf.Tensor:
-        """Return `[batch, length, heads, size]`, normalised and turned where that is asked."""
+        """Return `[batch, length, heads, size]`, normalized and rotated if configured."""
         shape = tf.shape(projected)
         found = tf.reshape(projected, (shape[0], shape[1], heads, self.head_size))
         found = norm(found) if norm is not None else found
@@ -259,15 +258,15 @@ class Attention(keras.layers.Layer):
     def call(
         self, hidden, visible, positions=None, memory=None, bias=None, training=None
     ) -> tf.Tensor:
-        """Return what each token gathers, `[batch, length, width]`.
+        """Return the attention output, `[batch, length, width]`.
 
         Args:
-            hidden: `[batch, length, width]` asks.
-            visible: `[batch, length or 1, keys]`, true where a token may look.
+            hidden: `[batch, length, width]`, for the queries.
+            visible: `[batch, length or 1, keys]`, true for visible tokens.
             positions: `[batch, length]`, of the rotation.
-            memory: what is looked at `[batch, keys, width]`; None: the same.
+            memory: `[batch, keys, width]`, for keys and values; None: `hidden`.
             bias: of the scores, `[heads, length, keys]`.
-            training: whether weights are dropped.
+            training: whether dropout applies to the weights.
         """
         pair = self.pair(hidden if memory is None else memory, positions)
         return self.gather(hidden, pair, visible, positions, bias, training)
@@ -281,7 +280,7 @@ class Attention(keras.layers.Layer):
         bias: tf.Tensor | None = None,
         training: bool | None = None,
     ) -> tf.Tensor:
-        """Return what `call` does, of keys and values that are there already."""
+        """Like `call`, for existing keys and values."""
         keys, values = pair
         asked = tf.transpose(self.queries(hidden, positions), (0, 2, 3, 1, 4))
         batch, groups, shared, length, size = tf.unstack(tf.shape(asked))
@@ -302,7 +301,7 @@ class Attention(keras.layers.Layer):
         return self.join(tf.transpose(found, (0, 3, 1, 2, 4)))
 
     def join(self, found: tf.Tensor) -> tf.Tensor:
-        """Return the output of what was found, `[batch, length, groups, heads / groups, size]`."""
+        """Return the output for `[batch, length, groups, heads / groups, size]`."""
         shape = tf.shape(found)
         width = self.heads * self.head_size
         return self.output_dense(tf.reshape(found, (shape[0], shape[1], width)))
@@ -314,14 +313,14 @@ class Attention(keras.layers.Layer):
         source: tuple | None = None,
         target: tuple | None = None,
     ) -> tf.Tensor:
-        """Return what the last token of each hypothesis gathers, `[batch, beams, width]`.
+        """Return the attention output of each hypothesis's last token, `[batch, beams, width]`.
 
         Args:
             hidden: `[batch, beams, width]`.
             positions: `[batch, beams]`.
-            source: keys and values `[batch, groups, source, size]` that the beams share, and what
-                is visible of them, `[batch, source]`.
-            target: keys and values `[batch, beams, groups, target, size]`, what is visible of them
+            source: keys and values `[batch, groups, source, size]` shared by the beams, and their
+                visibility `[batch, source]`.
+            target: keys and values `[batch, beams, groups, target, size]`, their visibility
                 `[target]`, and the bias of their scores `[heads, target]` or None.
         """
         asked = self.queries(hidden, positions)
@@ -357,21 +356,21 @@ class Attention(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("writers")
 class Block(keras.layers.Layer):
-    """A Transformer layer: attention, for a decoder of two a look at the source, and feed-forward.
+    """A Transformer layer: attention, optional cross-attention, and feed-forward.
 
     Args:
         width: of the hidden states.
         attention: options of `Attention`.
         inner: width of the feed-forward part.
         activation: its name in `ACTIVATIONS`.
-        gated: whether the activation is a factor of a second product.
+        gated: whether the activation multiplies a second product.
         bias: of the feed-forward part.
         norm: options of `normalization`.
-        norm_first: whether what is computed is normalised before, or the sum after it.
-        after_norms: whether what was computed is normalised as well.
-        cross: whether it looks at a source.
-        reach: how far attention sees, as in `see_before`.
-        dropout: of what is added.
+        norm_first: whether the input of each part is normalized, or the sum after it.
+        after_norms: whether the output of each part is normalized too.
+        cross: whether it has cross-attention to a source.
+        reach: of attention, as in `see_before`.
+        dropout: of the outputs of each part.
     """
 
     is_transformer_layer = True  # for the extra `recompute`
@@ -464,7 +463,7 @@ class Block(keras.layers.Layer):
         positions: tf.Tensor | None = None,
         bias: tf.Tensor | None = None,
     ) -> tuple[tf.Tensor, Pair]:
-        """Return hidden states, as `call` does, and the keys and values of the attention."""
+        """Return hidden states like `call`, and the keys and values of the attention."""
         pairs: list[Pair] = []
 
         def attend(states: tf.Tensor) -> tf.Tensor:
@@ -476,7 +475,7 @@ class Block(keras.layers.Layer):
     def compose(
         self, hidden: tf.Tensor, attend: Callable, look: Callable, training: bool | None = None
     ) -> tf.Tensor:
-        """Return hidden states from those before, by these ways to attend and to look."""
+        """Return hidden states, computed with the given attention and cross-attention."""
         hidden = self.add(hidden, "attention", attend, training)
         if self.cross is not None:
             hidden = self.add(hidden, "cross", look, training)
@@ -485,7 +484,7 @@ class Block(keras.layers.Layer):
     def add(
         self, hidden: tf.Tensor, part: str, compute: Callable, training: bool | None
     ) -> tf.Tensor:
-        """Add what a part computes, with the normalisations that go with it."""
+        """Add the output of a part, with its normalizations."""
         norm, after = self.norms[f"{part}_norm"], self.norms.get(f"{part}_after")
         found = compute(norm(hidden) if self.norm_first else hidden)
         found = after(found) if after is not None else found
@@ -513,11 +512,11 @@ class Block(keras.layers.Layer):
         Args:
             hidden: of the same shape.
             cache: keys and values `[batch, beams, groups, target, size]`.
-            index: place of the token in it.
+            index: place of the token in the cache.
             positions: `[batch, beams]`.
             bias: of the scores `[heads, target]`.
-            source: what comes before the target, as in `Attention.step`.
-            memory: what layers with `cross` look at, in the same form.
+            source: tokens before the target, as in `Attention.step`.
+            memory: keys and values for layers with `cross`, in the same form.
         """
         places = tf.range(tf.shape(cache[0])[3])
         visible = places <= index
@@ -526,7 +525,7 @@ class Block(keras.layers.Layer):
         longer: list[Pair] = []
 
         def attend(states: tf.Tensor) -> tf.Tensor:
-            # The beams stand where tokens do: `[batch, groups, beams, size]`.
+            # The beams take the place of tokens: `[batch, groups, beams, size]`.
             pair = self.attention.pair(states, positions)
             new = (tf.transpose(one, (0, 2, 1, 3))[:, :, :, None] for one in pair)
             start = (0, 0, 0, index, 0)
@@ -554,16 +553,16 @@ def empty_cache(block: Block, rows: tf.Tensor, beams: int, length: int) -> Pair:
 
 @keras.saving.register_keras_serializable("writers")
 class RelativeBias(keras.layers.Layer):
-    """What is added to the scores of two tokens for the distance between them.
+    """The bias of two tokens' score by their distance.
 
-    Near distances have a bucket each, far ones share buckets that grow. Source: Raffel et al. 2020,
-    https://arxiv.org/abs/1910.10683.
+    Small distances have their own buckets; larger ones share growing buckets. Source: Raffel et al.
+    2020, https://arxiv.org/abs/1910.10683.
 
     Args:
         heads: of attention.
         buckets: of distances.
-        farthest: distances beyond it share the last bucket.
-        both_ways: whether tokens after this one are seen too.
+        farthest: larger distances share the last bucket.
+        both_ways: whether later tokens are visible too.
     """
 
     def __init__(
@@ -579,7 +578,7 @@ class RelativeBias(keras.layers.Layer):
         self.table = self.add_weight(shape, initializer=initializer, name="table")
 
     def call(self, queries, keys) -> tf.Tensor:
-        """Return `[heads, queries, keys]`, in float32, of places `[queries]` and `[keys]`."""
+        """Return `[heads, queries, keys]`, in float32, for places `[queries]` and `[keys]`."""
         distance = keys[None, :] - queries[:, None]
         buckets, first = self.buckets, tf.zeros_like(distance)
         if self.both_ways:

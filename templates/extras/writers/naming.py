@@ -1,7 +1,6 @@
-"""A writer as Hugging Face has it: its config.json, its weights by name, its tokenizer's files.
+"""A writer in Hugging Face format: config.json, weights by name, tokenizer files.
 
-The names stand in the functions that give a family its weights; here they are asked for, and not
-for values.
+The functions that assign a family's weights contain the names; here they only collect the names.
 """
 
 import json
@@ -17,12 +16,12 @@ from extras.writers.families import FAMILIES
 from extras.writers.files import HEAD, SCORE_BIAS, SHARED, Weights, is_turned
 
 Tensors = dict[str, np.ndarray]
-# Of what was read these say nothing of what is written.
+# Fields of the read file that don't apply to the written one.
 LEFT_OUT = ("torch_dtype", "auto_map", "transformers_version")
 
 
 class Names(Weights):
-    """Stands for weights of a file where a writer has its values: it collects them by name."""
+    """Replaces the weights of a file: collects the values of a writer by name."""
 
     def __init__(self) -> None:
         super().__init__(Path(), {})
@@ -30,24 +29,24 @@ class Names(Weights):
         self.shapes: dict[str, tuple[int, ...]] = {}
 
     def default(self, name: str, shape: tuple[int, ...]) -> None:
-        """Note the shape of a tensor."""
+        """Record the shape of a tensor."""
         self.shapes[name] = shape
 
     def put(
         self, variable: keras.Variable, name: str, transposed: bool = False, first_row: int = 0
     ) -> None:
-        """Keep the value of a variable; the rows before those that were taken are 0."""
+        """Keep the value of a variable; unused leading rows are 0."""
         value = np.asarray(keras.ops.convert_to_numpy(variable.value), np.float32)
         value = value.T if transposed else value
         value = np.pad(value, ((first_row, 0), *[(0, 0)] * (value.ndim - 1)))
         self.tensors[name] = np.ascontiguousarray(value).reshape(self.shapes.get(name, value.shape))
 
     def find_shared(self) -> str:
-        """Return the name of the table of tokens that both sides share."""
+        """Return the name of the token table that both sides share."""
         return SHARED[0]
 
     def join_gpt2(self) -> None:
-        """Put queries, keys and values of GPT-2 together, and turn its matrices, as it has them."""
+        """Join queries, keys and values of GPT-2, and transpose its matrices."""
         tensors = {}
         for name, value in self.tensors.items():
             before, _, kind = name.rpartition(".query.")
@@ -67,7 +66,7 @@ def describe_encoder(writer: Any) -> tuple[dict[str, Any], Tensors]:
     """Return config.json and the weights by name.
 
     Raises:
-        InputError: its run was trained before runs kept config.json.
+        InputError: the run is older than the stored config.json.
     """
     described = writer.options["described"]
     if described is None:
@@ -90,7 +89,7 @@ def describe_encoder(writer: Any) -> tuple[dict[str, Any], Tensors]:
 
 
 def describe_tokenizer(tokenizer: Tokenizer, writer: Any) -> tuple[dict, dict, str | None]:
-    """Return tokenizer.json, tokenizer_config.json, and None: there is no vocab.txt.
+    """Return tokenizer.json, tokenizer_config.json, and None instead of vocab.txt.
 
     Args:
         tokenizer: of the writer.

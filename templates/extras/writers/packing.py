@@ -1,8 +1,8 @@
-"""Rows of several examples, none of which sees another: what decoder-only writers may train on.
+"""Rows of several examples that don't see each other, for training decoder-only writers.
 
-A row has a block of sources and, behind it, a block of targets, as a row of one example has: the
-head, which scores the whole vocabulary, reads the second alone. Who belongs together is told by the
-number of the example in the row. Source: Krell et al. 2021, https://arxiv.org/abs/2107.02027.
+A row has a block of sources, then a block of targets, like a row with one example. The head, which
+scores the whole vocabulary, reads only the second block. The number of an example in the row says
+which tokens belong together. Source: Krell et al. 2021, https://arxiv.org/abs/2107.02027.
 """
 
 from collections.abc import Iterator
@@ -15,17 +15,17 @@ from core.base.workers import is_chief
 from core.batches import Batch, DataGenerator, pad
 from extras.writers.decoder import Decoder, PromptWriter
 
-FITTED = 1024  # examples that are fitted into rows together: each is tried in each row
-DRAW = 5  # tells these random numbers from others of the same seed
-NO_TOKEN = -1  # where there is nothing to predict
+FITTED = 1024  # examples packed together, because each is tried in each row
+DRAW = 5  # separates these random numbers from others of the same seed
+NO_TOKEN = -1  # if there is nothing to predict
 
 
 def write_rows(decoder: Decoder, inputs: dict) -> tuple[dict, keras.KerasTensor]:
-    """Return the inputs of a model that reads rows, and its logits `[batch, targets, vocabulary]`.
+    """Return the inputs and logits `[batch, targets, vocabulary]` of a model for rows.
 
     Args:
         decoder: reads and writes.
-        inputs: of the model that reads one example in a row.
+        inputs: of the model with one example per row.
     """
     names = ("source_examples", "target_examples")
     numbers = {name: keras.Input((None,), dtype="int32", name=name) for name in names}
@@ -34,15 +34,15 @@ def write_rows(decoder: Decoder, inputs: dict) -> tuple[dict, keras.KerasTensor]
 
 
 class PackedGenerator(DataGenerator):
-    """Batches of rows, in each of which several examples stand.
+    """Batches of rows with several examples each.
 
-    What stands together is chosen once, by lengths alone: every epoch has equally many rows. In
-    each epoch examples of the same lengths change places, and rows come in another order.
+    The rows are planned once, only by lengths, so every epoch has the same number of rows. In each
+    epoch examples of equal lengths change places, and rows come in another order.
 
     Args:
-        pairs: batches of one example in a row: a `DataGenerator` with `examples`, and the tokens of
-            `sources` and `targets`, whose numbers are its `sizes`.
-        row_length: tokens of a row, as many as those of any example.
+        pairs: batches with one example per row: a `DataGenerator` with `examples`, and the tokens
+            of `sources` and `targets`; its `sizes` are their numbers of tokens.
+        row_length: tokens of a row, at least those of any example.
     """
 
     def __init__(self, pairs: Any, row_length: int) -> None:
@@ -52,17 +52,17 @@ class PackedGenerator(DataGenerator):
         self.sizes = np.maximum(pairs.sizes - [1, 0], 0)
         self.room = split_row(self.sizes, row_length)
         self.rows = fill_rows(self.sizes, self.room)
-        self.placed: tuple[int, np.ndarray] = (-1, self.sizes)  # of no epoch
+        self.placed: tuple[int, np.ndarray] = (-1, self.sizes)  # no epoch yet
         lengths = [row_length] * len(self.rows)
         super().__init__(lengths, pairs.batch_size, 1, pairs.seed)
 
     def plan(self, epoch: int | None) -> list[tuple[np.ndarray, int]]:
-        """Return the rows and the length of each batch; a row is epoch * rows + its own number."""
+        """Return the rows and the length of each batch; a row is epoch * rows + its number."""
         first = (epoch or 0) * self.size
         return [(first + rows, length) for rows, length in super().plan(epoch)]
 
     def place(self, epoch: int) -> np.ndarray:
-        """Return which example stands in the place of each in an epoch `[examples]`."""
+        """Return the example at each place in an epoch `[examples]`."""
         known, placed = self.placed
         if known != epoch:
             random = np.random.default_rng([self.seed, epoch, DRAW]).random(len(self.sizes))
@@ -72,7 +72,7 @@ class PackedGenerator(DataGenerator):
         return placed
 
     def make_batch(self, examples: np.ndarray, length: int) -> Batch:
-        """Return the arrays of rows `[batch_size]` as `plan` numbers them."""
+        """Return the arrays of rows `[batch_size]`, numbered by `plan`."""
         rows = []
         for number in examples:
             epoch, row = divmod(int(number), self.size)
@@ -95,12 +95,12 @@ class PackedGenerator(DataGenerator):
         }
 
     def source(self, place: int) -> np.ndarray:
-        """Return the tokens of the source of an example: one of a prompt that has none."""
+        """Return the source tokens of an example; an empty source has one."""
         source = self.sources[place]
         return source if len(source) else np.zeros(1, np.int32)
 
     def block(self, rows: list[list[np.ndarray]], side: int, value: int = 0) -> np.ndarray:
-        """Return the tokens of rows `[rows, room]`: those of sources, 0, or of targets, 1."""
+        """Return the tokens of rows `[rows, room]`: of sources (0) or targets (1)."""
         joined = [np.concatenate(row).astype(np.int32) for row in rows]
         return pad(joined, int(self.room[side]), value)
 
@@ -108,7 +108,7 @@ class PackedGenerator(DataGenerator):
         """Yield the batches of an epoch, without the first `skip`.
 
         Each has `loss_weight` `[batch_size]`: 1 / target tokens of the whole batch, so that the
-        weighted sum of the rows' losses is the mean over tokens; 0 for rows that fill up.
+        weighted sum of the rows' losses is the mean over tokens; 0 for padding rows.
         """
         for batch in super().batches(epoch, skip):
             real = batch["loss_weight"] > 0
@@ -117,9 +117,10 @@ class PackedGenerator(DataGenerator):
 
 
 def pack(pairs: Any, row_length: int) -> PackedGenerator:
-    """Return batches of rows, and print how much padding they have, and had before.
+    """Return batches of rows, and print their padding with and without packing.
 
-    Arguments as those of `PackedGenerator`; `pairs.block_lengths` has the places of an example.
+    The arguments are those of `PackedGenerator`; `pairs.block_lengths` has the places of an
+    example.
     """
     packed = PackedGenerator(pairs, row_length)
     examples, rows, tokens = len(packed.sizes), packed.size, packed.sizes.sum()
@@ -134,16 +135,16 @@ def pack(pairs: Any, row_length: int) -> PackedGenerator:
 
 
 def number_tokens(parts: list[np.ndarray]) -> list[np.ndarray]:
-    """Return the number of its part, from 1 on, for each token."""
+    """Return for each token the number of its part, from 1 on."""
     return [np.full(len(part), number) for number, part in enumerate(parts, 1)]
 
 
 def split_row(sizes: np.ndarray, length: int) -> np.ndarray:
-    """Return how many tokens of a row are for sources, and how many for targets.
+    """Return the numbers of source tokens and of target tokens in a row.
 
     Args:
         sizes: tokens of sources and of targets `[examples, 2]`.
-        length: of a row, as many as the longest of both have together.
+        length: of a row, enough for the longest source plus the longest target.
     """
     longest = sizes.max(axis=0)
     share = round(length * sizes[:, 1].sum() / sizes.sum())
@@ -152,9 +153,9 @@ def split_row(sizes: np.ndarray, length: int) -> np.ndarray:
 
 
 def fill_rows(sizes: np.ndarray, room: np.ndarray) -> list[np.ndarray]:
-    """Return the examples of each row: the longest first, each in the first row it fits into.
+    """Return the examples of each row: longest first, each in the first row that fits.
 
-    Long lists are dealt out to parts of the same lengths, of which each is fitted alone.
+    Long lists are divided into parts of similar lengths, and each part is packed separately.
 
     Args:
         sizes: tokens of sources and of targets `[examples, 2]`.

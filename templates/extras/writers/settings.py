@@ -8,7 +8,7 @@ from core.base.settings import RecordSettings, SettingsTable
 
 
 class Table(SettingsTable):
-    """What a pretrained writer is asked."""
+    """Prompt, weights and packing of a pretrained writer."""
 
     prompt: str = Field(
         "", description="what is read, with {source} or {text}; empty: as the family does"
@@ -21,7 +21,7 @@ class Table(SettingsTable):
     @field_validator("prompt")
     @classmethod
     def check_prompt(cls, prompt: str) -> str:
-        """Refuse a prompt that does not say where the source stands, or the text."""
+        """Refuse a prompt without the place of the source or the text."""
         once = prompt.count("{source}") + prompt.count("{text}") == 1
         if prompt and not (once and prompt.count("{text_b}") <= prompt.count("{text}")):
             raise ValueError(
@@ -54,7 +54,7 @@ def packs(settings: Any) -> bool:
 
 
 def complain(settings: Settings) -> str | None:
-    """Refuse what a pretrained writer does not have."""
+    """Refuse settings that a pretrained writer lacks."""
     lora: Any = getattr(settings, "lora", None)
     needed = "{text}" if classifies(settings) else "{source}"
     if settings.writers.prompt and needed not in settings.writers.prompt:

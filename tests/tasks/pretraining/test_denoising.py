@@ -338,7 +338,7 @@ def test_what_is_refused(exported, tokenizer, tmp_path):
         load_backbone(make_settings(encoder=str(folder)), others)
     for kind in ("t5", "bert"):
         (tmp_path / "config.json").write_text(json.dumps({"model_type": kind}), encoding="utf-8")
-        with pytest.raises(InputError, match=f"goes on with a BART alone, and .* is a {kind}: na"):
+        with pytest.raises(InputError, match=f"continues only from a BART, and .* is a {kind}: na"):
             load_backbone(make_settings(encoder=str(tmp_path)), tokenizer)
     with pytest.raises(InputError, match="is a preset: name such a folder"):
         with mock.patch("core.encoders.encoder.from_preset", lambda *_: load_embedding()):

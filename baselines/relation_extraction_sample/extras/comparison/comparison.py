@@ -101,7 +101,7 @@ def read_predictions(scored: Scored, ids: list[Id]) -> dict[Id, tuple[str, dict]
     if missing := [name for name in ids if str(name) not in records]:
         raise InputError(
             f"{path} lacks {len(missing)} of {len(ids)} records, {missing[0]!r} for one: write it "
-            "anew with evaluate.py."
+            "again with evaluate.py."
         )
     return {name: records[str(name)] for name in ids}
 

@@ -1,4 +1,4 @@
-"""The frame of check.py: its options, the checks of the model, and how it ends."""
+"""The common part of check.py: options, checks of the model, conclusion."""
 
 import argparse
 import functools
@@ -21,15 +21,15 @@ from extras.doctor.model_checks import build_as_trained, check_model
 def begin_checks(
     task_class: type[AnySettings], flags: list[str] | None = None
 ) -> tuple[argparse.Namespace, AnySettings]:
-    """Return the options of check.py and the settings; `--memory` is done here, and ends.
+    """Return the options of check.py and the settings; run `--memory` and exit.
 
     Raises:
-        InputError: a flag is wrong, or needs an extra that this project does not have.
+        InputError: a flag is wrong, or needs an extra that this project lacks.
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--tpu", default="", metavar="TOPOLOGY")
     parser.add_argument("--memory", action="store_true")
-    parser.add_argument("--memory_trial", action="store_true")  # what --memory runs for each row
+    parser.add_argument("--memory_trial", action="store_true")  # --memory runs this for each row
     options, others = parser.parse_known_args(flags)
     settings = read_settings(task_class, others)
     for flag, extra in (("tpu", "tpu"), ("memory", "recompute")):
@@ -38,14 +38,14 @@ def begin_checks(
     if options.memory and ask("try_batch_sizes", settings, others):
         sys.exit()
     if not options.memory_trial:
-        # Exactly, and with two replicas on any machine.
+        # Exact, and with two replicas on any machine.
         tf.config.set_visible_devices([], "GPU")
     keras.utils.set_random_seed(settings.seed)
     return options, settings
 
 
 def stop_at_errors(findings: Sequence[Finding]) -> None:
-    """Conclude at once where the data has errors: a model would be tried on what must change."""
+    """Conclude if the data has errors, because a model check needs correct data."""
     if any(finding.level == "error" for finding in findings):
         conclude(findings)
 
@@ -58,11 +58,11 @@ def finish_checks(
     train_batches: DataGenerator,
     build: Callable[[], Models],
 ) -> None:
-    """Check the model on one batch, print what was found, and exit; or measure its memory.
+    """Check the model on one batch, print the findings, and exit; or measure its memory.
 
     Args:
         options: from `begin_checks`; `findings` are about the data.
-        build: returns the same models anew; must be picklable.
+        build: builds the same models again; must be picklable.
     """
     if options.memory_trial and ask("measure_step", settings, train_batches, build):
         sys.exit()
@@ -71,13 +71,13 @@ def finish_checks(
         compiled = functools.partial(build_as_trained, build, settings)
         faults = ask("check_compilation", compiled, train_batches, settings, options.tpu) or []
     if options.tpu or settings.strategy == "tpu":
-        # A warning of TPUs is an error where one is asked for.
+        # A warning about TPUs is an error with --tpu.
         faults = [replace(fault, level="error") for fault in faults]
     conclude([*findings, *faults])
 
 
 def conclude(findings: Sequence[Finding]) -> None:
-    """Print what was found, and exit: 1 where something must be mended first, else 0."""
+    """Print the findings and exit: 1 if something must be fixed first, else 0."""
     print("", *findings, sep="\n")
     errors = sum(finding.level == "error" for finding in findings)
     print(f"errors: {errors}, warnings: {len(findings) - errors}" if findings else "sound")

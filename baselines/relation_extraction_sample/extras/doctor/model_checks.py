@@ -1,4 +1,4 @@
-"""Is a model right, and ready for many replicas? Each finding names the layer at fault."""
+"""Is a model correct, and ready for many replicas? Each finding names the layer at fault."""
 
 import concurrent.futures
 import contextlib
@@ -26,9 +26,9 @@ from core.train.devices import find_precision, make_local_strategy, split_first_
 from core.train.project import compile_models
 from core.train.training import Models, TrainingModel
 
-# So many that the rate has not begun to fall at the first of them.
+# Enough steps that the learning rate has not begun to fall at the first of them.
 MANY_STEPS = 1_000_000
-SAME = 1e-5  # sums in another order differ by 1e-6 at the most, mistakes by 1e-3 and more
+SAME = 1e-5  # other summation orders differ by at most 1e-6, mistakes by 1e-3 and more
 REPLICAS = 2
 BATCH_SIZE = 4 * REPLICAS
 
@@ -44,7 +44,7 @@ def check_model(
     Args:
         model: the training model; needs no optimizer.
         train_batches: of the training examples.
-        build: returns the same models anew; must be picklable.
+        build: builds the same models again; must be picklable.
         settings: of the project.
     """
     findings = find_wrong_keys(train_batches, model)
@@ -61,7 +61,7 @@ def check_model(
     with tqdm(checks.items(), leave=False, disable=None) as bar:
         for name, check in bar:
             bar.set_description(name)
-            # Two replicas only repeat what is wrong with two parts of a batch.
+            # Two replicas would repeat the findings about two parts of a batch.
             if name != "replicas" or not any(finding.level == "error" for finding in findings):
                 found = check()
                 findings += found
@@ -71,7 +71,7 @@ def check_model(
 
 
 def ragged_batch(train_batches: DataGenerator) -> Batch:
-    """Return a small real batch whose last examples only fill it up, as at an epoch's end."""
+    """Return a small real batch that ends with padding examples, as at an epoch's end."""
     examples, length = train_batches.first_batch(0)
     real = BATCH_SIZE - REPLICAS - 1
     weight = np.zeros(BATCH_SIZE, np.float32)
@@ -104,7 +104,7 @@ def find_config_faults(model: keras.Model, batch: Batch) -> list[Finding]:
 
 
 def find_clone_faults(model: keras.Model, batch: Batch) -> list[Finding]:
-    """Clone a model, give the clone the same weights, and find the first layer that differs."""
+    """Clone a model with the same weights, and find the first layer that differs."""
     clone = keras.models.clone_model(model)
     for layer, copy in zip(model.layers, clone.layers, strict=True):
         try:
@@ -122,13 +122,13 @@ def find_clone_faults(model: keras.Model, batch: Batch) -> list[Finding]:
 
 
 def config_finding(path: str, layer: keras.layers.Layer, what: str) -> Finding:
-    """Say that a layer's config is wrong."""
+    """Return a finding about a layer's wrong config."""
     mend = "return every argument of __init__ from get_config, and name functions, no lambda."
     return Finding("error", f"layer {path} {what}", f"get_config{place_of(layer)}", mend)
 
 
 def find_added_losses(model: TrainingModel, batch: Batch) -> list[Finding]:
-    """Find layers whose losses are not outputs: the training step counts outputs alone."""
+    """Find layers with added losses, because the training step only counts outputs."""
     model(model_inputs(model, batch), training=True)
     return [
         Finding(
@@ -147,7 +147,7 @@ def find_added_losses(model: TrainingModel, batch: Batch) -> list[Finding]:
 
 
 def find_split_faults(model: TrainingModel, batch: Batch) -> list[Finding]:
-    """Compare the gradient of a batch with the sum of those of its parts, dropout off."""
+    """Compare the gradient of a batch with the sum over its parts, without dropout."""
     for name, tensor in zip(model.output_names, model.outputs, strict=True):
         if len(tensor.shape) != 1:
             what = f"puts out {tensor.shape} instead of a loss [batch]"
@@ -158,7 +158,7 @@ def find_split_faults(model: TrainingModel, batch: Batch) -> list[Finding]:
             whole, _ = model.gradients(as_tensors(batch))
         except Exception as error:  # whatever a layer's own code raises
             what = f"no gradient ({gist(error)})"
-            return [Finding("error", what, model.name, "mend the layer it names.")]
+            return [Finding("error", what, model.name, "fix the layer it names.")]
         shares = [model.gradients(as_tensors(part))[0] for part in parts]
         sums = [np.sum(share, axis=0) for share in zip(*shares, strict=True)]
         largest = max(float(np.abs(gradient).max()) for gradient in whole)
@@ -178,7 +178,7 @@ def find_split_faults(model: TrainingModel, batch: Batch) -> list[Finding]:
 
 
 def split_finding(path: str, layer: keras.layers.Layer, what: str) -> Finding:
-    """Say that a layer mixes the examples of a batch."""
+    """Return a finding about a layer that mixes the examples of a batch."""
     mend = (
         "let no layer look across examples: a loss layer puts out sums [batch], which loss_weight "
         "averages."
@@ -189,11 +189,11 @@ def split_finding(path: str, layer: keras.layers.Layer, what: str) -> Finding:
 def find_replica_faults(
     model: TrainingModel, batch: Batch, build: Callable[[], Models], settings: CoreSettings
 ) -> list[Finding]:
-    """Make one update with one replica, and the same with two, and compare.
+    """Compare one update on one replica with the same update on two.
 
     Args:
-        model: whose weights both begin with.
-        build: returns the same models anew; must be picklable.
+        model: provides the initial weights of both.
+        build: builds the same models again; must be picklable.
         settings: of the project.
     """
     findings = [
@@ -219,7 +219,7 @@ def find_replica_faults(
         return findings
     try:
         one, two = run_apart(update_on_replicas, build, settings, model.get_weights(), batch)
-    except Exception as error:  # TensorFlow and the participant's layers raise what they like
+    except Exception as error:  # TensorFlow and the participant's layers may raise anything
         return [
             Finding(
                 "error",
@@ -244,7 +244,7 @@ def find_replica_faults(
 
 
 def run_apart(function: Callable, *arguments: Any) -> Any:
-    """Call a function in a fresh process: TensorFlow splits its devices only once."""
+    """Call a function in a fresh process, because TensorFlow splits its devices only once."""
     spawn = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=spawn) as pool:
         return pool.submit(function, *arguments).result()
@@ -253,11 +253,11 @@ def run_apart(function: Callable, *arguments: Any) -> Any:
 def update_on_replicas(
     build: Callable[[], Models], settings: CoreSettings, weights: list[np.ndarray], batch: Batch
 ) -> list[dict[str, np.ndarray]]:
-    """Return the weights by path after one update on one replica, and after the same on several."""
+    """Return the weights by path after one update on one replica, and on several."""
     tf.config.set_visible_devices([], "GPU")
     devices = tf.config.list_logical_devices(split_first_device(REPLICAS))
     strategies = [make_local_strategy(name, devices) for name in ("single", "mirrored")]
-    # The few examples of this batch can't be shared by micro-batches too.
+    # This batch has too few examples for micro-batches.
     plain = settings.devices.model_copy(update={"precision": "float32"})
     settings = settings.model_copy(update={"accumulation": 1, "devices": plain})
     return [update_weights(build, settings, weights, batch, strategy) for strategy in strategies]
@@ -266,7 +266,7 @@ def update_on_replicas(
 def build_as_trained(
     build: Callable[[], Models], settings: CoreSettings, weights: list[np.ndarray] | None = None
 ) -> TrainingModel:
-    """Return the training model as a training compiles it, without XLA, for a first full step."""
+    """Return the training model compiled as in a training, without XLA, for a full first step."""
     policy = keras.config.dtype_policy()
     keras.config.set_dtype_policy(find_precision(settings))
     try:
@@ -302,20 +302,20 @@ def update_weights(
 
 
 def split_batch(batch: Batch) -> list[Batch]:
-    """Return the parts of a batch that the replicas see."""
+    """Return the parts of a batch for the replicas."""
     parts = {name: np.split(array, REPLICAS) for name, array in batch.items()}
     return [{name: arrays[n] for name, arrays in parts.items()} for n in range(REPLICAS)]
 
 
 def join_outputs(parts: list[list[np.ndarray]]) -> list[np.ndarray] | None:
-    """Join the outputs of a layer for parts of a batch; None: they are not of examples."""
+    """Join a layer's outputs for parts of a batch; None: they are not per example."""
     if any(array.ndim == 0 for part in parts for array in part):
         return None
     return [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
 
 
 def same(first: list[np.ndarray], second: list[np.ndarray]) -> bool:
-    """Tell whether arrays agree; those of other shapes can't be compared and count as equal."""
+    """Return whether arrays agree; arrays of different shapes count as equal."""
     return all(
         one.shape != two.shape or np.allclose(one, two, rtol=1e-4, atol=SAME)
         for one, two in zip(first, second, strict=True)
@@ -325,7 +325,7 @@ def same(first: list[np.ndarray], second: list[np.ndarray]) -> bool:
 def watch_layers(
     model: keras.Model, batch: Batch, training: bool
 ) -> list[tuple[str, list[np.ndarray]]]:
-    """Return `(path, outputs)` of each call of a layer, in the order in which they end."""
+    """Return `(path, outputs)` of each layer call, in the order of completion."""
     seen = []
 
     def watch(path: str, call: Callable) -> Callable:
@@ -351,7 +351,7 @@ def watch_layers(
 
 @contextlib.contextmanager
 def without_dropout(model: keras.Model) -> Iterator[None]:
-    """Switch off every dropout layer of a model for a while."""
+    """Temporarily switch off every dropout layer of a model."""
     rates = [
         (layer, layer.rate)
         for _, layer in named_layers(model)
@@ -367,15 +367,15 @@ def without_dropout(model: keras.Model) -> Iterator[None]:
 
 
 def draws_by_replica(layer: keras.layers.Layer) -> bool:
-    """Tell whether a layer draws random numbers, and each replica its own, whatever its rows."""
+    """Return whether a layer draws random numbers per replica, independent of its rows."""
     draws = any(isinstance(value, keras.random.SeedGenerator) for value in vars(layer).values())
-    # Keras's attention has a generator that only its dropout layer stands for.
+    # Keras's attention has a generator that only its dropout layer uses.
     passes_on = isinstance(layer, keras.layers.MultiHeadAttention)
     return draws and not passes_on and not can_be_placed(layer)
 
 
 def model_inputs(model: keras.Model, batch: Batch) -> dict[str, tf.Tensor]:
-    """Return what a model reads of a batch."""
+    """Return the inputs of a model from a batch."""
     return as_tensors({tensor.name: batch[tensor.name] for tensor in model.inputs})
 
 
@@ -385,16 +385,16 @@ def as_tensors(batch: Batch) -> dict[str, tf.Tensor]:
 
 
 def place_of(layer: keras.layers.Layer) -> str:
-    """Return `; task/model.py, line 12` for the code of a layer; empty: it is a library's."""
+    """Return `; task/model.py, line 12` for the code of a layer; empty for a library's."""
     code = layer.function if isinstance(layer, keras.layers.Lambda) else type(layer)
     try:
         return name_place(inspect.getsourcefile(code), inspect.getsourcelines(code)[1])
-    except (OSError, TypeError):  # defined where there is no file, or in C
+    except (OSError, TypeError):  # defined without a file, or in C
         return ""
 
 
 def name_place(file: str | None, line: int) -> str:
-    """Return `; task/model.py, line 12` for a line of the project; empty: of a library."""
+    """Return `; task/model.py, line 12` for a line of the project; empty for a library."""
     path = Path(file or "")
     if "site-packages" in path.parts or "dist-packages" in path.parts or not path.is_file():
         return ""

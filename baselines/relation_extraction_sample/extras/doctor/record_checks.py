@@ -1,4 +1,4 @@
-"""What can be wrong with the records of any task: repeats, leaks, labels nobody can learn."""
+"""Checks of the records of any task: repeats, leaks, labels that can't be learned."""
 
 import itertools
 from collections import Counter
@@ -17,7 +17,7 @@ Texts = dict[str, list[tuple[str, int]]]
 
 
 def find_duplicates(texts: Texts) -> Iterator[Finding]:
-    """Find texts that stand twice in one file, but for case and white space."""
+    """Find texts that occur twice in one file, ignoring case and white space."""
     for file, records in texts.items():
         repeated = [lines for lines in lines_by_text(records).values() if len(lines) > 1]
         if repeated:
@@ -32,14 +32,14 @@ def find_duplicates(texts: Texts) -> Iterator[Finding]:
 
 
 def find_leaks(texts: Texts) -> Iterator[Finding]:
-    """Find texts that stand in two files, but for case and white space.
+    """Find texts that occur in two files, ignoring case and white space.
 
     Args:
-        texts: the training file first; a text of it in another file makes that file's score a lie.
+        texts: the training file first; its texts make the score of another file too good.
     """
     lines = {file: lines_by_text(records) for file, records in texts.items()}
     for first, second in itertools.combinations(lines, 2):
-        # In the order of the file, so that the same place is named each time.
+        # In file order, so that the same place is named each time.
         shared = [text for text in lines[second] if text in lines[first]]
         if shared:
             places = [lines[file][shared[0]][0] for file in (first, second)]
@@ -52,17 +52,17 @@ def find_leaks(texts: Texts) -> Iterator[Finding]:
 
 
 def find_leaks_of_first_texts(texts: Texts) -> Iterator[Finding]:
-    """Find first texts of pairs in two files: a question of dev that training has answered."""
+    """Find first texts of pairs in two files, such as a dev question with answers in training."""
     for leak in find_leaks(texts):
         what = leak.what.replace("texts of", "first texts of")
         yield replace(leak, level="warning", what=what)
 
 
 def find_unseen_labels(labels: dict[str, Counter]) -> Iterator[Finding]:
-    """Find labels that the training file never shows.
+    """Find labels that are not in the training file.
 
     Args:
-        labels: file -> how often each label stands in it; the training file first.
+        labels: file -> number of each label; the training file first.
     """
     (train, known), *others = labels.items()
     for file, counts in others:
@@ -78,7 +78,7 @@ def find_unseen_labels(labels: dict[str, Counter]) -> Iterator[Finding]:
 
 
 def lines_by_text(records: list[tuple[str, int]]) -> dict[str, list[int]]:
-    """Return normalised text -> the lines that it stands on."""
+    """Return normalised text -> its lines."""
     lines: dict[str, list[int]] = {}
     for text, line in records:
         lines.setdefault(normalise(text), []).append(line)
@@ -86,11 +86,11 @@ def lines_by_text(records: list[tuple[str, int]]) -> dict[str, list[int]]:
 
 
 def length_histogram(lengths: Sequence[int], unit: str, bins: int = 10) -> list[str]:
-    """Return the lengths of records as bars of text, with the median and the extremes above."""
+    """Return the lengths of records as text bars, below the median and the extremes."""
     if not len(lengths):
         return [f"{unit}: no record"]
     values = np.asarray(lengths)
-    # Whole numbers at every edge, so that a bar's name says exactly what it holds.
+    # Whole numbers at every edge, so that a bar's name is exact.
     step = max(1, -(-(int(np.ptp(values)) + 1) // bins))
     starts, counts = np.unique(values - (values - values.min()) % step, return_counts=True)
     names = [f"{start}" if step == 1 else f"{start} to {start + step - 1}" for start in starts]
@@ -102,7 +102,7 @@ def length_histogram(lengths: Sequence[int], unit: str, bins: int = 10) -> list[
 
 
 def label_histogram(counts: Counter, unit: str = "labels", most: int = 30) -> list[str]:
-    """Return the counts of labels as bars of text, the most frequent first, so many of them."""
+    """Return the counts of the most frequent labels as text bars."""
     rows = sorted(counts.items(), key=lambda row: (-row[1], row[0]))
     bars = draw_bars([name for name, _ in rows[:most]], [count for _, count in rows[:most]])
     more = f"  and {len(rows) - most} more, {sum(n for _, n in rows[most:])} in all"
@@ -111,11 +111,11 @@ def label_histogram(counts: Counter, unit: str = "labels", most: int = 30) -> li
 
 
 def draw_bars(names: Sequence[str], counts: Sequence[int]) -> list[str]:
-    """Return a line of text for each name; the name stands last, for Chinese ones are wide."""
+    """Return one line per name; the name comes last, because Chinese names are wide."""
     largest = max(counts, default=1)
     bars = ["█" * round(BAR_WIDTH * count / largest) or "▏" for count in counts]
     return [
-        # A tab or line break within a label would break the table.
+        # A tab or line break in a label would break the table.
         f"  {count:>7} {bar:<{BAR_WIDTH}} {name if name.isprintable() else repr(name)}"
         for name, count, bar in zip(names, counts, bars, strict=True)
     ]
