@@ -25,7 +25,7 @@ from core.base.files import write_text
 from formats.settings import ConllTable
 
 DOCUMENT_MARK = "-DOCSTART-"
-# Comments that some files have above a sentence. A token # is followed by a tag, not by such a name.
+# Comments that some files have above a sentence. A token # is followed by a tag instead.
 COMMENT = re.compile(r"# ?(id|sent_id|text|newdoc|newpar|global\.columns)\b")
 NO_TAGS = ("-", "_", "?", "")  # placeholders for tags in files to predict
 # Begins, continues, ends, is a whole entity.
