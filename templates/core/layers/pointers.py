@@ -17,12 +17,12 @@ Parts = tuple[tf.Tensor, ...]
 
 
 class Pointer(keras.layers.Layer):
-    """What both pointers share: RoPE and the mask of impossible pairs.
+    """The common part of both pointers: RoPE and the mask of impossible pairs.
 
     Args:
         heads: number of scores for each pair of tokens.
         head_size: size of the query and key vectors, even.
-        rotary: rotate queries and keys, so that the score knows the distance.
+        rotary: rotate queries and keys, so that scores depend on the distance.
         spans: the pairs are spans: j < i is impossible. False for links.
     """
 
@@ -37,11 +37,11 @@ class Pointer(keras.layers.Layer):
         self.rotary = rotary
         self.spans = spans
         self.rotation = RotaryPositionEmbedding(dtype=self.dtype_policy, name="rotation")
-        # It has no weights, and may never be called: `fit` on replicas fails on unbuilt layers.
+        # Without weights it may stay unbuilt, and `fit` on replicas fails on unbuilt layers.
         self.rotation.built = True
 
     def dense(self, units: int, name: str, inputs_shape: tuple) -> keras.layers.Dense:
-        """Return a dense layer that is part of this one, built for inputs of a shape."""
+        """Return a dense layer that is part of this one, built for the shape of its inputs."""
         options = {"dtype": self.dtype_policy, "name": name}
         layer = keras.layers.Dense(units, kernel_initializer="lecun_normal", **options)
         layer.build(inputs_shape)
@@ -51,7 +51,7 @@ class Pointer(keras.layers.Layer):
         """Score `inputs` `[batch, length, width]` under the padding mask `[batch, length]`.
 
         Returns:
-            Scores `[batch, heads, length, length]`, or only the parts that they are made of.
+            Scores `[batch, heads, length, length]`, or only their parts.
         """
         parts = self.project(inputs)
         return parts if parts_only else mask_impossible(pair_scores(*parts), mask, self.spans)
@@ -68,7 +68,7 @@ class Pointer(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("common")
 class GlobalPointer(Pointer):
-    """Score every pair of tokens with a query and a key of its own for each head.
+    """Score every pair of tokens; each head has its own queries and keys.
 
     s_h(i, j) = RoPE(q_h,i) . RoPE(k_h,j) / sqrt(head_size).
     Source: Su et al. 2022, https://arxiv.org/abs/2208.03054.
@@ -94,10 +94,10 @@ class GlobalPointer(Pointer):
 
 @keras.saving.register_keras_serializable("common")
 class EfficientGlobalPointer(Pointer):
-    """Score every pair of tokens with one shared query and key, and two scores a head.
+    """Score every pair of tokens; the heads share queries and keys and add two scores each.
 
     s_h(i, j) = RoPE(q_i) . RoPE(k_j) / sqrt(head_size) + a_h(i) + b_h(j): "where are spans?" is
-    asked once, "of which type?" costs 2 features a head instead of 2 head_size.
+    computed once, and "of which type?" takes 2 features a head instead of 2 head_size.
     Source: Su 2022, https://kexue.fm/archives/8877.
 
     Example:
@@ -110,7 +110,7 @@ class EfficientGlobalPointer(Pointer):
         self.types = self.dense(2 * self.heads, "types", (*inputs_shape[:-1], 2 * self.head_size))
 
     def project(self, inputs) -> Parts:
-        """Return queries, keys, and what starts and ends add."""
+        """Return queries, keys, and the scores of starts and ends."""
         projected = self.projection(inputs)
         queries, keys = projected[..., : self.head_size], projected[..., self.head_size :]
         if self.rotary:
@@ -120,12 +120,12 @@ class EfficientGlobalPointer(Pointer):
 
 
 def pair_scores(queries, keys, starts=None, ends=None) -> keras.KerasTensor:
-    """Return the scores `[..., queries, keys]` of all pairs, of `Parts`."""
+    """Return the scores `[..., queries, keys]` of all pairs, from `Parts`."""
     scores = ops.matmul(queries, ops.swapaxes(keys, -1, -2)) / queries.shape[-1] ** 0.5
     if starts is not None:
-        # The small sum first: oneDNN is slow to add one after the other to the scores in a loop.
+        # The small sum first: oneDNN is slow to add both in turn to the scores.
         scores = scores + (starts[..., :, None] + ends[..., None, :])
-    # Float32: their exponentials are summed over length^2 pairs.
+    # Float32, because exponentials are summed over length^2 pairs.
     return ops.cast(scores, "float32")
 
 
@@ -147,9 +147,9 @@ class SparseMultilabelLoss(keras.layers.Layer):
     is pushed above 0 and every false one below, without a class weight.
     Source: Su 2020, https://kexue.fm/archives/7359; circle loss, https://arxiv.org/abs/2002.10857.
 
-    The true pairs are taken out of the first sum by overwriting their scores. The usual sparse form
-    subtracts them afterwards, log(sum_all - sum_true), which cancels for confident hits and counts
-    a pair that is listed twice two times.
+    True pairs are taken out of the first sum by overwriting their scores. The usual sparse form
+    subtracts them afterwards, log(sum_all - sum_true), which loses all digits for confident hits
+    and counts a pair that is listed twice two times.
 
     Example: of two tokens and one head, the pair (0, 1) is true.
     >>> scores = np.array([[[[-5.0, 5.0], [-5.0, -5.0]]]])
@@ -164,7 +164,7 @@ class SparseMultilabelLoss(keras.layers.Layer):
             scores: `[batch, heads, length, length]`, impossible pairs far below zero.
             labels: `[batch, heads, pairs, 2]` integers (i, j); -1 fills the unused ones. A pair
                 is listed once for each head.
-            head_weight: `[batch, heads]`, 0 for a head that says nothing here. None: all count.
+            head_weight: `[batch, heads]`, 0 for a head without annotation. None: all count.
         """
         scores = ops.cast(scores, "float32")
         heads, pairs, length = labels.shape[1], ops.shape(labels)[2], ops.shape(scores)[-1]
