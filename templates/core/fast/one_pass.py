@@ -84,6 +84,6 @@ def kinds_of(*inputs: tf.Tensor) -> tuple:
     return tuple((tuple(tensor.shape), tensor.dtype) for tensor in inputs)
 
 
-def has_graphics_card() -> bool:
+def has_gpu() -> bool:
     """Return whether this process computes on a GPU."""
     return bool(tf.config.get_visible_devices("GPU"))
