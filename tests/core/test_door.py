@@ -25,10 +25,11 @@ PACKAGES |= {"prediction", "report"}
 # What a template has beside its task, such as the corpus of pre-training.
 BESIDE = {path.parent for project in PROJECTS for path in project.glob("*/__init__.py")}
 BESIDE = sorted(path for path in BESIDE if path.name not in {"core", "extras", "task", "tests"})
-OWN = [path.name for path in BESIDE]
-OWN.remove("inspection")  # what is looked at after the task has done its work
-FLOORS += [*OWN, "task", "inspection", "scripts"]
-OWN.append("inspection")
+OWN = sorted({path.name for path in BESIDE})
+# The task and its own libraries share a floor; what only looks at them stands above.
+APART = {"core", "extras", "tests"}
+SHARED = {"task", *(set(OWN) - {"inspection"})}
+FLOORS += ["task", "inspection", "scripts"]
 DOOR = "core.base.extras"
 # Left out of the projects that have no use for them: nothing else of core may want them.
 HEADS = {"core.layers.pointers", "core.layers.pointer_search", "core.layers.language_model"}
@@ -44,8 +45,13 @@ def find_modules() -> dict[str, list[Path]]:
             found.setdefault(name.removesuffix(".__init__"), []).append(path)
     for project in PROJECTS:
         for path in project.glob("*.py"):
-            found.setdefault(f"scripts.{path.stem}", []).append(path)
+            found.setdefault(f"scripts.{path.stem}" if is_run(path) else path.stem, []).append(path)
     return found
+
+
+def is_run(path: Path) -> bool:
+    """Tell whether a file is a script that people run, and no library beside those."""
+    return 'if __name__ == "__main__":' in path.read_text(encoding="utf-8")
 
 
 MODULES = find_modules()
@@ -59,7 +65,11 @@ def parse(path: Path) -> ast.Module:
 def imported_names(path: Path) -> set[str]:
     """Return the modules that a file imports, wherever it does; `dynamic`: by a name it makes."""
     found = set()
-    for node in ast.walk(parse(path)):
+    tree = parse(path)
+    for node in ast.walk(tree):  # what only type checkers import is not imported
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            node.body = [ast.Pass()]
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -94,6 +104,8 @@ def floor_of(module: str) -> int:
     """Return the number of the floor that a module stands on."""
     if module == "core":
         return 0
+    if module.partition(".")[0] in SHARED or "." not in module:
+        module = "task"
     return next(n for n, floor in enumerate(FLOORS) if f"{module}.".startswith(f"{floor}."))
 
 
@@ -117,7 +129,7 @@ def test_imports_point_down():
 
 
 def test_only_scripts_import_a_script():
-    scripts = {path.stem for project in PROJECTS for path in project.glob("*.py")}
+    scripts = {p.stem for project in PROJECTS for p in project.glob("*.py") if is_run(p)}
     for module, paths in MODULES.items():
         names = set().union(*(imported_names(path) for path in paths))
         assert is_script(module) or not names & scripts, module
@@ -125,17 +137,26 @@ def test_only_scripts_import_a_script():
 
 def is_script(module: str) -> bool:
     """Tell whether a module is one that people run: of a project, or of an extra."""
-    text = "".join(path.read_text(encoding="utf-8") for path in MODULES[module])
-    return module.startswith("scripts.") or 'if __name__ == "__main__":' in text
+    return any(is_run(path) for path in MODULES[module])
 
 
-@pytest.mark.parametrize("top", ["core", "task", *OWN])
-def test_modules_form_no_circle(top):
-    """The modules `task` of all templates are looked at together, which is stricter."""
-    below = {module: set() for module in MODULES if module.startswith(f"{top}.")}
-    for module, imported in all_imports(top):
-        if module in below and imported in below:
-            below[module].add(imported)
+def modules_below(*tops: Path) -> dict[str, set[str]]:
+    """Return module -> what it imports, for the files below some folders of one project."""
+    paths = {
+        ".".join(path.relative_to(top.parent).with_suffix("").parts): path
+        for top in tops
+        for path in top.rglob("*.py")
+        if "{{" in str(path) or top == CORE
+    }
+    return {module: imported_names(path) & paths.keys() for module, path in paths.items()}
+
+
+@pytest.mark.parametrize("template", ["core", *TEMPLATES])
+def test_modules_form_no_circle(template):
+    project = ROOT / "templates" / template / "{{cookiecutter.project_slug}}"
+    tops = [path.parent for path in project.glob("*/__init__.py") if path.parent.name not in APART]
+    below = modules_below(*([CORE] if template == "core" else tops))
+    assert below
     while below:
         leaves = {module for module, wanted in below.items() if not wanted & below.keys()}
         assert leaves, f"a circle among {sorted(below)}"
@@ -159,12 +180,19 @@ def test_the_door_alone_imports_extras():
 
 def test_extras_stand_beside_each_other():
     for module, imported in all_imports("extras"):
-        if is_script(module):  # such as cross_validate.py, which calls train.py
-            continue
+        if module == "extras" or is_script(module) or has_one_template(module.split(".")[1]):
+            continue  # such as cross_validate.py, which calls train.py
         assert imported.partition(".")[0] not in {"task", "dynamic", *OWN}, module
         if imported.startswith("extras"):
             own = ".".join(module.split(".")[:2])
             assert f"{imported}.".startswith(f"{own}."), f"{module} imports {imported}"
+
+
+def has_one_template(extra: str) -> bool:
+    """Tell whether an extra is for the projects of one template: it may know their task."""
+    text = (EXTRA / extra / "extra.toml").read_text(encoding="utf-8")
+    named = tomllib.loads(text)["templates"]
+    return len(named) == 1 and named != ["all"]
 
 
 def test_every_extra_is_known_and_described():
@@ -172,8 +200,13 @@ def test_every_extra_is_known_and_described():
     assert folders == set(EXTRA_NAMES)
     for name in folders:
         assert (EXTRA / name / "README.md").is_file()
-        opened = ("hooks.py", "settings.py", f"{name}.py")  # the last where a script is made of it
-        assert any((EXTRA / name / module).is_file() for module in opened)
+        opened = any((EXTRA / name / module).is_file() for module in ("hooks.py", "settings.py"))
+        assert opened or name in string_calls("need") or is_script_folder(EXTRA / name)
+
+
+def is_script_folder(folder: Path) -> bool:
+    """Tell whether an extra is made of scripts."""
+    return any(is_run(path) for path in folder.glob("*.py"))
 
 
 def public_names(path: Path, kind: type) -> set[str]:

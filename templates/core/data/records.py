@@ -1,7 +1,7 @@
 """Read and check records; every message names the file and the line."""
 
 import textwrap
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -62,6 +62,13 @@ def read_records(
     if len(strange) > SHOWN_KEYS:
         print(f"warning: {path}: the same holds for {len(strange) - SHOWN_KEYS} more keys")
     return examples
+
+
+def read_stream(
+    path: str | Path, stream: Callable[[], Iterator[AnyExample]]
+) -> Sequence[AnyExample]:
+    """Return the examples of a file in another format, which a function yields in one pass."""
+    return ask("open_stream", path, stream) or [*stream()]
 
 
 def collect(function: Callable[[Any], Any], examples: Any, joined: bool = False) -> Any:

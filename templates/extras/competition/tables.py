@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from core.base.errors import InputError
-from core.base.extras import ask
 from core.base.files import project_path
+from core.data.records import read_stream
 from extras.competition.settings import Settings, Table
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
@@ -83,18 +83,15 @@ def read_table(
         require_labels=require_labels,
         read_one=read_one,
     )
-    if kept := ask("open_stream", path, stream):
-        return kept
-    examples: list[Any] = []
+    examples = read_stream(path, stream)
     lines: dict[str, int] = {}
-    for example in stream():
+    for example in examples if isinstance(examples, list) else ():  # kept ones were checked
         if (first := lines.setdefault(str(example.id), example.line)) != example.line:
             raise InputError(
                 f"{path}, line {example.line}: id {example.id!r} is on line {first} already: "
                 "give each row an id of its own, or name the column of the ids with "
                 "competition.id_column."
             )
-        examples.append(example)
     return examples
 
 
@@ -190,7 +187,7 @@ def check_header(path: Path, line: int, names: list[str]) -> list[str]:
     twice = sorted({name for name in names if names.count(name) > 1 and name})
     if twice:
         raise InputError(
-            f"{path}, line {line}: the header names the column {twice[0]!r} twice: rename one."
+            f"{path}, line {line}: the header names {twice[0]!r} twice: rename one."
         )
     if len(names) == 1 and re.search(r"[;\t|]", names[0]):
         raise InputError(
