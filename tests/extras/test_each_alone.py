@@ -20,7 +20,6 @@ SWITCHES = {
     "orbit": {"enabled": "true", "steps_per_loop": "2"},
     "optimizers": {"kind": '"lamb"', "layer_decay": "0.9", "lookahead": "2"},
     "regularization": {"adversary": '"fgm"', "curve_records": "8"},
-    "folds": {"count": "2"},  # one training is tried all the same: test_folds.py has folds
     "averaging": {"ema": "0.5", "soup": "1"},
     "recompute": {"enabled": "true"},
     "cache": {"enabled": "true"},

@@ -6,12 +6,7 @@ from pathlib import Path
 
 import pytest
 from conftest import RUN, SMALL, flags, start, trained
-
-from core.base.extras import present
-
-needs_comparison = pytest.mark.skipif(
-    "comparison" not in present(), reason="extras/comparison is absent"
-)
+from smoke import test_compare, test_compare_refuses_what_cannot_be_compared  # noqa: F401
 
 SETTINGS = {
     "max_length": 48,
@@ -63,17 +58,3 @@ def test_export(run: Path, tmp_path: Path) -> None:
         assert load_encoder(settings, tokenizer).vocabulary_size == tokenizer.get_vocab_size()
     with pytest.raises(SystemExit, match="exists already"):
         start("export.py", RUN, tmp_path / "encoder")
-
-
-@needs_comparison
-def test_compare(run: Path, capsys: pytest.CaptureFixture) -> None:
-    start("compare.py", RUN, RUN)
-    assert "the same on every record" in capsys.readouterr().out
-
-
-@needs_comparison
-@pytest.mark.parametrize("other", ["no_such_run", "reference"])
-def test_compare_refuses_what_cannot_be_compared(run: Path, other: str) -> None:
-    """There is no such run; the reference was scored on the whole file."""
-    with pytest.raises(SystemExit, match="error: "):
-        start("compare.py", RUN, other)

@@ -3,14 +3,8 @@
 import json
 from pathlib import Path
 
-import pytest
 from conftest import RECORDS, RUN, start
-
-from core.base.extras import present
-
-needs_comparison = pytest.mark.skipif(
-    "comparison" not in present(), reason="extras/comparison is absent"
-)
+from smoke import test_compare, test_compare_refuses_what_cannot_be_compared  # noqa: F401
 
 
 def read_lines(path: Path) -> list[dict]:
@@ -51,17 +45,3 @@ def test_submission(run: Path, files: Path, tmp_path: Path) -> None:
     start("predict.py", RUN, files / "test.jsonl", out)
     answers = json.loads(out.read_text("utf-8"))
     assert len(answers) == RECORDS and all(isinstance(answer, str) for answer in answers.values())
-
-
-@needs_comparison
-def test_compare(run: Path, capsys: pytest.CaptureFixture) -> None:
-    start("compare.py", RUN, RUN)
-    assert "the same on every record" in capsys.readouterr().out
-
-
-@needs_comparison
-@pytest.mark.parametrize("other", ["no_such_run", "reference"])
-def test_compare_refuses_what_cannot_be_compared(run: Path, other: str) -> None:
-    """There is no such run; the reference was scored on the whole file."""
-    with pytest.raises(SystemExit, match="error: "):
-        start("compare.py", RUN, other)

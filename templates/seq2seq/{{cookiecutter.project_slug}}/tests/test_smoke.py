@@ -5,12 +5,7 @@ from pathlib import Path
 
 import pytest
 from conftest import RECORDS, RUN, start
-
-from core.base.extras import present
-
-needs_comparison = pytest.mark.skipif(
-    "comparison" not in present(), reason="extras/comparison is absent"
-)
+from smoke import test_compare, test_compare_refuses_what_cannot_be_compared  # noqa: F401
 
 SETTINGS = {"target_length": 24}
 
@@ -52,17 +47,3 @@ def test_predict_lines_of_text(run: Path, files: Path, tmp_path: Path) -> None:
 def test_predict_refuses_what_a_setting_may_not_be(run: Path, files: Path, tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="error: --beams = '0'"):
         start("predict.py", RUN, files / "test.jsonl", tmp_path / "out.jsonl", "--beams", "0")
-
-
-@needs_comparison
-def test_compare(run: Path, capsys: pytest.CaptureFixture) -> None:
-    start("compare.py", RUN, RUN)
-    assert "the same on every record" in capsys.readouterr().out
-
-
-@needs_comparison
-@pytest.mark.parametrize("other", ["no_such_run", "reference"])
-def test_compare_refuses_what_cannot_be_compared(run: Path, other: str) -> None:
-    """There is no such run; the reference was scored on the whole file."""
-    with pytest.raises(SystemExit, match="error: "):
-        start("compare.py", RUN, other)
