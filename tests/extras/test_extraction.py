@@ -42,8 +42,8 @@ from extras.extraction.records import (  # noqa: E402
 from extras.extraction.scores import METRICS, MONITORS, count_matches, score  # noqa: E402
 from extras.extraction.settings import Table  # noqa: E402
 from generation.texts import decode_texts  # noqa: E402
+from generation.tokenizers import train_text_tokenizer  # noqa: E402
 from task.settings import Settings  # noqa: E402
-from task.tokens import train_text_tokenizer  # noqa: E402
 
 KINDS = ("triples", "events")
 WORDS = "Ada Zoë née Müller 北京 大学 北京大学 U.S. founded né(e) 12:40".split()

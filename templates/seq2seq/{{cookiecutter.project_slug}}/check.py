@@ -25,12 +25,13 @@ def main() -> None:
     files = read_files(settings, functools.partial(read_examples, settings=settings))
     train_examples = files[settings.train_file]
     tokenizer, encoder = load_tokenizer_and_encoder(settings, train_examples)
+    tokens = find_target_tokens(tokenizer, encoder)
     # Repeated sources are reported too: their targets belong in one record.
     extractor = settings.extractor
     labels = extractor.count_labels if extractor else None
     findings = find_record_faults(files, lambda example: [example.source], labels)
     for name, examples in files.items():
-        reach = measure_reach(examples, tokenizer, settings)
+        reach = measure_reach(examples, tokenizer, tokens.ends, settings)
         print(describe_file(name, examples, reach))
         findings += find_reach_faults(name, reach, settings)
         if extractor and reach.oracle:
@@ -41,7 +42,7 @@ def main() -> None:
     models = build_models(encoder, settings)
     pairs = PairGenerator.of(
         train_examples,
-        find_target_tokens(tokenizer, encoder),
+        tokens,
         tokenizer,
         models.encoder_inputs,
         settings,

@@ -78,7 +78,7 @@ def train(
     # The search of the submission takes several times as long as this one.
     quick = settings.generating(decoding="beam", beams=settings.generation.evaluate_beams)
     writer = make_writer([models.inference], tokenizer, tokens, quick)
-    scorer = TextScorer(Predictor([writer], strategy), dev_batches, quick, tokenizer, tokens)
+    scorer = TextScorer(Predictor([writer], strategy), dev_batches, settings, tokenizer)
 
     training = Training(settings, strategy, run, models, batches, scorer, settings.monitor)
     with strategy.scope():

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import itertools
+import json
 from collections.abc import Callable
 
 import keras
@@ -11,7 +12,7 @@ import pytest
 import tensorflow as tf
 from conftest import use_template
 from scipy import special
-from tokenizers import ByteLevelBPETokenizer
+from tokenizers import BertWordPieceTokenizer, ByteLevelBPETokenizer
 
 use_template("seq2seq")
 
@@ -20,14 +21,17 @@ from core.encoders.encoder import BertEncoder  # noqa: E402
 from generation.search import Writer, block_ngrams, draw  # noqa: E402
 from generation.settings import GenerationTable, TargetTokens, check_n_best  # noqa: E402
 from generation.steps import CachedSteps  # noqa: E402
-from generation.texts import (  # noqa: E402  # noqa: E402
+from generation.stops import Stops, find_stops  # noqa: E402
+from generation.texts import (  # noqa: E402
+    IMPOSSIBLE,
     Constraints,
+    decode_texts,
     describe_written,
-    find_stops,
     grow_tree,
     make_constraints,
     read_texts,
 )
+from generation.tokenizers import train_text_tokenizer  # noqa: E402
 from task.model import build_models, writing_layers  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
@@ -253,17 +257,78 @@ def test_the_best_texts_of_a_search_in_their_order(model):
 
 
 def test_stop_strings_are_found_in_whatever_tokens(word_tokenizer):
-    strings = ["\n\n", "the end", "d?"]
-    table = find_stops(word_tokenizer, strings, word_tokenizer.get_vocab_size() + 3)
     assert find_stops(word_tokenizer, [], 9) is None
     texts = ["at the end", "then\n\nend", "a\n", "ended?", "the  end", "t the ende\n x\n\n y", "\n"]
-    for text in texts:
-        ids = word_tokenizer.encode(text).ids
-        state = 0
+    for strings in (["\n\n", "the end", "d?"], [" the"], ["你"], ["\n"]):
+        check_stops(word_tokenizer, strings, [*texts, "a你好", "the", "你"])
+
+
+def check_stops(tokenizer, strings, texts, random=None) -> int:
+    """Assert that the automaton sees a stop string when the decoded text holds it; count finds."""
+    table, found = find_stops(tokenizer, strings, tokenizer.get_vocab_size() + 3), 0
+    encoded = [tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
+    if random:
+        added = tokenizer.get_added_tokens_decoder()
+        usable = [n for n in range(tokenizer.get_vocab_size()) if n not in added]
+        encoded += [random.choice(usable, 9).tolist() for _ in texts]
+    for ids in encoded:
+        state, length = 0, len(ids)
         for place, token in enumerate(ids):
-            state = table[state, token]
-            so_far = word_tokenizer.decode(ids[: place + 1])
-            assert (state == len(table) - 1) == any(string in so_far for string in strings)
+            state = table.nexts[state, table.kinds[token]]
+            [so_far] = decode_texts(tokenizer, [ids[: place + 1]])
+            held = any(string in so_far for string in strings)
+            assert (state == len(table.nexts) - 1) == held, (strings, so_far)
+            if held:
+                found, length = found + 1, place + 1
+                break
+        assert table.lengths(np.array([ids])).tolist() == [length]
+    return found
+
+
+GAPPED = "it's (a) 1.5 - 2 你好 a/b, the-end. the 1:2 $5 [x] i't ， 你。a １.２"
+
+
+@pytest.fixture(scope="module")
+def gapped_tokenizer():
+    """WordPiece, whose tokens have lost the spaces, or the lack of them, that texts have."""
+    made = BertWordPieceTokenizer()
+    made.train_from_iterator([GAPPED] * 3, vocab_size=120, min_frequency=1, show_progress=False)
+    return made._tokenizer
+
+
+@pytest.mark.parametrize(
+    "strings",
+    [["it's"], ["(a)"], ["你好"], [" the"], ["'s"], ["it'"], ["- "], ["1.5", "b,"], [" "]],
+)
+def test_stop_strings_are_found_in_the_spaces_of_the_text(gapped_tokenizer, strings):
+    random = np.random.default_rng(1)
+    texts = [GAPPED, *GAPPED.split(" "), "the end", "x the", "(the a", "你 the", "a-the", "1. 5"]
+    assert check_stops(gapped_tokenizer, strings, texts, random)
+
+
+def test_random_stop_strings_are_found_in_random_texts(gapped_tokenizer):
+    random, characters, found = np.random.default_rng(2), list("abit's-/(),.: 12你，é "), 0
+    for _ in range(25):
+        count, length = random.integers(1, 3), random.integers(1, 5)
+        strings = ["".join(random.choice(characters, length)) for _ in range(count)]
+        texts = ["".join(random.choice(characters, 12)) for _ in range(12)]
+        texts += [text[:6] + strings[0] + text[6:] for text in texts]
+        found += check_stops(gapped_tokenizer, strings, texts, random)
+    assert found > 50
+
+
+def test_a_text_that_begins_with_a_stop_string_but_its_space_is_whole():
+    """No more follows than what was written, and `[PAD]` is not text."""
+    tokenizer = train_text_tokenizer(["The end. The end of The town."] * 9, 300)
+    ids = tokenizer.encode("The town. The end", add_special_tokens=False).ids
+    constraints = Constraints(find_stops(tokenizer, [" The"], 400))
+    tokens = np.zeros((1, len(ids) + 4), np.int32)
+    tokens[0, : len(ids)] = ids
+    frame = TargetTokens(2, 3, ())
+    outputs = {"tokens": tokens, "scores": np.array([-1.0])}
+    assert read_texts(outputs, frame, constraints, tokenizer) == [("The town.", -1.0, ())]
+    ends = len(tokenizer.encode("The town. The", add_special_tokens=False).ids)
+    assert constraints.stops.lengths(tokens).tolist() == [ends]
 
 
 @pytest.fixture(scope="module")
@@ -283,10 +348,10 @@ def test_a_text_ends_with_what_completes_a_stop_string(model, name):
     common = np.bincount(plain[:, 1:].ravel(), minlength=VOCABULARY)
     common[[0, TOKENS.end]] = 0
     ends = np.argsort(-common)[:2].tolist()
-    stops = np.zeros((2, VOCABULARY), np.int32)
-    stops[0, ends] = stops[1] = 1
+    nexts = np.zeros((2, VOCABULARY), np.int32)
+    nexts[0, ends] = nexts[1] = 1
     table = GenerationTable(**SEARCHES[name])
-    constraints = Constraints(stops)
+    constraints = Constraints(Stops(np.arange(VOCABULARY), nexts, ()))
     by_string = Writer([model], writing_layers, TOKENS, table, LENGTH, constraints)(batch)
     tokens = dataclasses.replace(TOKENS, other_ends=tuple(ends))
     by_token = Writer([model], writing_layers, tokens, table, LENGTH)(batch)
@@ -348,6 +413,31 @@ def test_allowed_texts_come_from_a_file(word_tokenizer, tmp_path):
             make_constraints(word_tokenizer, end, table, 290, 9)
 
 
+def test_the_line_that_was_chosen_is_written(gapped_tokenizer, tmp_path, capsys):
+    """Lower-casing loses the line's case, and nobody can write a character without a token."""
+    path = tmp_path / "allowed.txt"
+    path.write_text("The End\nIT'S (A)\nit's (a)\n☂ end\nend [SEP] a\n", encoding="utf-8")
+    table, special = GenerationTable(allowed=str(path)), [0, 1, 2, 4]
+    end = gapped_tokenizer.token_to_id("[SEP]")
+    tokens = TargetTokens(end, end, tuple(n for n in special if n != end))
+    constraints = make_constraints(gapped_tokenizer, tokens, table, 120, 12)
+    said = capsys.readouterr().out
+    assert f"{path}: 2 of 5 lines are never written, because they have characters that" in said
+    assert "'☂ end', 'end [SEP] a'" in said
+    assert "1 of 5 lines are never written, because they have the tokens of an earlier" in said
+    rows = np.full((2, 12), end, np.int32)
+    for row, text in zip(rows, ("the end", "it's (a)"), strict=True):
+        ids = gapped_tokenizer.encode(text, add_special_tokens=False).ids
+        row[: len(ids)] = ids
+    outputs = {"tokens": rows, "scores": np.array([-1.0, -np.inf])}
+    one, other = read_texts(outputs, tokens, constraints, gapped_tokenizer)
+    assert one == ("The End", -1.0, ()) and other == ("IT'S (A)", IMPOSSIBLE, ())
+    json.loads(json.dumps(describe_written(other), allow_nan=False))
+    path.write_text("☂\n", encoding="utf-8")
+    with pytest.raises(InputError, match="none of its 1 lines can be written, such as '☂'"):
+        make_constraints(gapped_tokenizer, tokens, table, 120, 12)
+
+
 def test_texts_without_what_follows_a_stop_string(word_tokenizer):
     rows = [word_tokenizer.encode(text).ids for text in ("the end of", "at\n\nthen")]
     tokens = np.zeros((2, 2, 20), np.int32)
@@ -356,7 +446,8 @@ def test_texts_without_what_follows_a_stop_string(word_tokenizer):
         tokens[1, 0, : len(row)] = row
     end = TargetTokens(0, 0, ())
     outputs = {"tokens": tokens, "scores": np.array([[-1.0, -2.0], [-3.0, -np.inf]])}
-    one, other = read_texts(outputs, end, GenerationTable(stop=["\n\n", "nd"]), word_tokenizer)
+    constraints = Constraints(find_stops(word_tokenizer, ["\n\n", "nd"], 300))
+    one, other = read_texts(outputs, end, constraints, word_tokenizer)
     assert one == ("the e", -1.0, (("at", -2.0),)) and other[1:] == (-3.0, ())
     record = describe_written(one)
     assert record["others"] == [{"prediction": "at", "score": -2.0}]

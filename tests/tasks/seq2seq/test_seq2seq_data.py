@@ -14,21 +14,23 @@ import tensorflow as tf
 from conftest import ROOT, use_template
 from scipy import special
 from small_models import word_piece
-from tokenizers import Tokenizer
+from tokenizers import BertWordPieceTokenizer, Tokenizer
 
 PROJECT = use_template("seq2seq")
 
 from core.encoders.encoder import BertEncoder  # noqa: E402
 from core.layers.language_model import TokenLoss, prefix_mask  # noqa: E402
-from generation.texts import close_gaps, decode_texts  # noqa: E402
-from task.data import NO_TOKEN, Example, PairGenerator, SourceGenerator, encode  # noqa: E402
-from task.model import build_models, find_positions, keep_rows  # noqa: E402
-from task.settings import Settings  # noqa: E402
-from task.tokens import (  # noqa: E402
+from generation.spaces import close_gaps  # noqa: E402
+from generation.texts import decode_texts  # noqa: E402
+from generation.tokenizers import (  # noqa: E402
     find_target_tokens,
     keep_used_tokens,
     train_text_tokenizer,
 )
+from inspection.checks import measure_reach  # noqa: E402
+from task.data import NO_TOKEN, Example, PairGenerator, SourceGenerator, encode  # noqa: E402
+from task.model import build_models, find_positions, keep_rows  # noqa: E402
+from task.settings import Settings  # noqa: E402
 
 INPUTS = ("token_ids", "segment_ids", "padding_mask")
 WORDS = [
@@ -95,7 +97,7 @@ def test_names_have_the_same_tokens_wherever_they_stand(tokenizer):
 TRAIN = """
 import hashlib, json, sys
 sys.path[:0] = sys.argv[1:]
-from task.tokens import train_text_tokenizer
+from generation.tokenizers import train_text_tokenizer
 tokenizer = train_text_tokenizer(json.load(sys.stdin), 600)
 print(hashlib.sha256(tokenizer.to_str().encode()).hexdigest())
 """
@@ -337,3 +339,16 @@ def test_tokenizer_file_is_complete(tokenizer, tmp_path):
     again = Tokenizer.from_file(str(path))
     assert [again.encode(t).ids for t in ODD] == [tokenizer.encode(t).ids for t in ODD]
     assert decode_texts(again, list(encode(again, ODD))) == ODD
+
+
+def test_a_perfect_model_writes_no_further_than_an_end_within_a_target():
+    tokenizer = BertWordPieceTokenizer()
+    tokenizer.train_from_iterator(["fog and rain"] * 3, vocab_size=60, show_progress=False)
+    examples = [Example(1, "fog", ("fog [SEP] rain",), 1), Example(2, "rain", ("rain",), 2)]
+    settings = Settings(target_length=20)
+    end = tokenizer.token_to_id("[SEP]")
+    reach = measure_reach(examples, tokenizer._tokenizer, [end], settings)
+    assert reach.oracle["exact_match"] == 0.5
+    assert reach.oracle["rouge_l"] == pytest.approx((2 / 4 + 1) / 2)  # "fog" of fog, SEP and rain
+    reach = measure_reach(examples, tokenizer._tokenizer, [], settings)
+    assert reach.oracle["rouge_l"] == pytest.approx((4 / 5 + 1) / 2)

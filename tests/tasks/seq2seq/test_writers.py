@@ -21,7 +21,7 @@ from peer import needs_peer, run_peer
 from projects import bake_project, flags, run, shorten
 from safetensors.numpy import load_file, save_file
 from scipy import special
-from small_models import assert_equal
+from small_models import assert_equal, compile_models
 from tokenizers import ByteLevelBPETokenizer, Tokenizer, processors
 from writer_peer import BEAMS, LENGTHS, TARGET
 
@@ -29,7 +29,6 @@ PROJECT = use_template("seq2seq")
 
 from core.base.errors import InputError  # noqa: E402
 from core.base.settings import with_tables  # noqa: E402
-from core.train.project import compile_models  # noqa: E402
 from core.step import Models, TrainingModel  # noqa: E402
 from extras.doctor.model_checks import as_tensors  # noqa: E402
 from extras.export.export import write_encoder  # noqa: E402
@@ -44,7 +43,7 @@ from extras.recompute.recompute import recompute_layers  # noqa: E402
 from extras.writers import hooks, naming, packing  # noqa: E402
 from generation.search import Writer  # noqa: E402
 from generation.settings import GenerationTable, TargetTokens  # noqa: E402
-from task.data import Example, PairGenerator  # noqa: E402
+from task.data import Example, PairGenerator, encode_sources, pack_pairs  # noqa: E402
 from task.model import build_models, load_backbone, writing_layers  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
@@ -335,7 +334,7 @@ def frame(tokenizer: Tokenizer, single: str) -> Tokenizer:
 
 
 def encode(tokenizer, texts, tmp_path, **changes) -> list[np.ndarray]:
-    return hooks.encode_prompts(tokenizer, texts, make_settings(tmp_path, **changes))
+    return encode_sources(tokenizer, texts, make_settings(tmp_path, **changes))
 
 
 @pytest.mark.parametrize(("single", "prompt"), [("<b> $A", "{source}\n"), ("$A <e>", "{source}")])
@@ -521,7 +520,7 @@ def changed_by_others(models: Models, batch: dict, before: dict) -> float:
     changed = {name: array.copy() for name, array in batch.items()}
     for name, numbers in (("token_ids", "source_examples"), ("target_ids", "target_examples")):
         changed[name][row][batch[numbers][row] == 1] ^= 1
-    after = find_losses(models.training, models.scores[0].logits, changed)
+    after = find_losses(models.training, models.compared[0].logits, changed)
     first = tuple(batch["target_labels"][row][batch["target_examples"][row] == 1].tolist())
     moved = {ids: abs(after[ids] - before[ids]) for ids in before}
     assert moved.pop(first) > 1e-2
@@ -535,7 +534,7 @@ def test_a_packed_example_is_computed_as_one_alone(kind, tmp_path):
     changes = {"max_length": 24, "buckets": 1, "label_smoothing": 0.1}
     settings = make_settings(folder, **changes, writers={"packing": True})
     pairs, plain = make_pairs(settings), make_settings(folder, **changes)
-    batches = [pairs, hooks.pack_pairs(settings, pairs)]
+    batches = [pairs, pack_pairs(pairs, settings)]
     results, gradients = [], []
     for own, generator in zip((plain, settings), batches, strict=True):
         models = build_models(load(folder), own)
@@ -543,7 +542,7 @@ def test_a_packed_example_is_computed_as_one_alone(kind, tmp_path):
         [batch] = generator.batches(3)
         found, losses = models.training.gradients(as_tensors(batch))
         mean = float(np.sum(batch["loss_weight"] * losses["loss"]))
-        each = find_losses(models.training, models.scores[0].logits, batch)
+        each = find_losses(models.training, models.compared[0].logits, batch)
         results.append({"mean": mean, **each})
         gradients.append([np.asarray(gradient) for gradient in found])
     assert batch["target_examples"].max() >= 3 and 0 in batch["loss_weight"]
@@ -556,7 +555,7 @@ def test_a_packed_example_is_computed_as_one_alone(kind, tmp_path):
         return tf.equal(numbers[:, :, None], numbers[:, :, None])
 
     with mock.patch("extras.writers.layers.share_example", all_alike):
-        mixed = find_losses(models.training, models.scores[0].logits, batch)
+        mixed = find_losses(models.training, models.compared[0].logits, batch)
         assert changed_by_others(models, batch, mixed) > 1e-3
 
 
@@ -565,7 +564,7 @@ def test_rows_have_each_example_once_and_as_many_in_every_epoch(tmp_path, capsys
     settings = make_settings(tmp_path, **changes, writers={"packing": True})
     pairs = make_pairs(settings, count=60, batch_size=6)
     with mock.patch("extras.writers.packing.FITTED", 25):
-        one, two = (hooks.pack_pairs(settings, pairs) for _ in range(2))
+        one, two = (pack_pairs(pairs, settings) for _ in range(2))
     said = capsys.readouterr().out.splitlines()[0]
     epochs = [list(one.batches(epoch)) for epoch in range(3)]
     assert_equal(

@@ -1,13 +1,12 @@
-"""Which texts may be written and where they end; and what was written, as texts.
+"""Constraints on written texts, and the decoding of tokens to texts.
 
 Stop strings and allowed texts are automata that follow each hypothesis by tables, token by token,
-within the graph of a search. A stop string is found whatever tokens it is cut in. Of a list of
-allowed texts the tokens are a tree; only its branches are written.
+within the graph of a search: see generation/stops.py for stop strings. The tokens of allowed texts
+form a tree, and only its branches are written.
 """
 
 import math
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,27 +16,29 @@ from tokenizers import Tokenizer
 
 from core.base.errors import InputError
 from core.base.files import project_path
+from core.base.workers import is_chief
 from generation.settings import GenerationTable, TargetTokens
+from generation.spaces import close_gaps
+from generation.stops import Stops, find_stops
 
-IMPOSSIBLE = -1e9  # the log-probability of what must not be written
-# Characters of scripts without spaces.
-SPACELESS = re.compile(r"[\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
+IMPOSSIBLE = -1e9  # log-probability of a forbidden token
+SHOWN_TEXTS = 5
 
 
 class State(NamedTuple):
-    """Where hypotheses `[batch]` or `[batch, beams]` are: in a stop string, and in the tree."""
+    """States of hypotheses `[batch]` or `[batch, beams]`: in a stop string, and in the tree."""
 
     matched: tf.Tensor
     place: tf.Tensor
 
 
 class Tree(NamedTuple):
-    """Tokens of the texts that may be written.
+    """Tokens of the allowed texts.
 
     Attributes:
-        first: of each place, the first of its edges; one more tells where the last one's end.
-        tokens: of each edge.
-        nexts: the place that it leads to.
+        first: the number of each place's first edge; a last entry ends the edges of the last place.
+        tokens: the token of each edge.
+        nexts: the place that each edge leads to.
     """
 
     first: np.ndarray
@@ -45,7 +46,7 @@ class Tree(NamedTuple):
     nexts: np.ndarray
 
     def edges(self, place: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return edges `[..., most]` of places, and which of them are there."""
+        """Return the edges `[..., most]` of places, and which of them exist."""
         most = int(np.diff(self.first).max())
         edges = tf.gather(self.first, place)[..., None] + tf.range(most)
         real = edges < tf.gather(self.first, place + 1)[..., None]
@@ -56,12 +57,18 @@ class Constraints:
     """The automata of a search.
 
     Args:
-        stops: from `find_stops`; None: tokens alone end a text.
+        stops: from `find_stops`; None: only end tokens end a text.
         tree: from `grow_tree`; None: any text may be written.
+        lines: the allowed text of its tokens, without an end.
     """
 
-    def __init__(self, stops: np.ndarray | None = None, tree: Tree | None = None) -> None:
-        self.stops, self.tree = stops, tree
+    def __init__(
+        self,
+        stops: Stops | None = None,
+        tree: Tree | None = None,
+        lines: Mapping[tuple[int, ...], str] | None = None,
+    ) -> None:
+        self.stops, self.tree, self.lines = stops, tree, lines or {}
 
     def begin(self, *shape: tf.Tensor | int) -> State:
         """Return the state of hypotheses without a token."""
@@ -71,7 +78,8 @@ class Constraints:
         """Return the state after one more token each."""
         matched, place = state
         if self.stops is not None:
-            matched = tf.gather_nd(self.stops, tf.stack([matched, tokens], axis=-1))
+            kinds = tf.gather(self.stops.kinds, tokens)
+            matched = tf.gather_nd(self.stops.nexts, tf.stack([matched, kinds], axis=-1))
         if self.tree is not None:
             edges, real = self.tree.edges(place)
             taken = real & (tf.gather(self.tree.tokens, edges) == tokens[..., None])
@@ -79,18 +87,18 @@ class Constraints:
         return State(matched, place)
 
     def is_stopped(self, state: State) -> tf.Tensor:
-        """Tell whether a stop string is in texts."""
+        """Tell whether texts hold a stop string."""
         if self.stops is None:
             return tf.zeros_like(state.matched, tf.bool)
-        return state.matched == len(self.stops) - 1
+        return state.matched == len(self.stops.nexts) - 1
 
     def forbid(self, logs: tf.Tensor, state: State) -> tf.Tensor:
-        """Return the log-probabilities `[..., vocabulary]` without what is not in the tree."""
+        """Return the log-probabilities `[..., vocabulary]`; tokens outside the tree get none."""
         if self.tree is None:
             return logs
         edges, real = self.tree.edges(state.place)
         vocabulary = logs.shape[-1]
-        # What is not there goes into a column of its own.
+        # Edges that don't exist go into an extra column.
         columns = tf.where(real, tf.gather(self.tree.tokens, edges), vocabulary)
         columns = tf.reshape(columns, (-1, columns.shape[-1]))
         rows = tf.broadcast_to(tf.range(tf.shape(columns)[0])[:, None], tf.shape(columns))
@@ -115,42 +123,74 @@ def make_constraints(
         length: tokens of a target at the most, its end included.
 
     Raises:
-        InputError: there is no file of allowed texts, or one does not fit.
+        InputError: the file of allowed texts is missing, or none of them can be written, or one is
+            too long.
     """
-    texts = read_allowed(table.allowed) if table.allowed else []
+    stops = find_stops(tokenizer, table.stop, vocabulary)
+    if not table.allowed:
+        return Constraints(stops)
+    texts = read_allowed(table.allowed)
     encoded = [encoding.ids for encoding in tokenizer.encode_batch(texts, add_special_tokens=False)]
+    forbidden = {*tokens.never, *tokens.ends}
+    lines: dict[tuple[int, ...], str] = {}
+    unwritable, alike = [], []
     for text, ids in zip(texts, encoded, strict=True):
         if len(ids) >= length:
             raise InputError(
                 f"{table.allowed}: {text[:60]!r} has {len(ids) + 1} tokens with its end, and "
                 f"target_length = {length}: shorten it, or train with a longer target_length."
             )
-    tree = grow_tree([[*ids, tokens.end] for ids in encoded]) if texts else None
-    return Constraints(find_stops(tokenizer, table.stop, vocabulary), tree)
+        if not ids or not forbidden.isdisjoint(ids):
+            unwritable.append(text)
+        elif lines.setdefault(tuple(ids), text) != text:
+            alike.append(text)
+    if not lines:
+        raise InputError(
+            f"{table.allowed}: none of its {len(texts)} lines can be written, such as "
+            f"{texts[0][:60]!r}: the tokenizer lacks their characters: choose another encoder."
+        )
+    warn_of(table.allowed, len(texts), unwritable, "have characters that the tokenizer lacks")
+    warn_of(table.allowed, len(texts), alike, "have the tokens of an earlier line")
+    tree = grow_tree([[*ids, tokens.end] for ids in lines])
+    return Constraints(stops, tree, lines)
+
+
+def warn_of(name: str, count: int, texts: Sequence[str], why: str) -> None:
+    """Name the allowed texts that are never written, and say why."""
+    if texts and is_chief():
+        print(
+            f"warning: {name}: {len(texts)} of {count} lines are never written, because they "
+            f"{why}: {', '.join(repr(text[:60]) for text in texts[:SHOWN_TEXTS])}"
+        )
 
 
 def read_allowed(name: str) -> list[str]:
-    """Return the texts of a file, one a line.
+    """Return the texts of a file, one per line.
 
     Raises:
-        InputError: it is not there, not UTF-8, or has none.
+        InputError: the file is missing, not UTF-8, or empty.
     """
     path = project_path(name)
     try:
-        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
+        lines = Path(path).read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
             f"generation.allowed = {name!r} can't be read as UTF-8 text: give the path of a file "
-            "with one text a line."
+            "with one text per line."
         ) from error
     texts = list(dict.fromkeys(line.strip() for line in lines if line.strip()))
     if not texts:
-        raise InputError(f"{path} is empty: write the texts that are allowed, one a line.")
+        raise InputError(f"{path} is empty: write the texts that are allowed, one per line.")
     return texts
 
 
 def grow_tree(texts: Sequence[Sequence[int]]) -> Tree:
-    """Return the tree of texts of tokens, each with its end."""
+    """Return the tree of the tokens of texts, each with its end.
+
+    Worked example: [5, 3] and [5, 6, 3] have the places 0 (nothing written), 1 (5), 2 (5, 3),
+    3 (5, 6) and 4 (5, 6, 3). The edges by place are 5 -> 1; 3 -> 2 and 6 -> 3; none; 3 -> 4; none.
+    So first = [0, 1, 3, 3, 4, 4], tokens = [5, 3, 6, 3] and nexts = [1, 2, 3, 4].
+    """
     places: list[dict[int, int]] = [{}]
     for text in texts:
         place = 0
@@ -165,43 +205,8 @@ def grow_tree(texts: Sequence[Sequence[int]]) -> Tree:
     return Tree(first, tokens, nexts)
 
 
-def find_stops(tokenizer: Tokenizer, strings: Sequence[str], vocabulary: int) -> np.ndarray | None:
-    """Return how matching goes on `[states, vocabulary]`, whatever tokens a stop string is cut in.
-
-    A state is how much of a stop string a text ends with: state 0 is nothing, the last one is that
-    a stop string is in the text. None: there are no stop strings.
-
-    Args:
-        tokenizer: of the targets.
-        strings: that end a text.
-        vocabulary: tokens of the model.
-    """
-    if not strings:
-        return None
-    heads = sorted({text[:end] for text in strings for end in range(len(text))})
-    number_of = {head: number for number, head in enumerate(heads)}  # "" is the first
-    table = np.zeros((len(heads) + 1, vocabulary), np.int32)
-    table[-1] = len(heads)
-    characters = set("".join(strings))
-    # After another token: the first one of a text may lose its space.
-    anchor = tokenizer.encode("a", add_special_tokens=False).ids
-    start = len(tokenizer.decode(anchor))
-    tokens = range(min(vocabulary, tokenizer.get_vocab_size()))
-    texts = tokenizer.decode_batch([[*anchor, token] for token in tokens])
-    for token, text in enumerate(texts):
-        if characters.isdisjoint(text[start:]):
-            continue
-        for number, head in enumerate(heads):
-            longer = head + text[start:]
-            tails = (longer[at:] for at in range(len(longer) + 1))
-            stopped = any(string in longer for string in strings)
-            after = next(number_of[tail] for tail in tails if tail in number_of)
-            table[number, token] = len(heads) if stopped else after
-    return table
-
-
 class Written(NamedTuple):
-    """The best text of a record and its score; `others` are the next best, if they are asked."""
+    """The best text of a record and its score; `others` are the next best ones, with `n_best`."""
 
     text: str
     score: float
@@ -211,35 +216,41 @@ class Written(NamedTuple):
 def read_texts(
     outputs: dict[str, np.ndarray],
     tokens: TargetTokens,
-    table: GenerationTable,
+    constraints: Constraints,
     tokenizer: Tokenizer,
 ) -> list[Written]:
-    """Return what was written for each record of a batch.
+    """Return the texts that were written for each record of a batch.
 
     Args:
         outputs: of a `Writer`: `tokens` and `scores`.
         tokens: those that end a text.
-        table: `stop`.
+        constraints: of the `Writer`; an allowed text is returned as its file has it.
         tokenizer: of the texts.
     """
     rows = outputs["tokens"].reshape(-1, outputs["tokens"].shape[-1])
     ended = np.cumsum(np.isin(rows, tokens.ends), axis=1) > 0
-    kept = [row[~over].tolist() for row, over in zip(rows, ended, strict=True)]
-    texts = decode_texts(tokenizer, kept)
-    if table.stop:
-        stop = "|".join(map(re.escape, table.stop))
-        texts = [re.split(stop, text, maxsplit=1)[0] for text in texts]
+    lengths = np.sum(~ended, axis=1)
+    if constraints.stops is not None:
+        lengths = np.minimum(lengths, constraints.stops.lengths(rows))
+    kept = [row[:length].tolist() for row, length in zip(rows, lengths, strict=True)]
+    texts = [
+        constraints.lines.get(tuple(ids), text)
+        for ids, text in zip(kept, decode_texts(tokenizer, kept), strict=True)
+    ]
+    if constraints.stops is not None:
+        texts = [constraints.stops.cut(text) for text in texts]
     found = list(zip(texts, outputs["scores"].ravel().tolist(), strict=True))
     many = len(found) // len(outputs["scores"])
     records = [found[first : first + many] for first in range(0, len(found), many)]
     return [
-        Written(*best, tuple(one for one in others if one[1] > -math.inf))
-        for best, *others in records
+        # JSON has no infinity: of a record for which nothing can be written the score is finite.
+        Written(text, max(score, IMPOSSIBLE), tuple(one for one in others if one[1] > -math.inf))
+        for (text, score), *others in records
     ]
 
 
 def describe_written(written: Written | tuple[str, float]) -> dict:
-    """Return the fields of a predictions file for what was written."""
+    """Return the fields of a predictions file for the texts of a record."""
     text, score, *others = written
     record: dict = {"prediction": text, "score": round(score, 4)}
     if any(others):
@@ -248,10 +259,10 @@ def describe_written(written: Written | tuple[str, float]) -> dict:
 
 
 def decode_texts(tokenizer: Tokenizer, ids: Sequence[Sequence[int]]) -> list[str]:
-    """Return the texts that tokens stand for.
+    """Return the texts of tokens.
 
-    WordPiece has lost spaces (and case, where it is lower-cased): they are put where written
-    English and Chinese have them.
+    WordPiece has lost spaces (and case, if it is lower-cased). They are put where written English
+    and Chinese have them.
 
     Args:
         tokenizer: of the encoder.
@@ -261,14 +272,3 @@ def decode_texts(tokenizer: Tokenizer, ids: Sequence[Sequence[int]]) -> list[str
     if type(tokenizer.model).__name__ == "WordPiece":
         return [close_gaps(text) for text in texts]
     return texts
-
-
-def close_gaps(text: str) -> str:
-    """Take away the spaces that separate tokens where writing has none."""
-    text = re.sub(r"\s+([,.;:!?%)\]}\u2019])", r"\1", text)
-    text = re.sub(r"([(\[{£$€#])\s+", r"\1", text)
-    # a - b, it ' s and 1 . 5 are single words far more often than not.
-    text = re.sub(r"(?<=\w)\s*([-'/])\s*(?=\w)", r"\1", text)
-    text = re.sub(r"(?<=\d)([.,:])\s+(?=\d)", r"\1", text)
-    wide = SPACELESS.pattern
-    return re.sub(rf"(?<={wide})\s+|\s+(?={wide})", "", text).strip()

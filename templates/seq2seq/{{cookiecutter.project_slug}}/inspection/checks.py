@@ -38,8 +38,17 @@ class Reach:
     oracle: dict[str, float]
 
 
-def measure_reach(examples: Sequence[Example], tokenizer: Tokenizer, settings: Settings) -> Reach:
-    """Encode the targets and decode them again, as if a perfect model had written them."""
+def measure_reach(
+    examples: Sequence[Example], tokenizer: Tokenizer, ends: Sequence[int], settings: Settings
+) -> Reach:
+    """Encode the targets and decode them again, as if a perfect model had written them.
+
+    Args:
+        examples: of a file.
+        tokenizer: of the encoder.
+        ends: tokens that end a target.
+        settings: of the project.
+    """
     frame, unknown = len(tokenizer.encode("").ids), tokenizer.token_to_id("[UNK]")
     sources = list(encode(tokenizer, [example.source for example in examples], "sources"))
     pairs = [(example, target) for example in examples for target in example.targets]
@@ -55,8 +64,13 @@ def measure_reach(examples: Sequence[Example], tokenizer: Tokenizer, settings: S
             for pair, text in decoded
             if normal_form(text, settings) != normal_form(pair[1], settings)
         ],
-        oracle=score_oracle(examples, targets, tokenizer, settings),
+        oracle=score_oracle(examples, [cut(ids, ends) for ids in targets], tokenizer, settings),
     )
+
+
+def cut(ids: list[int], ends: Sequence[int]) -> list[int]:
+    """Return the tokens of a target before the first that ends it, as "[SEP]" within it does."""
+    return ids[: next((place for place, token in enumerate(ids) if token in ends), len(ids))]
 
 
 def score_oracle(

@@ -7,19 +7,12 @@ from tokenizers import Tokenizer
 
 from core.data.records import Id
 from core.prediction.predictor import Predictor
-from generation.settings import TargetTokens
 from generation.texts import Written, describe_written, read_texts
 from task.data import Example, SourceGenerator
-from task.settings import Settings
 
 
 def predict_texts(
-    predictor: Predictor,
-    generator: SourceGenerator,
-    tokenizer: Tokenizer,
-    tokens: TargetTokens,
-    settings: Settings,
-    progress: str = "",
+    predictor: Predictor, generator: SourceGenerator, tokenizer: Tokenizer, progress: str = ""
 ) -> dict[Id, Written]:
     """Return record id -> the text that was written for it.
 
@@ -27,13 +20,13 @@ def predict_texts(
         predictor: of a `Writer`.
         generator: of the examples.
         tokenizer: of the encoder.
-        tokens: those that end a target.
-        settings: `generation`.
         progress: title of the progress bar; empty: none.
     """
 
+    [writer] = predictor.models
+
     def decode(_: np.ndarray, outputs: dict[str, np.ndarray]) -> list[Written]:
-        return read_texts(outputs, tokens, settings.generation, tokenizer)
+        return read_texts(outputs, writer.tokens, writer.constraints, tokenizer)
 
     return {
         generator.examples[position].id: found

@@ -10,7 +10,6 @@ from core.base.files import project_path
 from core.data.records import Id, name_file
 from core.prediction.predictor import Predictor
 from core.scores.evaluation import DevScorer, Evaluation
-from generation.settings import TargetTokens
 from generation.texts import Written
 from task.data import Example, SourceGenerator
 from task.decode import predict_texts, prediction_records
@@ -53,9 +52,8 @@ class TextScorer(DevScorer):
     Args:
         predictor: of a `Writer`.
         batches: of dev.
-        settings: how targets are written and scored.
+        settings: how targets are scored.
         tokenizer: of the targets.
-        tokens: those that frame a target.
     """
 
     def __init__(
@@ -64,14 +62,13 @@ class TextScorer(DevScorer):
         batches: SourceGenerator,
         settings: Settings,
         tokenizer: Tokenizer,
-        tokens: TargetTokens,
     ) -> None:
         super().__init__(predictor, batches, settings)
-        self.tokenizer, self.tokens = tokenizer, tokens
+        self.tokenizer = tokenizer
 
     def score(self, batches: SourceGenerator, tuned: dict | None = None) -> Evaluation:
         settings, path = self.settings, project_path(self.settings.dev_file)
-        written = predict_texts(self.predictor, batches, self.tokenizer, self.tokens, settings)
+        written = predict_texts(self.predictor, batches, self.tokenizer)
         return evaluate(batches.examples, written, path, settings, settings.shown_examples)
 
 

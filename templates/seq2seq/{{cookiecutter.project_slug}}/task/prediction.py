@@ -59,8 +59,7 @@ def make_writer(
 
 def predict(runs: TrainedRuns, examples: Sequence[Example]) -> dict[Id, Written]:
     """Return record id -> the text that is written for it."""
-    settings, tokens = runs.settings, TargetTokens(**runs.labels)
-    batches = SourceGenerator.of(
-        examples, runs.tokenizer, runs.encoder_inputs, settings, settings.prediction_batch_size
-    )
-    return predict_texts(runs.predictor, batches, runs.tokenizer, tokens, settings, "predict")
+    settings = runs.settings
+    encoding = (runs.tokenizer, runs.encoder_inputs, settings)
+    batches = SourceGenerator.of(examples, *encoding, settings.prediction_batch_size)
+    return predict_texts(runs.predictor, batches, runs.tokenizer, "predict")
