@@ -8,6 +8,8 @@ import pytest
 from conftest import RUN, SMALL, flags, start, trained
 from smoke import test_compare, test_compare_refuses_what_cannot_be_compared  # noqa: F401
 
+from core.base.extras import present
+
 SETTINGS = {
     "max_length": 48,
     "preparation.vocabulary_size": 400,
