@@ -26,7 +26,7 @@ from extras.folds.folds import (  # noqa: E402
     link_texts,
     open_fold,
 )
-from inspection.folds import fold_keys, score_held_out  # noqa: E402
+from inspection import folds as task_folds  # noqa: E402
 from task.prediction import load_runs, predict  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
@@ -47,9 +47,12 @@ def main() -> None:
             f"folds.count = {count} trains one fold after another on one machine: leave the "
             "cluster, or train each worker's own runs with strategy = single."
         )
-    keys = list(fold_keys(examples))
+    keys = list(task_folds.fold_keys(examples))
     fold_of = assign_folds(keys, count, settings.seed)
     describe_folds(fold_of, link_texts(keys))
+    # Text classification has a classical model to compare with: it is cross-validated too.
+    score_floor = getattr(task_folds, "score_floor_held_out", None)
+    floor = [score_floor(settings, examples, fold_of)] if score_floor else []
     folds = [open_fold(run, number + 1) for number in range(count)]
     found: dict = {}
     for number, fold in enumerate(folds):
@@ -61,9 +64,9 @@ def main() -> None:
             end_training(fold)
             finish_run(fold)
         found |= predict(load_runs([fold.folder], strategy), held_out)
-    evaluation = score_held_out(settings, examples, found)
+    evaluation = task_folds.score_held_out(settings, examples, found)
     keep_scores_of_folds(run, [read_scores(fold.folder) for fold in folds], evaluation, settings)
-    train.report(settings, run, examples)
+    train.report(settings, run, examples, *floor)
 
 
 if __name__ == "__main__":
