@@ -15,12 +15,11 @@ import core  # noqa: E402, F401
 import keras  # noqa: E402
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
-from small_models import bert_encoder  # noqa: E402
+from small_models import bert_encoder, compile_models  # noqa: E402
 
 from core.base.settings import with_tables  # noqa: E402
 from core.batches import DataGenerator, pad  # noqa: E402
 from core.devices.strategy import make_local_strategy, split_first_device  # noqa: E402
-from core.train.project import compile_models  # noqa: E402
 from extras.retrieval.bi_encoder import build_pair_models  # noqa: E402
 from extras.retrieval.settings import Settings  # noqa: E402
 
@@ -50,10 +49,10 @@ class Pairs(DataGenerator):
         super().__init__(lengths, BATCH, buckets=1, seed=1)
         self.targets = np.eye(2, dtype="float32")[[int(n % 7 > 2) for n in range(PAIRS)]]
 
-    def make_batch(self, examples, length):
-        batch = {"targets": self.targets[examples]}
+    def make_batch(self, positions, length):
+        batch = {"targets": self.targets[positions]}
         for side, texts in zip("ab", self.sides, strict=True):
-            own = [texts[n] for n in examples]
+            own = [texts[n] for n in positions]
             batch[f"text_{side}_token_ids"] = pad(own, length)
             batch[f"text_{side}_padding_mask"] = pad([np.ones_like(text) for text in own], length)
             batch[f"text_{side}_segment_ids"] = np.zeros((len(own), length), "int32")

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -28,9 +29,7 @@ tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfigur
 import keras
 import small_models as small
 from types import SimpleNamespace
-from core.data.data_generator import DataGenerator
-from core.train.project import compile_models
-from core.train.training import Models, TrainingModel
+from core.step import Models, TrainingModel
 from extras.competition.heads import number_layers
 from extras.competition.settings import Table
 from extras.competition.targets import collect_numbers, scaled_targets
@@ -42,8 +41,8 @@ examples = [
 ]
 
 class Batches(small.Examples):
-    def make_batch(self, chosen, length):
-        return {"token_ids": self.tokens[chosen], "targets": self.targets[chosen]}
+    def make_batch(self, positions, length):
+        return {"token_ids": self.tokens[positions], "targets": self.targets[positions]}
 
 def train(loss, strategy, accumulation):
     keras.utils.set_random_seed(1)
@@ -55,14 +54,14 @@ def train(loss, strategy, accumulation):
     with strategy.scope():
         encoder = small.small_encoder()
         [token_ids] = encoder.inputs
-        score, numbers, layer, _ = number_layers(scaling, "label_loss")
+        score, numbers, layer, _ = number_layers(SimpleNamespace(scaling=scaling), "label_loss")
         logits = score(encoder(token_ids))
         targets = keras.Input((logits.shape[-1],), name="targets")
         inference = keras.Model(token_ids, numbers(logits))
         training = TrainingModel(
             {"token_ids": token_ids, "targets": targets}, {"label_loss": layer(logits, targets)}
         )
-        compile_models(settings, Models(training, inference, encoder), 6)
+        small.compile_models(settings, Models(training, inference, encoder), 6)
     dataset = batches.to_dataset(strategy=strategy)
     training.fit(dataset, epochs=2, steps_per_epoch=len(batches), shuffle=False, verbose=0)
     return training.get_weights()
@@ -131,7 +130,7 @@ def test_each_loss_is_its_sum():
 def test_grades_begin_as_they_stand_in_training():
     """Before any step, and without features, each step has its share of the records."""
     scaling = collect_numbers(RECORDS, Settings(loss="ordinal"))["scaling"]
-    score, numbers, _, kind = number_layers(scaling, "label_loss")
+    score, numbers, _, kind = number_layers(SimpleNamespace(scaling=scaling), "label_loss")
     logits = keras.ops.convert_to_numpy(score(np.zeros((1, 5), "float32")))
     np.testing.assert_allclose(special.expit(logits)[0], [0.75, 0.25, 0.75, 0.5], rtol=1e-5)
     assert kind == "sigmoid"

@@ -14,14 +14,12 @@ from forked_scripts import run_together
 from project_process import ProjectProcess
 from projects import ENVIRONMENT, bake_project, flags
 from pydantic import ValidationError
-from small_models import bert_encoder
+from small_models import bert_encoder, compile_models
 
 from core.base.errors import InputError
 from core.base.settings import with_tables
 from core.batches import DataGenerator
-from core.train.project import compile_models
-from extras.retrieval.bi_encoder import build_pair_models, order_labels
-from extras.retrieval.hooks import extend_batches, name_negatives
+from extras.retrieval.bi_encoder import build_pair_models, order_labels, refuse_empty_batches
 from extras.retrieval.pair_losses import PairBatch, cosent_loss, negatives_losses
 from extras.retrieval.settings import Settings, Table, complain
 from extras.retrieval.vectors import find_nearest, keep_highest
@@ -303,19 +301,13 @@ class Batches(DataGenerator):
 def test_batches_without_a_pair_to_learn_from_are_told(capsys):
     settings = make_settings(loss="negatives")
     with pytest.raises(InputError, match="every batch has no pair with the label '1'"):
-        extend_batches(settings, Batches([0] * 8, 4), None)
-    extend_batches(settings, Batches([0] * 15 + [1], 4), None)
+        refuse_empty_batches(settings, Batches([0] * 8, 4))
+    refuse_empty_batches(settings, Batches([0] * 15 + [1], 4))
     assert "warning: 75% of the batches have no pair with the label '1'" in capsys.readouterr().out
-    extend_batches(settings, Batches([0, 1] * 4, 8), None)
+    refuse_empty_batches(settings, Batches([0, 1] * 4, 8))
     assert capsys.readouterr().out == ""
-    with pytest.raises(InputError, match="every batch has pairs of one label alone"):
-        extend_batches(make_settings(loss="cosent"), Batches([1] * 8, 4), None)
-
-
-def test_only_who_names_the_positive_label_may_have_no_other():
-    assert name_negatives({"1": 5}, "1") == {"0": 0}
-    assert name_negatives({"1": 5}, "") is None
-    assert name_negatives({"0": 2, "1": 5}, "1") is None
+    with pytest.raises(InputError, match="every batch has pairs of only one label"):
+        refuse_empty_batches(make_settings(loss="cosent"), Batches([1] * 8, 4))
 
 
 # ------------------------------------------------------------------------ a project
@@ -514,9 +506,7 @@ def test_what_cannot_be_searched_is_refused(project, vectors, tmp_path):
     said = refusal(project, *search, "--corpus", spaced, "--top", 1)
     assert "the id 'a b' has white space" in said
     write_lines(spaced, [{"id": "a", "text": "x"}, {"id": "a", "text": "y"}])
-    assert "line 2: id 'a' is on line 1 already" in refusal(
-        project, EMBED, "bi", spaced, "out.npy"
-    )
+    assert "line 2: id 'a' is on line 1 already" in refusal(project, EMBED, "bi", spaced, "out.npy")
     assert "let its name end in .npy" in refusal(project, EMBED, "bi", spaced, "out.txt")
     assert 'line 1: the field "group" is missing' in refusal(
         project, RERANK, "bi", "sample/queries.jsonl", "out.jsonl"

@@ -122,7 +122,7 @@ def find_path_faults(files: dict[str, list[Any]], separator: str) -> list[Findin
     inner = {path.rpartition(separator)[0] for path in paths} - {""}
     homeless = [last for last, own in parents.items() if len(set(own)) > 1 and "" in own]
     if homeless:
-        what = f"labels with a parent in some records and none in others: {homeless[0]!r} for one"
+        what = f"labels with a parent in some records only: {homeless[0]!r} for one"
         where = next(place for path, place in paths.items() if normalise(path) == homeless[0])
         advice = "write the whole path in every record."
         findings.append(Finding("warning", what, where, advice))

@@ -17,7 +17,7 @@ import writer_peer
 from conftest import ROOT, use_template
 from peer import needs_peer, run_peer
 from projects import bake_project, flags, run, shorten
-from small_models import word_piece
+from small_models import compile_models, word_piece
 from tokenizers import ByteLevelBPETokenizer, Tokenizer, models, processors
 from writer_peer import CLASSES, CLASSIFIERS, LENGTHS
 
@@ -26,7 +26,7 @@ PROJECT = use_template("text_classification")
 from core.base.errors import InputError  # noqa: E402
 from core.base.settings import with_tables  # noqa: E402
 from core.encoders.encoder import load_encoder, load_tokenizer  # noqa: E402
-from core.train.project import compile_models  # noqa: E402
+from extras.competition.examples import NumberExample  # noqa: E402
 from extras.tpu.static_checks import find_dynamic_shapes  # noqa: E402
 from extras.writers.decoder import PromptWriter  # noqa: E402
 from task.data import (  # noqa: E402
@@ -266,8 +266,12 @@ def test_a_writer_of_two_halves_is_refused(kind, tmp_path):
 HEADS = {
     "softmax": ({}, {}),
     "sigmoid": ({}, {"several": True}),
-    "number": ({"output": "number"}, {"labels": ("n",), "numbers": (0.5,)}),
+    "number": ({"output": "number"}, {"labels": ("n",)}),
 }
+
+
+def with_number(one: Example, number: float) -> NumberExample:
+    return NumberExample(**vars(one), numbers=(number,))
 
 
 @pytest.mark.trains
@@ -277,7 +281,7 @@ def test_every_head_is_static_and_teaches_the_decoder(head, tmp_path):
     tokenizer, (changes, fields) = framed(tmp_path), HEADS[head]
     own = [example(n, text, "Ravi", **fields) for n, text in enumerate(TEXTS)]
     if head == "number":
-        own[0] = example(0, TEXTS[0], "Ravi", **{**fields, "numbers": (2.0,)})
+        own = [with_number(one, 0.5 if n else 2.0) for n, one in enumerate(own)]
     settings = make_settings(tmp_path, optimizers={"frozen_layers": 2}, **changes)
     labels = collect_targets(own, settings)
     built = build_models(load_encoder(settings, tokenizer), labels, settings)

@@ -1,4 +1,4 @@
-"""Scores of text classification beside scikit-learn's and brute force."""
+"""Scores of text classification against scikit-learn's and brute force."""
 
 import itertools
 
@@ -10,7 +10,7 @@ from sklearn import metrics as sklearn_metrics
 PROJECT = use_template("text_classification")
 
 from extras.comparison.comparison import paired_bootstrap  # noqa: E402
-from score_parts import read_score, score_parts  # noqa: E402
+from inspection.score_parts import read_score, score_parts  # noqa: E402
 from task import metrics  # noqa: E402
 from task.data import Example, Labels, collect_labels  # noqa: E402
 from task.decode import choose_labels, make_candidates, read_prediction  # noqa: E402
@@ -130,7 +130,7 @@ def test_a_ranking_is_scored_by_group_and_by_a_tuned_threshold():
     labels = collect_labels(examples)
     assert (labels.positive, labels.has_threshold) == ("1", True)
     positive = np.array([0.1, 0.3, 0.4, 0.9, 0.8, 0.35, 0.32])
-    candidates = make_candidates(examples, np.column_stack([1 - positive, positive]))
+    candidates = make_candidates(examples, np.column_stack([1 - positive, positive]), labels)
     scores = evaluate(examples, candidates, labels, PROJECT / "train.py").scores
     assert scores["ranked_groups"] == 2
     assert scores["map"] == pytest.approx((1 / 2 + 1) / 2) == scores["mrr"]
@@ -145,7 +145,7 @@ def test_no_threshold_is_better_than_the_tuned_one(seed):
     names = ("a", "b", "c")
     examples, _ = random_examples(random, [*names, "unknown"], 20, several=True)
     labels = Labels(names, True, None, (1, 1, 1), 3, False)
-    candidates = make_candidates(examples, random.integers(0, 30, (20, 3)) / 30)
+    candidates = make_candidates(examples, random.integers(0, 30, (20, 3)) / 30, labels)
 
     def f1(threshold):
         found = [choose_labels(candidates[e.id], labels, threshold) for e in examples]
@@ -177,7 +177,7 @@ def test_compared_scores_are_those_of_the_files(metric):
     labels = collect_labels(examples)
     for _ in range(2):
         positive = random.random(len(examples))
-        candidates = make_candidates(examples, np.column_stack([1 - positive, positive]))
+        candidates = make_candidates(examples, np.column_stack([1 - positive, positive]), labels)
         evaluation = evaluate(examples, candidates, labels, PROJECT / "train.py", threshold=0.4)
         found = [read_prediction("", row) for row in evaluation.predictions]
         scores = [read_score("", row) for row in evaluation.predictions]

@@ -25,8 +25,10 @@ from extras.optimizers.settings import Table as Optimizers  # noqa: E402
 from extras.regularization.settings import Table  # noqa: E402
 from extras.tpu.compile_checks import find_lowering_faults  # noqa: E402
 from floor import predict_floor  # noqa: E402
+from inspection import checks  # noqa: E402
+from inspection.folds import shared_texts  # noqa: E402
 from submission import write_submission  # noqa: E402
-from task import checks, data, model  # noqa: E402
+from task import data, model  # noqa: E402
 from task.data import (  # noqa: E402
     Example,
     ExampleGenerator,
@@ -34,9 +36,7 @@ from task.data import (  # noqa: E402
     collect_labels,
     collect_targets,
     encode_examples,
-    label_targets,
     read_examples,
-    shared_texts,
 )
 from task.decode import make_candidates, prediction_records  # noqa: E402
 from task.evaluation import evaluate  # noqa: E402
@@ -148,7 +148,8 @@ def test_texts_that_are_read_apart_are_padded_each_by_its_own_lengths(tokenizer)
     assert batch["text_a_padding_mask"].sum(-1).tolist() == [3, 4, 3]
     specs = generator.signature(3)
     assert all(specs[name].shape.as_list() == [3, None] for name in inputs)
-    generator.exact, generator.batch_size = True, 2  # as in prediction
+    generator.batch_size = 2
+    generator.pad_exactly(True)  # as in prediction
     shapes = [[tuple(b[name].shape) for name in inputs] for b in generator.to_prediction_dataset()]
     assert shapes == [[(2, 4), (2, 4), (2, 4), (2, 7)], [(1, 3), (1, 3), (1, 6), (1, 8)]]
 
@@ -209,7 +210,7 @@ def test_weights_of_ones_own_are_the_sample_weights_of_scikit_learn(several):
     settings = with_tables(Settings)(class_weights={"b": 2.5, "c": 40})
     labels = collect_targets(examples, settings)
     _, answer, loss, _ = model.output_layers(labels, settings, "label_loss")
-    targets = label_targets(examples, labels)
+    targets = labels.targets(examples)
     logits = 3 * random.normal(size=targets.shape).astype(np.float32)
     losses = loss(logits, targets).numpy()
     weights, truth = np.where(targets > 0, [1.0, 2.5, 40.0], float(several)), targets.ravel()
@@ -303,9 +304,9 @@ def test_dropout_samples_share_all_but_their_masks(tokenizer):
     probabilities = inference({name: batch[name] for name in inputs})["probabilities"].numpy()
     expected = -np.log(probabilities[[0, 1], [0, 1]])
     np.testing.assert_allclose(training(batch)["label_loss"], expected, rtol=1e-5)
-    [scores] = models.scores
-    assert inference.get_layer("probabilities").input is scores.logits
-    assert scores.kind == "softmax"
+    [compared] = models.compared
+    assert inference.get_layer("probabilities").input is compared.logits
+    assert compared.kind == "softmax"
 
 
 @pytest.mark.trains
@@ -366,6 +367,28 @@ def test_positive_label_of_a_ranking():
         collect_labels(rows, "maybe")
 
 
+@pytest.mark.parametrize(
+    ("pairs", "rows", "positive", "counts"),
+    [
+        (True, "11111", "1", {"0": 0, "1": 5}),
+        (True, "11111", "", None),
+        (True, "0011111", "1", {"0": 2, "1": 5}),
+        (True, "000", "0", None),
+        (False, "11111", "1", None),
+    ],
+)
+def test_only_pairs_with_a_named_positive_label_may_have_no_other(pairs, rows, positive, counts):
+    """extras/retrieval then has a second label for the negatives of a batch."""
+    examples = [pair(n, "a", "b" if pairs else None, [y]) for n, y in enumerate(rows)]
+    settings = with_tables(Settings)(positive_label=positive)
+    if counts is None:
+        with pytest.raises(InputError, match="there is nothing to learn"):
+            collect_targets(examples, settings)
+    else:
+        labels = collect_targets(examples, settings)
+        assert dict(zip(labels.names, labels.counts, strict=True)) == counts
+
+
 def test_folds_share_no_text_and_no_group():
     random = np.random.default_rng(1)
     rows = [
@@ -388,7 +411,7 @@ def test_folds_share_no_text_and_no_group():
 
 
 def candidates_of(examples, rows):
-    return make_candidates(examples, np.array(rows))
+    return make_candidates(examples, np.array(rows), collect_labels(examples))
 
 
 def test_submissions(tmp_path):

@@ -16,7 +16,8 @@ from extras.competition import checks  # noqa: E402
 from extras.competition.splitting import hold_out, write_parts  # noqa: E402
 from extras.competition.submission import read_form, write_table  # noqa: E402
 from extras.folds.folds import assign_folds  # noqa: E402
-from task.data import check_kind, collect_targets, fold_keys, read_examples  # noqa: E402
+from inspection.folds import fold_keys  # noqa: E402
+from task.data import check_kind, collect_targets, read_examples  # noqa: E402
 from task.decode import make_candidates, prediction_records  # noqa: E402
 from task.evaluation import evaluate  # noqa: E402
 from task.metrics import choose_metric  # noqa: E402
@@ -76,12 +77,12 @@ BROKEN = {
     "ragged": (GOOD + ROW + "8,a,b\n", "line 4: 3 cells, but the header has 4 columns: put"),
     "unquoted comma": (GOOD + "8,a, b,p,1\n", "line 2: 5 cells, but the header has 4"),
     "open quote": (GOOD + ROW + '8,"a,p,1\n9,b,p,1\n', "line 4: a double quote that opens"),
-    "quote after a quote": (GOOD + '8,"a"b,p,1\n', "line 2: ',' expected after '\"': inside"),
+    "quote after a quote": (GOOD + '8,"a"b,p,1\n', "line 2: ',' expected after '\"': within"),
     "wrong encoding": (
         (GOOD + ROW).encode() + "8,é,p,1\n".encode("latin-1"),
         "line 4: not utf-8: save the file as UTF-8, or set competition.encoding",
     ),
-    "two columns of a name": ("id,text,text\n1,a,b\n", "line 1: the column 'text' stands twice"),
+    "two columns of a name": ("id,text,text\n1,a,b\n", "line 1: the header names 'text' twice"),
     "semicolons": ("id;text;score\n1;a;2\n", "line 1: the header is a single column"),
     "no target": ("essay_id,full_text\n1,a\n", "no column 'score', which competition."),
     "empty target": (GOOD + "8,a,p, \n", "line 2: the target 'score' is empty: fill it in"),
@@ -163,7 +164,7 @@ def predicted(tmp_path):
     settings = make_settings(target_columns="flow,score", metric="qwk")
     examples = read_examples(write(tmp_path / "a.csv", text), settings=settings)
     labels = collect_targets(examples, settings)
-    candidates = make_candidates(examples, np.array([[0.5, 1.2], [0.2, 2.9], [0.7, 1.8]]))
+    candidates = make_candidates(examples, np.array([[0.5, 1.2], [0.2, 2.9], [0.7, 1.8]]), labels)
     evaluation = evaluate(examples, candidates, labels, tmp_path / "a.csv", settings)
     return evaluation, labels, settings
 
@@ -182,7 +183,7 @@ def test_a_submission_follows_the_sample(predicted, tmp_path):
     assert rows_of(tmp_path / "o.csv") == [
         ["id", "score", "flow"], ["a", "2.9", "0.2"], ["b", "1.2", "0.5"], ["c", "1.8", "0.7"]
     ]  # fmt: skip
-    with pytest.raises(InputError, match="the columns Score, flow are not those that were"):
+    with pytest.raises(InputError, match="the columns Score, flow are not those of the pred"):
         wrong = read_form(sample, "Id,Score,flow", "grades", "utf-8")
         write_table(tmp_path / "o.csv", evaluation.predictions, wrong, labels, settings)
 
@@ -279,9 +280,7 @@ def test_groups_of_folds_stay_together(tmp_path):
         check_kind(own, collect_targets(examples, settings), path)
     faults = checks.find_faults(
         {"a": found[0], "b": found[0]},
-        SimpleNamespace(names=("target",), scaling={"loss": "mse", "levels": []}, hierarchy=""),
-        settings,
-        True,
+        SimpleNamespace(names=("target",), are_numbers=True, scaling={"loss": "mse", "levels": []}),
     )
     assert any("fold groups in two files: " in str(fault) for fault in faults)
 
@@ -292,12 +291,12 @@ def test_check_names_wrong_targets(tmp_path):
     bad = write(tmp_path / "b.csv", "id,text,target\n1,A,7\n2,d,7\n")
     files = {p.name: read_examples(p, settings=settings) for p in (good, bad)}
     labels = collect_targets(files["a.csv"], settings)
-    found = [str(fault) for fault in checks.find_faults(files, labels, settings, True)]
+    found = [str(fault) for fault in checks.find_faults(files, labels)]
     assert any("target is 7 in every record" in fault for fault in found)
     assert any("the same text with different targets: 1 texts" in fault for fault in found)
     outside = write(tmp_path / "c.csv", "id,text,target\n1,x,0.1\n2,d,7\n")
     files["c.csv"] = read_examples(outside, settings=settings)
-    found = [str(fault) for fault in checks.find_faults(files, labels, settings, True)]
+    found = [str(fault) for fault in checks.find_faults(files, labels)]
     assert any("error: target beyond 0 to 1 in 1 records" in fault for fault in found)
 
 
@@ -306,7 +305,7 @@ def test_check_names_paths_that_do_not_fit(tmp_path):
     path = write(tmp_path / "a.csv", "id,text,label\n1,a,x/y\n2,b,X/y\n3,c,y\n")
     files = {"a.csv": read_examples(path, settings=settings)}
     labels = collect_targets(files["a.csv"], settings)
-    found = [str(fault) for fault in checks.find_faults(files, labels, settings, False)]
+    found = [str(fault) for fault in checks.find_faults(files, labels)]
     assert any("differ only in case or blanks" in fault for fault in found)
     assert any("with a parent in some records only: 'y'" in fault for fault in found)
 
@@ -324,6 +323,10 @@ def test_a_score_that_numbers_lack_is_refused(metric, expected, tmp_path):
     with pytest.raises(InputError, match=f"metric = '{metric}' needs {expected}"):
         choose_metric(metric, labels, examples)
     assert (
-        len(prediction_records(examples, make_candidates(examples, np.ones((2, 1))), labels, {}))
+        len(
+            prediction_records(
+                examples, make_candidates(examples, np.ones((2, 1)), labels), labels, {}
+            )
+        )
         == 2
     )

@@ -195,7 +195,7 @@ def test_a_cross_validation_has_a_floor_on_the_same_records(process):
     train_file = write_files(project / "ranking", "ranking") / "train.jsonl"
     settings = {**SETTINGS, "run_name": "crossed", "folds.count": 2, "floor": True, "steps": 2}
     settings |= {"train_file": train_file}
-    run(process, "train.py", *flags(project, **settings))
+    run(process, "extras/folds/cross_validate.py", *flags(project, **settings))
     told = run(process, "compare.py", "crossed", "floor")
     assert "verdict: crossed against floor" in told
     assert len(read(project / "runs/floor/predictions/dev.jsonl")) == 64

@@ -147,7 +147,7 @@ def output_layers(labels: Labels, settings: Settings, name: str) -> tuple[Any, A
         name: of the loss.
     """
     if labels.are_numbers:
-        return need("competition", "heads").number_layers(labels.scaling, name)
+        return need("competition", "heads").number_layers(labels, name)
     kind = "sigmoid" if labels.several else "softmax"
     weights = balanced_weights(labels) if settings.class_weights == "balanced" else None
     if settings.label_weights:
