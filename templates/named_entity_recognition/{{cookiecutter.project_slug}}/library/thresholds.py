@@ -38,9 +38,12 @@ def choose_cut(
 
     Every threshold that makes a difference is tried.
 
-    Worked example: scores [0.9, 0.9, 0.4], gains [[1, 1], [0, 1], [1, 1]], no others, 2 gold
-    entities. Above 0.65 are 1 correct of 2 (F1 0.5), above 0.2 are 2 of 3 (F1 0.8), above 1
-    none (F1 0). The threshold is 0.2.
+    Worked example: above 0.65 are 1 correct of 2 (F1 0.5), above 0.2 are 2 of 3 (F1 0.8), above 1
+    none (F1 0).
+
+    >>> scores, gains = np.array([0.9, 0.9, 0.4]), np.array([[1, 1], [0, 1], [1, 1]])
+    >>> choose_cut(scores, gains, np.zeros(2), gold=2, beta=1.0, start=0.5)
+    0.2
 
     Args:
         scores: of candidates `[n]`, the highest first.
