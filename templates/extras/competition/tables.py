@@ -186,9 +186,7 @@ def check_header(path: Path, line: int, names: list[str]) -> list[str]:
     names = [name.strip() for name in names]
     twice = sorted({name for name in names if names.count(name) > 1 and name})
     if twice:
-        raise InputError(
-            f"{path}, line {line}: the header names {twice[0]!r} twice: rename one."
-        )
+        raise InputError(f"{path}, line {line}: the header names {twice[0]!r} twice: rename one.")
     if len(names) == 1 and re.search(r"[;\t|]", names[0]):
         raise InputError(
             f"{path}, line {line}: the header is a single column {names[0]!r}: separate columns by "

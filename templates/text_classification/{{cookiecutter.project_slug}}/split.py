@@ -21,9 +21,7 @@ def main() -> None:
     """Read, split, write both parts."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("file", type=Path, help="JSON Lines file or table with labels")
-    parser.add_argument(
-        "--share", type=float, default=0.1, help="of records to be scored"
-    )
+    parser.add_argument("--share", type=float, default=0.1, help="of records to be scored")
     arguments, flags = parser.parse_known_args(sys.argv[1:])
     settings: Any = read_settings(Settings, flags)
     splitting = need("competition", "splitting")

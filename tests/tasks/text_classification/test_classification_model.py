@@ -318,16 +318,16 @@ def test_checks_compile_what_a_training_does(tokenizer):
         **{**SMALL, "dropout": 0.3}, dropout_samples=2, regularization=table
     )
     build = functools.partial(checks.build, tokenizer, labels, settings)
-    trained = build_as_trained(build, settings)
-    regularization = trained.batch_gradients.regularization
-    assert regularization.adversary and regularization.virtual_adversary
-    inputs = [name for name in trained.input if name != "targets"]
+    inputs = [tensor.name for tensor in build().inference.inputs]
     examples = [pair(0, "one two", "three", "x")]
     generator = ExampleGenerator(examples, tokenizer, labels, inputs, settings, batch_size=2)
+    trained = build_as_trained(build, settings, generator)
+    regularization = trained.batch_gradients.regularization
+    assert regularization.adversary and regularization.virtual_adversary
     assert find_lowering_faults(trained, next(generator.batches(0))) == []
     frozen = settings.model_copy(update={"optimizers": Optimizers(frozen_layers=1)})
     with pytest.raises(InputError, match="frozen_layers = 0"):
-        build_as_trained(build, frozen)
+        build_as_trained(build, frozen, generator)
 
 
 def write(path, records):
