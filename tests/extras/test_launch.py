@@ -441,7 +441,7 @@ def test_a_lost_worker_is_explained_and_nothing_else(monkeypatch):
     sentence = joined.explain(tf.errors.UnavailableError(None, None, "connection refused"))
     assert "worker 1 lost another one" in sentence and "start them all again" in sentence
     assert joined.explain(ValueError("wrong")) is None
-    assert workers.Alone().explain(tf.errors.UnavailableError(None, None, "refused")) is None
+    assert workers.OneProcess().explain(tf.errors.UnavailableError(None, None, "refused")) is None
 
 
 # ------------------------------------------------------------ workers that differ

@@ -8,7 +8,7 @@ import sys
 from typing import Any, NoReturn
 
 
-class Alone:
+class OneProcess:
     """A single process; the workers of a cluster override all of this.
 
     Attributes:
@@ -36,16 +36,16 @@ class Alone:
 
 
 # A process belongs to one training until it ends, as in TensorFlow's own cluster.
-_workers = Alone()
+_workers = OneProcess()
 
 
-def join_workers(workers: Alone) -> None:
+def join_workers(workers: OneProcess) -> None:
     """Make this process one of several from now on."""
     global _workers
     _workers = workers
 
 
-def all_workers() -> Alone:
+def all_workers() -> OneProcess:
     """Return the workers that this process belongs to."""
     return _workers
 

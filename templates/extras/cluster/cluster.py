@@ -25,7 +25,7 @@ import tensorflow as tf
 from core.base.errors import InputError, gist
 from core.base.files import PROJECT, file_hash, project_path
 from core.base.settings import CoreSettings, flatten
-from core.base.workers import Alone, gather, is_chief, join_workers, wait_for_workers
+from core.base.workers import OneProcess, gather, is_chief, join_workers, wait_for_workers
 from core.encoders.encoder import download
 from core.runs.code_hash import code_hashes
 from core.runs.opening import FREE_SETTINGS
@@ -318,7 +318,7 @@ def split_processor(extended, count: int, cluster_resolver, worker_device: str) 
     return tuple(f"{worker_device}/device:CPU:{n}" for n in range(count)), "CPU"
 
 
-class ClusterWorkers(Alone):
+class ClusterWorkers(OneProcess):
     """The workers of a cluster; they communicate by collectives.
 
     Args:

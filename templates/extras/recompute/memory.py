@@ -112,14 +112,14 @@ def estimate(
     # A kernel is in memory as floats while it is multiplied.
     largest = FLOAT * max(inputs * outputs for inputs, outputs in chosen)
     codes: float = frozen - (FLOAT - 1) * kernels + FLOAT * scales + largest
-    trained, beside = (activations(shape, settings, kept) for kept in (KEPT, KEPT_BY_LORA))
+    trained, with_lora = (activations(shape, settings, kept) for kept in (KEPT, KEPT_BY_LORA))
     moments = OPTIMIZER * updates
     # The encoder is read as floats, before moments and activations exist.
-    codes += max(0, whole - codes - moments - beside)
+    codes += max(0, whole - codes - moments - with_lora)
     return {
         "all weights": (whole, OPTIMIZER * shape.weights, trained),
-        f"lora, rank {rank}": (frozen, moments, beside),
-        f"lora, rank {rank}, int8": (codes, moments, beside),
+        f"lora, rank {rank}": (frozen, moments, with_lora),
+        f"lora, rank {rank}, int8": (codes, moments, with_lora),
     }
 
 
