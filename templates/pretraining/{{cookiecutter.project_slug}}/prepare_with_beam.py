@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def split_at(word: str, words: list[str]) -> tuple[list[str], list[str]]:
-    """Return what stands before a word, and what stands after it."""
+    """Return the words before and after a given one."""
     place = words.index(word) if word in words else len(words)
     return words[:place], words[place + 1 :]
 

@@ -18,6 +18,7 @@ from tokenizers import BertWordPieceTokenizer, Tokenizer
 
 PROJECT = use_template("seq2seq")
 
+from core.base.settings import with_tables  # noqa: E402
 from core.encoders.encoder import BertEncoder  # noqa: E402
 from core.layers.language_model import TokenLoss, prefix_mask  # noqa: E402
 from generation.spaces import close_gaps  # noqa: E402
@@ -345,7 +346,7 @@ def test_a_perfect_model_writes_no_further_than_an_end_within_a_target():
     tokenizer = BertWordPieceTokenizer()
     tokenizer.train_from_iterator(["fog and rain"] * 3, vocab_size=60, show_progress=False)
     examples = [Example(1, "fog", ("fog [SEP] rain",), 1), Example(2, "rain", ("rain",), 2)]
-    settings = Settings(target_length=20)
+    settings = with_tables(Settings)(target_length=20)
     end = tokenizer.token_to_id("[SEP]")
     reach = measure_reach(examples, tokenizer._tokenizer, [end], settings)
     assert reach.oracle["exact_match"] == 0.5

@@ -60,7 +60,7 @@ class Reading:
         lines: all that start in the block.
         skipped: how many of them were skipped, by a key of `REASONS`.
         first_skipped: the first of each kind, counted from 1 in the block.
-        hash: over the lines, as they stand in the file.
+        hash: over the lines, as they are in the file.
     """
 
     lines: int = 0
@@ -255,7 +255,7 @@ def check_first_records(files: list[TextFile], text_field: str, longest_line: in
 
 
 def find_skipped(blocks: Sequence[Block], readings: Sequence) -> dict[str, dict]:
-    """Return how many lines were skipped, by reason, and where the first one stands.
+    """Return how many lines were skipped, by reason, and the place of the first one.
 
     Args:
         blocks: of all files, in order.

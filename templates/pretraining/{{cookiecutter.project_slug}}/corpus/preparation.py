@@ -49,7 +49,7 @@ from corpus.shards import (
 from corpus.tfrecord import write_examples
 from corpus.vocabulary import find_tokenizer
 
-# The settings of the preparation that decide the bytes of a shard, beside max_length.
+# The settings of the preparation that decide the bytes of a shard, together with max_length.
 DECISIVE = (
     *("short_length", "short_share", "words", "packing"),
     *("longest_line", "text_field", "block_megabytes"),

@@ -1,6 +1,6 @@
 """Shards of examples: what is known of each, the manifest of them all, and what they hold.
 
-A folder has the shards of train or of dev: TFRecord files, a JSON file beside each, one tokenizer.
+A folder has the shards of train or of dev: TFRecord files, a JSON file next to each, one tokenizer.
 """
 
 import functools
@@ -24,7 +24,7 @@ SPLITS = ("train", "dev")
 
 @dataclass(frozen=True)
 class Shard:
-    """What is known of a shard; it is the content of the JSON file beside it.
+    """Facts about a shard: the content of the JSON file next to it.
 
     Attributes:
         name: `shard-00000`; the file is `shard-00000.tfrecord`.

@@ -26,7 +26,7 @@ RECORDED = ("vocabulary_size", "lowercase")
 def train_vocabulary(settings: CorpusSettings) -> tuple[Tokenizer, dict]:
     """Return a tokenizer whose vocabulary is trained on `train_text`, and what it covers.
 
-    It is exactly the tokenizer of BERT: from its vocabulary alone, vocab.txt, Transformers makes
+    It is exactly the tokenizer of BERT: from only its vocabulary, vocab.txt, Transformers makes
     the same.
 
     Args:
@@ -91,7 +91,7 @@ def count_characters(tokenizer: Tokenizer, texts: Iterable[str]) -> Counter:
 def choose_characters(
     tokenizer: Tokenizer, counts: Counter, vocabulary_size: int
 ) -> tuple[list[str], list[str]]:
-    """Return the characters of the vocabulary, and the pieces of those that stand inside words.
+    """Return the characters of the vocabulary, and the pieces of those inside words.
 
     The most frequent, as many as there is room for; in an order that depends on nothing else.
     """
@@ -99,7 +99,7 @@ def choose_characters(
     inner: list[str] = []
     room = vocabulary_size - len(SPECIAL_TOKENS)
     for character, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
-        # Punctuation and ideographs are words of their own wherever they stand.
+        # Each punctuation mark and ideograph is a word.
         normalized = tokenizer.normalizer.normalize_str(f"a{character}a")
         is_inner = len(tokenizer.pre_tokenizer.pre_tokenize_str(normalized)) == 1
         if count < MIN_FREQUENCY or len(characters) + len(inner) + 1 + is_inner > room:
@@ -138,7 +138,7 @@ def train_pieces(
 
 
 def record_path(path: str) -> str:
-    """Return the path of what is known of a trained tokenizer, beside it."""
+    """Return the path of the file about a trained tokenizer, next to it."""
     return path.rpartition("/")[0] + "/vocabulary.json"
 
 
@@ -183,7 +183,7 @@ def find_tokenizer(settings: CorpusSettings) -> Tokenizer:
 
 
 def keep_vocabulary(path: str, tokenizer: Tokenizer, coverage: dict) -> None:
-    """Write a trained tokenizer, and beside it what it was trained with and what it covers."""
+    """Write a trained tokenizer, and next to it its training settings and its coverage."""
     write_json(record_path(path), coverage)
     storage.write_bytes(path, (tokenizer.to_str(pretty=True) + "\n").encode("utf-8"))
     print(

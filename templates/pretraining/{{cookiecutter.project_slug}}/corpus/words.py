@@ -22,7 +22,7 @@ def find_word_starts(text: str, encoding: Encoding, words: str) -> np.ndarray:
     Args:
         text: one line.
         encoding: its tokens, without special ones.
-        words: `tokens`: each token is a word. `spaces`: what stands between spaces and punctuation
+        words: `tokens`: each token is a word. `spaces`: the text between spaces and punctuation
             is one, and so is each Chinese character. `auto`: where text holds Chinese, its words
             as well.
 

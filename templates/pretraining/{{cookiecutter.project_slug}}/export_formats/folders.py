@@ -29,7 +29,7 @@ def check_free(folder: Path) -> None:
     """Refuse a folder that is there already, before any work.
 
     Raises:
-        InputError: it exists, or nobody may write there.
+        InputError: it exists, or its parent is not writable.
     """
     if folder.exists():
         raise InputError(f"{folder} exists already: name a new folder, or delete that one.")
@@ -49,7 +49,7 @@ def check_apart(folder: Path, preset: Path) -> None:
 
 
 def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
-    """Let `write` fill a temporary folder beside `folder`, then move it into place."""
+    """Let `write` fill a temporary folder next to `folder`, then move it into place."""
     folder = folder.absolute()
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".writing-") as temporary:
@@ -85,13 +85,13 @@ def write_hugging_face(
 
     def write(target: Path) -> None:
         write_json(target / "config.json", config)
-        # Not save_file: what that writes nobody else may read.
+        # Not save_file: its files are readable only by their owner.
         (target / WEIGHTS).write_bytes(save(weights, metadata={"format": "pt"}))
         write_text(target / "vocab.txt", "".join(f"{t}\n" for t in vocabulary_of(tokenizer)))
         write_json(target / "tokenizer.json", json.loads(tokenizer.to_str()))
         write_json(target / "special_tokens_map.json", names)
         settings = {
-            # Reads tokenizer.json as it stands, where a BertTokenizer would make its own.
+            # Reads tokenizer.json unchanged; a BertTokenizer would make its own.
             "tokenizer_class": "PreTrainedTokenizerFast",
             "do_lower_case": is_lowercase(tokenizer),
             "model_max_length": config["max_position_embeddings"],
@@ -134,8 +134,8 @@ def check_preset(encoder: BertEncoder) -> None:
     if encoder.exact_gelu:
         raise InputError(
             "--preset: KerasHub's BertBackbone approximates GELU by tanh, and this encoder was "
-            "trained with the exact one, so a preset would give other hidden states: export the "
-            "folder in Hugging Face format alone."
+            "trained with the exact one, so a preset would give other hidden states: export only "
+            "the folder in Hugging Face format."
         )
 
 

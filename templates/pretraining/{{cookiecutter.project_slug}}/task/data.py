@@ -67,7 +67,7 @@ class ShardGenerator(DataGenerator):
         """Return the pools of an epoch: slices of shards that are read at once.
 
         Worked example: shards of 5, 5 and 5 examples in this order, `pool_examples` 8 and batches
-        of 4. The first shard alone would leave 1 example over, so the pools end at 4, 8 and 15:
+        of 4. Only the first shard would leave 1 example over, so the pools end at 4, 8 and 15:
         the second pool is the last example of the first shard and three of the second.
         """
         order = np.random.default_rng([self.seed, epoch, SHARDS]).permutation(len(self.sizes))

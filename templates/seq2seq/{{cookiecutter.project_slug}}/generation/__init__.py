@@ -1,1 +1,1 @@
-"""Generation: targets are written token by token, by steps of a model that a search asks for."""
+"""Generation: a search writes targets token by token, by steps of a model."""

@@ -1,7 +1,7 @@
 """From sources to targets: greedy search, beam search and sampling, batched.
 
-The searches know no model: they ask `Steps` for the logits of the next token. All shapes are static
-but for the length of the sources: `[batch, beams, ...]`, targets of so many tokens.
+The searches are independent of the model: they ask `Steps` for the logits of the next token. All
+shapes are static except for the length of the sources: `[batch, beams, ...]`.
 """
 
 import functools
@@ -27,10 +27,10 @@ class Beams(NamedTuple):
     """A search in progress.
 
     Attributes:
-        index: how many tokens are written.
+        index: number of tokens written so far.
         written: the hypotheses `[batch, beams, length]`.
         totals: their log-probabilities `[batch, beams]`, the highest first.
-        constraints: where each is in the automata of `Constraints`.
+        constraints: the state of each in the automata of `Constraints`.
         best: the best finished hypotheses of each record `[batch, n_best, length]`.
         best_score: their scores `[batch, n_best]`, the highest first.
         states: of the steps.
@@ -46,17 +46,17 @@ class Beams(NamedTuple):
 
 
 class Writer:
-    """From a batch of sources to the best targets; stands where a model does in a `Predictor`.
+    """From a batch of sources to the best targets; a `Predictor` runs it like a model.
 
-    Several models are an ensemble: the mean of their probabilities is searched, token by token.
+    Several models are an ensemble: the search uses the mean of their probabilities of each token.
 
     Args:
         models: inference models with the same tokens.
-        writing_layers: from such a model to the layers that a cache has to know.
-        tokens: those that frame a target.
-        table: what and how to search.
-        length: tokens of a target at the most.
-        constraints: what else ends a text, and which may be written.
+        writing_layers: from such a model to the layers that a cache calls.
+        tokens: those that begin and end a target.
+        table: the settings of the search.
+        length: the most tokens of a target.
+        constraints: stop strings and allowed texts.
     """
 
     def __init__(
@@ -84,8 +84,8 @@ class Writer:
     def __call__(self, batch: dict, training: bool = False) -> dict[str, tf.Tensor]:
         """Return `tokens` `[batch, length]`, 0 after the end, and `scores` `[batch]`.
 
-        With `n_best` above 1, both have an axis of so many after the first; a score of -inf is of
-        no text.
+        With `n_best` above 1, both have an axis of so many after the first; a score of -inf means
+        that there is no such text.
 
         Args:
             batch: sources and `draws`, the random numbers `[batch, length]` of sampling.
@@ -101,7 +101,7 @@ class Writer:
         return {"tokens": tokens, "scores": scores}
 
     def begin(self, sources: dict, beams: int) -> tuple[NextToken, list]:
-        """Let all models read the sources; return how they go on, and their states."""
+        """Let all models read the sources; return how to get the next token, and their states."""
         begun = [steps.begin(sources, beams) for steps in self.steps]
 
         def next_token(
@@ -122,7 +122,7 @@ class Writer:
         return next_token, [state for _, state in begun]
 
     def forbid(self, logs: tf.Tensor, written: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
-        """Return the log-probabilities `[batch, beams, vocabulary]` without what must not come."""
+        """Return the log-probabilities `[batch, beams, vocabulary]` without forbidden tokens."""
         never = np.zeros(logs.shape[-1], np.float32)
         never[list(self.tokens.never)] = IMPOSSIBLE
         logs = logs + never
@@ -131,12 +131,12 @@ class Writer:
         return logs
 
     def is_end(self, state: State, tokens: tf.Tensor) -> tf.Tensor:
-        """Tell whether texts end with tokens, or by what they hold after them."""
+        """Tell whether texts end with a token, or with a stop string that it completes."""
         ended = tf.reduce_any(tokens[..., None] == self.tokens.ends, axis=-1)
         return ended | self.constraints.is_stopped(state)
 
     def write_one(self, sources: dict, draws: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
-        """Take the likeliest token, or draw one, until all records have ended.
+        """Write the likeliest token, or draw one, until all records have ended.
 
         Args:
             sources: a batch.
@@ -205,7 +205,7 @@ class Writer:
 
         grow = functools.partial(self.grow, next_token)
         (end,) = tf.while_loop(go_on, lambda search: [grow(search)], [start])
-        # What is as long as a target may be is finished without an end.
+        # A hypothesis of the full length is finished without an end.
         cut = end.totals / self.penalty(tf.constant(self.length))
         cut = ops.where(end.totals > POSSIBLE, cut, -float("inf"))
         best, score = keep_best(end.best, end.best_score, end.written, cut)
@@ -214,8 +214,8 @@ class Writer:
     def is_beatable(self, search: Beams) -> tf.Tensor:
         """Tell whether a hypothesis may yet be among the best finished ones, `[batch]`.
 
-        One that goes on loses log-probability with each token, so log-probability /
-        penalty(length of all) is the most that it can reach.
+        A hypothesis loses log-probability with each token, so log-probability / penalty(length) is
+        the highest score that it can reach.
         """
         highest = self.penalty(tf.constant(self.length))
         return search.best_score[:, -1] < ops.max(search.totals, axis=1) / highest
@@ -227,8 +227,8 @@ class Writer:
         logs = self.constraints.forbid(logs, search.constraints)
         rows, vocabulary = ops.shape(logs)[0], logs.shape[-1]
         candidates = ops.reshape(search.totals[:, :, None] + logs, (rows, beams * vocabulary))
-        # One of each end for each beam at the most: of so many more, enough go on. Of the tokens
-        # that complete a stop string there may be more: then fewer go on.
+        # Each beam has at most one candidate for each end token, so with that many more candidates
+        # enough of them continue. More tokens may complete a stop string: then fewer continue.
         more = len(self.tokens.ends) + (0 if self.constraints.stops is None else 2)
         sums, choices = tf.math.top_k(candidates, k=min((1 + more) * beams, beams * vocabulary))
         parents, tokens = choices // vocabulary, choices % vocabulary
@@ -237,7 +237,7 @@ class Writer:
         held = self.constraints.advance(held, tokens)
         ends = self.is_end(held, tokens)
 
-        # A record that is done stays as it is, whatever the others of its batch still need.
+        # A record that is done does not change while others of its batch continue.
         counted = ends & (sums > POSSIBLE) & self.is_beatable(search)[:, None]
         finished = ops.where(counted, sums / self.penalty(index + 1), -float("inf"))
         best, best_score = keep_best(search.best, search.best_score, longer, finished)
@@ -257,7 +257,7 @@ class Writer:
         )
 
     def penalty(self, lengths: tf.Tensor) -> tf.Tensor:
-        """Return what a log-probability is divided by; `gnmt`: https://arxiv.org/abs/1609.08144."""
+        """Return the divisor of a log-probability; `gnmt`: https://arxiv.org/abs/1609.08144."""
         lengths = tf.cast(lengths, tf.float32)
         if self.table.length_penalty == "gnmt":
             lengths = (5.0 + lengths) / 6.0
@@ -267,7 +267,7 @@ class Writer:
 def keep_best(
     best: tf.Tensor, best_score: tf.Tensor, others: tf.Tensor, scores: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return the best hypotheses of each record and their scores, as many as there were.
+    """Return the best n hypotheses of each record and their scores.
 
     Args:
         best: `[batch, n, length]`; of equal scores these stay.
@@ -280,9 +280,9 @@ def keep_best(
 
 
 def draw(logs: tf.Tensor, numbers: tf.Tensor, table: GenerationTable) -> tf.Tensor:
-    """Return a token `[batch]` each, drawn from the surest ones.
+    """Return one token for each record, drawn from the most likely ones, `[batch]`.
 
-    The tokens are lined up, the likeliest first; the random number points at one of them.
+    The tokens are ordered by probability; the random number is a place in their cumulative sum.
     Source of top-p: Holtzman et al. 2020, https://arxiv.org/abs/1904.09751.
 
     Args:
@@ -293,7 +293,7 @@ def draw(logs: tf.Tensor, numbers: tf.Tensor, table: GenerationTable) -> tf.Tens
     size = logs.shape[-1]
     kept, tokens = tf.math.top_k(logs / table.temperature, k=min(table.top_k or size, size))
     shares = ops.softmax(kept, axis=-1)
-    # A token is kept if those before it have not reached top_p: the first one always is.
+    # A token is kept if those before it have not reached top_p, so the first one always is.
     before = ops.cumsum(shares, axis=-1) - shares
     shares = ops.where((before < table.top_p) & (kept > POSSIBLE), shares, 0.0)
     sums = ops.cumsum(shares, axis=-1)
@@ -306,8 +306,11 @@ def draw(logs: tf.Tensor, numbers: tf.Tensor, table: GenerationTable) -> tf.Tens
 def block_ngrams(logs: tf.Tensor, written: tf.Tensor, index: tf.Tensor, size: int) -> tf.Tensor:
     """Return the log-probabilities without tokens that would repeat an n-gram of the target.
 
-    Every place of the target is looked at: where the `size - 1` tokens before it are those written
-    last, the token that stands there must not come again.
+    If the `size - 1` tokens before a place of the target are those written last, the token at this
+    place is forbidden.
+
+    Worked example: size 2 and the target 7 8 9 8. The last token is 8, which was followed by 9, so
+    9 is forbidden next.
 
     Args:
         logs: `[batch, beams, vocabulary]`.
@@ -319,7 +322,7 @@ def block_ngrams(logs: tf.Tensor, written: tf.Tensor, index: tf.Tensor, size: in
     places = length - size + 1
     if places < 1:
         return logs
-    # From `size - 1` on there are so many last tokens.
+    # There are `size - 1` last tokens as soon as so many are written.
     last = [
         ops.take(written, ops.maximum(index - size + 1 + offset, 0), axis=2)[:, :, None]
         for offset in range(size - 1)

@@ -1,4 +1,4 @@
-"""What generation is told: the table [generation] of config.toml, flags, and framing tokens."""
+"""Settings of generation: the table [generation] of config.toml, flags, begin and end tokens."""
 
 import argparse
 import json
@@ -14,10 +14,10 @@ from core.base.settings import SettingsTable
 
 @dataclass(frozen=True)
 class TargetTokens:
-    """The tokens that frame a target.
+    """The tokens that begin and end a target.
 
-    `begin` is what the first token is predicted from, `end` the last one to be written, `never`
-    are those that no text holds, `other_ends` those that end a text too: nobody teaches them.
+    The first token is predicted from `begin`, and `end` is the last one. Tokens of `never` are in
+    no text. `other_ends` end a text too, but are not trained.
     """
 
     begin: int
@@ -32,11 +32,11 @@ class TargetTokens:
 
 
 class GenerationTable(SettingsTable):
-    """How targets are written."""
+    """Settings of the search or the sampling."""
 
     decoding: Literal["beam", "sample"] = Field("beam", description="search, or draw at random")
     beams: int = Field(4, ge=1, description="hypotheses of the search; 1: greedy")
-    evaluate_beams: int = Field(1, ge=1, description="beams of the scorings during the training")
+    evaluate_beams: int = Field(1, ge=1, description="beams of the scorings during training")
     length_penalty: Literal["mean", "gnmt"] = Field(
         "mean", description="log-probability / length^power, or / ((5 + length) / 6)^power"
     )
@@ -45,15 +45,17 @@ class GenerationTable(SettingsTable):
     stop: list[str] = Field([], description="strings that end a text and are not part of it")
     allowed: str = Field("", description="file of the texts that may be written; empty: any")
     block_ngrams: int = Field(0, ge=0, description="no sequence of so many tokens twice; 0: any")
-    temperature: float = Field(1.0, gt=0, description="of sampling; lower: surer tokens")
+    temperature: float = Field(1.0, gt=0, description="of sampling; lower: more likely tokens")
     top_k: int = Field(0, ge=0, description="sample from so many tokens; 0: from all")
-    top_p: float = Field(1.0, gt=0, le=1, description="sample from the surest tokens of this sum")
+    top_p: float = Field(
+        1.0, gt=0, le=1, description="sample from the likeliest tokens up to this sum"
+    )
     cache: bool = Field(True, description="keep keys and values of the tokens written so far")
 
     @field_validator("stop", mode="before")
     @classmethod
     def read_stop(cls, value: Any) -> Any:
-        """Return the strings of a flag: a list in JSON, or one as it is."""
+        """Return the strings of a flag: a JSON list, or a single string."""
         if not isinstance(value, str):
             return value
         return json.loads(value) if value.startswith("[") and value.endswith("]") else [value]
@@ -61,17 +63,17 @@ class GenerationTable(SettingsTable):
     @field_validator("stop")
     @classmethod
     def check_stop(cls, strings: list[str]) -> list[str]:
-        """Refuse a string that every text begins with."""
+        """Refuse an empty string, which every text contains."""
         if "" in strings:
             raise ValueError("an empty string ends every text: leave it out")
         return strings
 
 
 def check_n_best(table: GenerationTable) -> None:
-    """Refuse to write more texts of a record than there are.
+    """Refuse to write more texts of a record than the search finds.
 
     Raises:
-        InputError: a search has fewer beams, or sampling writes one text.
+        InputError: the search has fewer beams, or sampling writes one text.
     """
     if table.n_best > 1 and table.decoding == "sample":
         raise InputError(
@@ -86,18 +88,18 @@ def check_n_best(table: GenerationTable) -> None:
 
 
 class GenerationFlags(GenerationTable):
-    """What a trained run may be asked to do otherwise: the table, and two settings beside it."""
+    """Settings that can be changed for a trained run: the table, and two others."""
 
     seed: int = Field(1, ge=0, description="of sampling")
     prediction_batch_size: int = Field(32, ge=1, description="records written together")
 
 
-# Beams of the training would change nothing.
+# `evaluate_beams` is only for training.
 FLAGS = [name for name in GenerationFlags.model_fields if name != "evaluate_beams"]
 
 
 def add_generation_flags(parser: argparse.ArgumentParser) -> None:
-    """Let a command ask a trained run to generate otherwise than its settings say."""
+    """Add the flags that change how a trained run generates."""
     group = parser.add_argument_group("generation, instead of what the run's settings say")
     for name in FLAGS:
         description = GenerationFlags.model_fields[name].description
@@ -108,7 +110,7 @@ def read_generation_flags(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the settings that the flags of `add_generation_flags` change.
 
     Raises:
-        InputError: a value that the setting may not have.
+        InputError: a value is not allowed for its setting.
     """
     values = {name: getattr(arguments, name) for name in FLAGS}
     given = {name: value for name, value in values.items() if value is not None}
@@ -121,6 +123,6 @@ def read_generation_flags(arguments: argparse.Namespace) -> dict[str, Any]:
         raise InputError(
             f"--{name} = {first['input']!r} ({meaning}): {message[:1].lower()}{message[1:]}."
         ) from error
-    if found.get("allowed"):  # from the current folder, as all paths on these command lines
+    if found.get("allowed"):  # resolved from the current folder, as all paths of these commands
         found["allowed"] = str(Path(found["allowed"]).resolve())
     return found

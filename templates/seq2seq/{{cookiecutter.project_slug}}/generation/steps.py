@@ -1,8 +1,8 @@
-"""Steps of a model that writes: from all that was read and written to logits of the next token.
+"""Steps of a model that writes: from source and target so far to logits of the next token.
 
-`RecomputedSteps` read everything anew for each token, whatever the model. `CachedSteps` keep keys
-and values of what was read and written; the task hands them its layers as `WritingLayers`. All
-shapes are static but for the length of the sources.
+`RecomputedSteps` works for any model and computes everything again for each token. `CachedSteps`
+keeps the keys and values of all tokens; the task gives it its layers as `WritingLayers`. All shapes
+are static except for the length of the sources.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from core.fast.transformer import MASKED
 
 
 class Steps(Protocol):
-    """What a search asks of a model."""
+    """The interface between a search and a model."""
 
     def begin(self, sources: dict, beams: int) -> tuple[dict, dict]:
         """Read the sources once.
@@ -27,7 +27,7 @@ class Steps(Protocol):
             beams: hypotheses of each record.
 
         Returns:
-            What stays the same, and the state `[batch, beams, ...]` of the first step.
+            The constant context, and the state `[batch, beams, ...]` of the first step.
         """
         ...
 
@@ -37,25 +37,26 @@ class Steps(Protocol):
         """Return the logits `[batch, beams, vocabulary]` after `tokens`, and the next state.
 
         Args:
-            context: what stays the same, from `begin`.
+            context: from `begin`.
             state: from the step before.
             tokens: the last ones written `[batch, beams]`.
-            index: how many were written before these.
+            index: how many tokens were written before these.
         """
         ...
 
 
 @dataclass(frozen=True)
 class WritingLayers:
-    """What a cache has to know of a model.
+    """The parts of a model that a cache calls.
 
     Attributes:
         layers: Transformer layers of KerasHub that write: encoders, which read source and target
-            as one sequence, or decoders, which look at the source by a second attention.
-        read: from the sources to what each layer looks at of them, `[batch, source, width]`.
+            as one sequence, or decoders, which attend to the source by a second attention.
+        read: from the sources to the hidden states `[batch, source, width]` that each layer attends
+            to.
         embed: from tokens `[batch, beams]`, their place in the target and the number of tokens of
-            each source `[batch, 1]` to what the first layer reads, `[batch, beams, width]`.
-        score: from what the last layer puts out to logits.
+            each source `[batch, 1]` to the input of the first layer, `[batch, beams, width]`.
+        score: from the output of the last layer to logits.
     """
 
     layers: Sequence[keras.layers.Layer]
@@ -64,12 +65,12 @@ class WritingLayers:
     score: Callable[[tf.Tensor], tf.Tensor]
 
     def steps(self, length: int) -> Steps:
-        """Return the steps of a search for targets of so many tokens."""
+        """Return the steps of a search for targets of at most `length` tokens."""
         return CachedSteps(self, length)
 
 
 class RecomputedSteps:
-    """Steps of any model: slow and plain, what caches are measured by.
+    """Steps of any model: slow and simple; caches are tested against it.
 
     Args:
         model: the inference model.
@@ -98,12 +99,13 @@ class RecomputedSteps:
 
 
 class CachedSteps:
-    """Steps from the keys and values of what was read and written.
+    """Steps from the keys and values of all tokens so far.
 
-    The source is read once for all beams: it sees no target token, so its hidden states stay.
+    The source is read once for all beams: it sees no target token, so its hidden states don't
+    change.
 
     Args:
-        model: its layers, and what stands before and after them.
+        model: its layers, and the parts before and after them.
         length: tokens of a target.
     """
 

@@ -22,7 +22,7 @@ from generation.spaces import CLOSING, DECIMAL_POINTS, JOINING, OPENING, SPACELE
 SENSITIVE = JOINING + DECIMAL_POINTS + " "
 # Characters of all classes, with spares where a stop string has one; and one of no class.
 POOL, UNKNOWN = "abcdefghijklmnopqrstuvwxyz0123456789中国你好０１⺀⺁、([{)]}!?%-'/.,:", "\ue000"
-# Byte-level tokens spell each byte of UTF-8 as a character: these stand for themselves.
+# Byte-level tokens spell each byte of UTF-8 as a character; these bytes as their own character.
 PRINTABLE = [*range(33, 127), *range(161, 173), *range(174, 256)]
 OTHERS = sorted(set(range(256)) - set(PRINTABLE))
 BYTE_OF = {chr(byte): byte for byte in PRINTABLE}
@@ -30,10 +30,10 @@ BYTE_OF |= {chr(256 + number): byte for number, byte in enumerate(OTHERS)}
 
 
 class Stops(NamedTuple):
-    """How matching goes on, token by token.
+    """The automaton, which takes one token after another.
 
     Attributes:
-        kinds: `[vocabulary]`: tokens that read alike have the same number.
+        kinds: `[vocabulary]`: tokens with the same effect have the same number.
         nexts: `[states, kinds]`: the state after one more token. A text begins in state 0; in the
             last state it holds a stop string.
         strings: that end a text.
@@ -92,11 +92,11 @@ def as_bytes(text: str) -> str:
 
 
 def token_texts(tokenizer: Tokenizer, word_piece: bool) -> tuple[list[str], list[str]]:
-    """Return the text of each token where it comes first, and after another one.
+    """Return the text of each token at the start of a text, and after another token.
 
-    But for WordPiece each character is a byte: a character may be several tokens.
+    Except for WordPiece each character is a byte, because a character may be several tokens.
     """
-    # Another token before it, because the first one of a text may lose its space.
+    # After an anchor token, because the first token of a text may lose its space.
     anchor = tokenizer.encode("a", add_special_tokens=False).ids
     start, numbers = len(tokenizer.decode(anchor)), range(tokenizer.get_vocab_size())
     firsts = tokenizer.decode_batch([[number] for number in numbers])
@@ -123,7 +123,7 @@ def spell(token: str, text: str) -> str:
 
 @functools.lru_cache(maxsize=1 << 16)
 def class_of(character: str) -> tuple:
-    """Return what decides how `close_gaps` treats the spaces around a character."""
+    """Return the properties by which `close_gaps` treats the spaces around a character."""
     patterns = (r"\s", r"\w", r"\d", SPACELESS.pattern)
     groups = (OPENING, CLOSING, JOINING, DECIMAL_POINTS)
     return (
@@ -133,15 +133,15 @@ def class_of(character: str) -> tuple:
 
 
 class Tails:
-    """The ends of texts that may become a stop string, and how tokens lengthen them.
+    """The tails of texts that may become a stop string, and their continuation by tokens.
 
-    A tail is a context, which decides about spaces, and a text that begins a stop string but for
-    spaces. With the stop string "it's" the text "let it '" has the tail ("", "it '"). With " it" it
-    has ("t'", ""), because the space of a next " it" is removed after a letter and a "'".
+    A tail is a context, which decides about spaces, and a text that, without its spaces, begins a
+    stop string. With the stop string "it's" the text "let it '" has the tail ("", "it '"). With
+    " it" it has ("a'", ""): after a letter and a "'" the space before a next "it" is removed.
 
     Args:
         strings: that end a text.
-        close: takes away spaces that separate tokens; None: there are none.
+        close: removes spaces between tokens; None: the texts have none to remove.
     """
 
     def __init__(self, strings: Sequence[str], close: Callable[[str], str] | None) -> None:
@@ -157,11 +157,11 @@ class Tails:
                 self.stand_ins.setdefault(class_of(character), character)
 
     def squeeze(self, text: str) -> str:
-        """Return a text without the spaces that may yet be taken away."""
+        """Return a text without the spaces that may still be removed."""
         return text.replace(" ", "") if self.close else text
 
     def plain(self, text: str) -> str:
-        """Return a text with one character for each class of those that no stop string has."""
+        """Return a text whose characters outside of stop strings are replaced by their class."""
         if self.close is None:
             return "".join(c if c in self.characters else UNKNOWN for c in text)
         kept = self.characters | {" "}
@@ -170,7 +170,7 @@ class Tails:
         return text if letter in self.characters else re.sub(f"{letter}+", letter, text)
 
     def stand_in(self, character: str) -> str:
-        """Return the first character of a class, if possible one that no stop string has."""
+        """Return the representative of a character's class, if possible not in a stop string."""
         return self.stand_ins.setdefault(class_of(character), character)
 
     def holds(self, text: str) -> bool:
@@ -191,7 +191,7 @@ class Tails:
         return context, end
 
     def context(self, before: str) -> str:
-        """Return what decides about the spaces behind a text; empty: nothing of it does."""
+        """Return the end of a text that decides about the spaces after it; empty: nothing does."""
         if not self.needs_context or not before:
             return ""
         last, earlier = before[-1], before[:-1].rstrip(" ")[-1:]
@@ -202,11 +202,11 @@ class Tails:
         return self.stand_in(last)
 
     def continuations(self, end: str) -> set[str] | None:
-        """Return the characters by which a tail comes nearer to a stop string; None: any may."""
+        """Return the characters that continue a tail towards a stop string; None: any character."""
         found, text = set(), self.squeeze(end)
         for part in (text[at:] for at in range(len(text))):
             for string in self.squeezed:
-                if string == part:  # it is complete as soon as a space before it is removed
+                if string == part:  # complete as soon as a space in it is removed
                     return None
                 if string.startswith(part):
                     found.add(string[len(part)])
@@ -216,7 +216,7 @@ class Tails:
         """Return the next state `[states, kinds]`; -1: a stop string is found.
 
         Args:
-            kinds: texts of a token where it comes first, and after another one.
+            kinds: texts of a token at the start of a text, and after another token.
         """
         numbers: dict[tuple[str, str] | None, int] = {None: 0}  # None: no token is written
         waiting: list[tuple[str, str] | None] = [None]
@@ -239,7 +239,7 @@ class Tails:
                 row = np.array([step(first) for first, _ in kinds])
             elif (nearer := self.continuations(tail[1])) is None or not self.squeeze(tail[1]):
                 row = np.array([step(tail[0] + tail[1] + later) for _, later in kinds])
-            else:  # most tokens have nothing to do with what the tail begins
+            else:  # most tokens don't continue the tail: as if only its context were there
                 text = tail[0] + tail[1]
                 bare = text.rstrip(" ") if self.close else text
                 row = follow_one((self.context(bare), text[len(bare) :])).copy()

@@ -1,4 +1,4 @@
-"""Tokenizers for texts that are written, not only read: what is decoded is what was encoded."""
+"""Tokenizers for generation: decoding gives back the text that was encoded."""
 
 import json
 from collections import Counter
@@ -32,11 +32,11 @@ IDEOGRAPH = r"[\p{Han}\p{Hiragana}\p{Katakana}]"
 
 
 def train_text_tokenizer(texts: Sequence[str], vocabulary_size: int) -> Tokenizer:
-    """Train byte-pair encoding that gives every text back as it was.
+    """Train byte-pair encoding that decodes every text to the same text.
 
-    Words are pieces of characters with case; a space belongs to the word after it. Ideographs and
-    punctuation marks stand alone, so that a name has the same tokens wherever it is copied to. What
-    the texts show once or never is spelled in the bytes of UTF-8.
+    Words are split into pieces, with case; a space belongs to the word after it. Each ideograph and
+    punctuation mark is a token, so a copied name always has the same tokens. Characters that occur
+    once or never in the texts are spelled in the bytes of UTF-8.
 
     Args:
         texts: sources and targets of the training file.
