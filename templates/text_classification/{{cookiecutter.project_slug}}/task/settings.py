@@ -19,14 +19,14 @@ class Settings(RecordSettings):
     free_settings: ClassVar[tuple[str, ...]] = ("floor",)
 
     output: Literal["labels", "number"] = Field(
-        "labels", description="number: with extras/competition, one or several for each record"
+        "labels", description="number: one or several for each record, with extras/competition"
     )
     pooling: Literal["auto", "cls", "mean", "compare", "last"] = Field(
-        "auto", description="auto: last of decoders; compare, both texts' means, of pairs; or mean"
+        "auto", description="auto: last for decoders, else compare (both texts' means) for pairs, else mean"
     )
     dropout_samples: int = Field(1, ge=1, description="dropout masks before the logits in a step")
     class_weights: str = Field(
-        "none", description="what labels weigh in the loss; balanced: all the same; or by label"
+        "none", description="weights of labels in the loss; balanced: all the same; or by label"
     )
     label_smoothing: float = Field(0.0, ge=0, lt=1, description="share of the target on all labels")
     positive_label: str = Field(
@@ -37,12 +37,12 @@ class Settings(RecordSettings):
         "roc_auc", "pr_auc", "log_loss", "brier", "top_k_accuracy", "map_at_k", "ndcg", "ndcg_at_k",
         "rmse", "mcrmse", "mae", "pearson", "spearman", "qwk",
     ] = Field("auto", description="the score that chooses the best epoch")  # fmt: skip
-    floor: bool = Field(True, description="train the classical model too, which takes seconds")
+    floor: bool = Field(True, description="also train the classical model, in seconds")
 
     @field_validator("class_weights", mode="before")
     @classmethod
     def read_class_weights(cls, given: Any) -> str:
-        """Return a word, or weights by label as JSON: one value, which runs can be compared by."""
+        """Return a word, or weights by label as JSON: one value, so that runs can be compared."""
         with contextlib.suppress(ValueError):
             given = json.loads(given) if isinstance(given, str) else given
         if given in ("none", "balanced"):
