@@ -28,6 +28,7 @@ class DataGenerator(Feeding):
     """
 
     of_items: tuple[str, ...] = ()  # attributes with one entry per length: extras/cache stores them
+    arguments: tuple[Any, ...] = ()  # of `of`, after the examples
 
     @classmethod
     def of(cls, examples: Any, *arguments: Any) -> Self:

@@ -57,9 +57,9 @@ def choose_cut(
     cuts = lower + (values - lower) / 2
     # Halfway between neighbouring floats may round up to the upper one, which must be kept.
     cuts = np.append(np.where(cuts < values, cuts, lower), (1 + values.max(initial=1.0)) / 2)
-    found = f_beta(*np.append(counts, [others], axis=0).T, gold, beta)
-    before = np.append([others], counts, axis=0)[np.sum(values > start)]
-    if found.max() <= f_beta(*before, gold, beta):
+    counts = np.append(counts, [others], axis=0)
+    found = f_beta(counts[:, 0], counts[:, 1], gold, beta)
+    if found.max() <= found[np.sum(values > start) - 1]:  # without any, the last: `others`
         return start
     best = cuts[found == found.max()]
     return float(best[np.argmin(np.abs(best - start))])
