@@ -22,7 +22,7 @@ class Settings(RecordSettings):
         "labels", description="number: one or several for each record, with extras/competition"
     )
     pooling: Literal["auto", "cls", "mean", "compare", "last"] = Field(
-        "auto", description="auto: last for decoders, else compare (both texts' means) for pairs, else mean"
+        "auto", description="auto: last for decoders, compare (means of both) for pairs, or mean"
     )
     dropout_samples: int = Field(1, ge=1, description="dropout masks before the logits in a step")
     class_weights: str = Field(
