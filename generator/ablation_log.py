@@ -60,7 +60,7 @@ def read_rows(root: Path) -> list[dict]:
                 row = json.loads(line)
             except json.JSONDecodeError as error:
                 raise InputError(
-                    f"{path}, line {number} is not JSON ({error}): mend or remove that line."
+                    f"{path}, line {number} is not JSON ({error}): fix or remove that line."
                 ) from error
             settings = {RENAMED.get(name, name): value for name, value in row["settings"].items()}
             rows.append({**row, "settings": settings})

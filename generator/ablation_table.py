@@ -15,13 +15,14 @@ SPLITS = ("dev", "test")
 MATTERS = 0.5
 PLOT = RESULTS / "ablation.svg"
 EXPLANATION = """\
-What each setting gains and costs, alone, on top of the baseline. Scores in percent, mean ± half of
-the 95 % interval over the seeds (Student's t). A difference is that to the first line, taken seed
-by seed; it is bold where its interval leaves out 0, which one of twenty does by chance. Dev chooses
-the best epoch and the threshold, and the defaults; nobody tunes on test. The time of a step, from
-the batch to the new weights, is the median of a training's steps, then of the seeds; beside it how
-many times that of the first line, again seed by seed. Peak memory is what the process has held at
-the end of its first epoch, before dev is scored then. Each line of `ablation.jsonl` is a training.
+What each single setting gains and costs when it is added to the baseline. Scores are in percent:
+the mean over the seeds ± half of the 95 % interval (Student's t). A difference is the difference
+from the first line, taken seed by seed. It is bold if its interval excludes 0; one in twenty is
+bold by chance. Dev chooses the best epoch, the threshold and the defaults; test is used only for
+scoring. The time of a step, from the batch to the new weights, is the median over the steps of a
+training, then over the seeds; `times` is its multiple of the first line's, seed by seed. Peak
+memory is that of the process at the end of its first epoch, before dev is scored. Each line of
+`ablation.jsonl` is a training.
 """
 
 

@@ -60,7 +60,7 @@ def read_studies(root: Path) -> dict[str, Study]:
         entries = tomllib.loads(path.read_text(encoding="utf-8"))
         studies = {name: Study(name=name, **read_entry(entry)) for name, entry in entries.items()}
     except (tomllib.TOMLDecodeError, TypeError) as error:
-        raise InputError(f"{path} is broken ({error}): mend that entry.") from error
+        raise InputError(f"{path} is broken ({error}): fix that entry.") from error
     for study in studies.values():
         check_study(path, study)
     return studies

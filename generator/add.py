@@ -38,7 +38,7 @@ def add_extra(root: Path, name: str, project: Path) -> str:
         raise InputError(f"{project} has no core/base: it was made by another version.")
     extras = project / "extras"
     if (extras / name).exists():
-        raise InputError(f"{extras / name} exists: delete that folder to get it anew.")
+        raise InputError(f"{extras / name} exists: delete that folder to get a fresh copy.")
     extras.mkdir(exist_ok=True)
     needed = [one for one in baking.with_needs([name]) if not (extras / one).exists()]
     joining = [name, *(one for one in needed if one != name)]

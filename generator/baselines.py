@@ -84,7 +84,7 @@ def read_baselines(root: Path) -> dict[str, Baseline]:
         entries = tomllib.loads(path.read_text(encoding="utf-8"))
         return {name: Baseline(name=name, **read_entry(entry)) for name, entry in entries.items()}
     except (tomllib.TOMLDecodeError, TypeError) as error:
-        raise InputError(f"{path} is broken ({error}): mend that entry.") from error
+        raise InputError(f"{path} is broken ({error}): fix that entry.") from error
 
 
 def read_entry(entry: dict) -> dict:

@@ -37,7 +37,7 @@ def main() -> None:
     except SystemExit as ending:
         # Typer turns Ctrl-C into this, silently.
         if ending.code == 130:
-            print("\ninterrupted: run the same command again to go on.", file=sys.stderr)
+            print("\ninterrupted: run the same command again to resume.", file=sys.stderr)
         raise
 
 
@@ -88,10 +88,10 @@ def convert_data(
 @app.command("bake")
 def bake_project(
     name: Annotated[str, typer.Argument(help="Name of the baseline.")],
-    to: Annotated[Path, typer.Option(help="Folder in which the project's folder is made.")],
+    to: Annotated[Path, typer.Option(help="Folder that gets the project's folder.")],
     answers: Annotated[
         list[str] | None,
-        typer.Argument(help="Answers that differ, as extras=all or project_slug=mine."),
+        typer.Argument(help="Changed answers, such as extras=all or project_slug=mine."),
     ] = None,
 ) -> None:
     """Make the project of a baseline in DIR/NAME, with its settings and encoder."""
@@ -167,7 +167,7 @@ def reproduce(
     from_: LocalCopy = None,
     seeds: Annotated[
         str | None,
-        typer.Option(help="1,2,3: these join the scored ones; by default the baseline's, anew."),
+        typer.Option(help="1,2,3: added to the scored ones; by default all seeds, again."),
     ] = None,
     encoder: Annotated[
         Path | None, typer.Option(help="A local folder that holds the baseline's encoder.")
@@ -205,12 +205,12 @@ def ablate(
         Path | None, typer.Option(help="A local folder that holds the baseline's encoder.")
     ] = None,
     seeds: Annotated[
-        str | None, typer.Option(help="Seeds, as 1,2,3; by default those of each study.")
+        str | None, typer.Option(help="Seeds, such as 1,2,3; by default those of each study.")
     ] = None,
     only: Annotated[
-        list[str] | None, typer.Option(help="This variant alone; may be given several times.")
+        list[str] | None, typer.Option(help="Only this variant; may be given several times.")
     ] = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave the folders of the runs.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the folders of the runs.")] = False,
 ) -> None:
     """Train a baseline with one changed setting at a time: what does each gain and cost?"""
     from generator.ablate import ablate as train_variants

@@ -139,7 +139,7 @@ def apply_settings(path: Path, baseline: Baseline) -> None:
         holder = document.get(table) if table else document
         if not isinstance(holder, tomlkit.TOMLDocument | Table) or key not in holder:
             raise InputError(
-                f"baselines.toml, {baseline.name}: config.toml has no setting {name!r}: mend the"
+                f"baselines.toml, {baseline.name}: config.toml has no setting {name!r}: fix the"
                 " name, or add the extra that it belongs to to the answers."
             )
         holder[key] = value

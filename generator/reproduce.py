@@ -129,7 +129,7 @@ def train_seed(project: Path, seed: int, encoder: Path | None, code: str) -> Non
         if other := older or other_setting(project, seed_folder(project, seed)):
             raise InputError(
                 f"build/{project.name}/runs/seed_{seed} was trained {other}: delete that folder "
-                "to train it anew."
+                "to train it again."
             )
         print(f"seed {seed}: trained already")
         return

@@ -1,8 +1,8 @@
-"""What baking adds to cookiecutter: checked answers, and shared files brought into the template.
+"""What baking adds to cookiecutter: checked answers, and shared files in the template.
 
-Each template has a small module beside its cookiecutter.json (see `_extensions` there) that loads
-this one for its own folder. cookiecutter calls it before it writes anything. A hook would come too
-late: the project's folder exists by then, and cookiecutter adds a traceback to what a hook says.
+Each template has a small module next to its cookiecutter.json (see `_extensions` there) that loads
+this one for its own folder. cookiecutter calls it before it writes anything. A hook would be too
+late: the project's folder then exists, and cookiecutter adds a traceback to a hook's message.
 """
 
 import hashlib
@@ -452,7 +452,7 @@ def end_of_project(answers: dict[str, Any], template: str) -> dict[str, Any]:
 def end_project(
     project: Path, folder: str, existed: bool, data: str, unwanted: list[str], added: list[str]
 ) -> None:
-    """Delete the extras that nobody chose, and say what comes next.
+    """Delete the extras that were not chosen, and say what comes next.
 
     Args:
         project: the project's folder.

@@ -25,12 +25,12 @@ import extras  # noqa: E402, F401
 
 
 def is_of_template(module: ModuleType) -> bool:
-    """Tell whether a module stands in the project of a template."""
+    """Return whether a module is in the project of a template."""
     return "{{" in (getattr(module, "__file__", None) or "")
 
 
 def use_template(name: str) -> Path:
-    """Let `import task`, and what is beside it, be one template's; return its project's folder."""
+    """Let `import task` and its siblings use one template; return its project folder."""
     for module in [name for name, module in sys.modules.items() if is_of_template(module)]:
         del sys.modules[module]
     project = ROOT / "templates" / name / "{{cookiecutter.project_slug}}"

@@ -47,7 +47,7 @@ class ProjectProcess:
 
 
 def serve(project: str, connection: Connection) -> None:
-    """Run commands until nobody sends any."""
+    """Run commands until none is sent."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)

@@ -80,7 +80,7 @@ def build() -> Models:
 
 
 def read_flags(flags: list[str]) -> CoreSettings:
-    """Return the settings of flags alone: here is no config.toml."""
+    """Return the settings of flags only, without a config.toml."""
     return CliApp.run(with_tables(CoreSettings), cli_args=flags)
 
 

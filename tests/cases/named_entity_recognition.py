@@ -31,7 +31,7 @@ def label(*values) -> str:
 
 
 def offsets(**fields) -> str:
-    """Return a record as doccano exports it beside relations, with one entity."""
+    """Return a record of a doccano export with relations, with one entity."""
     return record(entities=[{"id": 7, "label": "person", **fields}], relations=[])
 
 

@@ -243,7 +243,7 @@ def test_without_beam_there_is_a_sentence(monkeypatch):
 
 
 def test_an_error_of_a_worker_comes_back_as_it_was():
-    """Runners pass on text alone, with their own words around it."""
+    """Runners forward only text, with their own words around it."""
     with pytest.raises(CarriedError) as carried:
         call_pickled("x", pickle.dumps(int))
     told = f"Traceback ...\n{CarriedError.__name__}: {carried.value} [while running 'Map']"

@@ -43,7 +43,7 @@ def own_task(monkeypatch) -> None:
 
 
 def make_lines(sentences: int = SENTENCES) -> list[str]:
-    """Return tokens and tags with what else a file may have; I stands in the second half alone."""
+    """Return tokens and tags with what else a file may have; only the second half has I."""
     draw = random.Random(3)
     lines = ["-DOCSTART- O", ""]
     for number in range(sentences):

@@ -352,7 +352,7 @@ def test_a_second_start_reads_a_few_records(task, monkeypatch):
 
 @pytest.mark.parametrize("task", ["passages"], indirect=True)
 def test_passages_are_encoded_once_in_a_block(task, monkeypatch):
-    """Many questions stand beside each other that are asked of one passage."""
+    """Many consecutive questions share one passage."""
     tokenizer, given = TOKENIZER, []
     monkeypatch.setattr(sources, "BLOCK", 1 << 22)
 

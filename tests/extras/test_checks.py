@@ -234,7 +234,7 @@ def build_models(culprit=None, loss=SumLoss) -> Models:
 
 
 def build(*arguments, **changes) -> TrainingModel:
-    """Return the training model alone."""
+    """Return only the training model."""
     return build_models(*arguments, **changes).training
 
 

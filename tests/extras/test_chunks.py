@@ -343,7 +343,7 @@ def refuse(examples):
 
 
 class Killed(Exception):
-    """Stands for SIGKILL."""
+    """Replaces SIGKILL."""
 
 
 def kill_after(chunks: int):

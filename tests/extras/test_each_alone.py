@@ -1,4 +1,4 @@
-"""Every project trains without extras, with each of them alone, and with all: two steps of each."""
+"""Every project trains two steps without extras, with each single extra, and with all."""
 
 import re
 import shutil

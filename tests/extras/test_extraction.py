@@ -91,7 +91,7 @@ def draw_examples(kind: str, count: int, seed: int = 1) -> list[Example]:
 
 
 def words_of(items, text: str) -> Counter:
-    """Count what items say, wherever it stands in the text, and whatever its spaces."""
+    """Count the words of items, anywhere in the text and with any spaces."""
     return Counter(
         (item.name, frozenset((role, fold(text[slice(*span)])[0]) for role, span in item.nodes))
         for item in items

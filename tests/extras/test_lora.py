@@ -1,4 +1,4 @@
-"""Updates of low rank: as a merged matrix, beside a frozen base, saved and restored bit for bit."""
+"""Low-rank updates: as a merged matrix, with a frozen base, saved and restored bit for bit."""
 
 import json
 import re

@@ -81,7 +81,7 @@ def test_without_gradient_only_what_decays_moves(kind):
 
 
 def test_adamw_of_the_toolbox_is_that_of_core():
-    """To the last bit: a table that asks for something else changes that alone."""
+    """To the last bit: a table that asks for something else changes only that."""
     weights = []
     for kind in (AdamW, KINDS["adamw"]):
         random = np.random.default_rng(3)
@@ -96,7 +96,7 @@ def test_adamw_of_the_toolbox_is_that_of_core():
 
 @pytest.mark.parametrize("kind", ["adamw", "lion", "muon"])
 def test_a_row_that_waits_is_as_if_it_had_not_been_there(kind):
-    """A row with gradients in steps 1 and 4 moves as one whose training has those steps alone."""
+    """A row with gradients in steps 1 and 4 moves as in a training of only those steps."""
     tables = []
     for steps in ((1, 0, 0, 1), (1, 1)):
         variable = keras.Variable(np.ones((2, 3), "float32"), name="embeddings")

@@ -1,4 +1,4 @@
-"""`devices.precision = "auto"`: what is chosen, said, kept; and bfloat16 beside float32."""
+"""`devices.precision = "auto"`: what is chosen, said, kept; and bfloat16 against float32."""
 
 import json
 

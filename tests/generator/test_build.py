@@ -636,7 +636,7 @@ def test_confirm_needs_scores_and_the_same_encoder(repository: Path, tmp_path: P
 
 
 def test_reproduce_from_files_that_only_its_users_have(repository: Path, tmp_path: Path) -> None:
-    """They are copied, prepared, and scored on dev alone where there is no test file."""
+    """They are copied, prepared, and scored only on dev if there is no test file."""
     path, folder = repository / "generator/baselines.toml", repository / "build/toy_own"
     entry = '\n[toy_own]\ntemplate = "toy"\nlocal_files = ["train.txt", "dev.txt"]\n'
     path.write_text(path.read_text() + entry)

@@ -121,7 +121,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server(monkeypatch):
-    """A server on localhost that stands in for the official host."""
+    """A server on localhost that replaces the official host."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         server.modes, server.requests = [], []
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -68,7 +68,7 @@ def test_a_folder_of_results_holds_no_project() -> None:
 
 
 def test_shipped_encoders_are_small_and_those_that_were_scored():
-    """Thirty megabytes live well in git; scores hold for the weights that lie beside them."""
+    """Thirty megabytes live well in git; scores hold for the weights next to them."""
     files = [path for path in ROOT.glob(f"baselines/*/{ENCODER}/*") if path.is_file()]
     assert files
     assert sum(path.stat().st_size for path in files) < 30e6
@@ -136,7 +136,7 @@ def test_a_bad_request_is_one_sentence(tmp_path: Path, arguments: list[str], sen
     "path", sorted(ROOT.glob("baselines/*/predictions/dev.jsonl")), ids=lambda path: path.parts[-3]
 )
 def test_what_was_predicted_is_shipped(path: Path) -> None:
-    """Not the ids alone: others compare their run with it."""
+    """Not only the ids: others compare their run with it."""
     records = map(json.loads, path.read_text(encoding="utf-8").splitlines())
     assert any(value for record in records for key, value in record.items() if key != "id")
 
@@ -203,8 +203,8 @@ def test_what_can_not_be_added_is_refused(tmp_path: Path) -> None:
     before = contents(project)
     for arguments, sentence in (
         (["obit", project], "there is no extra 'obit': the names are averaging, cache"),
-        (["doctor", project], "extras/doctor exists: delete that folder to get it anew"),
-        (["retrieval", project], "serves projects of text_classification alone, and this is rel"),
+        (["doctor", project], "extras/doctor exists: delete that folder to get a fresh copy"),
+        (["retrieval", project], "only serves projects of text_classification, and this is rel"),
         (["orbit", tmp_path], "has no .cookiecutter.json: name a project's folder"),
     ):
         with pytest.raises(InputError, match=sentence):

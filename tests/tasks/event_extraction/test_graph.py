@@ -309,7 +309,7 @@ def overlaps(one, two):
 
 
 def surest(nodes, fights):
-    """Return the nodes that no surer one fights, by comparing all pairs; 0.9 stands against all."""
+    """Return the nodes that no surer one fights, by comparing all pairs; 0.9 is against all."""
     kept = []
     for node in sorted(nodes, key=lambda n: (-nodes[n], n[1], n[0] or "")):
         if nodes[node] > 0.9 or not any(fights(node, other) for other in kept):

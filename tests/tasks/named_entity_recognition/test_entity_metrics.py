@@ -1,4 +1,4 @@
-"""Strict scores beside seqeval and conlleval, overlaps beside nervaluate, thresholds by search."""
+"""Strict scores against seqeval and conlleval, overlaps against nervaluate, thresholds."""
 
 import itertools
 import json
@@ -96,7 +96,7 @@ def count_as_conlleval(gold, found) -> tuple[int, int, int]:
 
 @pytest.mark.parametrize("scheme", ["bio2", "bioes"])
 def test_scores_are_those_of_conlleval(scheme):
-    """On the same tags: an entity begins where I stands without B."""
+    """On the same tags: an I without B begins an entity."""
     for seed in range(400):
         gold, found = random_tags(seed, LETTERS[scheme])
         own = score_tags(gold, found, scheme, "begin")

@@ -52,7 +52,7 @@ def make_text(lines: int, seed: int = 0) -> str:
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory) -> Path:
-    """A corpus, and beside it a vocabulary trained on it."""
+    """A corpus, and a vocabulary trained on it."""
     path = tmp_path_factory.mktemp("corpus") / "train.txt"
     path.write_text(make_text(900), encoding="utf-8", newline="\n")
     find_tokenizer(settings_for(path))
@@ -288,7 +288,7 @@ def test_interrupted_preparation_goes_on_to_the_same_bytes(
 
 
 def wait_for_workers(folder: Path) -> None:
-    """Wait until nobody writes any more: workers end shortly after the main process."""
+    """Wait until all have written, because workers end shortly after the main process."""
     known = None
     while known != (known := sorted(path.name for path in folder.iterdir())):
         time.sleep(0.3)

@@ -264,7 +264,7 @@ def test_a_training_goes_on_with_it(exported, tokens, tokenizer):
 
 
 def test_the_same_model_begins_from_nothing(exported, tokenizer, tmp_path):
-    """Its folder may lack the weights: nobody reads them."""
+    """Its folder may lack the weights, because they are not read."""
     _, folder = exported
     (tmp_path / "config.json").write_bytes((folder / "config.json").read_bytes())
     trained = hooks.load_backbone(writing_settings(folder), folder)
@@ -348,7 +348,7 @@ def test_what_is_refused(exported, tokenizer, tmp_path):
 
 
 def load_embedding() -> mock.Mock:
-    """Return what stands for a backbone of KerasHub."""
+    """Return a stub of a KerasHub backbone."""
     return mock.Mock(spec=["token_embedding"], token_embedding=mock.Mock(input_dim=100))
 
 

@@ -155,7 +155,7 @@ def test_a_window_without_context_has_no_candidate():
 
 
 class Outputs:
-    """Stands for a predictor: hands out scores, two windows at a time."""
+    """Replaces a predictor: yields scores, two windows at a time."""
 
     def __init__(self, scores):
         self.scores = scores
@@ -168,7 +168,7 @@ class Outputs:
 
 
 class Windows:
-    """Stands for a generator."""
+    """Replaces a generator."""
 
     def __init__(self, examples, windows, example_of):
         self.examples, self.windows, self.example_of = examples, windows, example_of

@@ -1,4 +1,4 @@
-"""Generation: cached as uncached, batched as alone, beams as by hand, the best of all sequences."""
+"""Generation: cached as uncached, batched as single, beams as by hand, the best sequence."""
 
 import dataclasses
 import functools
@@ -137,7 +137,7 @@ def compile_model(model) -> Callable:
 
 
 def one_source(batch: dict, row: int) -> dict:
-    """Return a record without its padding, alone."""
+    """Return a single record without its padding."""
     length = int(tf.reduce_sum(batch["padding_mask"][row]))
     return {name: batch[name][row : row + 1, :length] for name in batch if name != "draws"}
 
@@ -147,7 +147,7 @@ def penalty(length: int, form: str = "mean", power: float = 1.0) -> float:
 
 
 def repeats(prefix: tuple[int, ...], token: int, size: int) -> bool:
-    """Tell whether a token would end an n-gram that stands in the prefix already."""
+    """Return whether a token would complete an n-gram that is already in the prefix."""
     text = (*prefix, token)
     grams = [text[i : i + size] for i in range(len(text) - size + 1)]
     return bool(size) and len(grams) > 0 and grams[-1] in grams[:-1]

@@ -118,7 +118,7 @@ def test_training_a_tokenizer_again_gives_the_same_bytes(tokenizer, seed):
 
 
 def encoder_of(rows: int) -> SimpleNamespace:
-    """Return what stands for an encoder with so many rows of its table of tokens."""
+    """Return a stub of an encoder with a number of rows in its token table."""
     return SimpleNamespace(token_embedding=SimpleNamespace(input_dim=rows))
 
 

@@ -1,6 +1,6 @@
 """The extra `writers`: families against transformers, generation, prompts, what it refuses.
 
-What transformers computes stands in writer_numbers.json, written by tests/writer_peer.py. Where a
+The numbers of transformers are in writer_numbers.json, written by tests/writer_peer.py. Where a
 Python has torch and transformers, see tests/peer.py, every number is compared.
 """
 
@@ -67,7 +67,7 @@ def write_folder(
 ) -> Path:
     """Make a folder with config.json and model.safetensors, as transformers did.
 
-    With a tokenizer it stands in the folder too, and the vocabulary is its own.
+    With a tokenizer the folder has it too, with its own vocabulary.
     """
     if tokenizer:
         fields["vocab_size"] = tokenizer.get_vocab_size()
@@ -387,7 +387,7 @@ def test_the_tokenizer_of_a_decoder_ends_no_source(tokenizer, tmp_path):
     [
         ("gpt2", {"model_type": "bloom"}, "needs a writer, and .* is a bloom: choose one of"),
         ("gpt2", {"activation_function": "mish"}, "'mish' is not an activation that is known here"),
-        ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "computed here with False alone"),
+        ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "computed here with False only"),
         ("gpt2", {"n_embd": 64}, r"wte.weight has the shape \[60, 32\], but config.json asks for"),
         ("gpt2", {"n_layer": 3}, "lacks 16 tensors"),
         ("gpt2", {"eos_token_id": None}, "has no eos_token_id, so nothing tells where a target"),
@@ -678,7 +678,7 @@ RANK = 2
     ("kind", "base"), [("gemma3", "int8"), ("bart", "float"), ("t5_gated", "float")]
 )
 def test_updates_of_low_rank_are_merged(kind, base, tmp_path):
-    """A file has updates alone; with them a plain writer computes what the adapted one does."""
+    """A file has only updates; with them a plain writer computes what the adapted one does."""
     folder = write_folder(tmp_path / kind, kind)
     settings = make_settings(folder, lora={"rank": RANK, "base": base})
     adapted, plain = (build_models(load(folder), settings) for _ in range(2))
@@ -748,7 +748,7 @@ def train_killed(project: Path, place: Path, settings: dict) -> None:
 
 
 def assert_same_updates(project: Path, kernels: int) -> None:
-    """Compare the run that was killed with `low`, to the last bit; both hold updates alone."""
+    """Compare the run that was killed with `low`, to the last bit; both hold only updates."""
     low, killed = (
         best_arrays(project / "runs" / name / "best.weights.h5") for name in ("low", "killed")
     )

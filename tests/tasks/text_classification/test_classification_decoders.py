@@ -1,6 +1,6 @@
 """Text classification by decoder-only models, of the extra `writers`: what is read, and of what.
 
-What transformers computes stands in tests/tasks/seq2seq/writer_numbers.json, which
+The numbers of transformers are in tests/tasks/seq2seq/writer_numbers.json, which
 tests/writer_peer.py wrote.
 """
 
@@ -82,7 +82,7 @@ def pooled(models_) -> keras.Model:
 
 @pytest.mark.parametrize("kind", ["gpt2", "llama", "gemma3", "smollm3"])
 def test_the_last_token_is_what_a_writer_goes_on_from(kind, tmp_path):
-    """Its hidden state gives the logits of the next token, wherever padding stands, or none."""
+    """Its hidden state gives the logits of the next token, with padding anywhere, or without."""
     built = build(write_folder(tmp_path / kind, kind))
     decoder, reader = built.encoder, pooled(built)
     writer = PromptWriter(decoder)
@@ -170,7 +170,7 @@ def read(tokenizer: Tokenizer, *texts: str) -> str:
 
 @pytest.mark.parametrize("frame", ["$A", "<b> $A", "<b> $A <e>"])
 def test_texts_end_with_a_line_break_whatever_their_length(tmp_path, frame):
-    """The tokenizer's own token begins them; no end of a text stands before the second."""
+    """The tokenizer's own token begins them; the second has no end token before it."""
     tokenizer, begin = framed(tmp_path, frame), "<b>" if "<b>" in frame else ""
     assert read(tokenizer, "Ada met") == f"{begin}Ada met\n"
     assert read(tokenizer, "Ada", "Ravi") == f"{begin}Ada\nRavi\n"

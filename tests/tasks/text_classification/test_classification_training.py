@@ -137,7 +137,7 @@ def test_a_kind_of_data_from_training_to_submission(kind, process, tmp_path):
 
 
 def assert_scored_alike(process, kind, train_file, file, row):
-    """Give evaluate.py the training records that were scored beside dev."""
+    """Give evaluate.py the training records that were scored with dev."""
     records = read(train_file)
     known = [SimpleNamespace(group=None, record=record) for record in records]
     for one in known:
