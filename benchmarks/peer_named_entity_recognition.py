@@ -33,16 +33,12 @@ Duration: a quarter of an hour per seed for WNUT 2017, both sides, on two CPU co
 """
 
 import argparse
-import hashlib
 import json
-import os
-import platform
 import re
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,9 +47,22 @@ try:
     import numpy as np
     import torch
     import transformers
-    from torch.utils.data import BatchSampler, DataLoader, RandomSampler
-    from tqdm import tqdm
-    from transformers.trainer_pt_utils import LengthGroupedSampler
+    from peer_training import (
+        BATCHING,
+        PREDICTION_BATCH,
+        Training,
+        begin,
+        build_optimizer,
+        copy_weights,
+        describe,
+        describe_machine,
+        draw_batches,
+        fixed_length,
+        say_epoch,
+        spread_over,
+        write_results,
+    )
+    from torch.utils.data import DataLoader
 except ImportError as error:
     raise SystemExit(
         f"The PyTorch peer cannot start ({error}): make the environment described at the top of "
@@ -62,13 +71,11 @@ except ImportError as error:
 
 Entity = tuple[int, int, str]  # first and last word, type
 
-WEIGHT_DECAY = 0.01
-WARMUP_SHARE = 0.1
-CLIP_NORM = 1.0
-PREDICTION_BATCH = 32
-IGNORED = -100  # the label that torch's cross-entropy ignores
+IGNORED = -100  # the label that torch's cross-entropy leaves out
 PARTS = ("train", "dev", "test")
-COUNTED = ("f1", "precision", "recall", "gold")  # the scores that are kept, of either side
+# What is kept of an epoch.
+MEASURED = ("steps", "wall_seconds", "median_seconds_per_step", "padded_per_real", "loss")
+COUNTED = ("f1", "precision", "recall", "gold")  # what is kept of a scoring, of either side
 
 
 def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -87,7 +94,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--epochs", type=int, default=5)
     add("--batch_size", type=int, default=16)
     add("--max_length", type=int, default=128, help="tokens a text; what is longer is cut")
-    add("--batching", choices=["shuffled", "grouped", "fixed"], default="shuffled")
+    add("--batching", choices=BATCHING, default="shuffled")
     add("--learning_rate", type=float, default=3e-4)
     add("--seeds", type=int, nargs="+", default=[1])
     add("--device", default="cpu", help="cpu or cuda")
@@ -191,69 +198,13 @@ class Collator:
 
 
 def make_loader(texts: list[Text], collate: Collator, options, seed: int, epoch: int) -> DataLoader:
-    """Order and pad one epoch's batches as `--batching` says, by (seed, epoch)."""
-    generator = torch.Generator().manual_seed(seed * 1000 + epoch)
-    if options.batching == "grouped":
-        lengths = [len(text.token_ids) for text in texts]
-        sampler = LengthGroupedSampler(options.batch_size, lengths=lengths, generator=generator)
-    else:
-        sampler = RandomSampler(texts, generator=generator)
-    batches = list(BatchSampler(sampler, options.batch_size, drop_last=False))
+    """Order and pad one epoch's batches as `--batching` says; the order hangs on (seed, epoch)."""
+    lengths = [len(text.token_ids) for text in texts]
+    grouped = options.batching == "grouped"
+    batches = draw_batches(lengths, options.batch_size, grouped, seed, epoch)
     if options.steps:
-        # Spread over the epoch, because grouped batches come longest first.
-        chosen = np.linspace(0, len(batches) - 1, min(options.steps, len(batches)))
-        batches = [batches[round(position)] for position in chosen]
+        batches = spread_over(batches, options.steps)
     return DataLoader(texts, batch_sampler=batches, collate_fn=collate)
-
-
-# ---------------------------------------------------------------- training
-
-
-def build_optimizer(model: torch.nn.Module, options, steps: int):
-    """AdamW without decay on biases and norms, with a linear warm-up and decay."""
-    groups = [
-        {
-            "params": [
-                weight
-                for name, weight in model.named_parameters()
-                if (name.endswith("bias") or "LayerNorm" in name) is (decay == 0.0)
-            ],
-            "weight_decay": decay,
-        }
-        for decay in (WEIGHT_DECAY, 0.0)
-    ]
-    optimizer = torch.optim.AdamW(groups, lr=options.learning_rate)
-    schedule = transformers.get_linear_schedule_with_warmup(
-        optimizer, int(WARMUP_SHARE * steps), steps
-    )
-    return optimizer, schedule
-
-
-def train_epoch(model, loader, optimizer, schedule, options, label: str) -> dict:
-    """Train on the loader's batches once and return the seconds, losses and padding."""
-    model.train()
-    losses, step_seconds, padded, real = [], [], 0, 0
-    wall = began = time.perf_counter()
-    for batch in tqdm(loader, desc=label, unit="step", mininterval=1):
-        loss = model(**{key: value.to(options.device) for key, value in batch.items()}).loss
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP_NORM)
-        optimizer.step()
-        schedule.step()
-        optimizer.zero_grad()
-        losses.append(loss.item())
-        ended = time.perf_counter()
-        step_seconds.append(ended - began)
-        began = ended
-        padded += batch["input_ids"].numel()
-        real += int(batch["attention_mask"].sum())
-    return {
-        "steps": len(losses),
-        "wall_seconds": round(time.perf_counter() - wall, 3),
-        "median_seconds_per_step": round(statistics.median(step_seconds), 4),
-        "padded_per_real": round(padded / real, 4),
-        "loss": round(statistics.mean(losses), 5),
-    }
 
 
 # ---------------------------------------------------------------- prediction and scoring
@@ -305,33 +256,6 @@ def score(texts: list[Text], found: dict[str, set[Entity]]) -> dict:
 # ---------------------------------------------------------------- results
 
 
-def write_results(results: dict, output: Path | None) -> None:
-    """Print the results as JSON, and write them to the output file."""
-    text = json.dumps(results, indent=2)
-    print(text)
-    if output is not None:
-        unfinished = output.with_name(output.name + ".part")
-        unfinished.write_text(text + "\n", encoding="utf-8")
-        os.replace(unfinished, output)
-
-
-def describe(options) -> dict:
-    """Name the settings, the data, the versions and the hardware of a result."""
-    left_out = {"data", "project", "our_python", "encoder", "output", "steps"}
-    settings = {key: value for key, value in vars(options).items() if key not in left_out}
-    data = hashlib.sha256((options.data / "train.jsonl").read_bytes()).hexdigest()
-    return settings | {
-        "data_hash": f"sha256:{data}",
-        "versions": {
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "transformers": transformers.__version__,
-        },
-        "hardware": f"{platform.machine()}, {os.cpu_count()} cores, "
-        f"{torch.get_num_threads()} threads",
-    }
-
-
 def make_model(types: list[str], options, seed: int) -> torch.nn.Module:
     """Load the encoder and put a new head on it."""
     torch.manual_seed(seed)
@@ -343,27 +267,40 @@ def make_model(types: list[str], options, seed: int) -> torch.nn.Module:
     ).to(options.device)
 
 
+def make_training(texts: list[Text], collate: Collator, options, seed: int, steps: int) -> Training:
+    """Return the training of a new model for so many steps."""
+    model = make_model(collate.types, options, seed)
+    optimizer, schedule = build_optimizer(model, {"": options.learning_rate}, steps)
+
+    def loader(epoch: int) -> DataLoader:
+        return make_loader(texts, collate, options, seed, epoch)
+
+    def loss(batch: dict) -> torch.Tensor:
+        return model(**batch).loss
+
+    return Training(model, optimizer, schedule, options, loader, loss)
+
+
 def train(texts: dict[str, list[Text]], collate: Collator, options, seed: int) -> dict:
     """Train all epochs, score dev after each, and dev and test with the best weights."""
-    model = make_model(collate.types, options, seed)
     steps = -(-len(texts["train"]) // options.batch_size) * options.epochs
-    optimizer, schedule = build_optimizer(model, options, steps)
+    training = make_training(texts["train"], collate, options, seed, steps)
+
+    def score_part(part: str) -> dict:
+        return score(texts[part], predict(training.model, texts[part], collate, options))
+
     epochs, best, weights = [], -1.0, {}
     for epoch in range(1, options.epochs + 1):
-        loader = make_loader(texts["train"], collate, options, seed, epoch)
         label = f"epoch {epoch}/{options.epochs}"
-        record = train_epoch(model, loader, optimizer, schedule, options, label)
-        dev = score(texts["dev"], predict(model, texts["dev"], collate, options))
-        epochs.append({"epoch": epoch} | record | {"dev": dev})
-        tqdm.write(f"{label}: loss {record['loss']:.4f}, dev F1 {dev['f1']:.4f}", sys.stderr)
+        measured = training.train_epoch(epoch, label)
+        record = {"epoch": epoch, **{name: measured[name] for name in MEASURED}}
+        record["dev"] = dev = score_part("dev")
+        epochs.append(record)
+        say_epoch(label, record, "f1")
         if dev["f1"] > best:
-            best = dev["f1"]
-            weights = {key: value.cpu().clone() for key, value in model.state_dict().items()}
-    model.load_state_dict(weights)
-    scores = {
-        part: score(texts[part], predict(model, texts[part], collate, options))
-        for part in ("dev", "test")
-    }
+            best, weights = dev["f1"], copy_weights(training.model)
+    training.model.load_state_dict(weights)
+    scores = {part: score_part(part) for part in ("dev", "test")}
     seconds = statistics.mean(record["wall_seconds"] for record in epochs)
     return {"seed": seed, **scores, "seconds_per_epoch": seconds, "epochs_run": epochs}
 
@@ -426,11 +363,10 @@ def summarize(sides: dict[str, list[dict]]) -> dict:
 def time_steps(texts: dict[str, list[Text]], collate: Collator, options) -> dict:
     """Time some steps of the peer, spread over an epoch."""
     seed = options.seeds[0]
-    model = make_model(collate.types, options, seed)
-    optimizer, schedule = build_optimizer(model, options, options.steps)
-    loader = make_loader(texts["train"], collate, options, seed, 1)
+    training = make_training(texts["train"], collate, options, seed, options.steps)
+    measured = training.train_epoch(1, "timing")
     return {
-        "timing": train_epoch(model, loader, optimizer, schedule, options, "timing"),
+        "timing": {name: measured[name] for name in MEASURED},
         "steps_per_epoch": -(-len(texts["train"]) // options.batch_size),
     }
 
@@ -438,19 +374,12 @@ def time_steps(texts: dict[str, list[Text]], collate: Collator, options) -> dict
 def main(arguments: list[str] | None = None) -> None:
     """Read, encode, train, score, and report as JSON."""
     options = parse_arguments(arguments)
-    if not (options.encoder / "config.json").exists():
-        raise SystemExit(
-            f"{options.encoder} holds no config.json: give an encoder folder in Hugging Face "
-            "format to --encoder."
-        )
-    transformers.logging.set_verbosity_error()
-    torch.set_num_threads(os.cpu_count() or 1)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(options.encoder)
+    tokenizer = begin(options)
     texts = {part: read_texts(options.data / f"{part}.jsonl", tokenizer, options) for part in PARTS}
     types = sorted({kind for text in texts["train"] for _, _, kind in text.entities})
-    fixed_length = options.max_length if options.batching == "fixed" else None
-    collate = Collator(types, tokenizer.pad_token_id, fixed_length)
-    results = {"peer_is": "token classifier, transformers", **describe(options)}
+    collate = Collator(types, tokenizer.pad_token_id, fixed_length(options))
+    settings = describe(options, "project", "our_python")
+    results = {"peer_is": "token classifier, transformers", **settings, **describe_machine()}
     results["records"] = {part: len(items) for part, items in texts.items()}
     if options.steps:
         write_results(results | time_steps(texts, collate, options), options.output)

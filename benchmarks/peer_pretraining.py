@@ -323,6 +323,7 @@ def time_peer(arguments: argparse.Namespace) -> dict:
     """Time steps that are spread over an epoch."""
     import torch
     import transformers
+    from peer_training import apply_gradient
 
     tokenizer, model = prepare_peer(arguments)
     rows = make_rows(tokenizer, arguments)
@@ -337,11 +338,7 @@ def time_peer(arguments: argparse.Namespace) -> dict:
     def step(positions: list[int]) -> None:
         batch = collate([rows[position] for position in positions])
         loss = model(**batch).loss
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP_NORM)
-        optimizer.step()
-        schedule.step()
-        optimizer.zero_grad()
+        apply_gradient(loss, model, optimizer, schedule)
         losses.append(loss.detach())
         counts.append((batch["input_ids"].numel(), int(batch["attention_mask"].sum())))
 

@@ -46,8 +46,6 @@ from tqdm import tqdm
 
 N_BEST = 20
 MAX_ANSWER_LENGTH = 30
-WARM_UP_SHARE = 0.1
-CLIP_NORM = 1.0
 PREDICTION_BATCH = 32
 WARM_UP_STEPS = 8
 # First the measurements that take hours, then those that need an idle machine.
@@ -230,17 +228,11 @@ def collate(windows: list[dict], tokenizer: Any, length: int | None) -> Any:
 
 def plan_epoch(windows: list[dict], arguments: argparse.Namespace, epoch: int) -> list[list[int]]:
     """Return the batches of an epoch: shuffled, or grouped by length as transformers does."""
-    import torch
-    from torch.utils.data import BatchSampler, RandomSampler
-    from transformers.trainer_pt_utils import LengthGroupedSampler
+    from peer_training import draw_batches
 
-    generator = torch.Generator().manual_seed(arguments.seed * 1000 + epoch)
-    if arguments.padding == "grouped":
-        lengths = [len(window["inputs"]["input_ids"]) for window in windows]
-        sampler = LengthGroupedSampler(arguments.batch_size, lengths=lengths, generator=generator)
-    else:
-        sampler = RandomSampler(windows, generator=generator)
-    return list(BatchSampler(sampler, arguments.batch_size, drop_last=False))
+    lengths = [len(window["inputs"]["input_ids"]) for window in windows]
+    grouped = arguments.padding == "grouped"
+    return draw_batches(lengths, arguments.batch_size, grouped, arguments.seed, epoch)
 
 
 def load_peer(arguments: argparse.Namespace) -> tuple[Any, Any]:
@@ -264,24 +256,21 @@ def prepare_peer(
     """Return tokenizer, training windows, model, and the step that trains it."""
     import torch
     import transformers
+    from peer_training import WARMUP_SHARE, apply_gradient
 
     tokenizer, model = load_peer(arguments)
     windows = make_windows(read_records(arguments.data / "train.jsonl"), tokenizer, arguments)
     steps = -(-len(windows) // arguments.batch_size) * arguments.epochs
     optimizer = torch.optim.AdamW(model.parameters(), lr=arguments.learning_rate, weight_decay=0.0)
     schedule = transformers.get_linear_schedule_with_warmup(
-        optimizer, int(WARM_UP_SHARE * steps), steps
+        optimizer, int(WARMUP_SHARE * steps), steps
     )
     length = arguments.max_length if arguments.padding == "max_length" else None
 
     def step(positions: list[int]) -> float:
         batch = collate([windows[position] for position in positions], tokenizer, length)
         loss = model(**batch).loss
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP_NORM)
-        optimizer.step()
-        schedule.step()
-        optimizer.zero_grad()
+        apply_gradient(loss, model, optimizer, schedule)
         return float(loss.detach())
 
     return tokenizer, windows, model, step
@@ -355,23 +344,19 @@ def score_peer(model: Any, tokenizer: Any, arguments: argparse.Namespace, part: 
 
 
 def time_peer_prediction(arguments: argparse.Namespace) -> dict:
-    """Time the prediction of a file, from records in memory to records of predictions."""
+    """Time the prediction of a file, from records in memory to those of the predictions file."""
+    from peer_training import time_passes
+
     tokenizer, model = load_peer(arguments)
     # Windows have labels only if the answers are known; here they are not.
     records = [{**record, "answers": []} for record in read_records(arguments.predict)]
     length = arguments.max_length if arguments.padding == "max_length" else None
     in_order = arguments.padding != "grouped"
-    seconds = []
-    for _ in range(1 + arguments.passes):
-        began = time.perf_counter()
-        answers = predict_peer(model, tokenizer, arguments, records, False, in_order, length)
-        seconds.append(time.perf_counter() - began)
-    return {
-        "records": len(records),
-        "found": len(answers),
-        "first_seconds": seconds[0],
-        "seconds": seconds[1:],
-    }
+    answers, seconds = time_passes(
+        lambda: predict_peer(model, tokenizer, arguments, records, False, in_order, length),
+        arguments.passes,
+    )
+    return {"records": len(records), "found": len(answers), **seconds}
 
 
 def predict_peer(

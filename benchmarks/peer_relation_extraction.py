@@ -29,13 +29,6 @@ transformers' grouping by length (prediction sorted by length); `fixed` pads eve
 """
 
 import argparse
-import hashlib
-import importlib.metadata
-import json
-import os
-import platform
-import statistics
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,9 +40,23 @@ try:
     import transformers
     from bert4torch.layers import EfficientGlobalPointer, GlobalPointer
     from bert4torch.losses import SparseMultilabelCategoricalCrossentropy
-    from torch.utils.data import BatchSampler, DataLoader, RandomSampler
+    from peer_training import (
+        PREDICTION_BATCH,
+        Training,
+        add_arguments,
+        begin,
+        build_optimizer,
+        describe,
+        describe_machine,
+        draw_batches,
+        fixed_length,
+        score_last_and_best,
+        spread_over,
+        time_passes,
+        write_results,
+    )
+    from torch.utils.data import DataLoader
     from tqdm import tqdm
-    from transformers.trainer_pt_utils import LengthGroupedSampler
 except ImportError as error:
     raise SystemExit(
         f"The PyTorch peer cannot start ({error}): make the environment described at the top of "
@@ -60,10 +67,6 @@ Span = tuple[int, int]
 Triple = tuple[Span, str, Span]
 
 HEAD_SIZE = 64
-WEIGHT_DECAY = 0.01
-WARMUP_SHARE = 0.1
-CLIP_NORM = 1.0
-PREDICTION_BATCH = 32
 
 
 def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -71,24 +74,14 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description="Train and time a GPLinker made of bert4torch and transformers."
     )
+    add_arguments(parser)
     add = parser.add_argument
-    add("--data", type=Path, required=True, help="folder of train.jsonl, dev.jsonl, test.jsonl")
-    add("--encoder", type=Path, required=True, help="encoder folder in Hugging Face format")
     add("--pointer", choices=["efficient", "plain"], default="efficient")
     add("--epochs", type=int, default=8)
-    add("--batch_size", type=int, default=16)
     add("--max_length", type=int, default=128, help="tokens a text; the rest is cut off")
-    add("--batching", choices=["shuffled", "grouped", "fixed"], default="shuffled")
     add("--learning_rate", type=float, default=1e-4, help="of the encoder")
     add("--head_learning_rate", type=float, default=1e-3, help="of the pointers")
-    add("--seed", type=int, default=1)
-    add("--device", default="cpu", help="cpu or cuda")
-    add("--steps", type=int, help="only time this many steps, spread over the lengths")
-    add("--predict", type=Path, help="only time the prediction of this file, with fresh pointers")
-    add("--passes", type=int, default=2, help="timed ones of --predict, after one to warm up")
     add("--pointers", type=Path, help="weights for --predict, as prediction_speed.py writes them")
-    add("--work", type=Path, help="folder of the checkpoint: makes the run resumable")
-    add("--output", type=Path, help="JSON file of the results; predictions are put beside it")
     return parser.parse_args(arguments)
 
 
@@ -234,7 +227,7 @@ class Collator:
             token_ids[row, : len(encoded.token_ids)] = encoded.token_ids
             attention_mask[row, : len(encoded.token_ids)] = 1
         return {
-            "token_ids": torch.from_numpy(token_ids),
+            "input_ids": torch.from_numpy(token_ids),
             "attention_mask": torch.from_numpy(attention_mask),
             "entities": pad_labels([encoded.entities for encoded in batch], length),
             "heads": pad_labels([encoded.heads for encoded in batch], length),
@@ -254,21 +247,15 @@ def pad_labels(labels: list[list[set[Span]]], length: int) -> torch.Tensor:
 
 
 def make_loader(encoded, options, epoch: int, pad_token_id: int) -> DataLoader:
-    """Order and pad one epoch's batches as `--batching` says, by (seed, epoch)."""
-    generator = torch.Generator().manual_seed(options.seed * 1000 + epoch)
-    if options.batching == "grouped":
-        lengths = [len(item.token_ids) for item in encoded]
-        sampler = LengthGroupedSampler(options.batch_size, lengths=lengths, generator=generator)
-    else:
-        sampler = RandomSampler(encoded, generator=generator)
-    batches = list(BatchSampler(sampler, options.batch_size, drop_last=False))
+    """Order and pad one epoch's batches as `--batching` says; the order hangs on (seed, epoch)."""
+    lengths = [len(item.token_ids) for item in encoded]
+    grouped = options.batching == "grouped"
+    batches = draw_batches(lengths, options.batch_size, grouped, options.seed, epoch)
     if options.steps:
-        # Spread over the lengths, because a few consecutive batches have random lengths.
-        batches.sort(key=lambda batch: max(len(encoded[index].token_ids) for index in batch))
-        chosen = np.linspace(0, len(batches) - 1, min(options.steps, len(batches)))
-        batches = [batches[round(position)] for position in chosen]
-    fixed_length = options.max_length if options.batching == "fixed" else None
-    collate = Collator(pad_token_id, fixed_length)
+        # Spread over the lengths: those of a few batches in the order of an epoch are chance.
+        batches.sort(key=lambda batch: max(lengths[index] for index in batch))
+        batches = spread_over(batches, options.steps)
+    collate = Collator(pad_token_id, fixed_length(options))
     return DataLoader(encoded, batch_sampler=batches, collate_fn=collate)
 
 
@@ -315,124 +302,6 @@ def build_model(options, predicates: list[str]) -> GPLinker:
     return GPLinker(encoder, len(predicates), options.pointer).to(options.device)
 
 
-def build_optimizer(model: GPLinker, options, steps: int):
-    """AdamW without decay on biases and norms, with a linear warm-up and decay."""
-    groups = []
-    for is_encoder, rate in ((True, options.learning_rate), (False, options.head_learning_rate)):
-        for decay in (WEIGHT_DECAY, 0.0):
-            members = [
-                weight
-                for name, weight in model.named_parameters()
-                if name.startswith("encoder.") is is_encoder
-                and (name.endswith("bias") or "LayerNorm" in name) is (decay == 0.0)
-            ]
-            groups.append({"params": members, "lr": rate, "weight_decay": decay})
-    optimizer = torch.optim.AdamW(groups)
-    schedule = transformers.get_linear_schedule_with_warmup(
-        optimizer, int(WARMUP_SHARE * steps), steps
-    )
-    return optimizer, schedule
-
-
-# ---------------------------------------------------------------- training
-
-
-def train_epoch(model, loader, optimizer, schedule, options, label: str) -> dict:
-    """Train on the loader's batches once and return the seconds, losses and padding."""
-    criterion = SparseMultilabelCategoricalCrossentropy(mask_zero=True)
-    model.train()
-    losses, step_seconds, padded, real = [], [], 0, 0
-    wall, cpu = time.perf_counter(), time.process_time()
-    progress = tqdm(loader, desc=label, unit="step", mininterval=1)
-    began = wall
-    for batch in progress:
-        batch = {key: value.to(options.device) for key, value in batch.items()}
-        loss = compute_loss(model(batch["token_ids"], batch["attention_mask"]), batch, criterion)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP_NORM)
-        optimizer.step()
-        schedule.step()
-        optimizer.zero_grad()
-        losses.append(loss.item())
-        ended = time.perf_counter()
-        step_seconds.append(ended - began)
-        began = ended
-        padded += batch["token_ids"].numel()
-        real += int(batch["attention_mask"].sum())
-        progress.set_postfix(loss=f"{losses[-1]:.3f}", refresh=False)
-    return {
-        "steps": len(losses),
-        "wall_seconds": round(time.perf_counter() - wall, 3),
-        "cpu_seconds": round(time.process_time() - cpu, 3),
-        "seconds_per_step": round(statistics.mean(step_seconds), 4),
-        "median_seconds_per_step": round(statistics.median(step_seconds), 4),
-        "padded_tokens": padded,
-        "real_tokens": real,
-        "padded_per_real": round(padded / real, 4),
-        "loss": round(statistics.mean(losses), 5),
-        "first_loss": round(losses[0], 5),
-        "last_loss": round(losses[-1], 5),
-    }
-
-
-def load_checkpoint(options, settings: dict) -> dict | None:
-    """Read the state after the last whole epoch, or None if there is none."""
-    path = options.work / "checkpoint.pt" if options.work else None
-    if path is None or not path.exists():
-        return None
-    state = torch.load(path, map_location="cpu", weights_only=True)
-    changed = [key for key in settings if state["settings"].get(key) != settings[key]]
-    if changed:
-        raise SystemExit(
-            f"{path} comes from a run with another {', '.join(changed)}: "
-            "name another folder with --work, or delete this one."
-        )
-    return state
-
-
-def save_checkpoint(options, state: dict) -> None:
-    """Write the state to a new file, then replace the old one, so one is always whole."""
-    if options.work is None:
-        return
-    options.work.mkdir(parents=True, exist_ok=True)
-    unfinished = options.work / "checkpoint.pt.part"
-    torch.save(state, unfinished)
-    os.replace(unfinished, options.work / "checkpoint.pt")
-
-
-def train(model, optimizer, schedule, encoded, run, options, settings) -> dict:
-    """Train all epochs, scoring dev after each, and return the history and the best weights."""
-    state = load_checkpoint(options, settings)
-    if state is None:
-        state = {"settings": settings, "epochs": [], "best_f1": -1.0, "best": None}
-    else:
-        model.load_state_dict(state["model"])
-        optimizer.load_state_dict(state["optimizer"])
-        schedule.load_state_dict(state["schedule"])
-    for epoch in range(len(state["epochs"]) + 1, options.epochs + 1):
-        # Seeded in each epoch, so that a resumed run draws the same dropout masks.
-        torch.manual_seed(options.seed * 1000 + epoch)
-        loader = make_loader(encoded["train"], options, epoch, run.tokenizer.pad_token_id)
-        label = f"epoch {epoch}/{options.epochs}"
-        record = train_epoch(model, loader, optimizer, schedule, options, label)
-        began = time.perf_counter()
-        dev = score(run.dev, run.predict(model, encoded["dev"], label="dev"))
-        record |= {"epoch": epoch, "dev": dev}
-        record["dev_wall_seconds"] = round(time.perf_counter() - began, 3)
-        state["epochs"].append(record)
-        tqdm.write(f"{label}: loss {record['loss']:.4f}, dev F1 {dev['f1']:.4f}", file=sys.stderr)
-        if dev["f1"] > state["best_f1"]:
-            weights = {key: value.cpu().clone() for key, value in model.state_dict().items()}
-            state |= {"best_f1": dev["f1"], "best_epoch": epoch, "best": weights}
-        state |= {
-            "model": model.state_dict(),
-            "optimizer": optimizer.state_dict(),
-            "schedule": schedule.state_dict(),
-        }
-        save_checkpoint(options, state)
-    return state
-
-
 # ---------------------------------------------------------------- prediction and scoring
 
 
@@ -455,15 +324,14 @@ class Run:
         model.eval()
         if self.options.batching == "grouped":
             encoded = sorted(encoded, key=lambda item: len(item.token_ids))
-        fixed_length = self.options.max_length if self.options.batching == "fixed" else None
-        collate = Collator(self.tokenizer.pad_token_id, fixed_length)
+        collate = Collator(self.tokenizer.pad_token_id, fixed_length(self.options))
         predictions = {}
         positions = range(0, len(encoded), batch_size)
         for position in tqdm(positions, desc=label, disable=label is None, leave=False):
             part = encoded[position : position + batch_size]
             batch = collate(part)
             device = self.options.device
-            logits = model(batch["token_ids"].to(device), batch["attention_mask"].to(device))
+            logits = model(batch["input_ids"].to(device), batch["attention_mask"].to(device))
             logits = {pointer: scores.cpu().numpy() for pointer, scores in logits.items()}
             for row, item in enumerate(part):
                 of_example = {pointer: scores[row] for pointer, scores in logits.items()}
@@ -526,17 +394,11 @@ def time_file(model: GPLinker, run: Run) -> dict:
         Example(example.id, example.text, frozenset(), None)
         for example in read_examples(run.options.predict)
     ]
-    seconds = []
-    for _ in range(1 + run.options.passes):
-        began = time.perf_counter()
-        rows = prediction_rows(run.predict(model, run.encode(examples)))
-        seconds.append(time.perf_counter() - began)
-    return {
-        "records": len(examples),
-        "found": sum(len(row["triples"]) for row in rows),
-        "first_seconds": seconds[0],
-        "seconds": seconds[1:],
-    }
+    rows, seconds = time_passes(
+        lambda: prediction_rows(run.predict(model, run.encode(examples))), run.options.passes
+    )
+    found = sum(len(row["triples"]) for row in rows)
+    return {"records": len(examples), "found": found, **seconds}
 
 
 def score(examples: list[Example], predictions: dict[str, dict[Triple, float]]) -> dict:
@@ -594,78 +456,15 @@ def prediction_rows(predictions: dict[str, dict[Triple, float]]) -> list[dict]:
     ]
 
 
-def write_predictions(path: Path, predictions: dict[str, dict[Triple, float]]) -> None:
-    """Write the rows of a predictions file."""
-    unfinished = path.with_name(path.name + ".part")
-    with jsonlines.open(unfinished, "w") as writer:
-        writer.write_all(prediction_rows(predictions))
-    os.replace(unfinished, path)
-
-
-def write_results(results: dict, output: Path | None) -> None:
-    """Print the results as JSON, and write them to the output file."""
-    text = json.dumps(results, indent=2)
-    print(text)
-    if output is not None:
-        unfinished = output.with_name(output.name + ".part")
-        unfinished.write_text(text + "\n", encoding="utf-8")
-        os.replace(unfinished, output)
-
-
-def describe(options) -> dict:
-    """Return the settings that a result or a checkpoint belongs to."""
-    left_out = {"data", "encoder", "work", "output", "steps", "predict", "passes", "pointers"}
-    settings = {key: value for key, value in vars(options).items() if key not in left_out}
-    data = hashlib.sha256((options.data / "train.jsonl").read_bytes()).hexdigest()
-    return settings | {"data_hash": f"sha256:{data}"}
-
-
-def describe_machine() -> dict:
-    """Return the versions and the hardware."""
-    return {
-        "versions": {
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "transformers": transformers.__version__,
-            "bert4torch": importlib.metadata.version("bert4torch"),
-        },
-        "hardware": f"{platform.machine()}, {os.cpu_count()} cores, "
-        f"{torch.get_num_threads()} threads",
-    }
-
-
-def finish(model, run: Run, encoded, state: dict, options) -> dict:
-    """Score dev and test with the last and the best epoch's weights; write their predictions."""
-    results = {"speed": time_prediction(model, run)}
-    for name, weights in (("last", None), ("best", state["best"])):
-        if weights is not None:
-            model.load_state_dict(weights)
-        results[name] = {"epoch": len(state["epochs"]) if weights is None else state["best_epoch"]}
-        for part, examples in (("dev", run.dev), ("test", run.test)):
-            predictions = run.predict(model, encoded[part], label=f"{part}, {name} epoch")
-            results[name][part] = score(examples, predictions)
-            if options.output is not None:
-                path = options.output.with_name(f"{options.output.stem}.{name}.{part}.jsonl")
-                write_predictions(path, predictions)
-    return results
-
-
 def main(arguments: list[str] | None = None) -> None:
     """Read, encode, train, score, and report as JSON."""
     options = parse_arguments(arguments)
-    if not (options.encoder / "config.json").exists():
-        raise SystemExit(
-            f"{options.encoder} holds no config.json: give an encoder folder in Hugging Face "
-            "format to --encoder."
-        )
-    transformers.logging.set_verbosity_error()
-    torch.set_num_threads(os.cpu_count() or 1)
+    tokenizer = begin(options)
     torch.manual_seed(options.seed)
     examples = {
         part: read_examples(options.data / f"{part}.jsonl") for part in ("train", "dev", "test")
     }
     predicates = collect_predicates(examples["train"])
-    tokenizer = transformers.AutoTokenizer.from_pretrained(options.encoder)
     run = Run(tokenizer, predicates, examples["dev"], examples["test"], options)
     if options.predict:
         model = build_model(options, predicates)
@@ -674,24 +473,54 @@ def main(arguments: list[str] | None = None) -> None:
         write_results(time_file(model, run), options.output)
         return
     encoded = {part: run.encode(items) for part, items in examples.items()}
-    model = build_model(options, predicates)
-    steps_per_epoch = -(-len(encoded["train"]) // options.batch_size)
-    optimizer, schedule = build_optimizer(model, options, steps_per_epoch * options.epochs)
-    settings = describe(options)
-    results = {"peer": "GPLinker, bert4torch and transformers", **settings, **describe_machine()}
-    results["records"] = {part: len(items) for part, items in examples.items()}
-    if options.output is not None:
-        options.output.parent.mkdir(parents=True, exist_ok=True)
+    settings = describe(options, "pointers")
+    results = {
+        "peer": "GPLinker, bert4torch and transformers",
+        **settings,
+        **describe_machine("bert4torch"),
+        "records": {part: len(items) for part, items in examples.items()},
+    }
+    training, steps_per_epoch = make_training(run, encoded["train"])
     if options.steps:
-        torch.manual_seed(options.seed * 1000 + 1)
-        loader = make_loader(encoded["train"], options, 1, tokenizer.pad_token_id)
-        results["timing"] = train_epoch(model, loader, optimizer, schedule, options, "timing")
-        results["steps_per_epoch"] = steps_per_epoch
+        results |= {"timing": training.time_steps(), "steps_per_epoch": steps_per_epoch}
     else:
-        state = train(model, optimizer, schedule, encoded, run, options, settings)
-        results["epochs_run"] = state["epochs"]
-        results |= finish(model, run, encoded, state, options)
+        results |= train_and_score(training, run, encoded, settings)
     write_results(results, options.output)
+
+
+def make_training(run: Run, encoded: list[EncodedExample]) -> tuple[Training, int]:
+    """Return the training of a new model, and the steps of an epoch."""
+    options = run.options
+    model = build_model(options, run.predicates)
+    criterion = SparseMultilabelCategoricalCrossentropy(mask_zero=True)
+    steps = -(-len(encoded) // options.batch_size)
+    rates = {"encoder.": options.learning_rate, "": options.head_learning_rate}
+    optimizer, schedule = build_optimizer(model, rates, steps * options.epochs)
+
+    def loss(batch: dict) -> torch.Tensor:
+        logits = model(batch["input_ids"], batch["attention_mask"])
+        return compute_loss(logits, batch, criterion)
+
+    def loader(epoch: int) -> DataLoader:
+        return make_loader(encoded, options, epoch, run.tokenizer.pad_token_id)
+
+    return Training(model, optimizer, schedule, options, loader, loss), steps
+
+
+def train_and_score(training: Training, run: Run, encoded: dict, settings: dict) -> dict:
+    """Train all epochs; time prediction; score dev and test with the last and best weights."""
+    model, parts = training.model, {"dev": run.dev, "test": run.test}
+
+    def score_part(part: str, label: str) -> tuple[dict, list[dict]]:
+        predictions = run.predict(model, encoded[part], label=label)
+        return score(parts[part], predictions), prediction_rows(predictions)
+
+    state = training.train(settings, "f1", lambda: score_part("dev", "dev")[0])
+    return {
+        "epochs_run": state["epochs"],
+        "speed": time_prediction(model, run),
+        **score_last_and_best(training, state, score_part),
+    }
 
 
 if __name__ == "__main__":

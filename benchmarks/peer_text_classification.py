@@ -25,12 +25,7 @@ the last whole epoch.
 """
 
 import argparse
-import hashlib
-import json
-import os
-import platform
 import statistics
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,20 +35,30 @@ try:
     import numpy as np
     import torch
     import transformers
+    from peer_training import (
+        PREDICTION_BATCH,
+        Training,
+        add_arguments,
+        begin,
+        build_optimizer,
+        describe,
+        describe_machine,
+        draw_batches,
+        fixed_length,
+        score_last_and_best,
+        spread_over,
+        time_passes,
+        write_results,
+    )
     from sklearn.metrics import average_precision_score, f1_score
-    from torch.utils.data import BatchSampler, DataLoader, RandomSampler
+    from torch.utils.data import DataLoader
     from tqdm import tqdm
-    from transformers.trainer_pt_utils import LengthGroupedSampler
 except ImportError as error:
     raise SystemExit(
         f"The PyTorch peer cannot start ({error}): make the environment described at the top of "
         "benchmarks/peer_text_classification.py."
     ) from error
 
-WEIGHT_DECAY = 0.01
-WARMUP_SHARE = 0.1
-CLIP_NORM = 1.0
-PREDICTION_BATCH = 32
 POSITIVE = "1"
 PARTS = ("train", "dev", "test")
 
@@ -63,21 +68,11 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description="Train and time a pair classifier made of transformers' parts."
     )
+    add_arguments(parser)
     add = parser.add_argument
-    add("--data", type=Path, required=True, help="folder of train.jsonl, dev.jsonl, test.jsonl")
-    add("--encoder", type=Path, required=True, help="encoder folder in Hugging Face format")
     add("--epochs", type=int, default=2)
-    add("--batch_size", type=int, default=16)
     add("--max_length", type=int, default=128, help="tokens a pair; the longer text is cut first")
-    add("--batching", choices=["shuffled", "grouped", "fixed"], default="shuffled")
     add("--learning_rate", type=float, default=1e-4)
-    add("--seed", type=int, default=1)
-    add("--device", default="cpu", help="cpu or cuda")
-    add("--steps", type=int, help="only time this many steps, spread over an epoch")
-    add("--predict", type=Path, help="only time the prediction of this file, with a fresh head")
-    add("--passes", type=int, default=2, help="timed ones of --predict, after one to warm up")
-    add("--work", type=Path, help="folder of the checkpoint: makes the run resumable")
-    add("--output", type=Path, help="JSON file of the results; predictions are put beside it")
     return parser.parse_args(arguments)
 
 
@@ -153,20 +148,13 @@ class Collator:
 
 
 def make_loader(pairs: list[Pair], options, epoch: int, pad_token_id: int) -> DataLoader:
-    """Order and pad one epoch's batches as `--batching` says, by (seed, epoch)."""
-    generator = torch.Generator().manual_seed(options.seed * 1000 + epoch)
-    if options.batching == "grouped":
-        lengths = [len(pair.token_ids) for pair in pairs]
-        sampler = LengthGroupedSampler(options.batch_size, lengths=lengths, generator=generator)
-    else:
-        sampler = RandomSampler(pairs, generator=generator)
-    batches = list(BatchSampler(sampler, options.batch_size, drop_last=False))
+    """Order and pad one epoch's batches as `--batching` says; the order hangs on (seed, epoch)."""
+    lengths = [len(pair.token_ids) for pair in pairs]
+    grouped = options.batching == "grouped"
+    batches = draw_batches(lengths, options.batch_size, grouped, options.seed, epoch)
     if options.steps:
-        # Spread over the epoch, because grouped batches come longest first.
-        chosen = np.linspace(0, len(batches) - 1, min(options.steps, len(batches)))
-        batches = [batches[round(position)] for position in chosen]
-    fixed_length = options.max_length if options.batching == "fixed" else None
-    collate = Collator(pad_token_id, fixed_length)
+        batches = spread_over(batches, options.steps)
+    collate = Collator(pad_token_id, fixed_length(options))
     return DataLoader(pairs, batch_sampler=batches, collate_fn=collate)
 
 
@@ -180,124 +168,6 @@ def build_model(options) -> torch.nn.Module:
     ).to(options.device)
 
 
-def build_optimizer(model: torch.nn.Module, options, steps: int):
-    """AdamW without decay on biases and norms, with a linear warm-up and decay."""
-    groups = [
-        {
-            "params": [
-                weight
-                for name, weight in model.named_parameters()
-                if (name.endswith("bias") or "LayerNorm" in name) is (decay == 0.0)
-            ],
-            "weight_decay": decay,
-        }
-        for decay in (WEIGHT_DECAY, 0.0)
-    ]
-    optimizer = torch.optim.AdamW(groups, lr=options.learning_rate)
-    schedule = transformers.get_linear_schedule_with_warmup(
-        optimizer, int(WARMUP_SHARE * steps), steps
-    )
-    return optimizer, schedule
-
-
-# ---------------------------------------------------------------- training
-
-
-def train_epoch(model, loader, optimizer, schedule, options, label: str) -> dict:
-    """Train on the loader's batches once and return the seconds, losses and padding."""
-    model.train()
-    losses, step_seconds, padded, real = [], [], 0, 0
-    wall, cpu = time.perf_counter(), time.process_time()
-    progress = tqdm(loader, desc=label, unit="step", mininterval=1)
-    began = wall
-    for batch in progress:
-        loss = model(**{key: value.to(options.device) for key, value in batch.items()}).loss
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP_NORM)
-        optimizer.step()
-        schedule.step()
-        optimizer.zero_grad()
-        losses.append(loss.item())
-        ended = time.perf_counter()
-        step_seconds.append(ended - began)
-        began = ended
-        padded += batch["input_ids"].numel()
-        real += int(batch["attention_mask"].sum())
-        progress.set_postfix(loss=f"{losses[-1]:.3f}", refresh=False)
-    return {
-        "steps": len(losses),
-        "wall_seconds": round(time.perf_counter() - wall, 3),
-        "cpu_seconds": round(time.process_time() - cpu, 3),
-        "seconds_per_step": round(statistics.mean(step_seconds), 4),
-        "median_seconds_per_step": round(statistics.median(step_seconds), 4),
-        "padded_tokens": padded,
-        "real_tokens": real,
-        "padded_per_real": round(padded / real, 4),
-        "loss": round(statistics.mean(losses), 5),
-        "first_loss": round(losses[0], 5),
-        "last_loss": round(losses[-1], 5),
-    }
-
-
-def load_checkpoint(options, settings: dict) -> dict | None:
-    """Read the state after the last whole epoch, or None if there is none."""
-    path = options.work / "checkpoint.pt" if options.work else None
-    if path is None or not path.exists():
-        return None
-    state = torch.load(path, map_location="cpu", weights_only=True)
-    changed = [key for key in settings if state["settings"].get(key) != settings[key]]
-    if changed:
-        raise SystemExit(
-            f"{path} comes from a run with another {', '.join(changed)}: "
-            "name another folder with --work, or delete this one."
-        )
-    return state
-
-
-def save_checkpoint(options, state: dict) -> None:
-    """Write the state to a new file, then replace the old one, so one is always whole."""
-    if options.work is None:
-        return
-    options.work.mkdir(parents=True, exist_ok=True)
-    unfinished = options.work / "checkpoint.pt.part"
-    torch.save(state, unfinished)
-    os.replace(unfinished, options.work / "checkpoint.pt")
-
-
-def train(model, optimizer, schedule, pairs, tokenizer, options, settings) -> dict:
-    """Train all epochs, scoring dev after each, and return the history and the best weights."""
-    state = load_checkpoint(options, settings)
-    if state is None:
-        state = {"settings": settings, "epochs": [], "best_map": -1.0, "best": None}
-    else:
-        model.load_state_dict(state["model"])
-        optimizer.load_state_dict(state["optimizer"])
-        schedule.load_state_dict(state["schedule"])
-    for epoch in range(len(state["epochs"]) + 1, options.epochs + 1):
-        # Seeded in each epoch, so that a resumed run draws the same dropout masks.
-        torch.manual_seed(options.seed * 1000 + epoch)
-        loader = make_loader(pairs["train"], options, epoch, tokenizer.pad_token_id)
-        label = f"epoch {epoch}/{options.epochs}"
-        record = train_epoch(model, loader, optimizer, schedule, options, label)
-        began = time.perf_counter()
-        scores = predict(model, pairs["dev"], tokenizer, options, label="dev")
-        dev = score(pairs["dev"], scores, best_threshold(pairs["dev"], scores))
-        record |= {"epoch": epoch, "dev": dev}
-        record["dev_wall_seconds"] = round(time.perf_counter() - began, 3)
-        state["epochs"].append(record)
-        tqdm.write(f"{label}: loss {record['loss']:.4f}, dev MAP {dev['map']:.4f}", sys.stderr)
-        if dev["map"] > state["best_map"]:
-            weights = {key: value.cpu().clone() for key, value in model.state_dict().items()}
-            state |= {"best_map": dev["map"], "best_epoch": epoch, "best": weights}
-        state |= {
-            "model": model.state_dict(),
-            "optimizer": optimizer.state_dict(),
-            "schedule": schedule.state_dict(),
-        }
-        save_checkpoint(options, state)
-    return state
-
-
 # ---------------------------------------------------------------- prediction and scoring
 
 
@@ -307,8 +177,7 @@ def predict(model, pairs, tokenizer, options, batch_size=PREDICTION_BATCH, label
     model.eval()
     if options.batching == "grouped":
         pairs = sorted(pairs, key=lambda pair: len(pair.token_ids))
-    fixed_length = options.max_length if options.batching == "fixed" else None
-    collate = Collator(tokenizer.pad_token_id, fixed_length)
+    collate = Collator(tokenizer.pad_token_id, fixed_length(options))
     scores = {}
     positions = range(0, len(pairs), batch_size)
     for position in tqdm(positions, desc=label, disable=label is None, leave=False):
@@ -367,18 +236,13 @@ def time_prediction(model, pairs: list[Pair], tokenizer, options) -> dict:
 def time_file(model, tokenizer, options) -> dict:
     """Time the prediction of a file, from records in memory to records of predictions."""
     records = read_records(options.predict)
-    seconds = []
-    for _ in range(1 + options.passes):
-        began = time.perf_counter()
+
+    def rows() -> list[dict]:
         pairs = encode_pairs(records, tokenizer, options.max_length)
-        rows = prediction_rows(predict(model, pairs, tokenizer, options))
-        seconds.append(time.perf_counter() - began)
-    return {
-        "records": len(records),
-        "found": len(rows),
-        "first_seconds": seconds[0],
-        "seconds": seconds[1:],
-    }
+        return prediction_rows(predict(model, pairs, tokenizer, options))
+
+    found, seconds = time_passes(rows, options.passes)
+    return {"records": len(records), "found": len(found), **seconds}
 
 
 # ---------------------------------------------------------------- results
@@ -389,76 +253,11 @@ def prediction_rows(scores: dict[str, float]) -> list[dict]:
     return [{"id": name, "score": float(f"{value:.7g}")} for name, value in sorted(scores.items())]
 
 
-def write_predictions(path: Path, scores: dict[str, float]) -> None:
-    """Write the rows of a predictions file."""
-    unfinished = path.with_name(path.name + ".part")
-    with jsonlines.open(unfinished, "w") as writer:
-        writer.write_all(prediction_rows(scores))
-    os.replace(unfinished, path)
-
-
-def write_results(results: dict, output: Path | None) -> None:
-    """Print the results as JSON, and write them to the output file."""
-    text = json.dumps(results, indent=2)
-    print(text)
-    if output is not None:
-        unfinished = output.with_name(output.name + ".part")
-        unfinished.write_text(text + "\n", encoding="utf-8")
-        os.replace(unfinished, output)
-
-
-def describe(options) -> dict:
-    """Return the settings that a result or a checkpoint belongs to."""
-    left_out = {"data", "encoder", "work", "output", "steps", "predict", "passes"}
-    settings = {key: value for key, value in vars(options).items() if key not in left_out}
-    data = hashlib.sha256((options.data / "train.jsonl").read_bytes()).hexdigest()
-    return settings | {"data_hash": f"sha256:{data}"}
-
-
-def describe_machine() -> dict:
-    """Return the versions and the hardware."""
-    return {
-        "versions": {
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "transformers": transformers.__version__,
-        },
-        "hardware": f"{platform.machine()}, {os.cpu_count()} cores, "
-        f"{torch.get_num_threads()} threads",
-    }
-
-
-def finish(model, pairs, tokenizer, state: dict, options) -> dict:
-    """Score dev and test with the last and the best epoch's weights; write their predictions."""
-    results = {"speed": time_prediction(model, pairs["dev"], tokenizer, options)}
-    for name, weights in (("last", None), ("best", state["best"])):
-        if weights is not None:
-            model.load_state_dict(weights)
-        results[name] = {"epoch": len(state["epochs"]) if weights is None else state["best_epoch"]}
-        threshold = 0.5
-        for part in ("dev", "test"):
-            scores = predict(model, pairs[part], tokenizer, options, label=f"{part}, {name} epoch")
-            if part == "dev":
-                threshold = best_threshold(pairs[part], scores)
-            results[name][part] = score(pairs[part], scores, threshold)
-            if options.output is not None:
-                path = options.output.with_name(f"{options.output.stem}.{name}.{part}.jsonl")
-                write_predictions(path, scores)
-    return results
-
-
 def main(arguments: list[str] | None = None) -> None:
     """Read, encode, train, score, and report as JSON."""
     options = parse_arguments(arguments)
-    if not (options.encoder / "config.json").exists():
-        raise SystemExit(
-            f"{options.encoder} holds no config.json: give an encoder folder in Hugging Face "
-            "format to --encoder."
-        )
-    transformers.logging.set_verbosity_error()
-    torch.set_num_threads(os.cpu_count() or 1)
+    tokenizer = begin(options)
     torch.manual_seed(options.seed)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(options.encoder)
     if options.predict:
         write_results(time_file(build_model(options), tokenizer, options), options.output)
         return
@@ -466,24 +265,56 @@ def main(arguments: list[str] | None = None) -> None:
         part: read_pairs(options.data / f"{part}.jsonl", tokenizer, options.max_length)
         for part in PARTS
     }
-    model = build_model(options)
-    steps_per_epoch = -(-len(pairs["train"]) // options.batch_size)
-    optimizer, schedule = build_optimizer(model, options, steps_per_epoch * options.epochs)
     settings = describe(options)
-    results = {"peer": "pair classifier, transformers", **settings, **describe_machine()}
-    results["records"] = {part: len(items) for part, items in pairs.items()}
-    if options.output is not None:
-        options.output.parent.mkdir(parents=True, exist_ok=True)
+    results = {
+        "peer": "pair classifier, transformers",
+        **settings,
+        **describe_machine(),
+        "records": {part: len(items) for part, items in pairs.items()},
+    }
+    training, steps_per_epoch = make_training(pairs["train"], tokenizer, options)
     if options.steps:
-        torch.manual_seed(options.seed * 1000 + 1)
-        loader = make_loader(pairs["train"], options, 1, tokenizer.pad_token_id)
-        results["timing"] = train_epoch(model, loader, optimizer, schedule, options, "timing")
-        results["steps_per_epoch"] = steps_per_epoch
+        results |= {"timing": training.time_steps(), "steps_per_epoch": steps_per_epoch}
     else:
-        state = train(model, optimizer, schedule, pairs, tokenizer, options, settings)
-        results["epochs_run"] = state["epochs"]
-        results |= finish(model, pairs, tokenizer, state, options)
+        results |= train_and_score(training, pairs, tokenizer, settings)
     write_results(results, options.output)
+
+
+def make_training(pairs: list[Pair], tokenizer, options) -> tuple[Training, int]:
+    """Return the training of a new model, and the steps of an epoch."""
+    model = build_model(options)
+    steps = -(-len(pairs) // options.batch_size)
+    optimizer, schedule = build_optimizer(
+        model, {"": options.learning_rate}, steps * options.epochs
+    )
+
+    def loader(epoch: int) -> DataLoader:
+        return make_loader(pairs, options, epoch, tokenizer.pad_token_id)
+
+    def loss(batch: dict) -> torch.Tensor:
+        return model(**batch).loss
+
+    return Training(model, optimizer, schedule, options, loader, loss), steps
+
+
+def train_and_score(training: Training, pairs: dict, tokenizer, settings: dict) -> dict:
+    """Train all epochs; time prediction; score dev and test with the last and best weights."""
+    model, options = training.model, training.options
+    threshold = 0.5
+
+    def score_part(part: str, label: str) -> tuple[dict, list[dict]]:
+        nonlocal threshold
+        scores = predict(model, pairs[part], tokenizer, options, label=label)
+        if part == "dev":
+            threshold = best_threshold(pairs[part], scores)
+        return score(pairs[part], scores, threshold), prediction_rows(scores)
+
+    state = training.train(settings, "map", lambda: score_part("dev", "dev")[0])
+    return {
+        "epochs_run": state["epochs"],
+        "speed": time_prediction(model, pairs["dev"], tokenizer, options),
+        **score_last_and_best(training, state, score_part),
+    }
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from generator import InputError
-from generator.files import CACHES, PROJECT_FOLDER, copy_file, copy_tree
+from generator.files import CACHES, PROJECT_FOLDER, check_folder, copy_file, copy_tree
 
 # Left by runs in a project folder, never part of the project.
 MADE_BY_RUNS = ("runs", "shards", "vocabulary")
@@ -18,6 +18,8 @@ MADE_BY_RUNS = ("runs", "shards", "vocabulary")
 SHARED = ("baking.py", "declared.py", "core", "extras", "hooks", "shared")
 SAMPLE = ("sample", "reference")
 VERSION = "generator/__init__.py"
+# What file systems take, in bytes; templates refuse a project's name that is longer.
+LONGEST_NAME = 255
 
 
 def bake(template: Path, parent: Path, answers: dict[str, str] | None = None) -> Path:
@@ -43,7 +45,9 @@ def bake(template: Path, parent: Path, answers: dict[str, str] | None = None) ->
 
     answers = answers or {}
     slug = answers.get("project_slug")
-    if slug and (parent / slug).is_dir():
+    check_folder(parent)
+    if slug and len(slug) <= LONGEST_NAME and (parent / slug).exists():
+        check_folder(parent / slug)
         if any((parent / slug).iterdir()):
             raise InputError(f"{parent / slug} is not empty: bake into an empty folder.")
         (parent / slug).rmdir()
@@ -63,8 +67,13 @@ def bake(template: Path, parent: Path, answers: dict[str, str] | None = None) ->
             )
         except SystemExit as refusal:  # The template's own check of the answers.
             raise InputError(str(refusal).removeprefix("error: ")) from refusal
-        except (CookiecutterException, TemplateError) as error:
+        except (CookiecutterException, TemplateError, UnicodeError) as error:
             raise InputError(f"{template.name} cannot be baked into {parent}: {error}") from error
+        except OSError as error:
+            reason = getattr(error.__cause__ or error, "strerror", None) or error
+            raise InputError(
+                f"{parent} cannot hold the project's folder ({reason}): name another folder."
+            ) from error
         finally:
             forget_extension(clean)
         baking = load_baking(clean.parent)
@@ -140,7 +149,7 @@ def read_origin(project: Path) -> dict[str, Any]:
         return origin
     except FileNotFoundError as error:
         raise InputError(f"{project} has no {path.name}: name a project's folder.") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(
             f"{path} is broken ({error}): it should read"
             ' {"cookiecutter": {"project_slug": "NAME", ...}}.'

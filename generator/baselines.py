@@ -1,11 +1,10 @@
 """The list of baselines in baselines.toml: recipe, data, seeds and encoder of each."""
 
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from generator import InputError
-from generator.files import sha256
+from generator.files import read_toml, sha256
 
 # In the folder of a template's sample: the scores that compare.py compares with.
 REFERENCE = "reference"
@@ -81,10 +80,10 @@ def read_baselines(root: Path) -> dict[str, Baseline]:
     """
     path = root / "generator" / "baselines.toml"
     try:
-        entries = tomllib.loads(path.read_text(encoding="utf-8"))
+        entries = read_toml(path)
         return {name: Baseline(name=name, **read_entry(entry)) for name, entry in entries.items()}
-    except (tomllib.TOMLDecodeError, TypeError) as error:
-        raise InputError(f"{path} is broken ({error}): fix that entry.") from error
+    except (AttributeError, TypeError) as error:
+        raise InputError(f"{path} is broken ({error}): mend that entry.") from error
 
 
 def read_entry(entry: dict) -> dict:
@@ -106,7 +105,7 @@ def flatten(settings: dict[str, object]) -> dict[str, object]:
 
 
 def find_baselines(root: Path, names: list[str] | None = None) -> list[Baseline]:
-    """Return the named baselines, or all.
+    """Return the named baselines, or all; one that is named twice comes once.
 
     Raises:
         InputError: there is no baseline of that name.
@@ -115,7 +114,7 @@ def find_baselines(root: Path, names: list[str] | None = None) -> list[Baseline]
     for name in names or []:
         if name not in known:
             raise InputError(f"there is no baseline {name!r}: the names are {', '.join(known)}.")
-    return [known[name] for name in names or known]
+    return [known[name] for name in dict.fromkeys(names or known)]
 
 
 def own_encoder(baseline: Baseline, root: Path) -> Path | None:

@@ -1,8 +1,9 @@
 """The tables of docs/benchmarks.md and docs/scaling.md."""
 
-import json
 from pathlib import Path
 from typing import Any
+
+from generator.files import read_json
 
 # Results file of growth.py -> what its records are called.
 GROWTH = {
@@ -253,7 +254,7 @@ def prediction_table(root: Path) -> str:
     path = root / "benchmarks" / "results" / "prediction_speed.json"
     if not path.is_file():
         return "Not measured yet."
-    results = json.loads(path.read_text(encoding="utf-8"))
+    results = read_json(path)
     rows = table_header("task", PREDICTION_COLUMNS)
     measured = (name for name, own in results.items() if isinstance(own, dict))
     for task in (name for name in measured if "ours_to_stock" in results[name]):
@@ -282,8 +283,8 @@ def show_figure(value: float | None) -> str:
 
 
 def find_figure(path: Path, keys: tuple[str | int, ...]) -> Any:
-    """Return a figure of a benchmark's results; None: not measured yet."""
-    value: Any = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    """Return a figure of a benchmark's results; None: it has not been measured."""
+    value: Any = read_json(path) if path.is_file() else {}
     for key in keys:
         value = value.get(key, {}) if isinstance(value, dict) else value[key]
     return value if value != {} else None
@@ -294,7 +295,7 @@ def scaling_table(root: Path) -> str:
     path = root / "benchmarks" / "results" / "scaling.json"
     if not path.is_file():
         return "Not computed yet."
-    results = json.loads(path.read_text(encoding="utf-8"))
+    results = read_json(path)
     forecast = results["forecast_percent"]
     links = list(results["assumed"]["bytes_per_second"])
     rows = [

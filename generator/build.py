@@ -10,12 +10,12 @@ from tqdm import tqdm
 
 from generator.bake import MADE_BY_RUNS, SAMPLE
 from generator.baselines import ENCODER, REFERENCE, Baseline, read_baselines
+from generator.document_tables import TABLES, update_documents
 from generator.extra_tables import write_extras, written_files
 from generator.files import copy_file, copy_tree, list_files, remove_empty_folders
-from generator.projects import bake_recipe
 from generator.reading_path import update_reading_paths
 from generator.recipe_pages import PAGE
-from generator.scores import TABLES, update_documents
+from generator.recipes import bake_recipe
 
 # Building keeps these in a baseline's folder: made by runs or `reproduce`, or fetched.
 LARGE = ("data", *MADE_BY_RUNS)

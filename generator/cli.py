@@ -31,9 +31,10 @@ def main() -> None:
     except InputError as error:
         sys.exit(f"error: {error}")
     except OSError as error:
-        if not error.filename:
+        if error.errno is None:
             raise
-        sys.exit(f"error: {error.filename}: {error.strerror}: check the path and the disk.")
+        where = f"{error.filename}: " if error.filename else ""
+        sys.exit(f"error: {where}{error.strerror}: check the path and the disk.")
     except SystemExit as ending:
         # Typer turns Ctrl-C into this, silently.
         if ending.code == 130:
@@ -97,7 +98,7 @@ def bake_project(
     """Make the project of a baseline in DIR/NAME, with its settings and encoder."""
     from generator.baselines import find_baselines
     from generator.files import require_clone
-    from generator.projects import bake_whole, describe_next, read_arguments
+    from generator.recipes import bake_whole, describe_next, read_arguments
 
     root = require_clone()
     [baseline] = find_baselines(root, [name])
@@ -212,8 +213,8 @@ def ablate(
     ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the folders of the runs.")] = False,
 ) -> None:
-    """Train a baseline with one changed setting at a time: what does each gain and cost?"""
-    from generator.ablate import ablate as train_variants
+    """Train a baseline with one setting after the other changed: what does each gain and cost?"""
+    from generator.ablation.run import ablate as train_variants
     from generator.files import require_clone
     from generator.reproduce import parse_seeds
 
@@ -223,7 +224,7 @@ def ablate(
 @app.command()
 def scores() -> None:
     """Write the tables of README.md and docs/, and the pages of the baselines."""
+    from generator.document_tables import update_documents
     from generator.files import require_clone
-    from generator.scores import update_documents
 
     update_documents(require_clone())

@@ -11,19 +11,18 @@ from pathlib import Path
 
 from generator import InputError
 from generator.baselines import describe_encoder, find_baselines, own_encoder
-from generator.files import write_json
-from generator.projects import prepare_data, working_project
-from generator.run_project import (
+from generator.document_tables import update_documents
+from generator.files import read_json_lines, write_json
+from generator.recipes import prepare_data, working_project
+from generator.run_scripts import (
     PREPARATION,
     SAME_PRECISION,
     project_code_hash,
-    read_json_lines,
     read_scores,
     run_folder,
     run_script,
 )
 from generator.score_names import FIRST_STEPS, PERCENT
-from generator.scores import update_documents
 
 RUN_NAME = "first_steps"
 # Another summation order differs by 1e-6 in a step; another training by 1e-2 in a few steps.

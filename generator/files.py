@@ -5,8 +5,10 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable
+import tomllib
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from generator import InputError
 
@@ -29,6 +31,31 @@ def require_clone() -> Path:
     return ROOT
 
 
+def check_folder(folder: Path) -> None:
+    """Refuse a folder that can't be made because a file is in the way; it is not made yet.
+
+    Raises:
+        InputError: it can't.
+    """
+    there = next(path for path in (folder, *folder.parents, Path()) if path.exists())
+    if not there.is_dir():
+        raise InputError(f"{there} is a file: name a folder.")
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder, and those above it, unless it is there.
+
+    Raises:
+        InputError: that can't be done.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"{folder} can't be made a folder ({error.strerror}): name another one."
+        ) from error
+
+
 def template_project(root: Path, template: str) -> Path:
     """Return the project folder inside a template."""
     return root / "templates" / template / PROJECT_FOLDER
@@ -40,9 +67,15 @@ def write_bytes(path: str | Path, content: bytes) -> None:
     Args:
         path: the file; its folder is created.
         content: the new content.
+
+    Raises:
+        InputError: there is something else than a file, or no folder for one.
     """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists() and not path.is_file():
+        # It would be replaced by a file: with the rights for it even /dev/null.
+        raise InputError(f"{path} is no file: name one to write.")
+    make_folder(path.parent)
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".writing-") as folder:
         temporary = Path(folder) / path.name
         with open(temporary, "wb") as file:
@@ -60,6 +93,51 @@ def write_text(path: str | Path, text: str) -> None:
 def write_json(path: str | Path, value: dict) -> None:
     """Create or replace an indented JSON file atomically."""
     write_text(path, json.dumps(value, ensure_ascii=False, indent=1) + "\n")
+
+
+def read_json(path: Path) -> dict:
+    """Return what a JSON file holds, an object.
+
+    Raises:
+        InputError: the file is broken.
+    """
+    return parse_file(path, json.loads)
+
+
+def read_toml(path: Path) -> dict:
+    """Return what a TOML file holds; raises as `read_json` does."""
+    return parse_file(path, tomllib.loads)
+
+
+def parse_file(path: Path, parse: Callable[[str], Any]) -> dict:
+    """Return what a parser makes of a UTF-8 file."""
+    try:
+        found = parse(path.read_text(encoding="utf-8"))
+        if isinstance(found, dict):
+            return found
+        reason = "it holds no object"
+    except (ValueError, RecursionError) as error:
+        reason = str(error)
+    raise InputError(f"{path} is broken ({reason}): correct it, or restore it.")
+
+
+def read_json_lines(path: Path) -> list[dict]:
+    """Return the records of a JSON Lines file that a run wrote.
+
+    Raises:
+        InputError: a line is broken, as the last one is that a full disk has cut off.
+    """
+    records = []
+    # Lines end at "\n" alone: other separators of Unicode are part of the text.
+    with open(path, encoding="utf-8", newline="\n") as file:
+        try:
+            for line in file:
+                records.append(json.loads(line))
+        except (ValueError, RecursionError) as error:
+            raise InputError(
+                f"{path}, line {len(records) + 1} is broken ({error}): remove it, or the run."
+            ) from error
+    return records
 
 
 def json_lines(records: Iterable[dict]) -> bytes:

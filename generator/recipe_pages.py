@@ -5,8 +5,8 @@ from pathlib import Path
 from generator.baselines import REFERENCE, Baseline, encoder_name, read_baselines
 from generator.data_sets.registry import find_data_set
 from generator.files import write_text
-from generator.projects import describe_settings
-from generator.run_project import read_scores
+from generator.recipes import describe_settings
+from generator.run_scripts import read_scores
 from generator.score_names import (
     in_percent,
     mean_and_deviation,

@@ -8,8 +8,8 @@ from tqdm import tqdm
 
 from generator.baselines import ENCODER, Baseline, find_baselines
 from generator.build import RESULTS
-from generator.files import copy_file, list_files, sha256, write_bytes, write_text
-from generator.projects import bake_whole
+from generator.files import check_folder, copy_file, list_files, sha256, write_bytes, write_text
+from generator.recipes import bake_whole
 
 CHECKSUMS = "SHA256SUMS"
 # The earliest time that a zip file can store.
@@ -28,6 +28,7 @@ def release(root: Path, folder: Path, names: list[str] | None = None) -> None:
         names: the baselines; all by default.
     """
     lines = []
+    check_folder(folder)
     with tqdm(find_baselines(root, names), desc="release") as progress:
         for baseline in progress:
             progress.set_postfix_str(baseline.name)

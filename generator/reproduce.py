@@ -1,8 +1,6 @@
 """Reproduce a baseline: fetch its data, train and score every seed, record the scores."""
 
-import json
 import shutil
-import tomllib
 from pathlib import Path
 
 from generator import InputError
@@ -15,18 +13,25 @@ from generator.baselines import (
     own_encoder_folder,
 )
 from generator.confirm import train_first_steps
-from generator.files import copy_tree, json_lines, write_bytes, write_json
-from generator.projects import prepare_data, working_project
-from generator.run_project import (
+from generator.document_tables import update_documents
+from generator.files import (
+    copy_tree,
+    json_lines,
+    read_json,
+    read_json_lines,
+    read_toml,
+    write_bytes,
+    write_json,
+)
+from generator.recipes import prepare_data, working_project
+from generator.run_scripts import (
     PREPARATION,
     SAME_PRECISION,
     project_code_hash,
-    read_json_lines,
     read_scores,
     run_folder,
     run_script,
 )
-from generator.scores import update_documents
 
 SCORED_SPLITS = ("dev", "test")
 # Kept for each seed besides its scores, because seeds may be trained on different days.
@@ -49,13 +54,13 @@ EXPORT = "export.py"
 
 
 def parse_seeds(text: str | None) -> list[int] | None:
-    """Read seeds such as `1,2,3`.
+    """Read seeds such as `1,2,3`; one that is given twice counts once.
 
     Raises:
         InputError: not whole numbers.
     """
     try:
-        return [int(part) for part in text.split(",")] if text else None
+        return list(dict.fromkeys(int(part) for part in text.split(","))) if text else None
     except ValueError as error:
         raise InputError(
             f"--seeds {text} is not a list of numbers: write --seeds 1,2,3."
@@ -142,9 +147,9 @@ def train_seed(project: Path, seed: int, encoder: Path | None, code: str) -> Non
 
 
 def other_setting(project: Path, run: Path) -> str:
-    """Describe a setting in which a project differs from its run; empty if none does."""
-    now = flatten(tomllib.loads((project / "config.toml").read_text(encoding="utf-8")))
-    then = flatten(json.loads((run / "config.json").read_text(encoding="utf-8")))
+    """Return in words a setting of a project that its run was not trained with; empty: none."""
+    now = flatten(read_toml(project / "config.toml"))
+    then = flatten(read_json(run / "config.json"))
     for name in sorted(now.keys() & then.keys() - FLAGS):
         if now[name] != then[name]:
             return f"with {name} = {then[name]!r}, which is {now[name]!r} now"

@@ -8,8 +8,8 @@ from pathlib import Path
 from tqdm import tqdm
 
 from generator.baselines import Baseline, find_baselines, own_encoder_folder
-from generator.projects import bake_recipe
-from generator.run_project import PREPARATION, run_scripts
+from generator.recipes import bake_recipe
+from generator.run_scripts import PREPARATION, run_scripts
 
 RECORDS = 8
 

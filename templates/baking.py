@@ -44,6 +44,8 @@ PLACES = {
 SAMPLE = ("sample", "reference")
 # The files of shared/ that the last bake brought: they lie among those of the task.
 NOTE = ".brought.json"
+# File systems take names of 255 bytes, and files beside the folder may have longer ones than it.
+LONGEST_SLUG = 100
 CACHES = {"__pycache__", ".pytest_cache", ".ruff_cache", ".mypy_cache"}
 STRATEGIES = ("auto", "single", "mirrored", "multi_worker", "tpu")
 # A file of any other kind is rendered if it names an answer.
@@ -175,6 +177,8 @@ def complain_about_slug(value: str) -> str | None:
             "is not a plain name: start with a letter and use English letters, digits and _ only,"
             " such as my_project."
         )
+    if len(value) > LONGEST_SLUG:
+        return f"is too long for the name of a folder: use at most {LONGEST_SLUG} characters."
     if keyword.iskeyword(value):
         return "is a word of Python: take another name, such as my_project."
     return None

@@ -3,39 +3,44 @@
 Also from a user's own file, in one of these formats, to records.
 """
 
-import importlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from generator import InputError
-from generator.data_sets import event_extraction as events
-from generator.data_sets import named_entity_recognition as entities
-from generator.data_sets import reading_comprehension as questions
-from generator.data_sets import relation_extraction as relations
-from generator.data_sets import seq2seq, text_classification
-from generator.data_sets.reading import Everything, Records, add_record
+from generator.data_sets.event_extraction import read_fewfc, read_phee
+from generator.data_sets.named_entity_recognition import read_weibo, read_wnut17
+from generator.data_sets.reading_comprehension import read_squad
+from generator.data_sets.records import Conversion, pick_splits, pool, with_distinct_ids
 from generator.data_sets.registry import SPLITS, DataSet, find_data_set
-from generator.files import json_lines, sha256, write_bytes, write_text
+from generator.data_sets.relation_extraction import read_finre, read_knowledgenet
+from generator.data_sets.seq2seq import read_csl_title, read_e2e
+from generator.data_sets.source_files import SourceError
+from generator.data_sets.text_classification import EMOBANK_TARGETS, read_emobank, read_selqa
+from generator.files import check_folder, json_lines, sha256, write_bytes, write_text
 
-ALL = Everything()
-# Format -> function that reads the records of a file, in its order.
-FORMATS: dict[str, Callable[[Path], Iterable[dict]]] = {
-    "squad": lambda path: (record for _, record in questions.read_records(path, ALL)),
-    "cmrc2018": lambda path: (record for _, record in questions.read_cmrc(path, ALL)),
-    "drcd": lambda path: (record for _, record in questions.read_records(path, ALL)),
-    "knowledgenet": lambda path: (record for _, record in relations.read_passages(path, ALL)),
-    "finre": lambda path: relations.read_sentences(path, ALL).values(),
-    "phee": lambda path: (record for _, record in events.read_phee(path, ALL)),
-    "fewfc": lambda path: (record for _, record in events.read_fewfc(path, ALL)),
-    "e2e": lambda path: seq2seq.reference_records(seq2seq.read_pairs(path, ALL)).values(),
-    "csl_title": lambda path: seq2seq.reference_records(seq2seq.read_titles(path)).values(),
-    "selqa": lambda path: text_classification.candidate_records(
-        text_classification.read_rows(path)
-    ).values(),
-    "wnut17": lambda path: (record for _, record in entities.read_wnut17(path, ALL)),
-    "weibo": lambda path: (record for _, record in entities.read_weibo(path, ALL)),
-    "emobank": text_classification.read_emobank,
+# From files to `(place, record)`, in the order of the files.
+Reader = Callable[[list[Path], Conversion], Iterable[tuple[str, dict]]]
+# Format, which is the name of a data set -> its reader.
+FORMATS: dict[str, Reader] = {
+    "squad": read_squad,
+    "cmrc2018": read_squad,
+    "drcd": read_squad,
+    "knowledgenet": read_knowledgenet,
+    "finre": read_finre,
+    "phee": read_phee,
+    "fewfc": read_fewfc,
+    "e2e": read_e2e,
+    "csl_title": read_csl_title,
+    "selqa": read_selqa,
+    "wnut17": read_wnut17,
+    "weibo": read_weibo,
+    "emobank": read_emobank,
 }
+# Ids of these name texts, of which two splits may hold the same: each split has a file of its own.
+SPLIT_BY_FILE = ("finre", "e2e")
+# A record without any of these is unlabelled.
+GOLD = {"answers", "triples", "events", "entities", "targets", "label", *EMOBANK_TARGETS}
 
 
 def convert_file(name: str, source: Path, out: Path) -> None:
@@ -51,27 +56,44 @@ def convert_file(name: str, source: Path, out: Path) -> None:
     """
     if name not in FORMATS:
         raise InputError(f"no format {name!r}: the names are {', '.join(FORMATS)}.")
-    if out.is_dir() or (out.exists() and out.samefile(source)):
+    if out.is_dir() or (out.exists() and source.exists() and out.samefile(source)):
         raise InputError(f"{out} is a folder, or the file to convert: name a file to write.")
-    records: Records = {}
+    conversion = Conversion()
+    with advice("correct the file"):
+        found = list(FORMATS[name]([source], conversion))
+        records = list(with_distinct_ids(found, conversion))
+        content = encode(records, source)
+    if not records:
+        raise InputError(f"{source} holds no record in the format {name}: check the format.")
+    for where, record in found:
+        if not GOLD & record.keys():
+            conversion.remark("unlabelled records, which only predict.py reads", where)
+    write_bytes(out, content)
+    print(f"{out}: {len(records)} records", *conversion.sentences(), sep="\n")
+
+
+def encode(records: list[dict], source: Path) -> bytes:
+    """Return records as JSON Lines.
+
+    Raises:
+        InputError: a text holds half of a character, which JSON may write as an escape.
+    """
     try:
-        for record in FORMATS[name](source):
-            add_record(records, record, str(source))
-        content = json_lines(records.values())
+        return json_lines(records)
     except UnicodeEncodeError as error:
         half = f"\\u{ord(error.object[error.start]):04x}"
         raise InputError(
             f"{source}: {half} is half of a character: write both halves, or the character itself."
         ) from error
-    except InputError as error:
-        raise InputError(str(error).replace("fetch the file again", "correct the file")) from error
-    if not records:
-        raise InputError(f"{source} holds no record in the format {name}: check the format.")
-    write_bytes(out, content)
-    print(f"{out}: {len(records)} records")
-    texts = sum("answer_texts" in record for record in records.values())
-    if texts:
-        print(f"of {texts} questions some answers are no spans of the passage: see answer_texts")
+
+
+@contextmanager
+def advice(what_to_do: str) -> Iterator[None]:
+    """Say what to do where a source is found to be broken."""
+    try:
+        yield
+    except SourceError as error:
+        raise InputError(f"{error}: {what_to_do}.") from error
 
 
 def get_data_set(
@@ -92,8 +114,7 @@ def get_data_set(
         InputError: something is missing, broken or different from the pinned files.
     """
     data_set = find_data_set(name)
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file: name a folder for the converted files.")
+    check_folder(folder)
     if local:
         files = local_files(data_set, local)
     else:
@@ -147,10 +168,10 @@ def convert_data_set(data_set: DataSet, files: list[Path], folder: Path) -> dict
     Raises:
         InputError: a file is broken, or the result is not the pinned one.
     """
-    module = importlib.import_module(f"generator.data_sets.{data_set.task}")
-    convert = getattr(module, f"convert_{data_set.converter}")
     splits = {split: data_set.split_ids(split) for split in SPLITS}
-    contents = {split: json_lines(records) for split, records in convert(files, splits).items()}
+    with advice("fetch it again"):
+        conversion, records = read_splits(data_set.name, files, splits)
+    contents = {split: json_lines(each) for split, each in records.items()}
     hashes = {split: sha256(content) for split, content in contents.items()}
     for split in SPLITS:
         if hashes[split] != data_set.hashes[split]:
@@ -162,7 +183,37 @@ def convert_data_set(data_set: DataSet, files: list[Path], folder: Path) -> dict
     for split, content in contents.items():
         write_bytes(folder / f"{split}.jsonl", content)
     write_text(folder / "SOURCE.md", source_note(data_set))
+    for sentence in conversion.sentences():
+        print(sentence)
     return hashes
+
+
+def read_splits(
+    name: str, files: list[Path], splits: dict[str, list[str]]
+) -> tuple[Conversion, dict[str, list[dict]]]:
+    """Read the records of each split, in the pinned order.
+
+    Args:
+        name: a key of `FORMATS`.
+        files: any of them may hold any record, but for `SPLIT_BY_FILE`: one a split, in order.
+        splits: the pinned ids of each.
+
+    Returns:
+        What the conversion has to say, and the records.
+
+    Raises:
+        SourceError: a file is broken, or a pinned record is missing.
+    """
+    parts = [(files, splits)]
+    if name in SPLIT_BY_FILE:
+        parts = [([path], {s: splits[s]}) for path, s in zip(files, splits, strict=True)]
+    remarks: dict[str, tuple[int, str]] = {}
+    records: dict[str, list[dict]] = {}
+    for paths, part in parts:
+        wanted = {record for ids in part.values() for record in ids}
+        conversion = Conversion(wanted, pinned=True, remarks=remarks)
+        records |= pick_splits(pool(FORMATS[name](paths, conversion), conversion), part, paths)
+    return conversion, records
 
 
 def source_note(data_set: DataSet) -> str:

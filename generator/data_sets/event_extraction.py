@@ -1,35 +1,64 @@
 """Data sets of event extraction: PHEE and FewFC, as events in one fixed order."""
 
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
-from generator import InputError
-from generator.data_sets.reading import (
-    Span,
-    check_span,
-    fields_checked,
-    parse_json,
-    pool,
-    read_lines,
+from generator.data_sets.records import Conversion, Span, find_span, read_id
+from generator.data_sets.source_files import (
+    SourceError,
+    check_kind,
+    field,
+    objects,
+    read_objects,
+    shown,
 )
 
 ROLES = ("Subject", "Treatment", "Effect")
+# Besides its main roles, an event of PHEE has these; all else are attributes such as its severity.
+OF_EVENT = {"event_id", "event_type", "Trigger", *ROLES}
+# Besides these, a main role has sub-arguments, such as the drug and the dosage of a treatment.
+OF_ROLE = {"text", "start", "entity_id"}
 TRIGGER = "trigger"
 # An empty trigger means no trigger. An argument is its span and its role.
 Argument = tuple[int, int, str]
 Event = tuple[Span | tuple[()], str, tuple[Argument, ...]]
 
 
-def make_event(kind: str, trigger: Span | None, arguments: set[Argument]) -> Event:
-    """Return an event in a comparable and sortable form."""
-    return trigger or (), kind, tuple(sorted(arguments))
+def read_events(
+    files: list[Path],
+    conversion: Conversion,
+    text_field: str,
+    find_events: Callable[[dict, str], list[dict] | None],
+    read_event: Callable[[str, dict, str, Conversion], Event],
+) -> Iterator[tuple[str, dict]]:
+    """Yield `(place, record)` for the wanted sentences of files with one JSON object a line.
+
+    Args:
+        files: the files; a sentence may be in any of them.
+        conversion: what is wanted.
+        text_field: the field that holds the text of a sentence.
+        find_events: returns the events of a sentence; None: it is unlabelled.
+        read_event: returns one of them, from the text, the event, its place and the conversion.
+    """
+    for where, sentence in read_objects(files):
+        name = read_id(sentence, "id", where)
+        if name not in conversion.wanted:
+            continue
+        text = field(sentence, text_field, str, where)
+        record = {"id": name, "text": text}
+        events = find_events(sentence, where)
+        if events is not None:
+            found = [read_event(text, event, where, conversion) for event in events]
+            whole = [(trigger, kind, rest) for trigger, kind, rest in found if trigger or rest]
+            empty = "events without a trigger and arguments, left out"
+            conversion.remark(empty, where, len(found) - len(whole))
+            record["events"] = event_records(conversion.distinct(whole, "events", where))
+        yield where, record
 
 
 def event_records(events: set[Event]) -> list[dict]:
-    """Return the events as JSON objects, sorted by trigger, type and arguments.
-
-    An event that occurs twice with the same trigger and arguments is one event.
-    """
+    """Return the events as JSON objects, sorted by trigger, type and arguments."""
     return [
         {
             "type": kind,
@@ -38,6 +67,18 @@ def event_records(events: set[Event]) -> list[dict]:
         }
         for trigger, kind, arguments in sorted(events)
     ]
+
+
+def read_type(event: dict, name: str, where: str) -> str:
+    """Return the type of an event.
+
+    Raises:
+        SourceError: it is missing or empty.
+    """
+    kind = field(event, name, str, where)
+    if not kind:
+        raise SourceError(f"{where}: an event has an empty {name!r}")
+    return kind
 
 
 # -------------------------------------------------------------------------------------------- PHEE
@@ -50,64 +91,73 @@ def event_records(events: set[Event]) -> list[dict]:
 # The sub-arguments and attributes inside the main roles are left out.
 
 
-def convert_phee(files: list[Path], splits: dict[str, list[str]]) -> dict[str, list[dict]]:
-    """Convert PHEE files to the records of each split.
+def read_phee(files: list[Path], conversion: Conversion) -> Iterator[tuple[str, dict]]:
+    """Yield `(place, record)` for the wanted sentences."""
+    yield from read_events(files, conversion, "context", find_phee_events, read_phee_event)
 
-    Args:
-        files: files in the official format; a sentence may be in any of them.
-        splits: the pinned ids of each split.
 
-    Returns:
-        For each split its records, in the pinned order.
+def find_phee_events(sentence: dict, where: str) -> list[dict] | None:
+    """Return the events of a sentence; None: it has no annotations."""
+    if sentence.get("annotations") is None:
+        return None
+    annotations = objects(sentence, "annotations", where)
+    return [event for each in annotations for event in objects(each, "events", where)]
+
+
+def read_phee_event(text: str, event: dict, where: str, conversion: Conversion) -> Event:
+    """Return an event with its trigger and its main arguments."""
+    kind = read_type(event, "event_type", where)
+    trigger = field(event, "Trigger", dict, where)
+    triggers = read_parts(text, trigger, "the trigger", where, conversion)
+    if len(triggers) != 1:
+        raise SourceError(f"{where}: {len(triggers)} triggers in an event")
+    arguments = []
+    for role in ROLES:
+        if role in event:
+            entity = field(event, role, dict, where)
+            parts = read_parts(text, entity, f"a part of {role}", where, conversion)
+            arguments += [(*span, role) for span in parts]
+            count = sum(map(count_mentions, (entity[name] for name in entity.keys() - OF_ROLE)))
+            what = "sub-arguments, such as the drug of a treatment, left out"
+            conversion.remark(what, where, count)
+    attributes = "attributes of events, such as severity and negation, left out"
+    conversion.remark(attributes, where, len(event.keys() - OF_EVENT))
+    return triggers[0], kind, tuple(sorted(conversion.distinct(arguments, "arguments", where)))
+
+
+def count_mentions(inner: Any) -> int:
+    """Return how many mentions a sub-argument has; combinations of drugs are a list of events."""
+    mentions = inner.get("text") if isinstance(inner, dict) else inner
+    return len(mentions) if isinstance(mentions, list) else 1
+
+
+def read_parts(
+    text: str, entity: dict, name: str, where: str, conversion: Conversion
+) -> list[Span]:
+    """Return the spans of every part of every mention."""
+    spans = []
+    mentions, starts = (field(entity, key, list, where) for key in ("text", "start"))
+    for mention, offsets in pair_up(mentions, starts, name, where):
+        for words, start in pair_up(mention, offsets, name, where):
+            check_kind(words, str, "a text", where)
+            check_kind(start, int, "a start", where)
+            spans.append(find_span(text, start, words, name, where, conversion))
+    return spans
+
+
+def pair_up(texts: list, starts: list, name: str, where: str) -> Iterator[tuple]:
+    """Return pairs of a text and its start, or of a list of texts and one of starts.
 
     Raises:
-        InputError: a file is broken, or a pinned sentence is missing.
+        SourceError: there are more of one than of the other.
     """
-    return pool(files, splits, read_phee)
-
-
-def read_phee(path: Path, wanted: Container[str]) -> Iterator[tuple[str, dict]]:
-    """Yield `(place, record)` for the wanted sentences of a file."""
-    for line, text in read_lines(path):
-        where = f"{path}, line {line}"
-        sentence = parse_json(text, where)
-        with fields_checked(where):
-            if sentence["id"] not in wanted:
-                continue
-            events = {
-                read_phee_event(sentence["context"], event, where)
-                for annotation in sentence["annotations"]
-                for event in annotation["events"]
-            }
-            record = {
-                "id": sentence["id"],
-                "text": sentence["context"],
-                "events": event_records(events),
-            }
-        yield where, record
-
-
-def read_phee_event(text: str, event: dict, where: str) -> Event:
-    """Return an event with its trigger and its main arguments."""
-    triggers = read_parts(text, event["Trigger"], "the trigger", where)
-    if len(triggers) != 1:
-        raise InputError(f"{where}: {len(triggers)} triggers in an event: fetch the file again.")
-    arguments = {
-        (*span, role)
-        for role in ROLES
-        if role in event
-        for span in read_parts(text, event[role], f"a part of {role}", where)
-    }
-    return make_event(event["event_type"], triggers[0], arguments)
-
-
-def read_parts(text: str, entity: dict, name: str, where: str) -> list[Span]:
-    """Return the spans of every part of every mention."""
-    return [
-        check_span(text, start, start + len(words), words, name, where)
-        for mention, starts in zip(entity["text"], entity["start"], strict=True)
-        for words, start in zip(mention, starts, strict=True)
-    ]
+    for each in (texts, starts):
+        check_kind(each, list, f"{name}: a mention", where)
+    if len(texts) != len(starts):
+        raise SourceError(
+            f"{where}: {name} has {len(texts)} texts and {len(starts)} starts: {shown(texts)}"
+        )
+    return zip(texts, starts, strict=True)
 
 
 # ------------------------------------------------------------------------------------------- FewFC
@@ -115,53 +165,38 @@ def read_parts(text: str, entity: dict, name: str, where: str) -> list[Span]:
 # One sentence per line, events as lists of mentions; one mention is the trigger.
 
 
-def convert_fewfc(files: list[Path], splits: dict[str, list[str]]) -> dict[str, list[dict]]:
-    """Convert FewFC files to the records of each split.
-
-    Args:
-        files: files in the official format; a sentence may be in any of them.
-        splits: the pinned ids of each split.
-
-    Returns:
-        For each split its records, in the pinned order.
-
-    Raises:
-        InputError: a file is broken, or a pinned sentence is missing.
-    """
-    return pool(files, splits, read_fewfc)
+def read_fewfc(files: list[Path], conversion: Conversion) -> Iterator[tuple[str, dict]]:
+    """Yield `(place, record)` for the wanted sentences."""
+    yield from read_events(files, conversion, "content", find_fewfc_events, read_fewfc_event)
 
 
-def read_fewfc(path: Path, wanted: Container[str]) -> Iterator[tuple[str, dict]]:
-    """Yield `(place, record)` for the wanted sentences of a file."""
-    for line, text in read_lines(path):
-        where = f"{path}, line {line}"
-        sentence = parse_json(text, where)
-        with fields_checked(where):
-            if sentence["id"] not in wanted:
-                continue
-            events = {
-                read_fewfc_event(sentence["content"], event, where) for event in sentence["events"]
-            }
-            record = {
-                "id": sentence["id"],
-                "text": sentence["content"],
-                "events": event_records(events),
-            }
-        yield where, record
+def find_fewfc_events(sentence: dict, where: str) -> list[dict] | None:
+    """Return the events of a sentence; None: it is unlabelled."""
+    return None if sentence.get("events") is None else objects(sentence, "events", where)
 
 
-def read_fewfc_event(text: str, event: dict, where: str) -> Event:
-    """Return an event after checking that every mention equals the text at its span."""
-    mentions = {read_mention(text, mention, where) for mention in event["mentions"]}
+def read_fewfc_event(text: str, event: dict, where: str, conversion: Conversion) -> Event:
+    """Return an event after checking that every mention is the text at its span."""
+    kind = read_type(event, "type", where)
+    listed = [
+        read_mention(text, mention, where, conversion)
+        for mention in objects(event, "mentions", where)
+    ]
+    mentions = conversion.distinct(listed, "arguments", where)
     triggers = [(start, end) for start, end, role in mentions if role == TRIGGER]
     if len(triggers) > 1:
-        raise InputError(f"{where}: an event has two triggers: fetch the file again.")
-    arguments = {mention for mention in mentions if mention[2] != TRIGGER}
-    return make_event(event["type"], triggers[0] if triggers else None, arguments)
+        raise SourceError(f"{where}: an event has two triggers")
+    arguments = sorted(mention for mention in mentions if mention[2] != TRIGGER)
+    return triggers[0] if triggers else (), kind, tuple(arguments)
 
 
-def read_mention(text: str, mention: dict, where: str) -> Argument:
+def read_mention(text: str, mention: dict, where: str, conversion: Conversion) -> Argument:
     """Return the span of a mention and its role."""
-    role = mention["role"]
-    start, end = mention["span"]
-    return *check_span(text, start, end, mention["word"], f"a mention of {role}", where), role
+    role = field(mention, "role", str, where)
+    span = field(mention, "span", list, where)
+    if len(span) != 2:
+        raise SourceError(f"{where}: a span is {shown(span)} instead of [start, end]")
+    start, end = (check_kind(offset, int, "an offset", where) for offset in span)
+    words = field(mention, "word", str, where)
+    name = f"a mention of {role}"
+    return *find_span(text, start, words, name, where, conversion, end), role

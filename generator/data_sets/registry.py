@@ -20,9 +20,10 @@ class Source:
 class DataSet:
     """One data set: official files in, three JSON Lines files out.
 
-    `local_files` are alternative file names in a local copy. `converter` names the function
-    `convert_...` in the module of the task. `division` says how the splits come from the official
-    files. `hashes` are those of the converted files, the same for official files and a local copy.
+    `local_files` are the names that a local copy may use instead of the official paths.
+    The name is also that of the format, which `convert.FORMATS` reads.
+    `division` says how the splits came from the official files. `hashes` are those of the
+    converted files: the official files and a local copy both give them.
     """
 
     name: str
@@ -33,7 +34,6 @@ class DataSet:
     commit: str
     sources: tuple[Source, ...]
     local_files: tuple[str, ...]
-    converter: str
     division: str
     licence: str
     citation: str
@@ -59,7 +59,6 @@ KNOWLEDGENET = DataSet(
     commit="abc4ed3ebb88bfde8c1f02709371324ae6347ba0",
     sources=(Source("dataset/train.json", "72a406a1d661cb5fc9580b6950c12b13b9ec50de"),),
     local_files=("train.json", "dev.json", "test.json"),
-    converter="knowledgenet",
     division="train is folds 1 to 3, dev and test are documents of fold 4",
     licence="CC BY-SA 4.0, https://creativecommons.org/licenses/by-sa/4.0/",
     citation=(
@@ -86,7 +85,6 @@ FINRE = DataSet(
         Source("data/FinRE/test.txt", "005a5be8e10ea0f2f8e7a7bfdd99e637ad4bf0ff"),
     ),
     local_files=("train.txt", "valid.txt", "test.txt"),
-    converter="finre",
     division=(
         "the official ones, without sentences that occur again in a later one; test is a part of"
         " the official one"
@@ -112,7 +110,6 @@ SQUAD = DataSet(
     commit="eee5fdbf62f8613a7812b03419e6b29617b74fd1",
     sources=(Source("dataset/dev-v1.1.json", "e9a3f913ad1468ebe105b891334ca7b0bc0e2510"),),
     local_files=("train.json", "dev.json", "test.json"),
-    converter="squad_format",
     division="all three are articles of the official development file",
     licence="CC BY-SA 4.0, https://creativecommons.org/licenses/by-sa/4.0/",
     citation=(
@@ -138,7 +135,6 @@ CMRC2018 = DataSet(
         Source("squad-style-data/cmrc2018_trial.json", "020e3559e914d23404ffc5bf9411ee52a9c38451"),
     ),
     local_files=("train.json", "dev.json", "test.json"),
-    converter="squad_format",
     division=(
         "dev and test are passages of the official development file, train is the trial file and"
         " other passages of the development file"
@@ -168,7 +164,6 @@ DRCD = DataSet(
         Source("DRCD_test.json", "341eda001e27a375f14e6b40976b2492b925eae2"),
     ),
     local_files=("train.json", "dev.json", "test.json"),
-    converter="squad_format",
     division=(
         "all three are articles of the official development and test files, which share articles"
     ),
@@ -198,7 +193,6 @@ FEWFC = DataSet(
         Source("rearranged/test_trans.json", "c56b5b846f9180b594191812b6c7e50ed16d55c4"),
     ),
     local_files=("train.json", "dev.json", "test.json"),
-    converter="fewfc",
     division=(
         "all official files together, divided as in CasEE (github.com/JiaweiSheng/CasEE), without"
         " sentences that occur again in a later split; test is a part of CasEE's"
@@ -229,7 +223,6 @@ PHEE = DataSet(
         Source("data/json/test.json", "1154fbb470449da47ede81ab69b48576df8cca90"),
     ),
     local_files=("train.json", "dev.json", "test.json"),
-    converter="phee",
     division="the official ones; test is a part of the official one",
     licence="MIT, Copyright (c) 2025 Sun Zhaoyue",
     citation=(
@@ -257,7 +250,6 @@ E2E = DataSet(
         Source("testset_w_refs.csv", "86733864c96dc18cbaa5f18042356296ef679302"),
     ),
     local_files=("trainset.csv", "devset.csv", "testset_w_refs.csv"),
-    converter="e2e",
     division="the official ones; train and test are parts of the official ones, dev is whole",
     licence="CC BY-SA 4.0, https://creativecommons.org/licenses/by-sa/4.0/",
     citation=(
@@ -283,7 +275,6 @@ CSL_TITLE = DataSet(
         Source("benchmark/ts/test.tsv", "bb2101d766358b532f81b10876ed51d714144fbc"),
     ),
     local_files=("train.tsv", "dev.tsv", "test.tsv"),
-    converter="csl_title",
     division=(
         "train is the first 900 lines of the official development file, dev is its last 100, test"
         " is a part of the official one"
@@ -312,7 +303,6 @@ SELQA = DataSet(
         Source("ass/selqa-ass-test.tsv", "de2ca172ea325c3c5eb42b5e97eb44b64c184585"),
     ),
     local_files=("train.tsv", "dev.tsv", "test.tsv"),
-    converter="selqa",
     division="all three are articles of the official development and test files",
     licence="Apache-2.0, Copyright 2016, Emory University",
     citation=(
@@ -339,7 +329,6 @@ WNUT17 = DataSet(
         Source("emerging.test.annotated", "a599ac827c810886f53978afca5596a9ab1ef4a6"),
     ),
     local_files=("train.conll", "dev.conll", "test.conll"),
-    converter="wnut17",
     division="the official ones, each sentence once; test is two thirds of the official one",
     licence="CC BY 4.0, https://creativecommons.org/licenses/by/4.0/",
     citation=(
@@ -366,7 +355,6 @@ WEIBO = DataSet(
         Source("data/weiboNER_2nd_conll.test", "d66d5f800007899e2a00e81b6dd2073774372e46"),
     ),
     local_files=("train.conll", "dev.conll", "test.conll"),
-    converter="weibo",
     division=(
         "the official ones of the second edition, without messages that occur again in a later"
         " one; test is two thirds of the official one"
@@ -395,7 +383,6 @@ EMOBANK = DataSet(
     commit="248ce2a43e165a66d31aeaed83cff9641d6654e0",
     sources=(Source("corpus/emobank.csv", "e810731bef6967c14daefb84bd904c76628442d7"),),
     local_files=("emobank.csv",),
-    converter="emobank",
     division=(
         "the official ones, without sentences of train and dev that occur again in a later one"
     ),

@@ -1,19 +1,24 @@
 """Data sets of relation extraction: KnowledgeNet and FinRE, as triples in one fixed order."""
 
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-from generator import InputError
-from generator.data_sets.reading import (
+from generator.data_sets.records import (
+    Conversion,
     Span,
-    check_span,
-    fields_checked,
-    parse_json,
-    pick,
-    pool,
-    read_fields,
-    read_lines,
+    find_span,
+    occurrences,
+    read_id,
     text_id,
+)
+from generator.data_sets.source_files import (
+    SourceError,
+    field,
+    named,
+    objects,
+    read_fields,
+    read_objects,
+    shown,
 )
 
 FINRE_FIELDS = ("head", "tail", "relation", "sentence")
@@ -22,11 +27,13 @@ NO_RELATION = "unknown"
 Triple = tuple[int, int, str, int, int]
 
 
-def triple_records(triples: set[Triple]) -> list[dict]:
-    """Return the triples as JSON objects, sorted independently of the source."""
+def triple_records(triples: list[Triple], where: str, conversion: Conversion) -> list[dict]:
+    """Return the triples as JSON objects, sorted, so that the order of a source plays no part."""
     return [
         {"subject": [start, end], "predicate": predicate, "object": [object_start, object_end]}
-        for start, end, predicate, object_start, object_end in sorted(triples)
+        for start, end, predicate, object_start, object_end in sorted(
+            conversion.distinct(triples, "triples", where)
+        )
     ]
 
 
@@ -35,65 +42,59 @@ def triple_records(triples: set[Triple]) -> list[dict]:
 # One document per line: passages with facts; offsets count in the document.
 
 
-def convert_knowledgenet(files: list[Path], splits: dict[str, list[str]]) -> dict[str, list[dict]]:
-    """Convert KnowledgeNet files to the records of each split.
-
-    Args:
-        files: files in the official format; a record may be in any of them.
-        splits: the pinned passage ids of each split.
-
-    Returns:
-        For each split its records, in the pinned order.
-
-    Raises:
-        InputError: a file is broken, or a pinned passage is missing.
-    """
-    return pool(files, splits, read_passages)
-
-
-def read_passages(path: Path, wanted: Container[str]) -> Iterator[tuple[str, dict]]:
-    """Yield `(place, record)` for the wanted passages of a file."""
-    for line, text in read_lines(path):
-        where = f"{path}, line {line}"
-        document = parse_json(text, where)
-        with fields_checked(where):
-            passages = [
-                passage for passage in document["passages"] if passage.get("passageId") in wanted
-            ]
-        for passage in passages:
-            place = f"{where}, passage {passage['passageId']}"
-            with fields_checked(place):
-                record = read_passage(passage, place)
-            yield place, record
+def read_knowledgenet(files: list[Path], conversion: Conversion) -> Iterator[tuple[str, dict]]:
+    """Yield `(place, record)` for the wanted passages: their spans count their own characters."""
+    passages = [
+        (f"{where}, passage {named(passage['passageId'])}", passage)
+        for where, document in read_objects(files)
+        for passage in objects(document, "passages", where)
+        if read_id(passage, "passageId", where) in conversion.wanted
+    ]
+    # A test file lists facts and predicates for no passage, or leaves both out.
+    labelled = any(
+        passage.get("facts") or passage.get("exhaustivelyAnnotatedProperties")
+        for _, passage in passages
+    )
+    for where, passage in passages:
+        record = {
+            "id": read_id(passage, "passageId", where),
+            "text": field(passage, "passageText", str, where),
+        }
+        if labelled and passage.get("facts") is not None:
+            record |= read_facts(passage, where, conversion)
+        yield where, record
 
 
-def read_passage(passage: dict, where: str) -> dict:
-    """Convert a passage to a record; spans count characters of the passage."""
+def read_facts(passage: dict, where: str, conversion: Conversion) -> dict:
+    """Return the triples of a passage, and the predicates that it was annotated for."""
     names = {
-        annotated["propertyId"]: annotated["propertyName"]
-        for annotated in passage["exhaustivelyAnnotatedProperties"]
+        read_id(annotated, "propertyId", where): field(annotated, "propertyName", str, where)
+        for annotated in objects(passage, "exhaustivelyAnnotatedProperties", where)
     }
-    triples: set[Triple] = set()
-    for fact in passage["facts"]:
-        subject = read_span(passage, fact, "subject", where)
-        object_ = read_span(passage, fact, "object", where)
-        # A passage may not be annotated for every predicate.
-        if fact["propertyId"] in names:
-            triples.add((*subject, names[fact["propertyId"]], *object_))
+    triples: list[Triple] = []
+    for fact in objects(passage, "facts", where):
+        subject = read_span(passage, fact, "subject", where, conversion)
+        object_ = read_span(passage, fact, "object", where, conversion)
+        # A passage that is not annotated for a predicate says nothing about it.
+        predicate = names.get(read_id(fact, "propertyId", where))
+        if predicate is not None:
+            triples.append((*subject, predicate, *object_))
+        else:
+            what = "facts of a predicate that their passage is not annotated for, left out"
+            conversion.remark(what, where)
     return {
-        "id": passage["passageId"],
-        "text": passage["passageText"],
-        "triples": triple_records(triples),
+        "triples": triple_records(triples, where, conversion),
         "annotated_predicates": sorted(set(names.values())),
     }
 
 
-def read_span(passage: dict, fact: dict, role: str, where: str) -> Span:
-    """Return a span in the passage after checking its text."""
-    start = fact[f"{role}Start"] - passage["passageStart"]
-    end = fact[f"{role}End"] - passage["passageStart"]
-    words = fact[f"{role}Text"]
-    return check_span(passage["passageText"], start, end, words, f"the {role} of a fact", where)
+def read_span(passage: dict, fact: dict, role: str, where: str, conversion: Conversion) -> Span:
+    """Return a span in the passage after checking that it holds the text it should."""
+    begin = field(passage, "passageStart", int, where)
+    start = field(fact, f"{role}Start", int, where) - begin
+    end = field(fact, f"{role}End", int, where) - begin
+    words, name = field(fact, f"{role}Text", str, where), f"the {role} of a fact"
+    return find_span(passage["passageText"], start, words, name, where, conversion, end)
 
 
 # ------------------------------------------------------------------------------------------- FinRE
@@ -101,59 +102,64 @@ def read_span(passage: dict, fact: dict, role: str, where: str) -> Span:
 # `head <tab> tail <tab> relation <tab> sentence`, one pair per line, no offsets.
 
 
-def convert_finre(files: list[Path], splits: dict[str, list[str]]) -> dict[str, list[dict]]:
-    """Convert FinRE files to the records of each split, one per sentence.
-
-    Args:
-        files: one file a split, in the order of `splits`.
-        splits: the pinned ids of each split's sentences.
-
-    Returns:
-        For each split its records, in the pinned order.
-
-    Raises:
-        InputError: a file is broken, or a pinned sentence is missing.
-    """
-    return {
-        split: pick(read_sentences(path, set(ids)), ids, split, str(path))
-        for path, (split, ids) in zip(files, splits.items(), strict=True)
-    }
-
-
-def read_sentences(path: Path, wanted: Container[str]) -> dict[str, dict]:
-    """Group the lines of a file by sentence, for the wanted sentences."""
-    sentences: dict[str, str] = {}
-    triples: dict[str, set[Triple]] = {}
-    for where, (head, tail, relation, sentence) in read_fields(path, FINRE_FIELDS):
-        name = text_id(sentence)
-        if name not in wanted:
+def read_finre(files: list[Path], conversion: Conversion) -> Iterator[tuple[str, dict]]:
+    """Yield `(place, record)` for the wanted sentences: all lines of a sentence are one record."""
+    places: dict[str, str] = {}
+    texts: dict[str, str] = {}
+    triples: dict[str, list[Triple]] = {}
+    labelled: set[str] = set()
+    for where, line in (
+        row for path in files for row in read_fields(path, FINRE_FIELDS, "relation")
+    ):
+        name = text_id(line["sentence"])
+        if name not in conversion.wanted:
             continue
-        sentences[name] = sentence
-        found = triples.setdefault(name, set())
-        if relation != NO_RELATION:
-            subject, object_ = locate(sentence, head, tail, where)
-            found.add((*subject, relation, *object_))
-    return {
-        name: {"id": name, "text": sentence, "triples": triple_records(triples[name])}
-        for name, sentence in sentences.items()
-    }
+        if name in texts:
+            what = "lines whose sentence an earlier line has: all are one record"
+            conversion.remark(what, where)
+        places.setdefault(name, where)
+        texts[name] = line["sentence"]
+        found = triples.setdefault(name, [])
+        if not line["relation"].strip():
+            conversion.remark("pairs of head and tail without a relation, left out", where)
+            continue
+        labelled.add(name)
+        if line["relation"] == NO_RELATION:
+            what = f"pairs of head and tail whose relation is {NO_RELATION!r}: they give no triple"
+            conversion.remark(what, where)
+        else:
+            subject, object_ = locate(
+                line["sentence"], line["head"], line["tail"], where, conversion
+            )
+            found.append((*subject, line["relation"], *object_))
+    for name, where in places.items():
+        record: dict = {"id": name, "text": texts[name]}
+        if name in labelled:
+            record["triples"] = triple_records(triples[name], where, conversion)
+        yield where, record
 
 
-def locate(sentence: str, head: str, tail: str, where: str) -> tuple[Span, Span]:
+def locate(
+    sentence: str, head: str, tail: str, where: str, conversion: Conversion
+) -> tuple[Span, Span]:
     """Find the spans of head and tail: the first ones that do not overlap.
 
     One name is often a part of the other. If every pair of occurrences overlaps, the first ones are
     taken.
 
     Raises:
-        InputError: the sentence does not hold the head or the tail.
+        SourceError: the sentence does not hold the head or the tail.
     """
-    heads, tails = occurrences(sentence, head), occurrences(sentence, tail)
+    heads, tails = (
+        [(place, place + len(name)) for place in occurrences(sentence, name)]
+        for name in (head, tail)
+    )
     for role, name, spans in (("head", head, heads), ("tail", tail, tails)):
         if not spans:
-            raise InputError(
-                f"{where}: the sentence does not hold its {role} {name!r}: fetch the file again."
-            )
+            raise SourceError(f"{where}: the sentence does not hold its {role} {shown(name)}")
+    if len(heads) > 1 or len(tails) > 1:
+        what = "pairs of head and tail that stand in their sentence more than once: the first ones"
+        conversion.remark(f"{what} that do not overlap were taken", where)
     apart = (
         (subject, object_)
         for subject in heads
@@ -161,11 +167,3 @@ def locate(sentence: str, head: str, tail: str, where: str) -> tuple[Span, Span]
         if subject[1] <= object_[0] or object_[1] <= subject[0]
     )
     return next(apart, (heads[0], tails[0]))
-
-
-def occurrences(sentence: str, name: str) -> list[Span]:
-    """Return every span of the sentence equal to the name; none for an empty name."""
-    starts = range(len(sentence) - len(name) + 1)
-    return [
-        (start, start + len(name)) for start in starts if name and sentence.startswith(name, start)
-    ]

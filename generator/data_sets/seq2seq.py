@@ -1,32 +1,51 @@
 """Data sets of text generation: E2E and the titles of CSL, one record per source."""
 
-import csv
-import io
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from generator import InputError
-from generator.data_sets.reading import (
-    Records,
-    pick,
-    pick_splits,
-    read_fields,
-    read_text,
-    text_id,
-)
+from generator.data_sets.records import Conversion, read_table, text_id
+from generator.data_sets.source_files import SourceError, read_fields
 
-E2E_HEADER = ["mr", "ref"]
+E2E_HEADERS = (["mr", "ref"], ["mr"])
 CSL_FIELDS = ("prompt", "abstract", "title")
+CSL_PROMPT = "to title"
+# Place, source and target; an empty target: the line has none.
+Pair = tuple[str, str, str]
 
 
-def reference_records(pairs: Iterable[tuple[str, str]]) -> Records:
-    """Group pairs of source and target by source, with its targets in file order."""
-    records: Records = {}
-    for source, target in pairs:
+def read_pairs(pairs: Iterable[Pair], conversion: Conversion) -> Iterator[tuple[str, dict]]:
+    """Yield `(place, record)` for the wanted sources: each with all its targets, in their order.
+
+    Where no line has a target each line is a record, for each is to be answered.
+
+    Raises:
+        SourceError: a source is empty.
+    """
+    wanted = []
+    for where, source, target in pairs:
         name = text_id(source)
-        record = records.setdefault(name, {"id": name, "source": source, "targets": []})
-        record["targets"].append(target)
-    return records
+        if name in conversion.wanted:
+            if not source.strip():
+                raise SourceError(f"{where}: the text to start from is empty")
+            wanted.append((where, name, source, target))
+    if not any(target.strip() for *_, target in wanted):
+        for where, name, source, _ in wanted:
+            yield where, {"id": name, "source": source}
+        return
+    records: dict[str, dict] = {}
+    places: dict[str, str] = {}
+    for where, name, source, target in wanted:
+        if name in records:
+            what = "lines whose source an earlier line has: all are one record"
+            conversion.remark(what, where)
+        places.setdefault(name, where)
+        record = records.setdefault(name, {"id": name, "source": source})
+        if target.strip():
+            record.setdefault("targets", []).append(target)
+        else:
+            conversion.remark("lines without a target, which give none", where)
+    for name, record in records.items():
+        yield places[name], record
 
 
 # --------------------------------------------------------------------------------------------- E2E
@@ -34,44 +53,27 @@ def reference_records(pairs: Iterable[tuple[str, str]]) -> Records:
 # CSV files; each line has a meaning representation (mr) and one of its references (ref).
 
 
-def convert_e2e(files: list[Path], splits: dict[str, list[str]]) -> dict[str, list[dict]]:
-    """Convert E2E files to the records of each split, one per meaning representation.
+def read_e2e(files: list[Path], conversion: Conversion) -> Iterator[tuple[str, dict]]:
+    """Yield `(place, record)` for the wanted meanings."""
+    pairs = (pair for path in files for pair in read_references(path, conversion))
+    yield from read_pairs(pairs, conversion)
 
-    Args:
-        files: one file a split, in the order of `splits`.
-        splits: the pinned ids of each split's meaning representations.
 
-    Returns:
-        For each split its records, in the pinned order.
+def read_references(path: Path, conversion: Conversion) -> Iterator[Pair]:
+    """Yield place, meaning and reference of each line; a test file may have no references.
 
     Raises:
-        InputError: a file is broken, or a pinned meaning representation is missing.
+        SourceError: a line has too many cells or too few.
     """
-    return {
-        split: pick(reference_records(read_pairs(path, set(ids))), ids, split, str(path))
-        for path, (split, ids) in zip(files, splits.items(), strict=True)
-    }
-
-
-def read_pairs(path: Path, wanted: Container[str]) -> Iterator[tuple[str, str]]:
-    """Yield the pairs of meaning representation and reference for the wanted meanings."""
-    reader = csv.reader(io.StringIO(read_text(path), newline=""))
-    try:
-        if next(reader, None) != E2E_HEADER:
-            raise InputError(f"{path}: the first line is not mr,ref: fetch the file again.")
-        for fields in reader:
-            if not fields or text_id(fields[0]) not in wanted:
-                continue
-            if len(fields) != len(E2E_HEADER):
-                raise InputError(
-                    f"{path}, line {reader.line_num}: {len(fields)} fields instead of mr and ref:"
-                    " fetch the file again."
-                )
-            yield fields[0], fields[1]
-    except csv.Error as error:
-        raise InputError(
-            f"{path}, line {reader.line_num}: not CSV ({error}): fetch the file again."
-        ) from error
+    rows = read_table(path, conversion)
+    _, header = next(rows, ("", []))
+    header = [name.strip().lower() for name in header]
+    if header not in E2E_HEADERS:
+        raise SourceError(f"{path}: the first line is not mr,ref")
+    for where, cells in rows:
+        if len(cells) != len(header):
+            raise SourceError(f"{where}: {len(cells)} fields instead of {' and '.join(header)}")
+        yield where, cells[0], "".join(cells[1:])
 
 
 # -------------------------------------------------------------------------------------- CSL titles
@@ -79,24 +81,15 @@ def read_pairs(path: Path, wanted: Container[str]) -> Iterator[tuple[str, str]]:
 # `prompt <tab> abstract <tab> title`, one paper per line.
 
 
-def convert_csl_title(files: list[Path], splits: dict[str, list[str]]) -> dict[str, list[dict]]:
-    """Convert CSL files to the records of each split, one record an abstract.
+def read_csl_title(files: list[Path], conversion: Conversion) -> Iterator[tuple[str, dict]]:
+    """Yield `(place, record)` for the wanted abstracts."""
 
-    Args:
-        files: files in the official format; an abstract may be in any of them.
-        splits: the pinned ids of each split's abstracts.
+    def titles() -> Iterator[Pair]:
+        for where, line in (
+            row for path in files for row in read_fields(path, CSL_FIELDS, "title")
+        ):
+            if line["prompt"] != CSL_PROMPT:
+                conversion.remark(f"prompts other than {CSL_PROMPT!r}, left out", where)
+            yield where, line["abstract"], line["title"]
 
-    Returns:
-        For each split its records, in the pinned order.
-
-    Raises:
-        InputError: a file is broken, or a pinned abstract is missing.
-    """
-    pairs = (pair for path in files for pair in read_titles(path))
-    return pick_splits(reference_records(pairs), splits, files)
-
-
-def read_titles(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield abstract and title of each paper of a file."""
-    for _, (_, abstract, title) in read_fields(path, CSL_FIELDS):
-        yield abstract, title
+    yield from read_pairs(titles(), conversion)

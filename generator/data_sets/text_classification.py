@@ -1,118 +1,87 @@
 """SelQA: lines of question, candidate, 0 or 1; EmoBank: sentences with three numbers each."""
 
-import csv
-import io
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-from generator import InputError
-from generator.data_sets.reading import (
-    Records,
-    fields_checked,
-    pick_splits,
-    read_fields,
-    read_text,
-    text_id,
-)
+from generator.data_sets.records import Conversion, read_table, text_id
+from generator.data_sets.source_files import SourceError, read_fields, shown
 
 FIELDS = ("question", "candidate", "label")
 LABELS = ("0", "1")
-EMOBANK_HEADER = ["id", "split", "V", "A", "D", "text"]
 EMOBANK_TARGETS = {"valence": "V", "arousal": "A", "dominance": "D"}
+EMOBANK_HEADERS = (["id", "split", "V", "A", "D", "text"], ["id", "split", "text"])
 
 
-def convert_selqa(files: list[Path], splits: dict[str, list[str]]) -> dict[str, list[dict]]:
-    """Convert SelQA files to the records of each split, one per candidate.
+def read_selqa(files: list[Path], conversion: Conversion) -> Iterator[tuple[str, dict]]:
+    """Yield `(place, record)` for the wanted candidates.
 
-    Args:
-        files: files in the official format; a candidate may be in any of them.
-        splits: the pinned ids of each split's candidates.
-
-    Returns:
-        For each split its records, in the pinned order.
+    A candidate may come again for its question, even with the other label: the ids are counted.
 
     Raises:
-        InputError: a file is broken, or a pinned candidate is missing.
+        SourceError: a label is neither 0 nor 1 in a file that has labels.
     """
-    # Sorted, so that the order of the files has no effect.
-    rows = sorted(row for path in files for row in read_rows(path))
-    return pick_splits(candidate_records(rows), splits, files)
-
-
-def candidate_records(rows: Iterable[list[str]]) -> Records:
-    """Return the records of question, candidate and label.
-
-    A candidate may occur again for its question, even with the other label, so ids are numbered.
-    """
+    rows = [
+        (path, where, line) for path in files for where, line in read_fields(path, FIELDS, "label")
+    ]
+    labelled = {path for path, _, line in rows if line["label"]}
+    for path, where, line in rows:
+        if path in labelled and line["label"] not in LABELS:
+            raise SourceError(f"{where}: the label is {shown(line['label'])} instead of 0 or 1")
+    if conversion.pinned:
+        # In sorted order, so that the order of the files plays no part.
+        rows.sort(key=lambda row: tuple(row[2][name] for name in FIELDS))
     seen: Counter[str] = Counter()
-    records: Records = {}
-    for question, candidate, label in rows:
-        pair = text_id(question, candidate)
+    for _, where, line in rows:
+        pair = text_id(line["question"], line["candidate"])
         seen[pair] += 1
         name = pair if seen[pair] == 1 else f"{pair}-{seen[pair]}"
-        records[name] = {
-            "id": name,
-            "text_a": question,
-            "text_b": candidate,
-            "label": label,
-            "group": text_id(question),
-        }
-    return records
-
-
-def read_rows(path: Path) -> Iterator[list[str]]:
-    """Yield question, candidate and label of each line."""
-    for where, fields in read_fields(path, FIELDS):
-        if fields[2] not in LABELS:
-            raise InputError(
-                f"{where}: the label is {fields[2]!r} instead of 0 or 1: fetch the file again."
-            )
-        yield fields
+        if name in conversion.wanted:
+            record = {"id": name, "text_a": line["question"], "text_b": line["candidate"]}
+            if line["label"]:
+                record["label"] = line["label"]
+            yield where, {**record, "group": text_id(line["question"])}
 
 
 # ----------------------------------------------------------------------------------------- EmoBank
 
 
-def convert_emobank(files: list[Path], splits: dict[str, list[str]]) -> dict[str, list[dict]]:
-    """Convert EmoBank's table to the records of each split, one per sentence.
+def read_emobank(files: list[Path], conversion: Conversion) -> Iterator[tuple[str, dict]]:
+    """Yield `(place, record)` for the wanted sentences: text and mean ratings, from 1 to 5.
 
-    Args:
-        files: files in the official format; a sentence may be in any of them.
-        splits: the pinned ids of each split's sentences.
-
-    Returns:
-        For each split its records, in the pinned order.
+    An id is made of the official one, which names the document.
 
     Raises:
-        InputError: a file is broken, or a pinned sentence is missing.
+        SourceError: a line has too many cells or too few, or a rating is no number.
     """
-    records: Records = {}
     for path in files:
-        records |= {record["id"]: record for record in read_emobank(path)}
-    return pick_splits(records, splits, files)
+        rows = read_table(path, conversion)
+        _, header = next(rows, ("", []))
+        if header not in EMOBANK_HEADERS:
+            raise SourceError(f"{path}: the first line is not {','.join(EMOBANK_HEADERS[0])}")
+        for where, cells in rows:
+            if len(cells) != len(header):
+                raise SourceError(f"{where}: {len(cells)} fields instead of {', '.join(header)}")
+            row = dict(zip(header, cells, strict=True))
+            name = text_id(row["id"])
+            if name in conversion.wanted:
+                yield where, {"id": name, "text_a": row["text"], **read_ratings(row, where)}
 
 
-def read_emobank(path: Path) -> Iterator[dict]:
-    """Yield the record of each sentence: its text and its mean ratings, from 1 to 5.
+def read_ratings(row: dict[str, str], where: str) -> dict[str, float]:
+    """Return the ratings of a sentence; none: all are left open, as in a test file.
 
-    An id is derived from the official one, which names the document.
+    Raises:
+        SourceError: one is no number.
     """
-    reader = csv.reader(io.StringIO(read_text(path), newline=""))
+    cells = {name: row.get(column, "").strip() for name, column in EMOBANK_TARGETS.items()}
+    if not any(cells.values()):
+        return {}
     try:
-        if next(reader, None) != EMOBANK_HEADER:
-            raise InputError(
-                f"{path}: the first line is not {','.join(EMOBANK_HEADER)}: fetch the file again."
-            )
-        for fields in filter(None, reader):
-            with fields_checked(f"{path}, line {reader.line_num}"):
-                row = dict(zip(EMOBANK_HEADER, fields, strict=True))
-                numbers = {name: float(row[column]) for name, column in EMOBANK_TARGETS.items()}
-                if not all(math.isfinite(number) for number in numbers.values()):
-                    raise ValueError("a rating is not finite")
-                yield {"id": text_id(row["id"]), "text_a": row["text"], **numbers}
-    except csv.Error as error:
-        raise InputError(
-            f"{path}, line {reader.line_num}: not CSV ({error}): fetch the file again."
-        ) from error
+        ratings = {name: float(cell) for name, cell in cells.items()}
+    except ValueError as error:
+        raise SourceError(f"{where}: {shown(cells)} are no ratings") from error
+    if not all(math.isfinite(rating) for rating in ratings.values()):
+        raise SourceError(f"{where}: a rating is not finite")
+    return ratings

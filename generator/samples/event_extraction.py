@@ -4,14 +4,13 @@ Every text is built from pieces, and the spans are recorded while the names are 
 ever searched for. The same seed gives the same bytes.
 """
 
-import json
-import unicodedata
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import product, starmap
 from pathlib import Path
 from random import Random
 from string import Formatter
+
+from generator.samples.splits import Drawn, split_names, two_languages, write_splits
 
 SEED = 20
 SIZES = {"train": 900, "dev": 150, "test": 150}
@@ -221,7 +220,7 @@ class Names:
                 "f": (product(*DRUGS), "{}{}{}"),
             }
         self.pools = {
-            kind: split_pool(random, combinations, pattern.format)
+            kind: split_names(random, starmap(pattern.format, combinations))
             for kind, (combinations, pattern) in parts.items()
         }
 
@@ -235,16 +234,6 @@ class Names:
             amount = random.randrange(2, 999)
             return f"{amount}万元" if self.chinese else f"{amount} million dollars"
         return random.choice(self.pools[kind][unseen])
-
-
-def split_pool(
-    random: Random, combinations: Iterable[tuple[str, ...]], join: Callable[..., str]
-) -> dict[bool, list[str]]:
-    """Split the possible names: `{False: seen in training, True: unseen}`."""
-    names = [join(*combination) for combination in combinations]
-    random.shuffle(names)
-    seen = len(names) * 3 // 4
-    return {False: names[:seen], True: names[seen:]}
 
 
 def kind_of(slot: str) -> str:
@@ -333,31 +322,20 @@ def make_record(languages: dict[bool, Names], unseen: float, random: Random) -> 
     return record
 
 
-def as_json(identity: str, record: Record) -> dict:
-    """Return the final form of a record."""
+def as_json(record: Record) -> dict:
+    """Give a record its final form."""
     for event in record.events:
         event["arguments"].sort(key=lambda argument: (argument["span"], argument["role"]))
-    return {"id": identity, "text": record.text, "events": record.events}
+    return {"text": record.text, "events": record.events}
 
 
 def write_sample(folder: Path) -> None:
-    """Write train.jsonl, dev.jsonl and test.jsonl; the same bytes each time.
-
-    Args:
-        folder: is created.
-    """
+    """Write train.jsonl, dev.jsonl and test.jsonl into a folder; the same bytes each time."""
     random = Random(SEED)
-    languages = {chinese: Names(chinese, random) for chinese in (False, True)}
-    texts: set[str] = set()
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    for split, size in SIZES.items():
-        lines: list[str] = []
-        while len(lines) < size:
-            record = make_record(languages, 0.0 if split == "train" else UNSEEN_SHARE, random)
-            same_text = unicodedata.normalize("NFKC", record.text).casefold()
-            if same_text in texts:
-                continue
-            texts.add(same_text)
-            value = as_json(f"sample-{split}-{len(lines) + 1:04}", record)
-            lines.append(json.dumps(value, ensure_ascii=False) + "\n")
-        (Path(folder) / f"{split}.jsonl").write_bytes("".join(lines).encode("utf-8"))
+    languages = two_languages(Names, random)
+
+    def draw(split: str) -> Drawn:
+        record = make_record(languages, 0.0 if split == "train" else UNSEEN_SHARE, random)
+        return [record.text], lambda _: [as_json(record)]
+
+    write_splits(folder, SIZES, draw)

@@ -5,14 +5,14 @@ ever searched for. Names of organisations contain their towns, and a town's name
 The same seed gives the same bytes.
 """
 
-import json
-import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from random import Random
 from string import Formatter
+
+from generator.samples.splits import Drawn, split_names, two_languages, write_splits
 
 SEED = 20
 SIZES = {"train": 900, "dev": 150, "test": 150}
@@ -141,7 +141,7 @@ class Names:
                 "g": (product(*GOODS, "2345678"), "{}{} {}"),
             }
         names = {kind: [form.format(*c) for c in own] for kind, (own, form) in parts.items()}
-        self.pools = {kind: split_pool(random, own) for kind, own in {**names, "t": towns}.items()}
+        self.pools = {kind: split_names(random, own) for kind, own in {**names, "t": towns}.items()}
 
     def draw(self, slot: str, unseen: bool, random: Random) -> Name:
         """Draw the words for a slot."""
@@ -165,13 +165,6 @@ class Names:
         kind = {"p": "p", "q": "p", "c": "c", "d": "c", "g": "g", "h": "g"}[slot]
         types = {"p": "person", "c": "organization", "g": "product"}
         return Name(random.choice(self.pools[kind][unseen]), types[kind])
-
-
-def split_pool(random: Random, names: list[str]) -> dict[bool, list[str]]:
-    """Split names into `{False: seen in training, True: unseen}`."""
-    random.shuffle(names)
-    seen = len(names) * 3 // 4
-    return {False: names[:seen], True: names[seen:]}
 
 
 @dataclass
@@ -223,30 +216,19 @@ def make_record(languages: dict[bool, Names], unseen: float, random: Random) -> 
     return record
 
 
-def as_json(identity: str, record: Record) -> dict:
-    """Return the final form of a record."""
+def as_json(record: Record) -> dict:
+    """Give a record its final form."""
     entities = [{"type": kind, "span": list(span)} for span, kind in sorted(record.entities)]
-    return {"id": identity, "text": record.text, "entities": entities}
+    return {"text": record.text, "entities": entities}
 
 
 def write_sample(folder: Path) -> None:
-    """Write train.jsonl, dev.jsonl and test.jsonl; the same bytes each time.
-
-    Args:
-        folder: is created.
-    """
+    """Write train.jsonl, dev.jsonl and test.jsonl into a folder; the same bytes each time."""
     random = Random(SEED)
-    languages = {chinese: Names(chinese, random) for chinese in (False, True)}
-    texts: set[str] = set()
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    for split, size in SIZES.items():
-        lines: list[str] = []
-        while len(lines) < size:
-            record = make_record(languages, 0.0 if split == "train" else UNSEEN_SHARE, random)
-            same_text = unicodedata.normalize("NFKC", record.text).casefold()
-            if same_text in texts:
-                continue
-            texts.add(same_text)
-            value = as_json(f"sample-{split}-{len(lines) + 1:04}", record)
-            lines.append(json.dumps(value, ensure_ascii=False) + "\n")
-        (Path(folder) / f"{split}.jsonl").write_bytes("".join(lines).encode("utf-8"))
+    languages = two_languages(Names, random)
+
+    def draw(split: str) -> Drawn:
+        record = make_record(languages, 0.0 if split == "train" else UNSEEN_SHARE, random)
+        return [record.text], lambda _: [as_json(record)]
+
+    write_splits(folder, SIZES, draw)

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
+from generator.samples.splits import Drawn, draw_splits, write_lines
+
 SEED = 20181011
 SIZES = {"train": 3000, "dev": 200, "test": 200}
 CHINESE_SHARE = 0.4
@@ -210,14 +212,11 @@ def write_sample(folder: Path) -> None:
         folder: is created.
     """
     random = Random(SEED)
-    seen: set[str] = set()
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    for split, size in SIZES.items():
-        lines: list[str] = []
-        while len(lines) < size:
-            kinds = CHINESE if random.random() < CHINESE_SHARE else ENGLISH
-            line = random.choice(kinds)(random)
-            if line not in seen:
-                seen.add(line)
-                lines.append(line + "\n")
-        (Path(folder) / f"{split}.txt").write_bytes("".join(lines).encode("utf-8"))
+
+    def draw(_: str) -> Drawn:
+        kinds = CHINESE if random.random() < CHINESE_SHARE else ENGLISH
+        line = random.choice(kinds)(random)
+        return [line], lambda _: [{"line": line}]
+
+    for split, records in draw_splits(SIZES, draw):
+        write_lines(folder / f"{split}.txt", (f"{record['line']}\n" for record in records))

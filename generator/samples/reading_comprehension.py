@@ -4,14 +4,15 @@ Every passage is built from pieces, and the answers are recorded while they are 
 is ever searched for. The same seed gives the same bytes.
 """
 
-import json
-import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from random import Random
 from string import Formatter
+from typing import Any
+
+from generator.samples.splits import Drawn, split_names, two_languages, write_splits
 
 SEED = 20
 SIZES = {"train": 1400, "dev": 110, "test": 110}
@@ -205,6 +206,7 @@ class Names:
 
     def __init__(self, chinese: bool, random: Random) -> None:
         self.chinese = chinese
+        parts: dict[str, Any]
         if chinese:
             parts = {
                 **CHINESE_PARTS,
@@ -225,7 +227,7 @@ class Names:
                 "bridge": (("the ",), *BRIDGE_PARTS, (" Bridge",)),
                 "company": COMPANY_PARTS,
             }
-        self.pools = {name: split_pool(random, product(*part)) for name, part in parts.items()}
+        self.pools = {name: split_names(random, product(*part)) for name, part in parts.items()}
 
     def draw(self, slot: str, unseen: bool, random: Random) -> str:
         """Draw the words for a slot, or the name of a subject."""
@@ -238,14 +240,6 @@ class Names:
                 return f"{month + 1}月{day}日"
             return f"{day} {MONTHS[month]}"
         return random.choice(self.pools[slot][unseen])
-
-
-def split_pool(random: Random, parts: product) -> dict[bool, list[str]]:
-    """Split the possible names: `{False: seen in training, True: unseen}`."""
-    names = ["".join(combination) for combination in parts]
-    random.shuffle(names)
-    seen = len(names) * 3 // 4
-    return {False: names[:seen], True: names[seen:]}
 
 
 @dataclass
@@ -354,31 +348,25 @@ def ask(passage: Passage, count: int, random: Random) -> list[tuple[str, Span | 
     return list(asked.items())
 
 
-def write_sample(folder: Path) -> None:
-    """Write train.jsonl, dev.jsonl and test.jsonl; the same bytes each time.
+def questions(passage: Passage, most: int, random: Random) -> list[dict]:
+    """Return one or two questions about a passage as records, at most so many."""
+    return [
+        {
+            "question": question,
+            "context": passage.text,
+            "answers": [] if answer is None else [list(answer)],
+        }
+        for question, answer in ask(passage, min(random.choice((1, 2)), most), random)
+    ]
 
-    Args:
-        folder: is created.
-    """
+
+def write_sample(folder: Path) -> None:
+    """Write train.jsonl, dev.jsonl and test.jsonl into a folder; the same bytes each time."""
     random = Random(SEED)
-    languages = {chinese: Names(chinese, random) for chinese in (False, True)}
-    texts: set[str] = set()
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    for split, size in SIZES.items():
-        lines: list[str] = []
-        while len(lines) < size:
-            passage = make_passage(languages, 0.0 if split == "train" else UNSEEN_SHARE, random)
-            same_text = unicodedata.normalize("NFKC", passage.text).casefold()
-            if same_text in texts:
-                continue
-            texts.add(same_text)
-            count = min(random.choice((1, 2)), size - len(lines))
-            for question, answer in ask(passage, count, random):
-                record = {
-                    "id": f"sample-{split}-{len(lines) + 1:04}",
-                    "question": question,
-                    "context": passage.text,
-                    "answers": [] if answer is None else [list(answer)],
-                }
-                lines.append(json.dumps(record, ensure_ascii=False) + "\n")
-        (Path(folder) / f"{split}.jsonl").write_bytes("".join(lines).encode("utf-8"))
+    languages = two_languages(Names, random)
+
+    def draw(split: str) -> Drawn:
+        passage = make_passage(languages, 0.0 if split == "train" else UNSEEN_SHARE, random)
+        return [passage.text], lambda most: questions(passage, most, random)
+
+    write_splits(folder, SIZES, draw)

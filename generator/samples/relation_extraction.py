@@ -4,14 +4,13 @@ Every text is built from pieces, and the spans are recorded while the names are 
 ever searched for. The same seed gives the same bytes.
 """
 
-import json
-import unicodedata
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from random import Random
 from string import Formatter
+
+from generator.samples.splits import Drawn, split_names, two_languages, write_splits
 
 SEED = 20
 SIZES = {"train": 900, "dev": 150, "test": 150}
@@ -170,13 +169,13 @@ class Names:
     def __init__(self, chinese: bool, random: Random) -> None:
         self.chinese = chinese
         if chinese:
-            self.persons = pools(random, product(CHINESE_FAMILY, *CHINESE_GIVEN), "".join)
-            self.companies = pools(random, product(*CHINESE_COMPANIES, CHINESE_KINDS), "".join)
-            self.towns = pools(random, product(*CHINESE_TOWNS), "".join)
+            self.persons = split_names(random, product(CHINESE_FAMILY, *CHINESE_GIVEN))
+            self.companies = split_names(random, product(*CHINESE_COMPANIES, CHINESE_KINDS))
+            self.towns = split_names(random, product(*CHINESE_TOWNS))
         else:
-            self.persons = pools(random, product(FIRST_NAMES, LAST_NAMES), " ".join)
-            self.companies = pools(random, product(COMPANIES, COMPANY_KINDS), " ".join)
-            self.towns = pools(random, product(TOWN_PREFIXES, TOWNS), "".join)
+            self.persons = split_names(random, product(FIRST_NAMES, LAST_NAMES), " ")
+            self.companies = split_names(random, product(COMPANIES, COMPANY_KINDS), " ")
+            self.towns = split_names(random, product(TOWN_PREFIXES, TOWNS))
 
     def draw(self, slot: str, unseen: bool, random: Random) -> Name:
         """Draw a name for a slot; its first letter is the kind."""
@@ -202,16 +201,6 @@ class Names:
             town = random.choice(self.towns[unseen])
             return Name(f"{town}银行" if self.chinese else f"{town} Bank")
         return Name(random.choice(self.companies[unseen]))
-
-
-def pools(
-    random: Random, parts: product, join: Callable[[tuple[str, ...]], str]
-) -> dict[bool, list[str]]:
-    """Split the possible names: `{False: seen in training, True: unseen}`."""
-    names = [join(combination) for combination in parts]
-    random.shuffle(names)
-    seen = len(names) * 3 // 4
-    return {False: names[:seen], True: names[seen:]}
 
 
 @dataclass
@@ -299,10 +288,10 @@ def make_record(languages: dict[bool, Names], unseen: float, random: Random) -> 
     return record
 
 
-def as_json(identity: str, record: Record, random: Random) -> dict:
-    """Return the final form of a record; some list their annotated predicates."""
+def as_json(record: Record, random: Random) -> dict:
+    """Give a record its final form; some say which predicates were looked for at all."""
     triples = sorted(record.triples, key=lambda t: (t["subject"], t["object"], t["predicate"]))
-    value = {"id": identity, "text": record.text, "triples": triples}
+    value = {"text": record.text, "triples": triples}
     if random.random() < 0.04:
         looked_for = sorted(random.sample(PREDICATES, 4))
         value["triples"] = [t for t in triples if t["predicate"] in looked_for]
@@ -311,23 +300,12 @@ def as_json(identity: str, record: Record, random: Random) -> dict:
 
 
 def write_sample(folder: Path) -> None:
-    """Write train.jsonl, dev.jsonl and test.jsonl; the same bytes each time.
-
-    Args:
-        folder: is created.
-    """
+    """Write train.jsonl, dev.jsonl and test.jsonl into a folder; the same bytes each time."""
     random = Random(SEED)
-    languages = {chinese: Names(chinese, random) for chinese in (False, True)}
-    texts: set[str] = set()
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    for split, size in SIZES.items():
-        lines: list[str] = []
-        while len(lines) < size:
-            record = make_record(languages, 0.0 if split == "train" else UNSEEN_SHARE, random)
-            same_text = unicodedata.normalize("NFKC", record.text).casefold()
-            if same_text in texts:
-                continue
-            texts.add(same_text)
-            value = as_json(f"sample-{split}-{len(lines) + 1:04}", record, random)
-            lines.append(json.dumps(value, ensure_ascii=False) + "\n")
-        (Path(folder) / f"{split}.jsonl").write_bytes("".join(lines).encode("utf-8"))
+    languages = two_languages(Names, random)
+
+    def draw(split: str) -> Drawn:
+        record = make_record(languages, 0.0 if split == "train" else UNSEEN_SHARE, random)
+        return [record.text], lambda _: [as_json(record, random)]
+
+    write_splits(folder, SIZES, draw)

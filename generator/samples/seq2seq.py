@@ -5,13 +5,13 @@ missing, which changes the sentence. A few can be expressed in two ways, and bot
 and test have names that are not in training, made of parts that are, so the model must copy them.
 """
 
-import json
-import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from random import Random
+
+from generator.samples.splits import Drawn, split_names, two_languages, write_splits
 
 SEED = 20240917
 SIZES = {"train": 900, "dev": 150, "test": 150}
@@ -77,12 +77,12 @@ class Names:
 
     def __init__(self, chinese: bool, random: Random) -> None:
         if chinese:
-            self.towns = pools(random, product(*CHINESE_TOWN), "".join)
-            self.persons = pools(random, product(CHINESE_FAMILY, *CHINESE_GIVEN), "".join)
+            self.towns = split_names(random, product(*CHINESE_TOWN))
+            self.persons = split_names(random, product(CHINESE_FAMILY, *CHINESE_GIVEN))
         else:
-            self.towns = pools(random, product(FIRST, LAST), "".join)
+            self.towns = split_names(random, product(FIRST, LAST))
             families = ["".join(parts) for parts in product(FAMILY, FAMILY_END)]
-            self.persons = pools(random, product(GIVEN, families), " ".join)
+            self.persons = split_names(random, product(GIVEN, families), " ")
 
     def town(self, unseen: bool, random: Random) -> str:
         """Draw a town."""
@@ -91,16 +91,6 @@ class Names:
     def person(self, unseen: bool, random: Random) -> str:
         """Draw a person."""
         return random.choice(self.persons[unseen])
-
-
-def pools(
-    random: Random, parts: product, join: Callable[[tuple[str, ...]], str]
-) -> dict[bool, list[str]]:
-    """Split the possible names: `{False: seen in training, True: unseen}`."""
-    names = [join(combination) for combination in parts]
-    random.shuffle(names)
-    seen = len(names) * 3 // 4
-    return {False: names[:seen], True: names[seen:]}
 
 
 def draw_time(random: Random) -> str:
@@ -303,32 +293,14 @@ def make_record(languages: dict[bool, Names], unseen: bool, random: Random) -> d
 
 
 def write_sample(folder: Path) -> None:
-    """Write train.jsonl, dev.jsonl and test.jsonl; the same bytes each time.
-
-    Args:
-        folder: is created.
-    """
+    """Write train.jsonl, dev.jsonl and test.jsonl into a folder; the same bytes each time."""
     random = Random(SEED)
-    languages = {chinese: Names(chinese, random) for chinese in (False, True)}
-    seen: set[str] = set()
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    for split, size in SIZES.items():
-        records: list[dict] = []
-        while len(records) < size:
-            unseen = split != "train" and random.random() < UNSEEN_SHARE
-            record = make_record(languages, unseen, random)
-            texts = {
-                unicodedata.normalize("NFKC", text).casefold()
-                for text in (record["source"], *record["targets"])
-            }
-            if not texts & seen:
-                seen |= texts
-                records.append(record)
-        if split == "train":
-            # The first records have one target each, so there are as many examples as records.
-            records.sort(key=lambda record: len(record["targets"]))
-        lines = [
-            json.dumps({"id": f"sample-{split}-{number:04}", **record}, ensure_ascii=False) + "\n"
-            for number, record in enumerate(records, start=1)
-        ]
-        (Path(folder) / f"{split}.jsonl").write_bytes("".join(lines).encode("utf-8"))
+    languages = two_languages(Names, random)
+
+    def draw(split: str) -> Drawn:
+        unseen = split != "train" and random.random() < UNSEEN_SHARE
+        record = make_record(languages, unseen, random)
+        return (record["source"], *record["targets"]), lambda _: [record]
+
+    # The first records have one target each: as many examples as records.
+    write_splits(folder, SIZES, draw, lambda record: len(record["targets"]))

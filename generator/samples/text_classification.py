@@ -5,12 +5,12 @@ another order, or with "not" in another place, have another label. The same seed
 bytes.
 """
 
-import json
-import unicodedata
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from random import Random
+
+from generator.samples.splits import Drawn, write_splits
 
 SEED = 7
 SIZES = {"train": 900, "dev": 150, "test": 150}
@@ -132,25 +132,14 @@ def make_text(chinese: bool, label: str, unseen: bool, random: Random) -> str:
 
 
 def write_sample(folder: Path) -> None:
-    """Write train.jsonl, dev.jsonl and test.jsonl; the same bytes each time.
-
-    Args:
-        folder: is created.
-    """
+    """Write train.jsonl, dev.jsonl and test.jsonl into a folder; the same bytes each time."""
     random = Random(SEED)
-    texts: set[str] = set()
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    for split, size in SIZES.items():
-        lines: list[str] = []
-        while len(lines) < size:
-            opinion = random.random() < OPINION_SHARE
-            label = random.choice(OPINIONS if opinion else ACTIONS)
-            unseen = split != "train" and random.random() < UNSEEN_SHARE
-            text = make_text(random.random() < 0.5, label, unseen, random)
-            same_text = unicodedata.normalize("NFKC", text).casefold()
-            if same_text in texts:
-                continue
-            texts.add(same_text)
-            record = {"id": f"sample-{split}-{len(lines) + 1:04}", "text_a": text, "label": label}
-            lines.append(json.dumps(record, ensure_ascii=False) + "\n")
-        (Path(folder) / f"{split}.jsonl").write_bytes("".join(lines).encode("utf-8"))
+
+    def draw(split: str) -> Drawn:
+        opinion = random.random() < OPINION_SHARE
+        label = random.choice(OPINIONS if opinion else ACTIONS)
+        unseen = split != "train" and random.random() < UNSEEN_SHARE
+        text = make_text(random.random() < 0.5, label, unseen, random)
+        return [text], lambda _: [{"text_a": text, "label": label}]
+
+    write_splits(folder, SIZES, draw)

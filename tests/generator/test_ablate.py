@@ -18,11 +18,12 @@ from scipy import stats
 from test_build import EXTENSION, write_files
 
 from generator import InputError
-from generator import ablate as ablation
-from generator.ablate import ablate
-from generator.ablation_log import append_row, locked_log, read_rows
-from generator.ablation_report import plot_studies, write_report
-from generator.ablation_table import (
+from generator.ablation import run as ablation
+from generator.ablation.log import append_row, locked_log, read_rows
+from generator.ablation.report import plot_studies, write_report
+from generator.ablation.run import ablate
+from generator.ablation.studies import Study, find_studies, read_studies
+from generator.ablation.table import (
     Summary,
     ablation_summary,
     ablation_text,
@@ -30,11 +31,10 @@ from generator.ablation_table import (
     judge,
     summarize,
 )
-from generator.ablations import Study, find_studies, read_studies
+from generator.ablation.timed_training import make_step_clock
 from generator.baselines import find_baselines
 from generator.files import PROJECT_FOLDER
-from generator.projects import bake_recipe
-from generator.timed_training import make_step_clock
+from generator.recipes import bake_recipe
 
 pytestmark = pytest.mark.slow
 

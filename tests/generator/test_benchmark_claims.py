@@ -4,7 +4,7 @@ import pytest
 from conftest import ROOT
 
 from generator.benchmark_tables import FIGURE_TABLES, GROWTH, PREDICTION_COLUMNS, find_figure
-from generator.scores import TABLES
+from generator.document_tables import TABLES
 
 RESULTS = ROOT / "benchmarks/results"
 PAGE = " ".join((ROOT / "docs/benchmarks.md").read_text(encoding="utf-8").split())

@@ -26,11 +26,11 @@ from generator.benchmark_tables import (
 from generator.build import build_repository, differences
 from generator.confirm import confirm_baseline
 from generator.data_sets.registry import DATA_SETS
+from generator.document_tables import TABLES, update_documents
 from generator.files import PROJECT_FOLDER, json_lines, sha256
-from generator.projects import working_project
+from generator.recipes import working_project
 from generator.reproduce import parse_seeds, reproduce_baseline
-from generator.run_project import project_code_hash
-from generator.scores import TABLES, update_documents
+from generator.run_scripts import project_code_hash
 from generator.smoke import smoke_baselines
 
 BASELINES = """

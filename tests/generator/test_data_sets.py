@@ -2,7 +2,6 @@
 
 import csv
 import dataclasses
-import importlib
 import json
 import random
 import re
@@ -18,6 +17,7 @@ from conftest import ROOT
 from generator import InputError
 from generator.baselines import Baseline, find_baselines
 from generator.data_sets.convert import (
+    FORMATS,
     convert_data_set,
     convert_file,
     get_data_set,
@@ -25,7 +25,7 @@ from generator.data_sets.convert import (
     source_note,
 )
 from generator.data_sets.download import BASE_URL_VARIABLE, download
-from generator.data_sets.reading import text_id
+from generator.data_sets.records import text_id
 from generator.data_sets.registry import DATA_SETS, FINRE, SPLITS, Source, find_data_set
 from generator.files import git_blob
 
@@ -68,8 +68,7 @@ def test_pinned_ids_are_unique_and_say_nothing_of_the_texts(data_set) -> None:
 
 @every_data_set
 def test_an_entry_is_complete(data_set) -> None:
-    module = importlib.import_module(f"generator.data_sets.{data_set.task}")
-    assert callable(getattr(module, f"convert_{data_set.converter}"))
+    assert callable(FORMATS[data_set.name])
     assert all(re.fullmatch("[0-9a-f]{40}", source.blob) for source in data_set.sources)
     assert re.fullmatch("[0-9a-f]{40}", data_set.commit)
     assert all(re.fullmatch("sha256:[0-9a-f]{64}", data_set.hashes[split]) for split in SPLITS)
@@ -280,7 +279,18 @@ def test_a_file_converted_alone_has_the_pinned_records(name: str, tmp_path: Path
     known = own.keys() | pinned.keys()
     both = {record for record in own.keys() & pinned.keys() if not record.endswith("-2")}
     once = {record for record in both if f"{record}-2" not in known}
-    assert len(once) > 99 and all(own[record] == pinned[record] for record in once)
+    other = [record for record in once if own[record] != pinned[record]]
+    # A pinned data set keeps offsets that are off by one or two, and blanks around answers.
+    assert len(once) > 99 and len(other) == (6 if name == "cmrc2018" else 0)
+    for record in other:
+        assert answer_words(own[record]) == answer_words(pinned[record])
+        assert own[record]["answers"]
+
+
+def answer_words(record: dict) -> set[str]:
+    """Return the answers of a question, without blanks around them."""
+    spans = [record["context"][start:end] for start, end in record["answers"]]
+    return {text.strip() for text in record.get("answer_texts", spans)}
 
 
 @pytest.mark.parametrize("recipe", EVENT_RECIPES, ids=lambda recipe: recipe.name)

@@ -14,10 +14,10 @@ from test_bake import contents, copy_repository
 
 from core.base.extra_names import EXTRA_NAMES
 from generator.bake import bake, load_baking
+from generator.document_tables import TABLES
 from generator.extra_tables import REQUIREMENTS, read_extras, write_extras, written_files
 from generator.files import PROJECT_FOLDER
 from generator.marks import update_document
-from generator.scores import TABLES
 
 EXTRA = ROOT / "templates/extras"
 FOLDERS = sorted(path.name for path in EXTRA.iterdir() if (path / "README.md").is_file())

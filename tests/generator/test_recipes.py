@@ -25,9 +25,9 @@ from generator.baselines import (
     flatten,
     own_encoder_folder,
 )
-from generator.projects import CodeHashes, bake_recipe, bake_whole
+from generator.recipes import CodeHashes, bake_recipe, bake_whole
 from generator.release import CHECKSUMS, release
-from generator.run_project import project_code_hash, read_scores
+from generator.run_scripts import project_code_hash, read_scores
 
 pytestmark = pytest.mark.slow
 

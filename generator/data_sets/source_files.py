@@ -1,0 +1,135 @@
+"""Official files as text, lines, fields and JSON; one clear sentence where one is broken."""
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from generator import InputError
+
+SHOWN = 80
+KINDS = {str: "a string", list: "a list", dict: "an object", int: "a whole number"}
+
+
+class SourceError(InputError):
+    """A file that is not of its format: place and fault, to which the converter adds advice."""
+
+
+# ------------------------------------------------------------------------- text
+
+
+def read_text(path: Path) -> str:
+    """Return the content of a UTF-8 file.
+
+    Raises:
+        InputError: the file cannot be read or is not UTF-8.
+    """
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = 1 + error.object[: error.start].count(b"\n")
+        raise SourceError(f"{path}, line {line}: not UTF-8 ({error.reason})") from error
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}): check the path.") from error
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield `(line number, line)` of a UTF-8 file, without line ends and without empty lines."""
+    # Lines end at "\n" alone: other separators of Unicode are part of the text.
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
+        line = line.removesuffix("\r")
+        if line:
+            yield number, line
+
+
+def read_fields(
+    path: Path, names: tuple[str, ...], optional: str
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield `(place, fields)` of each line of a file whose fields are separated by tabs.
+
+    Args:
+        path: the file.
+        names: what the fields of a line are.
+        optional: the one that a file without gold may lack in all of its lines.
+
+    Raises:
+        SourceError: a line has more or fewer fields.
+    """
+    lines = [(f"{path}, line {number}", line.split("\t")) for number, line in read_lines(path)]
+    if lines and all(len(fields) == len(names) - 1 for _, fields in lines):
+        names = tuple(name for name in names if name != optional)
+    for where, fields in lines:
+        if len(fields) != len(names):
+            raise SourceError(
+                f"{where}: {len(fields)} fields instead of {', '.join(names[:-1])} and {names[-1]}"
+            )
+        yield where, {optional: "", **dict(zip(names, fields, strict=True))}
+
+
+# ------------------------------------------------------------------------- JSON
+
+
+def parse_json(text: str, where: str) -> Any:
+    """Return what a JSON text holds.
+
+    Raises:
+        SourceError: it is not JSON.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise SourceError(f"{where}: not JSON of a data set (too many nested brackets)") from error
+    except ValueError as error:
+        raise SourceError(f"{where}: not JSON ({error})") from error
+
+
+def read_objects(files: Iterable[Path]) -> Iterator[tuple[str, dict]]:
+    """Yield `(place, object)` of each line of files that have a JSON object on each."""
+    for path in files:
+        for number, line in read_lines(path):
+            where = f"{path}, line {number}"
+            yield where, check_kind(parse_json(line, where), dict, "the line", where)
+
+
+def field(holder: dict, name: str, kind: type, where: str) -> Any:
+    """Return a field of a JSON object.
+
+    Args:
+        holder: the object.
+        name: of the field.
+        kind: str, int, list or dict.
+        where: its place, for the error.
+
+    Raises:
+        SourceError: the field is missing or of another kind.
+    """
+    if name not in holder:
+        raise SourceError(f"{where}: the field {name!r} is missing")
+    return check_kind(holder[name], kind, f"the field {name!r}", where)
+
+
+def objects(holder: dict, name: str, where: str) -> list[dict]:
+    """Return a field that is a list of objects; raises as `field` does."""
+    return [
+        check_kind(item, dict, f"an item of {name!r}", where)
+        for item in field(holder, name, list, where)
+    ]
+
+
+def check_kind(value: Any, kind: type, what: str, where: str) -> Any:
+    """Return a value after checking that it is of a kind, which true and false are never."""
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise SourceError(f"{where}: {what} is {shown(value)} instead of {KINDS[kind]}")
+    return value
+
+
+def shown(value: Any) -> str:
+    """Return a value as a short piece of JSON on one line, to be quoted in an error."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
+
+
+def named(value: str | int) -> str:
+    """Return an id as it is, or as `shown` does where it is long or not all of it can be seen."""
+    text = str(value)
+    return text if len(text) <= SHOWN and text.isprintable() else shown(value)
