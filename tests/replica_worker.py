@@ -153,8 +153,8 @@ def call_from_orbit(own: list[keras.callbacks.Callback]) -> None:
     orbit_loop.OrbitTraining.after_steps = observed_after
 
 
-def observe(loop, training: Training, callbacks) -> None:
-    """Do what a loop does, and write down what happened."""
+def observe(training: Training, fit, callbacks) -> None:
+    """Train as usual, and write down what happened."""
     settings, model, train_batches = training.settings, training.models.training, training.batches
     own, position = [], training.run.position
     if plan.keys() & {"kill_at", "end_at", "copy_at"}:
@@ -174,7 +174,7 @@ def observe(loop, training: Training, callbacks) -> None:
         own.append(EpochCounter(probe))
     if hasattr(settings, "orbit") and settings.orbit.enabled:
         call_from_orbit(own)
-    loop(training, [*callbacks, *own])
+    fit(training, [*callbacks, *own])
     if probe is None:
         return
     untouched = all(np.array_equal(fed, copy) for fed, copy in probe.fed)
@@ -201,13 +201,7 @@ def observe(loop, training: Training, callbacks) -> None:
     )
 
 
-def prepare(training: Training, plain=Training.prepare) -> None:
-    """Prepare a training as usual, and observe its loop."""
-    plain(training)
-    training.loop = functools.partial(observe, training.loop)
-
-
-Training.prepare = prepare
+Training.fit = functools.partialmethod(observe, Training.fit)
 if plan.get("kill_in_report"):
     train.write_report = lambda *arguments: die()
 train.main()

@@ -71,7 +71,7 @@ BAD_COMMANDS = {
         "one fold leaves nothing to train on: set it to 2 or more, or to 0",
     ),
     "more folds than texts": (
-        "train.py --folds.count 900 --run_name new",
+        "extras/folds/cross_validate.py --folds.count 900 --run_name new",
         "folds.count = 900, but the training file has ",
         "of records that share no text: set it to ",
     ),
@@ -193,7 +193,7 @@ BAD_COMMANDS = {
     ),
     "unfinished cross-validation": (
         "predict.py crossed sample/test.jsonl out.jsonl",
-        "crossed has 1 of 2 folds: let train.py finish them first",
+        "crossed has 1 of 2 folds: let the cross-validation finish first",
     ),
     "runs of other tokens": (
         "predict.py done retokenised sample/test.jsonl out.jsonl",
