@@ -179,16 +179,34 @@ class Tails:
         return any(string in written for string in self.strings)
 
     def split(self, text: str) -> tuple[str, str]:
-        """Return the tail of a text: its context, and the beginning of a stop string."""
-        first = next(n for n in range(len(text) + 1) if self.squeeze(text[n:]) in self.beginnings)
-        before, end = text[:first], text[first:]
-        context = "" if end and end[0] not in SENSITIVE else self.context(before)
+        """Return the tail of a text: its context, and the longest beginning of a stop string."""
+        tails = ((text[:at], text[at:]) for at in range(len(text) + 1))
+        likely = (
+            ("" if end and end[0] not in SENSITIVE else self.context(before), end)
+            for before, end in tails
+            if self.squeeze(end) in self.beginnings
+        )
+        context, end = next(tail for tail in likely if self.may_begin(*tail))
         seen = self.squeeze(end)
         if context and (len(seen) > 1 or seen and seen not in JOINING + DECIMAL_POINTS):
             # The spaces are settled: contexts that treat them alike are one.
             written = self.close(context + end)[len(context) :] if self.close else end
             context = self.alike.setdefault((end, written), context)
         return context, end
+
+    def may_begin(self, context: str, end: str) -> bool:
+        """Tell whether a text is the beginning of a stop string, whatever comes next."""
+        if self.close is None:
+            return True
+        if end[:1] == " " and not self.needs_context:
+            return False
+        # The space before a "'" at the end is removed if a letter comes next.
+        for after in ("", self.stand_in("a")):
+            written = self.close(context + end + after)
+            written = written[len(context) : len(written) - len(after)]
+            if any(string.startswith(written) for string in self.strings):
+                return True
+        return False
 
     def context(self, before: str) -> str:
         """Return the end of a text that decides about the spaces after it; empty: nothing does."""
