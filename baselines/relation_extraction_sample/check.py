@@ -9,9 +9,15 @@ import functools
 
 from core.base.errors import command
 from core.base.extras import need
-from core.data.data_checks import read_files
-from core.model.encoder import load_tokenizer
-from task.checks import build, describe_file, find_data_faults, find_reach_faults, measure_reach
+from core.data.checks import read_files
+from core.encoders.encoder import load_tokenizer
+from inspection.checks import (
+    build,
+    describe_file,
+    find_data_faults,
+    find_reach_faults,
+    measure_reach,
+)
 from task.data import TripleGenerator, collect_predicates, read_examples
 from task.settings import Settings
 
@@ -20,7 +26,7 @@ from task.settings import Settings
 def main() -> None:
     """Check the files, then the model on one batch of them; print what was found."""
     checking = need("doctor", "checking")
-    options, settings = checking.begin_checks(Settings)
+    checks, settings = checking.begin_checks(Settings)
     files = read_files(settings, read_examples)
     train_examples = files[settings.train_file]
     predicates = collect_predicates(train_examples)
@@ -37,7 +43,7 @@ def main() -> None:
     train_batches = TripleGenerator.of(
         train_examples, tokenizer, predicates, models.encoder_inputs, settings, settings.batch_size
     )
-    checking.finish_checks(options, settings, findings, models, train_batches, build_anew)
+    checking.finish_checks(checks, findings, models, train_batches, build_anew)
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ import numpy as np
 
 from core.base.errors import command
 from core.base.extras import need
+from inspection.errors import read_prediction
 from task.data import read_examples
-from task.decode import read_prediction
 from task.metrics import count_matches, score
 
 

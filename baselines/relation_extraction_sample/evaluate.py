@@ -7,11 +7,13 @@ import argparse
 from pathlib import Path
 
 from core.base.errors import command
-from core.runs.run_folder import provenance, tuned_threshold
-from core.train.scoring import keep_scores, print_rates
+from core.runs.members import tuned_threshold
+from core.runs.provenance import provenance
+from core.scores.keep import keep_scores
+from core.scores.precision_recall import print_precision_recall_f1
 from task.data import read_examples
 from task.evaluation import evaluate
-from task.training import load_runs, predict
+from task.prediction import load_runs, predict
 
 
 @command
@@ -27,7 +29,9 @@ def main() -> None:
     candidates = predict(runs, examples)
     evaluation = evaluate(examples, candidates, arguments.file, tuned_threshold(runs.folders))
     keep_scores(arguments.run, arguments.file, evaluation, provenance(runs.settings))
-    print_rates("predicate", {**evaluation.scores["per_predicate"], "all": evaluation.scores})
+    print_precision_recall_f1(
+        "predicate", {**evaluation.scores["per_predicate"], "all": evaluation.scores}
+    )
 
 
 if __name__ == "__main__":

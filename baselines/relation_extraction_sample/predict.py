@@ -10,10 +10,10 @@ from pathlib import Path
 from core.base.errors import command
 from core.base.extras import ask
 from core.base.files import check_destination, write_json_lines
-from core.runs.run_folder import tuned_threshold
+from core.runs.members import tuned_threshold
 from task.data import Example, read_examples
 from task.decode import above, prediction_records
-from task.training import load_runs, predict
+from task.prediction import load_runs, predict
 
 
 @command

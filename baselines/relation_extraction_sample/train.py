@@ -1,39 +1,94 @@
 """Train GPLinker on train_file, score dev_file after each epoch, keep the best in runs/<run_name>.
 
-python train.py [--KEY VALUE ...]        every key of config.toml is a flag
-python train.py --folds.count 5          with extras/folds: five trainings, each scored on its fifth
+python train.py [--KEY VALUE ...]        every key of config.toml is also a flag
 """
 
-import functools
+from collections.abc import Sequence
 
 from core.base.errors import command
-from core.base.extras import ask
 from core.base.files import project_path
 from core.base.settings import read_settings
+from core.devices.precision import set_seed_and_precision
+from core.devices.strategy import Strategy, global_batch_size, make_strategy
+from core.encoders.encoder import load_encoder, load_tokenizer
+from core.optimizer import make_optimizer
+from core.prediction.predictor import Predictor
 from core.report.report import write_report
-from core.runs.run_folder import end_training, finish_run, open_run
-from core.train.devices import make_strategy
-from task.data import read_examples
-from task.evaluation import evaluate, find_errors
+from core.runs.callbacks import Checkpoint, PositionCounter
+from core.runs.finishing import end_training, finish_run
+from core.runs.opening import open_run
+from core.runs.run import Run
+from core.scores.evaluator import Evaluator
+from core.training import Training
+from inspection.errors import find_errors
+from task.data import Example, TripleGenerator, collect_predicates, read_examples
+from task.decode import select_triples
+from task.evaluation import TripleScorer
+from task.model import build_models
 from task.settings import Settings
-from task.training import load_runs, predict, train
 
 
 @command
 def main() -> None:
-    """Read, train once or, with extras/folds, once for each fold, report."""
+    """Read the settings and the examples, train, write the report."""
     settings = read_settings(Settings)
-    train_path, dev_path = project_path(settings.train_file), project_path(settings.dev_file)
-    examples, dev_examples = read_examples(train_path), read_examples(dev_path)
+    examples, dev_examples = read_files(settings)
     run = open_run(settings)
     print(settings.describe())
-    strategy = make_strategy(settings)
-    keys = (((example.text,), len(example.triples)) for example in examples)
-    score = functools.partial(evaluate, dev_examples, path=dev_path)
-    if not ask(
-        "cross_validate", settings, strategy, run, examples, keys, train, load_runs, predict, score
-    ):
-        train(settings, strategy, run, examples, examples, dev_examples, dev_path)
+    train(settings, make_strategy(settings), run, examples, examples, dev_examples)
+    report(settings, run, dev_examples)
+
+
+def read_files(settings: Settings) -> tuple[Sequence[Example], Sequence[Example]]:
+    """Return the training and the dev examples."""
+    paths = project_path(settings.train_file), project_path(settings.dev_file)
+    return read_examples(paths[0]), read_examples(paths[1])
+
+
+def train(
+    settings: Settings,
+    strategy: Strategy,
+    run: Run,
+    examples: Sequence[Example],
+    train_examples: Sequence[Example],
+    dev_examples: Sequence[Example],
+) -> None:
+    """Train one model; dev chooses the epoch whose weights are kept.
+
+    Args:
+        settings: of the project.
+        strategy: the devices.
+        run: its folder, and where to continue.
+        examples: give the vocabulary and the predicates, which all folds share.
+        train_examples: to learn from.
+        dev_examples: to choose the best epoch and the threshold by.
+    """
+    batch_size = global_batch_size(settings, strategy)
+    set_seed_and_precision(settings)
+    predicates = collect_predicates(examples)
+    tokenizer = load_tokenizer(settings, (example.text for example in examples))
+    with strategy.scope():
+        encoder = load_encoder(settings, tokenizer)
+        models = build_models(encoder, len(predicates), settings)
+
+    encoding = (tokenizer, predicates, models.encoder_inputs, settings)
+    batches = TripleGenerator.of(train_examples, *encoding, batch_size)
+    dev_batches = TripleGenerator.of(dev_examples, *encoding, settings.prediction_batch_size, False)
+    predictor = Predictor([models.inference], strategy, select_triples)
+    scorer = TripleScorer(predictor, dev_batches, settings)
+
+    training = Training(settings, strategy, run, models, batches, scorer, monitor="f1")
+    with strategy.scope():
+        training.prepare()  # extras may change any part of it
+        models.training.compile(make_optimizer(training), **training.compile_options)
+    training.begin(tokenizer, {"predicates": predicates})
+    evaluator = Evaluator(training)
+    training.fit([PositionCounter(run, len(batches)), evaluator, Checkpoint(run, settings)])
+    evaluator.finish()
+
+
+def report(settings: Settings, run: Run, dev_examples: Sequence[Example]) -> None:
+    """Write the report of a trained run, and mark the run as finished."""
     predictions = end_training(run)
     write_report(run.folder, settings.task, find_errors(dev_examples, predictions))
     finish_run(run)

@@ -10,10 +10,10 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from core.base.errors import InputError
-from core.base.extras import ask
-from core.data.data_generator import Batch, DataGenerator, pad
-from core.data.records import Id, Span, read_field, read_id, read_records, read_span
-from core.data.tokens import Window, split_into_windows
+from core.base.files import project_path
+from core.batches import Batch, WindowGenerator, pad
+from core.data.records import Id, Span, collect, read_field, read_id, read_records, read_span
+from core.data.tokens import Window
 from task.settings import Settings
 
 FIELDS = ("id", "text", "triples", "annotated_predicates", "subject", "predicate", "object")
@@ -89,7 +89,7 @@ def read_triple(item: object, text: str) -> Triple:
 
 def collect_predicates(examples: Sequence[Example]) -> list[str]:
     """Return every predicate of the training examples, sorted."""
-    predicates = ask("recall_joined", find_predicates, examples) or find_predicates(examples)
+    predicates = collect(find_predicates, examples, joined=True)
     if not predicates:
         raise InputError("no training example has a triple: there is nothing to learn.")
     return sorted(predicates)
@@ -104,22 +104,14 @@ def find_predicates(examples: Sequence[Example]) -> set[str]:
     return predicates
 
 
-class TripleGenerator(DataGenerator):
+class TripleGenerator(WindowGenerator):
     """Batches of windows, with the labels of the pointers unless they are to be predicted.
 
-    A window is one example of DataGenerator; `self.examples` are records. A triple is taught in the
-    windows that hold both its spans.
+    A triple is taught in the windows that hold both of its spans.
 
-    Args:
-        examples: from `read_examples`.
-        tokenizer: of the encoder; `encoder_inputs` are the names of its inputs.
+    Args: as of `WindowGenerator`, and
         predicates: from `collect_predicates`; others are left out.
-        settings: `entity_heads`, `max_length`, `window_overlap`, `buckets`, `seed`.
-        batch_size: windows in a batch.
-        labels: False for prediction.
     """
-
-    of_items = ("windows", "labels")
 
     def __init__(
         self,
@@ -131,20 +123,11 @@ class TripleGenerator(DataGenerator):
         batch_size: int,
         labels: bool = True,
     ) -> None:
-        self.examples, self.predicates = list(examples), list(predicates)
-        self.encoder_inputs, self.entity_heads = list(encoder_inputs), settings.entity_heads
-        texts = [example.text for example in examples]
-        length, overlap = settings.max_length, settings.window_overlap
-        windows = split_into_windows(tokenizer, texts, length, overlap, "encode")
-        self.windows = [window for group in windows for window in group]
-        self.example_of = np.repeat(np.arange(len(windows)), [len(group) for group in windows])
-        super().__init__([*map(len, self.windows)], batch_size, settings.buckets, settings.seed)
-        self.labels = [
-            pointer_labels(self.examples[example], window, self.predicates, self.entity_heads)
-            for example, window in zip(self.example_of, self.windows, strict=True)
-            if labels
-        ]
-        self.measure()
+        self.predicates, self.entity_heads = list(predicates), settings.entity_heads
+        super().__init__(examples, tokenizer, encoder_inputs, settings, batch_size, labels)
+
+    def label_window(self, example: Example, window: Window) -> dict[str, np.ndarray]:
+        return pointer_labels(example, window, self.predicates, self.entity_heads)
 
     def measure(self) -> None:
         """Give the labels of all batches one width: a static shape, of which no axis is empty."""
@@ -154,20 +137,17 @@ class TripleGenerator(DataGenerator):
             if name.endswith("_labels")
         }
 
-    def make_batch(self, examples: np.ndarray, length: int) -> Batch:
-        token_ids = [self.windows[index].token_ids for index in examples]
-        arrays = {
-            "token_ids": pad(token_ids, length),
-            "segment_ids": np.zeros((len(examples), length), np.int32),
-            "padding_mask": pad([np.ones(len(ids), np.int32) for ids in token_ids], length),
-        }
-        batch = {name: arrays[name] for name in self.encoder_inputs}
+    def make_batch(self, positions: np.ndarray, length: int) -> Batch:
+        batch = self.encoder_batch(positions, length)
         for name, pairs in self.pairs.items():
-            labels = [self.labels[index][name].swapaxes(0, 1) for index in examples]
+            labels = [self.labels[position][name].swapaxes(0, 1) for position in positions]
             batch[name] = pad(labels, pairs, -1).swapaxes(1, 2)
         if self.labels:
-            batch["annotated"] = np.stack([self.labels[index]["annotated"] for index in examples])
+            batch["annotated"] = np.stack([self.labels[p]["annotated"] for p in positions])
         return batch
+
+    def read_unlabelled(self, path: str) -> "TripleGenerator":
+        return self.of(read_examples(project_path(path), False), *self.arguments, False)
 
 
 def pointer_labels(

@@ -1,13 +1,13 @@
-"""Score what was predicted, and say it in words."""
+"""Score predictions, and put some of them into words."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
+from core.base.files import project_path
 from core.data.records import name_file
-from core.report.report import ErrorExample, ErrorItem
-from core.train.scoring import Evaluation
-from task.data import Example, Triple
-from task.decode import Candidates, above, prediction_records, read_prediction
+from core.scores.evaluation import DevScorer, Evaluation
+from task.data import Example, Triple, TripleGenerator
+from task.decode import Candidates, above, predict_triples, prediction_records
 from task.metrics import score, tune_threshold
 
 
@@ -18,13 +18,13 @@ def evaluate(
     threshold: float | None = None,
     shown: int = 0,
 ) -> Evaluation:
-    """Score the candidates that were predicted for the examples of a file.
+    """Score the candidates of all examples of a file.
 
     Args:
         examples: gold; they were read from `path`.
         candidates: from `predict_triples`.
-        threshold: a triple must be surer; None: take the one that scores best on these examples.
-        shown: examples to put into words.
+        threshold: a triple must score above it; None: the best one for these examples.
+        shown: how many examples to put into words.
     """
     tuned = tune_threshold(examples, candidates) if threshold is None else {"threshold": threshold}
     predictions = above(candidates, tuned["threshold"])
@@ -37,8 +37,17 @@ def evaluate(
     )
 
 
+class TripleScorer(DevScorer):
+    """Scores dev with the current weights of a training."""
+
+    def score(self, batches: TripleGenerator, tuned: dict | None = None) -> Evaluation:
+        candidates = predict_triples(self.predictor, batches)
+        path, threshold = project_path(self.settings.dev_file), (tuned or {}).get("threshold")
+        return evaluate(batches.examples, candidates, path, threshold, self.settings.shown_examples)
+
+
 def describe(example: Example, predicted: Sequence[Triple], most: int = 8) -> str:
-    """Return a text with its gold triples beside the predicted ones, `most` of each."""
+    """Return a text with its gold and its predicted triples, at most `most` of each."""
 
     def words(triples: Sequence[Triple]) -> str:
         text = example.text
@@ -51,26 +60,3 @@ def describe(example: Example, predicted: Sequence[Triple], most: int = 8) -> st
 
     gold, found = words(example.triples), words(predicted)
     return f"{example.text}\n  gold:      {gold}\n  predicted: {found}\n"
-
-
-def find_errors(examples: Sequence[Example], predictions: Sequence[dict]) -> list[ErrorExample]:
-    """Return every example, right or wrong, for the report, from records of predictions."""
-    predicted = {record["id"]: read_prediction("dev.jsonl", record) for record in predictions}
-    reports = []
-    for example in examples:
-        found, gold = predicted[example.id], set(example.triples)
-        annotated = example.annotated_predicates
-        items = [error_item("missed", triple, None) for triple in sorted(gold - found.keys())]
-        items += [
-            error_item("correct" if triple in gold else "invented", triple, found[triple])
-            for triple in sorted(found)
-            if annotated is None or triple.predicate in annotated
-        ]
-        reports.append(ErrorExample(example.id, example.text, items))
-    return reports
-
-
-def error_item(kind: str, triple: Triple, score: float | None) -> ErrorItem:
-    """Return one triple of the report."""
-    spans = [(*triple.subject, "subject"), (*triple.object, "object")]
-    return ErrorItem(kind, triple.predicate, spans, score)

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from core.data.records import Id
-from core.train.scoring import best_threshold, precision_recall, rates
+from core.scores.precision_recall import precision_recall_f1
+from core.scores.thresholds import best_threshold, precision_recall
 from task.data import Example, Triple
 from task.decode import Candidates
 
@@ -45,8 +46,10 @@ def score(golds: Sequence[Example], predictions: Mapping[Id, Iterable[Triple]]) 
         for predicate, counts in count_matches(gold, predictions.get(gold.id, [])).items():
             totals[predicate] = totals.get(predicate, np.zeros(3, int)) + counts
     return {
-        **rates(*sum(totals.values(), np.zeros(3, int))),
-        "per_predicate": {predicate: rates(*totals[predicate]) for predicate in sorted(totals)},
+        **precision_recall_f1(*sum(totals.values(), np.zeros(3, int))),
+        "per_predicate": {
+            predicate: precision_recall_f1(*totals[predicate]) for predicate in sorted(totals)
+        },
     }
 
 

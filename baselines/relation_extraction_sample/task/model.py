@@ -8,9 +8,9 @@ https://kexue.fm/archives/8888.
 
 import keras
 
-from core.model.encoder import encoder_inputs, hidden_states
-from core.model.pointers import EfficientGlobalPointer, GlobalPointer, SparseMultilabelLoss
-from core.train.training import Models, Scores, TrainingModel
+from core.encoders.encoder import encoder_inputs, hidden_states
+from core.layers.pointers import EfficientGlobalPointer, GlobalPointer, SparseMultilabelLoss
+from core.step import Logits, Models, TrainingModel
 from task.data import entity_head_count
 from task.settings import Settings
 
@@ -35,9 +35,9 @@ def build_models(encoder: keras.Model, predicates: int, settings: Settings) -> M
         "head": pointer(predicates, size, **link, name="head_pointer"),
         "tail": pointer(predicates, size, **link, name="tail_pointer"),
     }
-    # All scores of long texts are large: prediction computes those that `select_triples` asks for.
-    # Before the scores: Keras expects no more outputs of a layer than its first call has.
-    parts = {name: layer(hidden, mask, whole=False) for name, layer in pointers.items()}
+    # All scores of long texts are large: prediction computes only those `select_triples` needs.
+    # This call comes first: Keras expects no more outputs of a layer than its first call has.
+    parts = {name: layer(hidden, mask, parts_only=True) for name, layer in pointers.items()}
     inference = keras.Model(inputs, {**parts, "mask": mask}, name="inference")
     scores = {name: layer(hidden, mask) for name, layer in pointers.items()}
 
@@ -58,5 +58,5 @@ def build_models(encoder: keras.Model, predicates: int, settings: Settings) -> M
         training,
         inference,
         encoder,
-        scores=tuple(Scores(logits, "sigmoid") for logits in scores.values()),
+        compared=tuple(Logits(logits, "sigmoid") for logits in scores.values()),
     )

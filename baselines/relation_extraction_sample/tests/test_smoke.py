@@ -3,22 +3,8 @@
 import json
 from pathlib import Path
 
-import pytest
 from conftest import RECORDS, RUN, start
-
-from core.base.extras import present
-
-needs_comparison = pytest.mark.skipif(
-    "comparison" not in present(), reason="extras/comparison is absent"
-)
-
-
-def test_train(run: Path) -> None:
-    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text("utf-8").splitlines()]
-    assert [row["step"] for row in rows] == [2]
-    assert 0 < rows[0]["loss"] < float("inf")
-    for name in ("config.json", "scores.json", "best.weights.h5", "report.html"):
-        assert (run / name).is_file()
+from smoke import test_compare, test_compare_refuses_what_cannot_be_compared, test_train  # noqa: F401
 
 
 def test_evaluate(run: Path, files: Path) -> None:
@@ -37,17 +23,3 @@ def test_predict(run: Path, files: Path, tmp_path: Path) -> None:
         for triple in record["triples"]:
             assert record["text"][slice(*triple["subject"])] == triple["subject_text"]
             assert record["text"][slice(*triple["object"])] == triple["object_text"]
-
-
-@needs_comparison
-def test_compare(run: Path, capsys: pytest.CaptureFixture) -> None:
-    start("compare.py", RUN, RUN)
-    assert "the same on every record" in capsys.readouterr().out
-
-
-@needs_comparison
-@pytest.mark.parametrize("other", ["no_such_run", "reference"])
-def test_compare_refuses_what_cannot_be_compared(run: Path, other: str) -> None:
-    """There is no such run; the reference was scored on the whole file."""
-    with pytest.raises(SystemExit, match="error: "):
-        start("compare.py", RUN, other)

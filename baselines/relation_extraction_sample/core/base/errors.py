@@ -1,4 +1,4 @@
-"""One clear sentence instead of a traceback, for everything a participant can mend."""
+"""One clear sentence instead of a traceback, for every error that the user can fix."""
 
 import contextlib
 import errno
@@ -15,28 +15,28 @@ FULL = "the disk is full"
 
 
 class InputError(Exception):
-    """Something the participant can mend: the message says what, where and how."""
+    """An error that the user can fix: the message says what, where and how."""
 
 
 class EndedWell(Exception):
-    """The process ends before it is done, and nothing is wrong: the message says why."""
+    """The process ends early and nothing is wrong: the message says why."""
 
     code = 0
 
 
 class ToldToEnd(EndedWell):
-    """Somebody ended the process, which has saved: nobody may take it for done."""
+    """The process was told to end and has saved its state: its exit code says it is not done."""
 
-    code = 143  # as of a process that SIGTERM ends
+    code = 143  # as after SIGTERM
 
 
 def command(main: Callable[[], None]) -> Callable[[], None]:
-    """Return a script's body that prints `error: ...` and exits with 1 where it would raise."""
+    """Return a main function that prints `error: ...` and exits with 1 instead of raising."""
 
     @functools.wraps(main)
     def run() -> None:
         for stream in (sys.stdout, sys.stderr):
-            if isinstance(stream, io.TextIOWrapper):  # of ASCII, or a Windows code page, maybe
+            if isinstance(stream, io.TextIOWrapper):  # perhaps of ASCII or a Windows code page
                 stream.reconfigure(errors="backslashreplace")
         try:
             main()
@@ -63,9 +63,9 @@ def command(main: Callable[[], None]) -> Callable[[], None]:
 
 
 def explain_file_error(error: Exception) -> str | None:
-    """Return what is wrong with the disk or a path; None: the error is about neither."""
+    """Return a sentence about a full disk or a bad path; None: the error is another one."""
     name = getattr(error, "filename", None)
-    # TensorFlow and HDF5 have their own exceptions for it.
+    # TensorFlow and HDF5 raise their own exceptions for a full disk.
     full = "No space left" in str(error) or getattr(error, "errno", None) == errno.EDQUOT
     if full:
         where = f" while writing {name}" if name else ""
@@ -88,6 +88,6 @@ def leave_at_once(sentence: str) -> NoReturn:
 
 
 def gist(error: Exception) -> str:
-    """Return the first sentence of somebody else's error."""
+    """Return the first sentence of an error raised by a library."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return lines[0].split(". ")[0].rstrip(".")

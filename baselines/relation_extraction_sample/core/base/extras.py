@@ -1,92 +1,47 @@
-"""The one door to extras/: what a project may do without, each a folder that can be deleted.
+"""The one door to extras/: everything optional, each a folder that can be deleted.
 
-An extra has up to two modules that this door opens. `extras/NAME/settings.py` has `Table`, the
-settings of its table in config.toml, and may declare what is named in `DECLARATIONS`.
-`extras/NAME/hooks.py` has functions that are asked before core does the same in its own way; they
-are named as in `HOOKS`, and each answers None where its table asks for nothing. A script may need
-an extra, and says so where that is absent. No other module of core or task imports an extra.
+Core and tasks import nothing of an extra. They ask here, in three ways:
+
+- `ask(hook, ...)`: the first extra that answers replaces a step; None: core's default runs.
+- `call_all(hook, ...)`: every extra that has the hook may change what it is given.
+- `need(extra, module)`: a script or task uses a module of one extra by name.
+
+A hook is a function of `extras/NAME/hooks.py`; `extra.toml` lists the hooks of an extra, so that
+nothing is imported before it is needed. `extras/NAME/settings.py` has `Table`, its settings in
+config.toml, and may define what is named in `DECLARATIONS`.
 """
 
 import functools
 import importlib
+import tomllib
 from types import ModuleType
 from typing import Any
 
 from core.base.errors import InputError
+from core.base.extra_names import EXTRA_NAMES
 from core.base.files import PROJECT
 
-# What each extra is for. Those whose layers or strategies others build on stand first.
-EXTRAS = {
-    "cluster": "several machines train together",
-    "writers": "GPT-2, Llama, Qwen, Mistral, Gemma 3, SmolLM3, BART, T5 write, or decide",
-    "encoders": "ALBERT, ELECTRA, ERNIE, NEZHA, RoFormer, DeBERTa, ModernBERT; all usual files",
-    "parameter_server": "asynchronous training, experimental",
-    "orbit": "Orbit's loop, for long trainings",
-    "optimizers": "LAMB, Adafactor, Lion, Muon, lookahead, other schedules, rates by layer",
-    "regularization": "FGM, PGD, virtual adversaries, gradient penalty, R-Drop",
-    "folds": "cross-validation: each record is scored by a model that never saw it",
-    "averaging": "moving averages of weights, and soups",
-    "used_rows": "train the embeddings of training tokens alone: less time and memory",
-    "lora": "train updates of low rank, and keep the encoder as it is, as int8 too",
-    "cache": "records are encoded once, by all cores, and read from files: little memory",
-    "chunks": "predict.py on any number of records: in parts, with little memory, resumed",
-    "recompute": "layers computed twice instead of kept, to save memory; check.py --memory",
-    "export": "a run as SavedModel, ONNX, and in the format of Hugging Face",
-    "competition": "CSV in and out, numbers to predict, and the scores of competitions",
-    "extraction": "a writer of triples or events, scored as relations and events are",
-    "comparison": "compare.py tells whether one run is better than another, or was lucky",
-    "doctor": "check.py finds wrong data, and a wrong loss, before hours are spent",
-    "retrieval": "pairs by a bi-encoder: vectors of texts, search, and reranking",
-    "tpu": "check.py looks for static shapes, and compiles for a TPU; a script for Cloud TPUs",
-}
-
-# Name of a hook -> who asks it, and what it may answer.
+# Hook and its arguments -> who asks, and what it returns.
 HOOKS = {
-    "open_records": "core/data/records.py: the examples of a file, each read when it is asked for",
-    "open_stream": "extras/competition: examples in an order that only their reader can find",
-    "recall_fact": "task/: what a function says of all examples of a file",
-    "recall_joined": "task/: what a function finds: a set, a Counter, or the first for each key",
-    "open_batches": "core/data/data_generator.py: batches encoded before, or emptied later",
-    "make_strategy": "core/train/devices.py: a tf.distribute.Strategy",
-    "find_config": "core/model/encoder.py: the file that describes the encoder of a folder",
-    "find_precision": "core/train/devices.py: the precision that is fastest here, and why",
-    "compute_in_one_pass": "core/model/transformer.py: an activation and its gradient",
-    "load_backbone": "core/model/encoder.py: the encoder of a folder",
-    "read_torch_file": "extras/writers: the tensors of a pytorch_model.bin by name",
-    "load_tokenizer": "core/model/encoder.py: the tokenizer of a folder, a run or a preset",
-    "choose_loop": "core/train/project.py: what trains in the place of fit",
-    "optimizer_options": "core/train/optimizer.py: further arguments of any optimizer",
-    "make_optimizer": "core/train/optimizer.py: an optimizer in the place of AdamW",
-    "keep_used_rows": "core/train/project.py: nothing; it lets fewer rows of embeddings be trained",
-    "change_layers": "core/train/project.py: nothing; it changes layers, or looks at them",
-    "note_base": "core/train/project.py: nothing; it keeps what the frozen weights of a run are",
-    "restore_base": "core/train/project.py: nothing; it reads the frozen weights of a run again",
-    "make_gradients": "core/train/project.py: a gradient in the place of the plain one",
-    "extend_batches": "core/train/project.py: the training batches with something beside them",
-    "make_averages": "core/train/project.py: the weights that are scored and kept",
-    "score_beside": "core/train/project.py: what scores dev, and other records beside it",
-    "read_flags": "predict.py: its arguments, and those of an extra",
-    "predict_in_chunks": "predict.py: what is written of all examples, chunk by chunk",
-    "cross_validate": "train.py: True, when it has trained and scored once for each fold",
-    "assign_folds": "floor.py: which fold holds each example out",
-    "name_lock": "core/runs/run_folder.py: the lock of a process beside the one that trains",
-    "find_folds": "core/runs/run_folder.py: the folders that a cross-validation stands for",
-    "name_negatives": "task/data.py: the label that no training pair has, with its count",
-    "encode_texts": "task/data.py: the inputs of a model that reads both texts of a pair apart",
-    "encode_prompts": "task/data.py: the tokens of prompts with their sources",
-    "open_extraction": "task/settings.py: what reads and scores triples, or events, as texts",
-    "build_models": "task/model.py: other models than a classifier; or what it does not fit",
-    "pack_pairs": "task/data.py: training batches with several examples in a row",
-    "write_rows": "task/model.py: inputs and logits of a model that reads these",
-    "find_record_faults": "core/data/data_checks.py: findings about texts and labels",
-    "draw_histogram": "core/data/data_checks.py: lengths, or labels, as bars of text",
-    "try_batch_sizes": "extras/doctor: True, when it has tried them",
-    "measure_step": "extras/doctor: True, when it has printed memory and speed",
-    "find_dynamic_shapes": "extras/doctor: findings about shapes that depend on values",
-    "check_compilation": "extras/doctor: findings about the training step, lowered by XLA",
+    "prepare(training)": "core/training.py, all: nothing; changes any part of a Training",
+    "begin_checks(checks)": "extras/doctor, all: nothing; its part of check.py's options",
+    "check_training(checks)": "extras/doctor, all: nothing; adds findings about the model",
+    "make_strategy(settings)": "core/devices: a tf.distribute.Strategy",
+    "open_records(path, fields, read_one)": "core/data/records.py: the examples of a file",
+    "open_stream(path, stream)": "core/data/records.py: the examples that a reader yields",
+    "open_batches(kind, examples, arguments)": "core/batches.py: batches encoded before",
+    "find_config(folder)": "core/encoders: the file that describes an encoder",
+    "load_backbone(settings, folder)": "core/encoders: the encoder of a folder",
+    "load_tokenizer(name, folder, settings)": "core/encoders: the tokenizer of an encoder",
+    "read_torch_file(path)": "extras/writers: the tensors of a pytorch_model.bin by name",
+    "restore_base(settings, folder, models, tokenizer)": "core/prediction: nothing; reads the "
+    "frozen weights of a run",
+    "read_flags(parser)": "predict.py: its arguments, and those of an extra",
+    "predict_in_chunks(describe, examples)": "predict.py: the records to write, chunk by chunk",
+    "build_models(encoder, labels, settings)": "task/model.py: other models than the task's",
 }
 
-# What a settings module may declare besides its table.
+# What a settings module may define besides its table.
 DECLARATIONS = {
     "STRATEGIES": "names that `strategy` may have with this extra",
     "FREE": "settings that may change while a training is interrupted: none changes a weight",
@@ -99,24 +54,36 @@ DECLARATIONS = {
 @functools.cache
 def present() -> list[str]:
     """Return the names of the extras that this project has."""
-    return [name for name in EXTRAS if (PROJECT / "extras" / name).is_dir()]
-
-
-def ask(hook: str, *arguments: Any) -> Any:
-    """Return the first answer of an extra to one of `HOOKS`; None: core's own way holds."""
-    own = [open_module(name, "hooks") for name in present() if has_hook(name, hook)]
-    return next((a for one in own if (a := getattr(one, hook)(*arguments)) is not None), None)
+    return [name for name in EXTRA_NAMES if (PROJECT / "extras" / name).is_dir()]
 
 
 @functools.cache
-def has_hook(extra: str, hook: str) -> bool:
-    """Tell whether an extra has a hook; its module is read, not imported, which may take long."""
-    path = PROJECT / "extras" / extra / "hooks.py"
-    return path.is_file() and f"\ndef {hook}(" in path.read_text(encoding="utf-8")
+def hooks_of(extra: str) -> list[str]:
+    """Return the hooks that an extra has."""
+    path = PROJECT / "extras" / extra / "extra.toml"
+    return tomllib.loads(path.read_text(encoding="utf-8"))["hooks"] if path.is_file() else []
+
+
+def functions(hook: str) -> list[Any]:
+    """Return the functions of all extras for one of `HOOKS`."""
+    return [
+        getattr(open_module(name, "hooks"), hook) for name in present() if hook in hooks_of(name)
+    ]
+
+
+def ask(hook: str, *arguments: Any) -> Any:
+    """Return the first answer of an extra to one of `HOOKS`; None: core's default runs."""
+    return next((a for one in functions(hook) if (a := one(*arguments)) is not None), None)
+
+
+def call_all(hook: str, *arguments: Any) -> None:
+    """Call the function of every extra for one of `HOOKS`, in the order of `EXTRA_NAMES`."""
+    for one in functions(hook):
+        one(*arguments)
 
 
 def need(extra: str, module: str = "") -> Any:
-    """Return the module of an extra that a script is made of; it has the name of the extra.
+    """Return a module of an extra that a script or a task uses; by default the extra's own name.
 
     Raises:
         InputError: this project does not have the extra.

@@ -1,4 +1,4 @@
-"""Read JSON Lines with line numbers; write files whole or not at all."""
+"""Read JSON Lines with line numbers; write files atomically."""
 
 import functools
 import hashlib
@@ -13,14 +13,15 @@ import jsonlines
 from filelock import BaseFileLock, FileLock, Timeout
 
 from core.base.errors import InputError, gist
+from core.base.workers import is_chief
 
 PROJECT = Path(__file__).resolve().parents[2]
-TEMPORARY = ".writing-"  # how the names of unfinished files begin
+TEMPORARY = ".writing-"  # prefix of unfinished files
 MANIFEST = "manifest.json"  # in the folder of a run: the hashes of its files
 
 
 def project_path(path: str) -> Path:
-    """Return a path of the settings, which is relative to the project's folder."""
+    """Return a path of the settings: relative ones are resolved from the project folder."""
     return PROJECT / path
 
 
@@ -41,17 +42,17 @@ def read_json_lines(
     path = Path(path)
     if not path.is_file():
         raise InputError(f"{path} is not a file: check the path, or the setting that names it.")
-    # Bytes that are not UTF-8 are kept until the line that has them is parsed.
+    # Bytes that are not UTF-8 are kept until their line is parsed, to name the line.
     with open(path, encoding="utf-8-sig", errors="surrogateescape") as file:
-        # The text is cut at "\n" alone: U+2028 and its like are legal inside JSON strings.
+        # Lines end only at "\n": U+2028 and similar characters are legal inside JSON strings.
         for line, text in enumerate(file, start=1):
             if text.strip():
                 yield line, parse_object(text, f"{path}, line {line}", make_object)
 
 
 def parse_object(text: str, place: str, make_object: Callable[[str, list], dict]) -> dict:
-    """Return the JSON object of a line; `place` says where that is."""
-    what, mend = "not a JSON object", "write one {...} on each line"
+    """Return the JSON object of a line; `place` names file and line."""
+    what, fix = "not a JSON object", "write one {...} on each line"
     try:
         text.encode(errors="surrogateescape").decode()
         value = json.loads(text, object_pairs_hook=functools.partial(make_object, place))
@@ -59,15 +60,15 @@ def parse_object(text: str, place: str, make_object: Callable[[str, list], dict]
         if isinstance(value, dict):
             return value
     except UnicodeDecodeError as error:
-        what, mend = f"not UTF-8 ({error.reason})", "save the file as UTF-8"
+        what, fix = f"not UTF-8 ({error.reason})", "save the file as UTF-8"
     except UnicodeEncodeError as error:
         half = f"\\u{ord(error.object[error.start]):04x}"
-        what, mend = f"{half} is half of a character", "write both halves"
+        what, fix = f"{half} is half of a character", "write both halves"
     except json.JSONDecodeError as error:
         what += f" (column {error.colno}: {error.msg})"
     except (ValueError, RecursionError) as error:  # a number of 5,000 digits, nested brackets
         what += f" ({gist(error)})"
-    raise InputError(f"{place}: {what}: {mend}.")
+    raise InputError(f"{place}: {what}: {fix}.")
 
 
 def read_json(path: str | Path) -> dict:
@@ -87,24 +88,20 @@ def read_json(path: str | Path) -> dict:
     return value
 
 
-# Whether this process writes: of several workers of one training only the chief does.
-writes = [True]
-
-
 def write_whole(
     path: str | Path, write: Callable[[Path], object], keep_old: Path | None = None
 ) -> None:
-    """Let `write` fill a temporary file beside `path`, then move it into place.
+    """Let `write` fill a temporary file in the same folder, then move it to `path`.
 
-    A crash or a full disk leaves the old file as it was: the new one appears whole or not at all.
-    A link stays one. What is not a file, such as a pipe or a device, gets what was written.
+    After a crash or on a full disk the old file is unchanged: the new one appears whole or not at
+    all. A link stays a link. A pipe or a device receives the content.
 
     Args:
         path: the file to create or replace; its folder is created.
         write: receives the path of the temporary file, which has the same suffixes.
-        keep_old: where the file goes that was there before.
+        keep_old: where to move the old file.
     """
-    if not writes[0]:
+    if not is_chief():  # of the workers of one training only the chief writes
         return
     path = Path(path)
     is_output = path.exists() and os.path.samestat(path.stat(), os.fstat(1))  # as /dev/stdout is
@@ -126,12 +123,12 @@ def write_whole(
                 os.replace(target, keep_old)
             os.replace(temporary, target)
     except OSError as error:
-        error.filename, error.filename2 = str(path), None  # the temporary one says nothing
+        error.filename, error.filename2 = str(path), None  # not the temporary one
         raise
 
 
 def check_destination(path: Path, source: Path) -> None:
-    """Find out whether a file can be written before the work that fills it.
+    """Check that a file can be written, before the work that fills it.
 
     Raises:
         InputError: it is the source, a folder or a file of a run, or can't be written.
@@ -148,17 +145,17 @@ def check_destination(path: Path, source: Path) -> None:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write a UTF-8 text file, whole or not at all."""
+    """Write a UTF-8 text file atomically."""
     write_whole(path, lambda temporary: temporary.write_bytes(text.encode("utf-8")))
 
 
 def write_json(path: str | Path, value: dict) -> None:
-    """Write an indented JSON file, whole or not at all."""
+    """Write an indented JSON file atomically."""
     write_text(path, json.dumps(value, ensure_ascii=False, indent=1) + "\n")
 
 
 def write_json_lines(path: str | Path, records: Iterable[dict]) -> None:
-    """Write one JSON object a line, whole or not at all."""
+    """Write one JSON object per line, atomically."""
 
     def write(temporary: Path) -> None:
         with jsonlines.open(temporary, "w") as writer:
@@ -169,26 +166,26 @@ def write_json_lines(path: str | Path, records: Iterable[dict]) -> None:
 
 def append_json_line(path: str | Path, record: dict) -> None:
     """Add one JSON object to the end of a file."""
-    if writes[0]:
+    if is_chief():
         with jsonlines.open(path, "a", flush=True) as writer:
             writer.write(record)
 
 
 def delete(path: str | Path) -> None:
-    """Delete a file, or a folder with all in it, if it is there."""
+    """Delete a file, or a folder with its content, if it exists."""
     path = Path(path)
-    if writes[0] and path.is_dir():
+    if is_chief() and path.is_dir():
         shutil.rmtree(path)
-    elif writes[0]:
+    elif is_chief():
         path.unlink(missing_ok=True)
 
 
-# The locks of this process, which the system takes back when it ends.
+# The locks of this process; the system releases them when it ends.
 locks: list[BaseFileLock] = []
 
 
 def take_lock(path: Path) -> None:
-    """Hold the lock of a run until this process ends, however it ends.
+    """Hold the lock of a run until this process ends, even if it is killed.
 
     Raises:
         InputError: another process holds it.
@@ -207,6 +204,6 @@ def take_lock(path: Path) -> None:
 
 
 def file_hash(path: str | Path) -> str:
-    """Return `sha256:<hex>` of a file's bytes, the same that `sha256sum` prints."""
+    """Return `sha256:<hex>` of a file, with the digest that `sha256sum` prints."""
     with open(path, "rb") as file:
         return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()

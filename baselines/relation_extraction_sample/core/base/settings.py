@@ -1,7 +1,7 @@
-"""Settings: config.toml, overridden by flags; all is checked and unknown keys are refused.
+"""Settings: config.toml, overridden by flags; unknown keys and wrong values are refused.
 
-A task's `Settings` are flat keys. Tables group what most participants never touch: `[devices]`, and
-one for each extra of the project.
+The settings of a task are flat keys. Tables group what few users change: `[devices]`, and one for
+each extra of the project.
 """
 
 import difflib
@@ -18,7 +18,8 @@ from pydantic.functional_validators import field_validator, model_validator
 from pydantic_settings import BaseSettings, CliApp, SettingsConfigDict, SettingsError
 
 from core.base.errors import InputError
-from core.base.extras import EXTRAS, declared, how_to_get, settings_modules
+from core.base.extra_names import EXTRA_NAMES
+from core.base.extras import declared, how_to_get, settings_modules
 from core.base.files import PROJECT
 
 CONFIG = PROJECT / "config.toml"
@@ -32,7 +33,7 @@ class SettingsTable(BaseModel):
 
 
 class DeviceTable(SettingsTable):
-    """How the devices are used that `strategy` chooses."""
+    """How the devices that `strategy` chooses are used."""
 
     tpu: str = Field("", description="name or address of the TPU; empty: as the environment says")
     logical_devices: int = Field(0, ge=0, description="split one device, to try several replicas")
@@ -47,11 +48,12 @@ class DeviceTable(SettingsTable):
 
 
 class CoreSettings(BaseSettings):
-    """What every training needs, whatever it learns from; a task adds its own."""
+    """Settings of every training; a task adds its own."""
 
     model_config = SettingsConfigDict(extra="forbid", allow_inf_nan=False)
     task_class: ClassVar[type["CoreSettings"] | None] = None  # without the tables of extras
-    task: ClassVar[str]  # the name of what is learned; a run keeps it
+    task: ClassVar[str]  # name of the task; a run keeps it
+    free_settings: ClassVar[tuple[str, ...]] = ()  # may change before a run is resumed
 
     # encoder
     encoder: str = Field("tiny", description="tiny, hf://owner/model, or a folder")
@@ -97,7 +99,7 @@ class CoreSettings(BaseSettings):
     @field_validator("strategy")
     @classmethod
     def check_strategy(cls, name: str) -> str:
-        """Refuse devices that neither core nor an extra of this project knows."""
+        """Refuse a strategy that neither core nor an extra of this project has."""
         known = [*STRATEGIES, *declared("STRATEGIES")]
         if name not in known:
             raise ValueError(f"choose one of {', '.join(known)}")
@@ -105,7 +107,7 @@ class CoreSettings(BaseSettings):
 
     @model_validator(mode="after")
     def check_together(self) -> Self:
-        """Refuse settings that are valid alone and not together."""
+        """Refuse settings that don't fit together, although each is valid."""
         if self.strategy == "tpu" and self.buckets != 1:
             raise ValueError(
                 f"buckets = {self.buckets}, but a TPU compiles minutes for each length: set "
@@ -118,7 +120,7 @@ class CoreSettings(BaseSettings):
         return self
 
     def describe(self) -> str:
-        """Return all settings, those that differ from the defaults marked as changed."""
+        """Return all settings; those that differ from the defaults are marked as changed."""
         defaults = flatten(type(self).model_construct().model_dump())
         return "\n".join(
             f"{' ' if value == defaults[name] else '* changed:'} {name} = {value}"
@@ -126,34 +128,34 @@ class CoreSettings(BaseSettings):
         )
 
     def __reduce__(self) -> tuple:
-        # The class with the tables is made at run time: another process has to make its own.
+        # The class with the tables is made at run time: another process must make its own.
         return rebuild, (self.task_class or type(self), self.model_dump())
 
     @classmethod
     def settings_customise_sources(  # type: ignore[override]
         cls, settings_cls: type[BaseSettings], init_settings: Any, **_: Any
     ) -> tuple:
-        """Read what is given, and no environment variable that happens to match."""
+        """Read only the given values, and no environment variable that happens to match."""
         return (init_settings,)
 
 
 class RecordSettings(CoreSettings):
-    """What a task needs that learns from records."""
+    """Settings of a task that learns from records."""
 
     train_file: str = Field("sample/train.jsonl", description="examples to learn from")
     dev_file: str = Field("sample/dev.jsonl", description="examples to choose the best epoch by")
-    test_file: str = Field("sample/test.jsonl", description="examples nobody tunes on")
+    test_file: str = Field("sample/test.jsonl", description="examples that nothing is tuned on")
     tiny_vocabulary: int = Field(6000, ge=100, description="tokens of the tiny encoder")
 
 
 class WindowSettings(RecordSettings):
-    """What a task needs that splits long texts into windows."""
+    """Settings of a task that splits long texts into windows."""
 
     window_overlap: int = Field(32, ge=0, description="tokens that neighbouring windows share")
 
     @model_validator(mode="after")
     def check_overlap(self) -> Self:
-        """Refuse windows that only repeat each other."""
+        """Refuse windows that would only repeat each other."""
         if self.window_overlap >= self.max_length - 2:
             raise ValueError(
                 f"window_overlap = {self.window_overlap} leaves no new token in a window of "
@@ -169,7 +171,7 @@ AnySettings = TypeVar("AnySettings", bound=CoreSettings)
 def with_tables(task_class: type[AnySettings]) -> type[AnySettings]:
     """Return the settings of a task with the tables of all extras of this project."""
     tables: dict[str, Any] = {
-        name: (module.Table, Field(default_factory=module.Table, description=EXTRAS[name]))
+        name: (module.Table, Field(default_factory=module.Table, description=EXTRA_NAMES[name]))
         for name, module in settings_modules().items()
         if hasattr(module, "Table")
     }
@@ -179,7 +181,7 @@ def with_tables(task_class: type[AnySettings]) -> type[AnySettings]:
 
 
 def rebuild(task_class: type[AnySettings], values: dict) -> AnySettings:
-    """Return settings that came from another process."""
+    """Return settings that another process has pickled."""
     return with_tables(task_class).model_validate(values)
 
 
@@ -217,15 +219,15 @@ def read_settings(task_class: type[AnySettings], flags: list[str] | None = None)
     except ValidationError as error:
         raise InputError(explain_value(error.errors()[0], settings_class, flags)) from error
     except ValueError as error:
-        raise InputError(f"config.toml is not valid TOML ({error}): mend that line.") from error
+        raise InputError(f"config.toml is not valid TOML ({error}): fix that line.") from error
 
 
 def saved_settings(
     task_class: type[AnySettings], values: dict, file: Path = Path("config.json")
 ) -> AnySettings:
-    """Return what the config.json of a run holds, for the devices of this machine.
+    """Return the settings in the config.json of a run, for the devices of this machine.
 
-    Older runs have all keys flat. Errors name the file.
+    Older runs have only flat keys. Errors name the file.
 
     Raises:
         InputError: the run was trained by another version of this project.
@@ -241,7 +243,7 @@ def saved_settings(
 
 
 def fill_in(defaults: dict, values: dict) -> dict:
-    """Return defaults with the values that are known, those of tables too."""
+    """Return the defaults, replaced by the given values where there are any, tables included."""
     return {
         name: fill_in(default, found if isinstance(found := values.get(name), dict) else values)
         if isinstance(default, dict)
@@ -251,12 +253,12 @@ def fill_in(defaults: dict, values: dict) -> dict:
 
 
 def explain_flags(message: str, settings_class: type[CoreSettings]) -> str:
-    """Name the flag that no setting has."""
+    """Return a message that names the unknown flag."""
     unknown = re.findall(r"--([\w.-]+)", message.partition("unrecognized arguments")[2])
     if not unknown:
         return f"{message.removeprefix('error parsing CLI: ')}: run with --help to see every flag."
     extra = unknown[0].partition(".")[0]
-    if extra in EXTRAS and extra not in settings_class.model_fields:
+    if extra in EXTRA_NAMES and extra not in settings_class.model_fields:
         return f"--{unknown[0]} belongs to extras/{extra}, which is absent: {how_to_get(extra)}."
     return f"unknown flag --{unknown[0]}{suggest(unknown[0], settings_class, '--')}"
 
@@ -264,7 +266,7 @@ def explain_flags(message: str, settings_class: type[CoreSettings]) -> str:
 def explain_value(
     error: Any, settings_class: type[CoreSettings], flags: list[str] | None = None
 ) -> str:
-    """Say which setting is wrong, where it stands and what it may be; no flags: in another file."""
+    """Return which setting is wrong, where it is set, and why; no flags: in another file."""
     message = error["msg"].removeprefix("Value error, ")
     if not error["loc"]:
         return f"{message}."
@@ -272,18 +274,18 @@ def explain_value(
     from_flag = any(re.split("=", flag)[0] == f"--{key}" for flag in flags or [])
     where = f"--{key}" if from_flag else f"config.toml, line {line_of(key)}: {key}"
     where = key if flags is None else where
-    if error["type"] == "extra_forbidden" and key in EXTRAS:
+    if error["type"] == "extra_forbidden" and key in EXTRA_NAMES:
         return f"{where} belongs to extras/{key}, which is absent: {how_to_get(key)}."
     if error["type"] == "extra_forbidden":
         return f"{where} is not a setting{suggest(key, settings_class)}"
     meaning = dict(all_fields(settings_class)).get(key, "")
-    if not meaning:  # the settings of a table don't fit together
+    if not meaning:  # settings of a table that don't fit together
         return f"{where}: {message}."
     return f"{where} = {error['input']!r} ({meaning}): {message[:1].lower()}{message[1:]}."
 
 
 def all_fields(settings_class: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield name and meaning of every setting, those of tables as `devices.xla`."""
+    """Yield name and description of every setting; those of tables as `devices.xla`."""
     for name, field in settings_class.model_fields.items():
         kind = field.annotation
         if isinstance(kind, type) and issubclass(kind, SettingsTable):
@@ -301,7 +303,7 @@ def suggest(key: str, settings_class: type[CoreSettings], prefix: str = "") -> s
 
 
 def line_of(key: str) -> int | str:
-    """Return the line of config.toml that sets `key`, or that begins a table of this name."""
+    """Return the line of config.toml that sets a key, or that begins a table of this name."""
     within = ""
     for number, line in enumerate(CONFIG.read_text("utf-8-sig").splitlines(), 1):
         found = re.match(r"\s*(\[*)\s*([\w.\"'-]+)\s*[\]=]", line)

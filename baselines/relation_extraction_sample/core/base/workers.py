@@ -1,78 +1,80 @@
-"""The workers of one training: who this process is, and what it tells the others.
+"""The workers of one training: the number of this process, and messages among all of them.
 
-Most trainings have one process, which stands alone. The extra `cluster` puts its own workers in
-this place when it joins several machines; whoever asks here does not notice the difference.
+Most trainings have a single process. The extra `cluster` replaces it by its own workers when it
+joins several machines; the callers of these functions need not know.
 """
 
 import sys
 from typing import Any, NoReturn
 
 
-class Alone:
-    """One process, which trains without others; the cluster's workers replace all of this.
+class OneProcess:
+    """A single process; the workers of a cluster override all of this.
 
     Attributes:
-        count: how many processes train together.
-        number: which of them this one is, from 0; the first, the chief, alone writes.
+        count: number of processes that train together.
+        number: number of this process, from 0; only the first, the chief, writes files.
     """
 
     count = 1
     number = 0
 
     def gather(self, value: Any) -> list:
-        """Return the values of all workers, the chief's first; all must call this together."""
+        """Return the values of all workers, in their order; all workers must call this together."""
         return [value]
 
     def close(self) -> None:
-        """Wait until all workers have come to their end."""
+        """Wait until all workers have ended."""
 
     def explain(self, error: Exception) -> str | None:
-        """Return what to do about a lost worker; None: the error is about something else."""
+        """Return what to do about a lost worker; None: the error is another one."""
         return None
 
     def leave(self, sentence: str) -> NoReturn:
-        """End this process with a sentence and exit code 1."""
+        """End this process with a message and exit code 1."""
         sys.exit(sentence)
 
 
-_joined = [Alone()]
+# A process belongs to one training until it ends, as in TensorFlow's own cluster.
+_workers = OneProcess()
 
 
-def join_workers(workers: Alone) -> None:
-    """Let this process be one of several from now on."""
-    _joined[0] = workers
+def join_workers(workers: OneProcess) -> None:
+    """Make this process one of several from now on."""
+    global _workers
+    _workers = workers
 
 
-def all_workers() -> Alone:
+def all_workers() -> OneProcess:
     """Return the workers that this process belongs to."""
-    return _joined[0]
+    return _workers
 
 
 def worker_count() -> int:
-    """Return the number of workers; 1: this process stands alone."""
-    return _joined[0].count
+    """Return the number of workers; 1: a single process."""
+    return _workers.count
 
 
 def worker_number() -> int:
-    """Return which worker this process is, from 0."""
-    return _joined[0].number
+    """Return the number of this worker, from 0."""
+    return _workers.number
 
 
 def is_chief() -> bool:
-    """Tell whether this is the worker that writes."""
+    """Return whether this is the worker that writes files."""
     return worker_number() == 0
 
 
 def gather(value: Any) -> list:
-    """Return the values of all workers, which can be pickled; all must call this together."""
-    return _joined[0].gather(value)
+    """Return the picklable values of all workers; all workers must call this together."""
+    return _workers.gather(value)
 
 
 def broadcast(value: Any) -> Any:
-    """Return the chief's value on all workers; all must call this together."""
+    """Return the chief's value on all workers; all workers must call this together."""
     return gather(value if is_chief() else None)[0]
 
 
 def wait_for_workers() -> None:
-    """Wait until all workers have come to their end: none may leave while others still talk."""
-    _joined[0].close()
+    """Wait until all workers have ended: none may leave while others still need it."""
+    _workers.close()

@@ -1,7 +1,7 @@
-"""Read and check records; every complaint names the file and the line."""
+"""Read and check records; every message names the file and the line."""
 
 import textwrap
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,12 +18,12 @@ SHOWN_KEYS = 3
 def read_records(
     path: str | Path, fields: Collection[str], read_one: Callable[[dict, int], AnyExample]
 ) -> Sequence[AnyExample]:
-    """Read a JSON Lines file of examples; warn of keys that nothing reads.
+    """Read a JSON Lines file of examples; warn of unknown keys.
 
     Args:
-        path: one record a line.
-        fields: the keys of a record, and of the objects within it.
-        read_one: from a record and its line to an example, which has an `id`.
+        path: of the file, one record per line.
+        fields: the known keys of a record and of the objects within it.
+        read_one: from a record and its line number to an example, which has an `id`.
 
     Raises:
         InputError: names file, line and what is wrong with the record.
@@ -46,22 +46,41 @@ def read_records(
             example = read_one(record, line)
             if (first := lines.setdefault(str(example.id), line)) != line:
                 raise InputError(
-                    f"id {example.id!r} stands on line {first} already: give each record an id of "
+                    f"id {example.id!r} is on line {first} already: give each record an id of "
                     "its own."
                 )
         except InputError as error:
-            # What it quotes may be a megabyte.
+            # It may quote a megabyte of the record.
             what = textwrap.shorten(str(error), 400, placeholder=" [...].")
             raise InputError(f"{path}, line {line}: {what}") from error
         examples.append(example)
     if not examples:
         raise InputError(f"{path} holds no record: write one JSON object on each line.")
     for key, place in list(strange.items())[:SHOWN_KEYS]:
-        what = "stands twice in one object" if key in fields else "is not read"
+        what = "occurs twice in one object" if key in fields else "is not read"
         print(f'warning: {place}: "{key[:40]}" {what}: the fields are {", ".join(fields)}')
     if len(strange) > SHOWN_KEYS:
-        print(f"warning: {path}: so it is with {len(strange) - SHOWN_KEYS} more keys")
+        print(f"warning: {path}: the same holds for {len(strange) - SHOWN_KEYS} more keys")
     return examples
+
+
+def read_stream(
+    path: str | Path, stream: Callable[[], Iterator[AnyExample]]
+) -> Sequence[AnyExample]:
+    """Return the examples of a file in another format, which a function yields in one pass."""
+    return ask("open_stream", path, stream) or [*stream()]
+
+
+def collect(function: Callable[[Any], Any], examples: Any, joined: bool = False) -> Any:
+    """Return the result of a function of all examples of a file; extras/cache may remember it.
+
+    Args:
+        function: of the examples.
+        examples: a sequence; those of extras/cache have a method `recall` that remembers.
+        joined: the function may see parts of the file, and its sets or Counters are joined.
+    """
+    recall = getattr(examples, "recall", None)
+    return recall(function, joined) if recall else function(examples)
 
 
 def read_field(record: dict, name: str, kind: Any) -> Any:
@@ -80,7 +99,7 @@ def read_field(record: dict, name: str, kind: Any) -> Any:
 
 
 def read_id(record: dict) -> Id:
-    """Return the id of a record, a string or a number, as it goes into what is written too."""
+    """Return the id of a record, a string or a number, as it is written with the prediction."""
     return read_field(record, "id", str | int)
 
 
@@ -90,10 +109,10 @@ def read_span(item: dict, name: str, text: str) -> Span:
 
 
 def check_span(span: object, name: str, text: str) -> Span:
-    """Return a value of a file as a span that lies in the text.
+    """Return a value of a file as a span inside the text.
 
     Raises:
-        InputError: it is not a span, or lies outside.
+        InputError: it is not a span, or not inside the text.
     """
     if not isinstance(span, list) or [type(offset) for offset in span] != [int, int]:
         raise InputError(f'"{name}" must be [start, end], two whole numbers, not {span!r}.')
@@ -109,7 +128,7 @@ def check_span(span: object, name: str, text: str) -> Span:
 def name_file(path: Path) -> dict[str, str]:
     """Return `file` and `data_hash` of a scored file.
 
-    A file outside the project has its bare name: its folder is the participant's own business.
+    A file outside the project has only its name: its folder is private to the user.
     """
     path = path.resolve()
     inside = path.is_relative_to(PROJECT)

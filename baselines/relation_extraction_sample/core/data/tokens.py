@@ -22,9 +22,12 @@ SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 class Window:
     """A slice of a text that fits into the encoder.
 
-    `starts` and `ends` are character offsets into the whole text, one for each token; special
-    tokens have -1. `reach` are the characters from the end of the token before the window to the
-    start of the one after it.
+    Attributes:
+        token_ids: of the window, special tokens included.
+        starts: character offset of each token in the whole text; -1 for special tokens.
+        ends: likewise, one past the last character.
+        reach: the characters from the end of the token before the window to the start of the one
+            after it.
     """
 
     token_ids: np.ndarray
@@ -44,15 +47,15 @@ class Window:
 
 
 def is_aligned(span: tuple[int, int], window: Window) -> bool:
-    """Tell whether a character span begins and ends with a token of the window."""
+    """Return whether a character span begins and ends with a token of the window."""
     return span[0] in window.starts and span[1] in window.ends
 
 
 def train_tokenizer(texts: Iterable[str], vocabulary_size: int) -> Tokenizer:
-    """Train WordPiece on the texts: words of spaced languages, characters of Chinese.
+    """Train WordPiece on texts: pieces of words where words have spaces, characters of Chinese.
 
-    Digits stand alone, so that a year or an amount is never cut elsewhere than its neighbour. There
-    are no more tokens than `vocabulary_size`, unless there are more characters.
+    Each digit is a token, so that similar years and amounts are cut alike. There are at most
+    `vocabulary_size` tokens, unless there are more characters.
     """
     texts = break_words(texts)
     tokenizer = word_piece_tokenizer({"[UNK]": 0})
@@ -63,8 +66,9 @@ def train_tokenizer(texts: Iterable[str], vocabulary_size: int) -> Tokenizer:
             tokenizer.normalizer.normalize_str(text)
         )
     }
-    # The trainer numbers the inner characters of words in the order of a hash table and breaks
-    # ties by number: two trainings on the same texts differ. Named beforehand they have one order.
+    # The trainer numbers the inner characters of words in the order of a hash table, and breaks
+    # ties by number, so two trainings on the same texts would differ. Given here, their order is
+    # fixed.
     inner = sorted({f"##{character}" for word in words for character in word[1:]})
     tokenizer.train_from_iterator(
         texts,
@@ -75,17 +79,17 @@ def train_tokenizer(texts: Iterable[str], vocabulary_size: int) -> Tokenizer:
             show_progress=False,
         ),
     )
-    # A new one, for which the inner characters are not special tokens.
+    # A new tokenizer, in which the inner characters are not special tokens.
     return word_piece_tokenizer(tokenizer.get_vocab())
 
 
 def break_words(texts: Iterable[str]) -> list[str]:
-    """Return texts with a space in words of thousands of characters: they would train for hours."""
+    """Return texts with spaces in words of thousands of characters, which would train for hours."""
     return [re.sub(r"\S{5000}", r"\g<0> ", text) for text in texts]
 
 
 def word_piece_tokenizer(vocabulary: dict[str, int]) -> Tokenizer:
-    """Return a WordPiece tokenizer with the frame of BERT over a vocabulary."""
+    """Return a WordPiece tokenizer with the special tokens of BERT."""
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     tokenizer.normalizer = BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
@@ -109,14 +113,14 @@ def split_into_windows(
 
     Args:
         tokenizer: gives ids and character offsets.
-        texts: any length; nothing is cut off.
-        max_length: tokens of a window, special ones included.
-        overlap: tokens that neighbouring windows share.
+        texts: of any length; nothing is cut off.
+        max_length: tokens of a window, special tokens included.
+        overlap: tokens that two windows in a row share.
         progress: title of the progress bar; empty: none.
     """
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    special = tokenizer.encode("").ids  # the tokens around a single text, whatever the model
+    special = tokenizer.encode("").ids  # the tokens around a text, for any model
     frame = np.array([special, *2 * [[-1] * len(special)]], np.int32)
     before, after = np.split(frame, [len(special) // 2], axis=1)
     room = max_length - len(special)
@@ -129,7 +133,7 @@ def split_into_windows(
             windows.append([])
             for first in window_starts(len(starts), room, overlap):
                 part, end = slice(first, first + room), first + room
-                # A character of several byte-level tokens may lie on both sides of a border.
+                # A character of several byte-level tokens may be on both sides of a border.
                 reach = (
                     int(min(ends[first - 1], starts[first])) if first else 0,
                     int(max(starts[end], ends[end - 1])) if end < len(starts) else len(text),
@@ -141,7 +145,7 @@ def split_into_windows(
 
 def token_rows(tokenizer: Tokenizer, texts: list[str]) -> list[np.ndarray]:
     """Return the tokens of each text: ids, starts and ends `[3, tokens]`."""
-    if own := getattr(tokenizer, "token_rows", None):  # extras/cache has encoded most words before
+    if own := getattr(tokenizer, "token_rows", None):  # extras/cache has encoded most words already
         return own(texts)
     encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
     return [
@@ -151,7 +155,13 @@ def token_rows(tokenizer: Tokenizer, texts: list[str]) -> list[np.ndarray]:
 
 
 def window_starts(tokens: int, room: int, overlap: int) -> list[int]:
-    """Return the first token of each window; the last window is full and ends with the text."""
+    """Return the first token of each window; the last window is full and ends with the text.
+
+    Example:
+
+    >>> window_starts(tokens=10, room=4, overlap=1)
+    [0, 3, 6]
+    """
     if tokens <= room:
         return [0]
     starts = list(range(0, tokens - room, room - overlap))
@@ -159,10 +169,10 @@ def window_starts(tokens: int, room: int, overlap: int) -> list[int]:
 
 
 def exact_offsets(text: str, offsets: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
-    """Return starts and ends of what the tokens stand for in the text.
+    """Return where each token starts and ends in the text.
 
-    Without the space that byte-level tokens begin with, and with the accents of their own that a
-    normalizer drops: a span that ends there would lose them.
+    The space that byte-level tokens begin with is left out. Combining accents, which a normalizer
+    drops, are included: a span that ends there would lose them.
     """
     pairs = np.fromiter(itertools.chain.from_iterable(offsets), np.int32, 2 * len(offsets))
     starts, ends = pairs[0::2], pairs[1::2]
@@ -175,7 +185,13 @@ def exact_offsets(text: str, offsets: list[tuple[int, int]]) -> tuple[np.ndarray
 
 
 def skip(text: str, unwanted: Callable[[str], bool]) -> np.ndarray:
-    """Return the first place from each one of a text on, or its end, that is not unwanted."""
+    """Return for each index the next index whose character is wanted; else the end of the text.
+
+    Example:
+
+    >>> skip("a  b ", str.isspace).tolist()
+    [0, 3, 3, 3, 5, 5]
+    """
     codes = np.frombuffer(text.encode("utf-32-le"), np.uint32)
     places = np.arange(len(text) + 1, dtype=np.int32)
     for character in filter(unwanted, set(text)):
@@ -184,7 +200,11 @@ def skip(text: str, unwanted: Callable[[str], bool]) -> np.ndarray:
 
 
 def load_tokenizer_file(path: Path, read: Callable = Tokenizer.from_file) -> Any:
-    """Read a tokenizer.json, or another file of a tokenizer, which may be missing or damaged."""
+    """Read a tokenizer.json, or another file of a tokenizer.
+
+    Raises:
+        InputError: the file is missing or damaged.
+    """
     try:
         return read(str(path))
     except Exception as error:  # the tokenizers raise no other kind

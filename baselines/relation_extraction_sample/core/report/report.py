@@ -1,4 +1,4 @@
-"""One page about a run: how it learned, where it is good; its own script counts and draws."""
+"""One page about a run: its training curve, its scores and its errors."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,17 +10,17 @@ from core.base.files import read_json, read_json_lines, write_text
 from core.data.records import Id
 
 PAGE = Path(__file__).with_name("page.html")
-# However large the data, the page stays small: of more items or rows, evenly spread ones are drawn.
+# The page stays small for any size of data: of more items or rows it draws evenly spread ones.
 DRAWN_ITEMS, DRAWN_ROWS, LABEL_LENGTH = 10_000, 500, 60
 ABBREVIATIONS = {"auc", "bleu", "f1", "map", "mrr", "ndcg", "rmse", "rouge"}
 
 
 @dataclass(frozen=True)
 class ErrorItem:
-    """One thing that was found or should have been.
+    """One predicted or gold item.
 
     `kind` is "missed", "invented" or "correct"; `spans` are `(start, end, name)` in the text;
-    `score` is the probability that the model gave it, None: it is not known.
+    `score` is the probability that the model gave it, None: not known.
     """
 
     kind: str
@@ -31,13 +31,16 @@ class ErrorItem:
 
 @dataclass(frozen=True)
 class ErrorExample:
-    """A record with what was right and wrong about it.
+    """A record with its right and wrong predictions.
 
     Attributes:
-        measures: words -> how right it is, from 0 to 1; empty: the labels of its items tell.
+        id: of the record.
+        text: of the record.
+        items: predicted and gold items.
+        measures: name -> quality of the prediction, from 0 to 1; empty: its items show it.
         kind: what kind of record it is; empty: there are no kinds.
-        ranks: where gold stood among what was weighed, from 1; 0: it was not among it.
-        candidates: probability and whether it is gold, of what is ranked or has a threshold.
+        ranks: ranks of gold among the candidates, from 1; 0: gold was no candidate.
+        candidates: `(probability, is gold)` of each candidate that is ranked or has a threshold.
         group: records of one group are ranked against each other; empty: each by itself.
     """
 
@@ -52,12 +55,12 @@ class ErrorExample:
 
     @property
     def errors(self) -> int:
-        """How much is missed or invented."""
+        """The number of missed or invented items."""
         return sum(item.kind != "correct" for item in self.items)
 
     @property
     def sureness(self) -> float:
-        """How sure the model was of its worst error; 0 where that is not known."""
+        """The confidence of the model in its worst error; 0 if it is not known."""
         missed = [1 - i.score for i in self.items if i.kind == "missed" and i.score is not None]
         found = [i.score for i in self.items if i.kind == "invented" and i.score is not None]
         return max(missed + found, default=0.0)
@@ -69,7 +72,7 @@ def write_report(
     examples: Sequence[ErrorExample],
     floor: tuple[dict, Sequence[ErrorExample]] = ({}, ()),
 ) -> None:
-    """Write report.html from scores.json and metrics.jsonl of a run; show the surest errors.
+    """Write report.html from scores.json and metrics.jsonl of a run, most confident errors first.
 
     Args:
         folder: of the run.
@@ -105,7 +108,7 @@ def name_score(name: str) -> str:
 
 
 def collect_facts(examples: Sequence[ErrorExample]) -> dict:
-    """Return what the page counts, of evenly spread examples: all, unless they are too many."""
+    """Return the data of the page, of all examples or of evenly spread ones if they are many."""
     sizes = (1 + len(e.items) + len(e.ranks) + len(e.candidates) for e in examples)
     groups = list(dict.fromkeys(example.group or example.id for example in examples))
     chosen = {*groups[:: 1 + sum(sizes) // DRAWN_ITEMS]}
@@ -118,7 +121,7 @@ def collect_facts(examples: Sequence[ErrorExample]) -> dict:
             for i in e.items
         ]
         rows.append(vars(e) | {"id": "", "text": "", "length": len(e.text), "items": items})
-    # Where measures tell, the labels are questions or texts.
+    # If there are measures, the labels are questions or texts.
     names = [label[:LABEL_LENGTH] for label in labels if not drawn[0].measures]
     return {"records": len(examples), "labels": names, "examples": rows}
 

@@ -1,12 +1,12 @@
-"""A hash of the code that makes the scores: it tells whether scores are for older code."""
+"""A hash of the code that makes the scores, to tell when scores are of older code."""
 
 import ast
 import hashlib
 from pathlib import Path
 
 SCRIPTS = ("prepare.py", "train.py", "evaluate.py")
-APART = ("extras", "tests")  # extras are looked at one by one
-ONLOOKERS = ("comparison", "doctor", "export", "tpu")  # extras that look at a model alone
+APART = ("extras", "inspection", "tests")  # extras are looked at one by one
+ONLOOKERS = ("comparison", "doctor", "export", "tpu")  # extras that only look at a model
 
 
 def code_hash(project: str | Path) -> str:
@@ -19,7 +19,7 @@ def code_hash(project: str | Path) -> str:
 
 
 def code_hashes(project: Path) -> dict[str, str]:
-    """Return path -> hash of each file that `code_hash` is of, to tell which one has changed."""
+    """Return path -> hash of each file in `code_hash`, to tell which one has changed."""
     trees = {path: ast.parse((project / path).read_bytes()) for path in hashed_files(project)}
     codes = {path.as_posix(): outline(tree).encode() for path, tree in trees.items()}
     return {path: hashlib.sha256(codes[path]).hexdigest() for path in sorted(codes)}

@@ -20,7 +20,8 @@ from scipy import stats
 from core.base.errors import InputError
 from core.base.files import PROJECT, file_hash, project_path, read_json, read_json_lines, write_json
 from core.data.records import Id
-from core.runs.run_folder import check_files, known_runs
+from core.runs.manifest import check_files
+from core.runs.members import known_runs
 
 NUMBERS_AT_ONCE = 5_000_000
 
@@ -146,7 +147,8 @@ def paired_bootstrap(
     Args:
         first: the values behind the score, for each record, shape `[records, columns]`.
         second: the same records in the same order for the other system.
-        statistic: computes the score from the columns, each with the drawn records along `axis`; `micro_f1` takes `(correct, predicted, gold)`, `np.mean` one column.
+        statistic: computes the score from the columns, each with the drawn records along `axis`;
+            `micro_f1` takes `(correct, predicted, gold)`, `np.mean` one column.
         resamples: number of resamples; the interval contains 95 % of the differences.
 
     Raises:

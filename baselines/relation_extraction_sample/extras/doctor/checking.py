@@ -1,83 +1,129 @@
-"""The common part of check.py: options, checks of the model, conclusion."""
+"""The frame of check.py: its flags, the checks of the model, and how it ends."""
 
 import argparse
-import functools
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 from core.base.errors import InputError
-from core.base.extras import ask, how_to_get, present
-from core.base.settings import AnySettings, CoreSettings, read_settings
-from core.data.data_checks import Finding
-from core.data.data_generator import DataGenerator
-from core.train.training import Models
+from core.base.extras import call_all, how_to_get
+from core.base.settings import AnySettings, read_settings
+from core.batches import Batch, DataGenerator
+from core.data.checks import Finding
+from core.step import Models, TrainingModel
 from extras.doctor.model_checks import build_as_trained, check_model
+
+# Flag -> the extra that adds it, for the message where its folder is absent.
+FLAGS = {"--tpu": "tpu", "--memory": "recompute"}
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Return a parser that leaves the flags it does not know to the settings."""
+    return argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+
+
+@dataclass
+class Checks:
+    """One call of check.py; extras change it in their hooks begin_checks and check_training.
+
+    Attributes:
+        parser: of the flags that are not settings; an extra adds its own in `begin_checks`.
+        options: the values of these flags; `flags`: all other flags.
+        settings: of the project.
+        on_begin: called when options and settings are read; may end the program.
+        only_measures: one step is measured on the device that trains, and nothing is checked.
+        findings: about the data.
+        models: of the task; `batches` of the training examples. Both are there for
+            `check_training`, as is `build`, which returns the same models anew; picklable.
+        before_gradient: more checks of the training model and a batch, before its first gradient.
+        at_end: more checks, which run if the model has no fault so far.
+        strict: a warning about the model is an error.
+    """
+
+    parser: argparse.ArgumentParser = field(default_factory=make_parser)
+    options: argparse.Namespace = field(default_factory=argparse.Namespace)
+    flags: list[str] = field(default_factory=list)
+    settings: Any = None
+    on_begin: "list[Callable[[Checks], None]]" = field(default_factory=list)
+    only_measures: bool = False
+    findings: list[Finding] = field(default_factory=list)
+    models: Any = None
+    batches: Any = None
+    build: Any = None
+    before_gradient: list[Callable[[TrainingModel, Batch], list[Finding]]] = field(
+        default_factory=list
+    )
+    at_end: list[Callable[[], list[Finding]]] = field(default_factory=list)
+    strict: bool = False
+
+    def compiled_model(self) -> TrainingModel:
+        """Return the training model anew, as a training compiles it but without XLA."""
+        return build_as_trained(self.build, self.settings, self.batches)
 
 
 def begin_checks(
     task_class: type[AnySettings], flags: list[str] | None = None
-) -> tuple[argparse.Namespace, AnySettings]:
-    """Return the options of check.py and the settings; run `--memory` and exit.
+) -> tuple[Checks, AnySettings]:
+    """Read the flags of check.py; return the checks and the settings of the project.
 
     Raises:
         InputError: a flag is wrong, or needs an extra that this project lacks.
     """
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--tpu", default="", metavar="TOPOLOGY")
-    parser.add_argument("--memory", action="store_true")
-    parser.add_argument("--memory_trial", action="store_true")  # --memory runs this for each row
-    options, others = parser.parse_known_args(flags)
-    settings = read_settings(task_class, others)
-    for flag, extra in (("tpu", "tpu"), ("memory", "recompute")):
-        if getattr(options, flag) and extra not in present():
-            raise InputError(f"--{flag} needs extras/{extra}: {how_to_get(extra)}.")
-    if options.memory and ask("try_batch_sizes", settings, others):
-        sys.exit()
-    if not options.memory_trial:
-        # Exact, and with two replicas on any machine.
+    checks = Checks()
+    call_all("begin_checks", checks)
+    checks.options, checks.flags = checks.parser.parse_known_args(flags)
+    for flag in checks.flags:
+        if extra := FLAGS.get(flag.partition("=")[0]):
+            raise InputError(f"{flag} needs extras/{extra}: {how_to_get(extra)}.")
+    checks.settings = settings = read_settings(task_class, checks.flags)
+    checks.strict = settings.strategy == "tpu"
+    for begin in checks.on_begin:
+        begin(checks)
+    if not checks.only_measures:  # a CPU is exact, and can be split into two replicas
         tf.config.set_visible_devices([], "GPU")
     keras.utils.set_random_seed(settings.seed)
-    return options, settings
+    return checks, settings
 
 
-def stop_at_errors(findings: Sequence[Finding]) -> None:
-    """Conclude if the data has errors, because a model check needs correct data."""
+def stop_at_errors(findings: list[Finding]) -> None:
+    """Conclude now if the data has errors: a model would be tried on data that must change."""
     if any(finding.level == "error" for finding in findings):
         conclude(findings)
 
 
 def finish_checks(
-    options: argparse.Namespace,
-    settings: CoreSettings,
+    checks: Checks,
     findings: list[Finding],
     models: Models,
-    train_batches: DataGenerator,
+    batches: DataGenerator,
     build: Callable[[], Models],
 ) -> None:
-    """Check the model on one batch, print the findings, and exit; or measure its memory.
+    """Check the model on one batch, print what was found, and exit.
 
     Args:
-        options: from `begin_checks`; `findings` are about the data.
-        build: builds the same models again; must be picklable.
+        checks: from `begin_checks`.
+        findings: about the data.
+        models: of the task.
+        batches: of the training examples.
+        build: returns the same models anew; must be picklable.
     """
-    if options.memory_trial and ask("measure_step", settings, train_batches, build):
-        sys.exit()
-    faults = check_model(models.training, train_batches, build, settings)
-    if not faults:
-        compiled = functools.partial(build_as_trained, build, settings)
-        faults = ask("check_compilation", compiled, train_batches, settings, options.tpu) or []
-    if options.tpu or settings.strategy == "tpu":
-        # A warning about TPUs is an error with --tpu.
+    checks.findings, checks.models, checks.batches, checks.build = findings, models, batches, build
+    call_all("check_training", checks)
+    settings, further = checks.settings, checks.before_gradient
+    faults = check_model(models.training, batches, build, settings, further)
+    for check in checks.at_end:
+        faults = faults or check()
+    if checks.strict:
         faults = [replace(fault, level="error") for fault in faults]
-    conclude([*findings, *faults])
+    conclude([*checks.findings, *faults])
 
 
-def conclude(findings: Sequence[Finding]) -> None:
-    """Print the findings and exit: 1 if something must be fixed first, else 0."""
+def conclude(findings: list[Finding]) -> None:
+    """Print what was found, and exit: 1 if there is an error, else 0."""
     print("", *findings, sep="\n")
     errors = sum(finding.level == "error" for finding in findings)
     print(f"errors: {errors}, warnings: {len(findings) - errors}" if findings else "sound")

@@ -1,11 +1,12 @@
-"""Is a model correct, and ready for many replicas? Each finding names the layer at fault."""
+"""Is a model right, and ready for several replicas? Each finding names the layer at fault."""
 
 import concurrent.futures
 import contextlib
 import functools
 import inspect
+import io
 import multiprocessing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +16,23 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from core.base.errors import InputError, gist
-from core.base.extras import ask
 from core.base.files import PROJECT
 from core.base.settings import CoreSettings
-from core.data.data_checks import Finding
-from core.data.data_generator import Batch, DataGenerator
-from core.model.dropout import can_be_placed
-from core.model.encoder import named_layers
-from core.train.devices import find_precision, make_local_strategy, split_first_device
-from core.train.project import compile_models
-from core.train.training import Models, TrainingModel
+from core.batches import Batch, DataGenerator
+from core.data.checks import Finding
+from core.devices.precision import find_precision
+from core.devices.strategy import make_local_strategy, split_first_device
+from core.exact.dropout import can_be_placed, named_layers
+from core.optimizer import make_optimizer
+from core.runs.run import Run
+from core.step import Models, TrainingModel
+from core.training import Training
 
-# Enough steps that the learning rate has not begun to fall at the first of them.
-MANY_STEPS = 1_000_000
-SAME = 1e-5  # other summation orders differ by at most 1e-6, mistakes by 1e-3 and more
+# So many that the learning rate has not begun to fall in the first step.
+MANY_EPOCHS = 1_000_000
+SAME = 1e-5  # sums in another order differ by 1e-6 at most, mistakes by 1e-3 and more
 REPLICAS = 2
+BEFORE_GRADIENT = "checks of extras"
 BATCH_SIZE = 4 * REPLICAS
 
 
@@ -38,6 +41,7 @@ def check_model(
     train_batches: DataGenerator,
     build: Callable[[], Models],
     settings: CoreSettings,
+    before_gradient: Sequence[Callable[[TrainingModel, Batch], list[Finding]]] = (),
 ) -> list[Finding]:
     """Run all checks of this module on one real batch.
 
@@ -46,6 +50,8 @@ def check_model(
         train_batches: of the training examples.
         build: builds the same models again; must be picklable.
         settings: of the project.
+        before_gradient: checks of the model and the batch by extras. After an error of theirs no
+            gradient is tried.
     """
     findings = find_wrong_keys(train_batches, model)
     if findings:
@@ -54,24 +60,24 @@ def check_model(
     checks = {
         "configs": functools.partial(find_config_faults, model, batch),
         "added losses": functools.partial(find_added_losses, model, batch),
-        "static graph": lambda: ask("find_dynamic_shapes", model, batch) or [],
+        BEFORE_GRADIENT: lambda: [found for one in before_gradient for found in one(model, batch)],
         "parts of a batch": functools.partial(find_split_faults, model, batch),
         "replicas": functools.partial(find_replica_faults, model, batch, build, settings),
     }
     with tqdm(checks.items(), leave=False, disable=None) as bar:
         for name, check in bar:
             bar.set_description(name)
-            # Two replicas would repeat the findings about two parts of a batch.
+            # Two replicas would only repeat what is wrong with two parts of a batch.
             if name != "replicas" or not any(finding.level == "error" for finding in findings):
                 found = check()
                 findings += found
-            if name == "static graph" and any(finding.level == "error" for finding in found):
+            if name == BEFORE_GRADIENT and any(finding.level == "error" for finding in found):
                 break  # without a gradient
     return findings
 
 
 def ragged_batch(train_batches: DataGenerator) -> Batch:
-    """Return a small real batch that ends with padding examples, as at an epoch's end."""
+    """Return a small real batch, filled up with examples of weight 0 as at the end of an epoch."""
     examples, length = train_batches.first_batch(0)
     real = BATCH_SIZE - REPLICAS - 1
     weight = np.zeros(BATCH_SIZE, np.float32)
@@ -92,7 +98,7 @@ def find_wrong_keys(train_batches: DataGenerator, model: keras.Model) -> list[Fi
 
 
 def find_config_faults(model: keras.Model, batch: Batch) -> list[Finding]:
-    """Rebuild every layer from its config, clone the model, and compare the outputs."""
+    """Rebuild every layer from its config, and compare the outputs of a clone of the model."""
     findings = []
     for path, layer in named_layers(model):
         try:
@@ -104,7 +110,7 @@ def find_config_faults(model: keras.Model, batch: Batch) -> list[Finding]:
 
 
 def find_clone_faults(model: keras.Model, batch: Batch) -> list[Finding]:
-    """Clone a model with the same weights, and find the first layer that differs."""
+    """Find the first layer whose outputs differ in a clone with the same weights."""
     clone = keras.models.clone_model(model)
     for layer, copy in zip(model.layers, clone.layers, strict=True):
         try:
@@ -122,13 +128,13 @@ def find_clone_faults(model: keras.Model, batch: Batch) -> list[Finding]:
 
 
 def config_finding(path: str, layer: keras.layers.Layer, what: str) -> Finding:
-    """Return a finding about a layer's wrong config."""
-    mend = "return every argument of __init__ from get_config, and name functions, no lambda."
-    return Finding("error", f"layer {path} {what}", f"get_config{place_of(layer)}", mend)
+    """Return the finding about a wrong config of a layer."""
+    fix = "return every argument of __init__ from get_config, and name functions, no lambda."
+    return Finding("error", f"layer {path} {what}", f"get_config{place_of(layer)}", fix)
 
 
 def find_added_losses(model: TrainingModel, batch: Batch) -> list[Finding]:
-    """Find layers with added losses, because the training step only counts outputs."""
+    """Find layers whose losses are not outputs: the training step only counts outputs."""
     model(model_inputs(model, batch), training=True)
     return [
         Finding(
@@ -178,22 +184,22 @@ def find_split_faults(model: TrainingModel, batch: Batch) -> list[Finding]:
 
 
 def split_finding(path: str, layer: keras.layers.Layer, what: str) -> Finding:
-    """Return a finding about a layer that mixes the examples of a batch."""
-    mend = (
+    """Return the finding about a layer that mixes the examples of a batch."""
+    fix = (
         "let no layer look across examples: a loss layer puts out sums [batch], which loss_weight "
         "averages."
     )
-    return Finding("error", f"layer {path} {what}", f"{REPLICAS} replicas{place_of(layer)}", mend)
+    return Finding("error", f"layer {path} {what}", f"{REPLICAS} replicas{place_of(layer)}", fix)
 
 
 def find_replica_faults(
     model: TrainingModel, batch: Batch, build: Callable[[], Models], settings: CoreSettings
 ) -> list[Finding]:
-    """Compare one update on one replica with the same update on two.
+    """Compare the weights after one update on one replica and on two.
 
     Args:
-        model: provides the initial weights of both.
-        build: builds the same models again; must be picklable.
+        model: gives the initial weights.
+        build: returns the same models anew; must be picklable.
         settings: of the project.
     """
     findings = [
@@ -219,7 +225,7 @@ def find_replica_faults(
         return findings
     try:
         one, two = run_apart(update_on_replicas, build, settings, model.get_weights(), batch)
-    except Exception as error:  # TensorFlow and the participant's layers may raise anything
+    except Exception as error:  # TensorFlow and a layer's own code raise anything
         return [
             Finding(
                 "error",
@@ -244,7 +250,7 @@ def find_replica_faults(
 
 
 def run_apart(function: Callable, *arguments: Any) -> Any:
-    """Call a function in a fresh process, because TensorFlow splits its devices only once."""
+    """Call a function in a new process: TensorFlow splits its devices only once."""
     spawn = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=spawn) as pool:
         return pool.submit(function, *arguments).result()
@@ -253,20 +259,25 @@ def run_apart(function: Callable, *arguments: Any) -> Any:
 def update_on_replicas(
     build: Callable[[], Models], settings: CoreSettings, weights: list[np.ndarray], batch: Batch
 ) -> list[dict[str, np.ndarray]]:
-    """Return the weights by path after one update on one replica, and on several."""
+    """Return the weights by path after one update, on one replica and on several."""
     tf.config.set_visible_devices([], "GPU")
     devices = tf.config.list_logical_devices(split_first_device(REPLICAS))
     strategies = [make_local_strategy(name, devices) for name in ("single", "mirrored")]
-    # This batch has too few examples for micro-batches.
-    plain = settings.devices.model_copy(update={"precision": "float32"})
-    settings = settings.model_copy(update={"accumulation": 1, "devices": plain})
-    return [update_weights(build, settings, weights, batch, strategy) for strategy in strategies]
+    # The batch is too small for micro-batches too, and both need the same learning rate.
+    plain = {"precision": "float32", "scale_learning_rate": False}
+    devices = settings.devices.model_copy(update=plain)
+    settings = settings.model_copy(update={"accumulation": 1, "devices": devices})
+    with contextlib.redirect_stdout(io.StringIO()):  # the first process has printed it
+        return [update_weights(build, settings, weights, batch, one) for one in strategies]
 
 
 def build_as_trained(
-    build: Callable[[], Models], settings: CoreSettings, weights: list[np.ndarray] | None = None
+    build: Callable[[], Models],
+    settings: CoreSettings,
+    batches: DataGenerator,
+    weights: list[np.ndarray] | None = None,
 ) -> TrainingModel:
-    """Return the training model compiled as in a training, without XLA, for a full first step."""
+    """Return the training model as train.py compiles it, but without XLA and warm-up."""
     policy = keras.config.dtype_policy()
     keras.config.set_dtype_policy(find_precision(settings))
     try:
@@ -276,8 +287,13 @@ def build_as_trained(
     if weights is not None:
         models.training.set_weights(weights)
     devices = settings.devices.model_copy(update={"xla": False})
-    changed = settings.model_copy(update={"warm_up": 0.0, "devices": devices})
-    compile_models(changed, models, MANY_STEPS)
+    many = {"warm_up": 0.0, "epochs": MANY_EPOCHS, "steps": 0, "devices": devices}
+    settings = settings.model_copy(update=many)
+    strategy, run = tf.distribute.get_strategy(), Run(PROJECT / "runs" / settings.run_name)
+    never_scored: Any = None
+    training = Training(settings, strategy, run, models, batches, never_scored, monitor="")
+    training.prepare()
+    models.training.compile(make_optimizer(training), **training.compile_options)
     return models.training
 
 
@@ -292,13 +308,28 @@ def update_weights(
     keras.backend.clear_session()
     keras.utils.set_random_seed(0)
     with strategy.scope():
-        model = build_as_trained(build, settings, weights)
+        model = build_as_trained(build, settings, OneBatch(batch), weights)
     dataset = tf.data.Dataset.from_tensors(batch)
     model.fit(dataset, steps_per_epoch=1, shuffle=False, verbose=0)
     return {
         variable.path: np.array(value)
         for variable, value in zip(model.weights, model.get_weights(), strict=True)
     }
+
+
+class OneBatch(DataGenerator):
+    """Batches that are all the same one: easier to send to a process than the training data."""
+
+    def __init__(self, batch: Batch) -> None:
+        rows = len(batch["loss_weight"])
+        super().__init__([1] * rows, rows)
+        self.batch = {name: array for name, array in batch.items() if name != "loss_weight"}
+
+    def make_batch(self, positions: np.ndarray, length: int) -> Batch:
+        return {name: array[positions] for name, array in self.batch.items()}
+
+    def read_unlabelled(self, path: str) -> DataGenerator:
+        return self
 
 
 def split_batch(batch: Batch) -> list[Batch]:
@@ -308,7 +339,7 @@ def split_batch(batch: Batch) -> list[Batch]:
 
 
 def join_outputs(parts: list[list[np.ndarray]]) -> list[np.ndarray] | None:
-    """Join a layer's outputs for parts of a batch; None: they are not per example."""
+    """Join the outputs of a layer for parts of a batch; None: they have no batch axis."""
     if any(array.ndim == 0 for part in parts for array in part):
         return None
     return [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
@@ -325,7 +356,7 @@ def same(first: list[np.ndarray], second: list[np.ndarray]) -> bool:
 def watch_layers(
     model: keras.Model, batch: Batch, training: bool
 ) -> list[tuple[str, list[np.ndarray]]]:
-    """Return `(path, outputs)` of each layer call, in the order of completion."""
+    """Return `(path, outputs)` of each call of a layer, in the order in which calls end."""
     seen = []
 
     def watch(path: str, call: Callable) -> Callable:
@@ -351,7 +382,7 @@ def watch_layers(
 
 @contextlib.contextmanager
 def without_dropout(model: keras.Model) -> Iterator[None]:
-    """Temporarily switch off every dropout layer of a model."""
+    """Switch off all dropout of a model within this context."""
     rates = [
         (layer, layer.rate)
         for _, layer in named_layers(model)
@@ -367,15 +398,15 @@ def without_dropout(model: keras.Model) -> Iterator[None]:
 
 
 def draws_by_replica(layer: keras.layers.Layer) -> bool:
-    """Return whether a layer draws random numbers per replica, independent of its rows."""
+    """Return whether a layer draws random numbers that depend on the replica."""
     draws = any(isinstance(value, keras.random.SeedGenerator) for value in vars(layer).values())
-    # Keras's attention has a generator that only its dropout layer uses.
+    # Keras's attention has a generator, but draws only by its dropout layer.
     passes_on = isinstance(layer, keras.layers.MultiHeadAttention)
     return draws and not passes_on and not can_be_placed(layer)
 
 
 def model_inputs(model: keras.Model, batch: Batch) -> dict[str, tf.Tensor]:
-    """Return the inputs of a model from a batch."""
+    """Return the part of a batch that is an input of a model."""
     return as_tensors({tensor.name: batch[tensor.name] for tensor in model.inputs})
 
 
@@ -385,7 +416,7 @@ def as_tensors(batch: Batch) -> dict[str, tf.Tensor]:
 
 
 def place_of(layer: keras.layers.Layer) -> str:
-    """Return `; task/model.py, line 12` for the code of a layer; empty for a library's."""
+    """Return `; task/model.py, line 12` for the code of a layer; empty for a library."""
     code = layer.function if isinstance(layer, keras.layers.Lambda) else type(layer)
     try:
         return name_place(inspect.getsourcefile(code), inspect.getsourcelines(code)[1])

@@ -2,18 +2,41 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from core.data.data_checks import Finding, normalise
+from core.data.checks import Finding, normalise
 
 BAR_WIDTH = 40
 SHOWN_PLACES = 3
 
 # File name -> (text, line) of each record.
 Texts = dict[str, list[tuple[str, int]]]
+
+
+def find_record_faults(
+    files: Mapping[str, Sequence[Any]],
+    texts_of: Callable[[Any], Sequence[str]],
+    count_labels: Callable[[Sequence[Any]], Counter] | None,
+) -> list[Finding]:
+    """Return repeats, leaks, and labels that the training file does not have.
+
+    The arguments are those of the function in core/data/checks.py that calls this.
+    """
+    texts, first_texts = {}, {}
+    for name, examples in files.items():
+        rows = [(texts_of(example), example.line) for example in examples]
+        texts[name] = [("\n".join(parts), line) for parts, line in rows]
+        first_texts[name] = [(parts[0], line) for parts, line in rows if len(parts) > 1]
+    findings = [*find_duplicates(texts), *find_leaks(texts)]
+    findings += find_leaks_of_first_texts(first_texts)
+    if count_labels:
+        labels = {name: count_labels(examples) for name, examples in files.items()}
+        findings += find_unseen_labels(labels)
+    return findings
 
 
 def find_duplicates(texts: Texts) -> Iterator[Finding]:
@@ -45,7 +68,7 @@ def find_leaks(texts: Texts) -> Iterator[Finding]:
             places = [lines[file][shared[0]][0] for file in (first, second)]
             yield Finding(
                 "error" if first == next(iter(texts)) else "warning",
-                f"texts of {second} that stand in {first} too: {len(shared)}",
+                f"texts of {second} that are in {first} too: {len(shared)}",
                 f"{second}, line {places[1]}, is {first}, line {places[0]}, for one",
                 f"take them out of {first}, or the score on {second} says nothing.",
             )
@@ -83,6 +106,13 @@ def lines_by_text(records: list[tuple[str, int]]) -> dict[str, list[int]]:
     for text, line in records:
         lines.setdefault(normalise(text), []).append(line)
     return lines
+
+
+def draw_histogram(values: Sequence[int] | Counter, unit: str) -> list[str]:
+    """Return lines of text: bars for lengths, or for how often each label occurs."""
+    if isinstance(values, Counter):
+        return label_histogram(values, unit)
+    return length_histogram(values, unit)
 
 
 def length_histogram(lengths: Sequence[int], unit: str, bins: int = 10) -> list[str]:

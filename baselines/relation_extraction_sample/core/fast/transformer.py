@@ -1,9 +1,8 @@
-"""Parts of a Transformer layer that go over memory less often: KerasHub's weights and numbers.
+"""KerasHub's Transformer layer with fewer passes over memory: same weights, same results.
 
-On a CPU products of matrices take two thirds of a training step. Each other operation reads and
-writes all hidden states, and gradients that are derived automatically do so many times.
-Here query, key and value are one product, the mask is added, and GELU and the normalisation
-bring their gradients.
+On a CPU, matrix products take two thirds of a training step. Each other operation reads and writes
+all hidden states, and automatic gradients do so many times. Here query, key and value are one
+product, the mask is added, and GELU and the normalization have gradients of their own.
 """
 
 import functools
@@ -14,14 +13,23 @@ import keras
 import keras_hub
 import tensorflow as tf
 
-from core.base.extras import ask
+from core.base.replace_class import replace_class
+from core.fast.one_pass import activate
 
 MASKED = -1e9  # far below any score, yet finite in bfloat16: exp(MASKED) is exactly 0
 
 
 @keras.saving.register_keras_serializable("common")
 class TransformerLayer(keras_hub.layers.TransformerEncoder):
-    """KerasHub's layer, computed with the parts below."""
+    """KerasHub's Transformer layer, computed with the parts below.
+
+    Example:
+
+    >>> layer = TransformerLayer(intermediate_dim=8, num_heads=2)
+    >>> hidden = layer(np.ones((1, 3, 4)), padding_mask=np.array([[1, 1, 0]]))
+    >>> tuple(hidden.shape)
+    (1, 3, 4)
+    """
 
     def build(self, inputs_shape) -> None:
         super().build(inputs_shape)
@@ -29,10 +37,11 @@ class TransformerLayer(keras_hub.layers.TransformerEncoder):
 
 
 def fuse_layer(layer: keras_hub.layers.TransformerEncoder, kind: type = TransformerLayer) -> None:
-    """Change how a built layer of KerasHub and its parts compute; their weights stay."""
-    layer.__class__, layer._self_attention_layer.__class__ = kind, SelfAttention
+    """Let a built layer of KerasHub compute with the parts below; its weights stay."""
+    replace_class(layer, kind)
+    replace_class(layer._self_attention_layer, SelfAttention)
     for normalization in (layer._self_attention_layer_norm, layer._feedforward_layer_norm):
-        normalization.__class__ = LayerNormalization
+        replace_class(normalization, LayerNormalization)
 
 
 @keras.saving.register_keras_serializable("common")
@@ -40,19 +49,27 @@ class SelfAttention(keras.layers.MultiHeadAttention):
     """Multi-head attention of a sequence to itself.
 
     Source: Vaswani et al. 2017, https://arxiv.org/abs/1706.03762.
+
+    Example:
+
+    >>> attention = SelfAttention(num_heads=2, key_dim=3)
+    >>> attention.build(query_shape=(2, 5, 6), value_shape=(2, 5, 6))
+    >>> hidden = np.ones((2, 5, 6), "float32")
+    >>> tuple(attention(hidden, hidden, attention_mask=np.ones((2, 1, 5))).shape)
+    (2, 5, 6)
     """
 
-    # What Keras passes of the masks of embeddings, KerasHub has put into `attention_mask`.
+    # Keras passes masks of embeddings too; KerasHub has put them into `attention_mask`.
     def call(
         self, query, value=None, attention_mask=None, training=None, **embedding_masks
     ) -> tf.Tensor:
-        """Return what each token gathers from the others, `[batch, length, width]`.
+        """Return the attention output of each token, `[batch, length, width]`.
 
         Args:
             query: hidden states `[batch, length, width]`.
-            value: the same: KerasHub names both.
-            attention_mask: `[batch, length or 1, length]`, true where a token may look.
-            training: whether attention weights are dropped.
+            value: the same tensor; KerasHub passes both.
+            attention_mask: `[batch, length or 1, length]`, true where a token may attend.
+            training: whether dropout is applied to the attention weights.
         """
         query, key, value = self.project(query)
         scores = tf.matmul(query * self._inverse_sqrt_key_dim, key, transpose_b=True)
@@ -62,7 +79,7 @@ class SelfAttention(keras.layers.MultiHeadAttention):
         return self._output_dense(tf.transpose(weights @ value, (0, 2, 1, 3)))
 
     def project(self, hidden) -> list[tf.Tensor]:
-        """Return query, key and value, each `[batch, heads, length, size]`, as one product."""
+        """Return query, key and value, each `[batch, heads, length, size]`, by one product."""
         projections = (self._query_dense, self._key_dense, self._value_dense)
         width, heads, size = self._query_dense.kernel.shape
         kernel = tf.concat([tf.reshape(part.kernel, (width, -1)) for part in projections], axis=1)
@@ -75,13 +92,19 @@ class SelfAttention(keras.layers.MultiHeadAttention):
 
 @keras.saving.register_keras_serializable("common")
 class LayerNormalization(keras.layers.LayerNormalization):
-    """Normalisation over the features of each token: gamma (x - mean) / deviation + beta.
+    """Normalization over the features of each token: gamma (x - mean) / deviation + beta.
 
     Source: Ba et al. 2016, https://arxiv.org/abs/1607.06450.
+
+    Example:
+
+    >>> layer = LayerNormalization(epsilon=1e-6)
+    >>> layer(np.array([[1.0, 3.0]], "float32")).numpy().round(3).tolist()
+    [[-1.0, 1.0]]
     """
 
     def call(self, inputs) -> tf.Tensor:
-        """Return `[..., width]` of inputs `[..., width]`, computed in float32."""
+        """Return outputs `[..., width]` of inputs `[..., width]`, computed in float32."""
         arguments = (tf.cast(part, "float32") for part in (inputs, self.gamma, self.beta))
         return tf.cast(self.normalize(*arguments), self.compute_dtype)
 
@@ -94,7 +117,7 @@ class LayerNormalization(keras.layers.LayerNormalization):
             normal = centered * scale
 
             def backward(upstream) -> tf.Tensor | tuple:
-                # A token's normal features can't change their mean, nor their deviation.
+                # The mean and the deviation of normalized features are constant.
                 inner = upstream * gamma
                 along = tf.reduce_mean(inner * normal, axis=-1, keepdims=True)
                 inner -= normal * along + tf.reduce_mean(inner, axis=-1, keepdims=True)
@@ -111,11 +134,11 @@ class LayerNormalization(keras.layers.LayerNormalization):
 
 
 def activation(parts: Callable) -> Callable:
-    """Return an activation that brings its gradient, from a function of its value and slope."""
+    """Return an activation with its own gradient, from a function that gives value and slope."""
 
     @tf.custom_gradient
     def forward(inputs) -> tuple:
-        if answer := ask("compute_in_one_pass", parts, inputs):
+        if answer := activate(parts, inputs):
             return answer
         outputs, slope = parts(inputs)
         return outputs, lambda upstream: upstream * slope
@@ -138,7 +161,7 @@ def exact_gelu_function(inputs) -> tuple:
 @keras.saving.register_keras_serializable("common")
 @activation
 def tanh_gelu_function(inputs) -> tuple:
-    """Return x (1 + tanh u) / 2 with u = sqrt(2 / pi) (x + 0.044715 x^3), near x Phi(x)."""
+    """Return x (1 + tanh u) / 2 with u = sqrt(2 / pi) (x + 0.044715 x^3), close to x Phi(x)."""
     scale, cubic, square = math.sqrt(2 / math.pi), 0.044715, tf.square(inputs)
     bent = tf.tanh(scale * inputs * (1 + cubic * square))
     rise = scale * (1 + 3 * cubic * square) * (1 - tf.square(bent))

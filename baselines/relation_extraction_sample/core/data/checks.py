@@ -1,4 +1,4 @@
-"""What check.py finds in data before any training, by the task and by the doctor."""
+"""Parts of check.py that look for faults in the data."""
 
 import unicodedata
 from collections import Counter
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from core.base.extras import ask
+from core.base.extras import need
 from core.base.files import project_path
 from core.base.settings import RecordSettings
 
@@ -16,23 +16,23 @@ AnyExample = TypeVar("AnyExample")
 
 @dataclass(frozen=True)
 class Finding:
-    """An error, a warning or a note: what, where, and how to mend it."""
+    """An error, a warning or a note: what, where, and how to fix it."""
 
     level: str
     what: str
     where: str
-    mend: str
+    fix: str
 
     def __str__(self) -> str:
-        return f"{self.level}: {self.what} ({self.where}): {self.mend}"
+        return f"{self.level}: {self.what} ({self.where}): {self.fix}"
 
 
 def read_files(
     settings: RecordSettings, read_examples: Callable[[Path, bool], Sequence[AnyExample]]
 ) -> dict[str, Sequence[AnyExample]]:
-    """Return file -> examples, the training file first; a test file may lack, or lack labels.
+    """Return file -> examples, the training file first; the test file is optional.
 
-    `read_examples` gets a path, and whether labels are required.
+    `read_examples` gets a path, and whether labels are required: the test file needs none.
     """
     names = (settings.train_file, settings.dev_file)
     files = {name: read_examples(project_path(name), True) for name in names}
@@ -48,18 +48,22 @@ def find_record_faults(
     texts_of: Callable[[AnyExample], Sequence[str]],
     count_labels: Callable[[Sequence[AnyExample]], Counter] | None = None,
 ) -> list[Finding]:
-    """Return repeats, leaks, and labels that the first file never shows; none without doctor.
+    """Return repeated texts, leaks, and labels that the first file does not have.
 
-    `texts_of` gives the text of an example, or both of a pair, whose first is looked for alone too.
+    Args:
+        files: name of a file -> its examples, the training file first.
+        texts_of: gives the text of an example, or both texts of a pair; a leak of the first text
+            of a pair is found too.
+        count_labels: counts the labels of examples; None: there are none.
     """
-    return ask("find_record_faults", files, texts_of, count_labels) or []
+    return need("doctor", "record_checks").find_record_faults(files, texts_of, count_labels)
 
 
 def draw_histogram(values: Sequence[int] | Counter, unit: str) -> list[str]:
-    """Return lengths, or how often each label stands, as bars of text; no line without doctor."""
-    return ask("draw_histogram", values, unit) or []
+    """Return lengths, or how often each label occurs, as bars of text."""
+    return need("doctor", "record_checks").draw_histogram(values, unit)
 
 
 def normalise(text: str) -> str:
-    """Return a text without the differences that make no other record of it."""
+    """Return a text without differences in case, white space and Unicode form."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())

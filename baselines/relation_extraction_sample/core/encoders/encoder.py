@@ -2,7 +2,7 @@
 
 import functools
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,25 +17,34 @@ from core.base.extras import ask, how_to_get, present
 from core.base.files import project_path, read_json, write_json
 from core.base.settings import CoreSettings, RecordSettings
 from core.data.tokens import load_tokenizer_file, train_tokenizer
-from core.model.transformer import exact_gelu_function, fuse_layer, tanh_gelu_function
+from core.fast.transformer import exact_gelu_function, fuse_layer, tanh_gelu_function
 
-# The names of the approximation by tanh in the config.json of Hugging Face.
+# Names of the tanh approximation in the config.json of Hugging Face.
 TANH_GELUS = ("gelu_new", "gelu_fast", "gelu_pytorch_tanh")
-# How a sentence ends that is about an encoder which core can't read.
+# How a message ends that is about an encoder which core can't read.
 OR_THE_EXTRA = "" if "encoders" in present() else f"; or {how_to_get('encoders')}, which reads more"
 
 
 @keras.saving.register_keras_serializable("common")
 class BertEncoder(keras_hub.models.BertBackbone):
-    """BERT with a choice of GELU and of the dropout of attention weights.
+    """BERT with a choice of GELU and its own dropout for attention weights.
 
-    KerasHub's BERT always approximates GELU by tanh. Models trained elsewhere use the exact one:
-    hidden states then differ by 3e-3.
+    KerasHub's BERT always approximates GELU by tanh. Models trained elsewhere use the exact GELU,
+    and their hidden states would differ by 3e-3.
 
     Args:
-        exact_gelu: x Phi(x) itself instead of its approximation.
+        exact_gelu: x Phi(x) instead of its approximation.
         attention_dropout: dropout of attention weights; None: as `dropout`.
         **kwargs: as in `keras_hub.models.BertBackbone`.
+
+    Example:
+
+    >>> encoder = BertEncoder(
+    ...     vocabulary_size=9, num_layers=1, num_heads=2, hidden_dim=4, intermediate_dim=8
+    ... )
+    >>> inputs = {name: np.ones((2, 3), "int32") for name in encoder.input}
+    >>> tuple(encoder(inputs)["sequence_output"].shape)
+    (2, 3, 4)
     """
 
     def __init__(
@@ -46,7 +55,7 @@ class BertEncoder(keras_hub.models.BertBackbone):
         self.attention_dropout = attention_dropout
         for layer in self.transformer_layers:
             fuse_layer(layer)
-            # Both: the layer's own is what a clone is made from.
+            # Both: a clone is made from the attribute of the layer.
             layer.activation = self.gelu
             layer._feedforward_intermediate_dense.activation = self.gelu
             if attention_dropout is not None:
@@ -55,7 +64,7 @@ class BertEncoder(keras_hub.models.BertBackbone):
 
     @property
     def gelu(self) -> Callable:
-        """The activation of its layers."""
+        """The activation of the feed-forward layers."""
         return exact_gelu_function if self.exact_gelu else tanh_gelu_function
 
     def get_config(self) -> dict:
@@ -67,10 +76,10 @@ class BertEncoder(keras_hub.models.BertBackbone):
 
 
 def load_tokenizer(settings: RecordSettings, texts: Iterable[str]) -> Tokenizer:
-    """Return the tokenizer that belongs to the encoder; `tiny` learns its vocabulary from texts.
+    """Return the tokenizer of the encoder; `tiny` learns its vocabulary from the texts.
 
     Raises:
-        InputError: the encoder's folder holds no tokenizer, or only a kind that gives no offsets.
+        InputError: the encoder's folder has no tokenizer, or only one that gives no offsets.
     """
     if settings.encoder == "tiny":
         return train_tokenizer(texts, settings.tiny_vocabulary)
@@ -94,7 +103,7 @@ def load_encoder(settings: CoreSettings, tokenizer: Tokenizer) -> keras.Model:
     """Return the encoder: a functional model from token ids to hidden states.
 
     Raises:
-        InputError: there is no such encoder, or windows are longer than it can read.
+        InputError: there is no such encoder, or `max_length` is longer than it can read.
     """
     if settings.encoder == "tiny":
         return BertEncoder(
@@ -116,7 +125,7 @@ def load_encoder(settings: CoreSettings, tokenizer: Tokenizer) -> keras.Model:
     if longest and settings.max_length > longest:
         raise InputError(
             f"max_length = {settings.max_length}, but {settings.encoder} reads {longest} tokens "
-            f"at the most: set max_length = {longest}; longer texts are split into windows."
+            f"at most: set max_length = {longest}; longer texts are split into windows."
         )
     if (tokens := tokenizer.get_vocab_size()) > (rows := loaded.token_embedding.input_dim):
         raise InputError(
@@ -144,7 +153,11 @@ def load_encoder(settings: CoreSettings, tokenizer: Tokenizer) -> keras.Model:
 
 
 def uses_exact_gelu(folder: Path) -> bool:
-    """Tell which GELU a BERT in Hugging Face format has; refuse what KerasHub would overlook."""
+    """Return whether a BERT in Hugging Face format has the exact GELU.
+
+    Raises:
+        InputError: config.json asks for something that KerasHub would ignore.
+    """
     config = read_json(folder / "config.json")
     computed = {
         "model_type": ("bert",),
@@ -163,7 +176,7 @@ def uses_exact_gelu(folder: Path) -> bool:
 
 
 def encoder_inputs(encoder: keras.Model) -> dict[str, keras.KerasTensor]:
-    """Return the inputs of a model that has an encoder, by name: integers `[batch, length]`."""
+    """Return new inputs with the names of the encoder's: integers `[batch, length]`."""
     return {
         tensor.name: keras.Input((None,), dtype="int32", name=tensor.name)
         for tensor in encoder.inputs
@@ -171,20 +184,13 @@ def encoder_inputs(encoder: keras.Model) -> dict[str, keras.KerasTensor]:
 
 
 def hidden_states(encoder: keras.Model, inputs: dict[str, keras.KerasTensor]) -> keras.KerasTensor:
-    """Return what an encoder makes of its inputs: `[batch, length, width]`."""
+    """Return the hidden states of an encoder: `[batch, length, width]`."""
     hidden = encoder(inputs)
     return hidden["sequence_output"] if isinstance(hidden, dict) else hidden
 
 
-def named_layers(model: keras.Model, prefix: str = "") -> Iterator[tuple[str, keras.layers.Layer]]:
-    """Yield `(path, layer)` for the layers of a model, and for those within them."""
-    for layer in model._flatten_layers(include_self=False, recursive=False):
-        yield prefix + layer.name, layer
-        yield from named_layers(layer, f"{prefix}{layer.name}/")
-
-
 def save_encoder(folder: Path, encoder: keras.Model, tokenizer: Tokenizer) -> None:
-    """Keep the architecture and the tokenizer with the run: no weights, those are the model's."""
+    """Write architecture and tokenizer into a run; the weights are saved with the model."""
     write_json(folder / "encoder.json", keras.saving.serialize_keras_object(encoder))
     write_json(folder / "tokenizer.json", json.loads(tokenizer.to_str()))
 
@@ -193,7 +199,7 @@ def restore_encoder(folder: Path) -> tuple[keras.Model, Tokenizer]:
     """Return the encoder of a run, without its weights, and its tokenizer.
 
     Raises:
-        InputError: the folder holds no run, or its encoder is of an extra that is gone.
+        InputError: the folder is no run, or its encoder needs an extra that was deleted.
     """
     saved = read_json(folder / "encoder.json")
     found = ask("load_tokenizer", str(folder), folder)  # imports the layers of extras, too
@@ -224,7 +230,7 @@ def local_folder(name: str) -> Path | None:
 
 
 def from_preset(kind: Any, name: str, folder: Path | None = None) -> Any:
-    """Load what KerasHub has for an encoder of this name, or for a folder in another format."""
+    """Load a preset of KerasHub, or a folder in a format that it can convert."""
     saved = project_path(name)
     try:
         return kind.from_preset(str(folder or (saved if saved.is_dir() else name)))

@@ -1,7 +1,7 @@
 """Batched prediction on every replica of every worker, results in order."""
 
 import itertools
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import keras
@@ -11,61 +11,25 @@ from keras import ops
 from tqdm import tqdm
 
 from core.base.workers import gather, worker_count, worker_number
-from core.data.data_generator import DataGenerator
-
-# What is found is kept up to so much: a window of a trained model has far less in it.
-KEPT_OF_EACH, KEPT_AT_LEAST = 64, 10_000
+from core.batches import DataGenerator
 
 
 def mean_outputs(outputs: Sequence[dict]) -> dict:
-    """Return the mean of the outputs of several models, by name; of one model, as they are."""
+    """Return the mean of the outputs of several models, by name; one model's are unchanged."""
     if len(outputs) == 1:
         return outputs[0]
     return {name: sum(own[name] for own in outputs) / len(outputs) for name in outputs[0]}
-
-
-class Surest:
-    """The surest of what is found in the windows of all records, and those as sure as the last.
-
-    A model in its first steps accepts everything, which would fill the memory. `whole`: a threshold
-    is known, and nothing is dropped.
-    """
-
-    def __init__(self, generator: Any, whole: bool) -> None:
-        self.found: dict[Any, dict] = {example.id: {} for example in generator.examples}
-        self.most: Any = np.inf if whole else max(KEPT_AT_LEAST, KEPT_OF_EACH * generator.size)
-        self.floor, self.added = -np.inf, 0
-
-    def add(self, record: Hashable, scored: dict) -> None:
-        """Add what is found in a window, with scores; of what is in several the highest holds."""
-        own = self.found[record]
-        for key, score in scored.items():
-            if score >= self.floor:
-                own[key] = max(score, own.get(key, score))
-        self.added += len(scored)
-        if self.added > self.most:
-            self.kept()
-
-    def kept(self) -> dict[Any, dict]:
-        """Return record -> the surest of what is found in it, with scores; drop all else."""
-        self.added, scores = 0, [score for own in self.found.values() for score in own.values()]
-        if len(scores) > self.most:
-            if self.floor == -np.inf:
-                print(f"\nnote: the model finds too much: only the {self.most} surest count")
-            self.floor = np.partition(scores, -self.most)[-self.most]
-            for record, own in self.found.items():
-                self.found[record] = {k: score for k, score in own.items() if score >= self.floor}
-        return self.found
 
 
 class Predictor:
     """Run inference models over batches; compiled once, for all files and epochs.
 
     Args:
-        models: functional, whose inputs are keys of the batches, and with the same outputs. Several
-            are an ensemble.
+        models: functional models with the same outputs; their inputs are keys of the batches.
+            Several models are an ensemble.
         strategy: where the models were built.
-        select: from the outputs of each model to what is decoded, in the graph: arrays by name.
+        select: from the outputs of each model to the arrays by name that are decoded; runs in the
+            graph.
     """
 
     def __init__(
@@ -78,21 +42,21 @@ class Predictor:
         self.replicas = strategy.num_replicas_in_sync // worker_count()
         inputs = [tensor for model in self.models for tensor in model.inputs]
         self.specs = {tensor.name: tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in inputs}
-        # One graph for batches of all sizes, so that nothing is padded in vain. A TPU wants the few
-        # sizes of training, and a graph for each, which takes seconds.
+        # One graph for batches of all sizes, so that nothing is padded in vain. A TPU needs the few
+        # sizes of training, and a graph for each, which takes seconds to compile.
         self.exact = not isinstance(strategy, tf.distribute.TPUStrategy)
         sizes = [self.specs] if self.exact else None
         self.forward = tf.function(self.run_replicas, sizes, autograph=False)
 
     def run_replicas(self, batch: dict) -> dict:
-        """Return what is selected of every replica's outputs, of this worker, for one batch."""
+        """Return the selected outputs of all replicas of this worker, for one batch."""
         if self.strategy.num_replicas_in_sync == 1:
-            return self.run(batch)  # by the chief alone, where others train
+            return self.run(batch)  # on the chief, if other processes train
         return self.strategy.run(lambda: self.run(self.own_rows(batch)))
 
     def run(self, batch: dict) -> dict:
-        """Return what is selected of the outputs of all models."""
-        # Each its own inputs alone: Keras assigns a larger dict by position, and only warns.
+        """Return the selected outputs of all models."""
+        # Only the inputs of each model: Keras assigns a larger dict by position, and only warns.
         outputs = [
             model({tensor.name: batch[tensor.name] for tensor in model.inputs}, training=False)
             for model in self.models
@@ -100,11 +64,11 @@ class Predictor:
         return self.select(outputs)
 
     def own_rows(self, batch: dict) -> dict:
-        """Return the rows of a batch that this replica runs, of those of its worker."""
+        """Return this replica's rows of the batch of its worker."""
         rows = ops.shape(next(iter(batch.values())))[0]
         each = -(-rows // self.replicas)
         number = tf.distribute.get_replica_context().replica_id_in_sync_group % self.replicas
-        # The first rows once more where none are left: nothing can be written from no rows.
+        # If none are left, the first rows once more: a model needs at least one row.
         own = (each * number + tf.range(each)) % rows
         return {name: tf.gather(array, own) for name, array in batch.items()}
 
@@ -114,18 +78,19 @@ class Predictor:
         decode: Callable[[np.ndarray, dict[str, np.ndarray]], Sequence],
         progress: str = "",
     ) -> Iterator[tuple[int, Any]]:
-        """Yield the position of every example and what was decoded of its outputs.
+        """Yield the position of every example and its decoded outputs.
 
-        Several workers take whole batches in turns, the very ones that a lone worker would.
+        Several workers take turns with whole batches, the same batches that one worker would make.
 
         Args:
-            generator: what to predict, under a progress bar with the title `progress`; empty: none.
+            generator: of the batches to predict.
             decode: from positions `[n]` and outputs `[n, ...]` to n results that can be pickled.
+            progress: title of the progress bar; empty: none.
         """
         batches = self.batches(generator, progress)
         mine: Iterable = ((own, decode(own, outputs)) for own, outputs in batches)
         if worker_count() > 1:
-            # As they were dealt out: the first of each worker, then the second of each.
+            # In the order of the batches: the first of each worker, then the second of each.
             turns = itertools.zip_longest(*gather(list(mine)))
             mine = filter(None, itertools.chain.from_iterable(turns))
         for positions, results in mine:
@@ -134,9 +99,9 @@ class Predictor:
     def batches(
         self, generator: DataGenerator, progress: str = ""
     ) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
-        """Yield positions of examples `[n]` and the outputs for them, of this worker's batches."""
+        """Yield positions of examples `[n]` and their outputs, batch by batch of this worker."""
         turn = slice(worker_number(), None, worker_count())
-        generator.exact = self.exact
+        generator.pad_exactly(self.exact)
         dataset = generator.to_prediction_dataset(turn.start, turn.step)
         own, off = generator.plan(None)[turn], not progress or None
         bar = tqdm(own, progress, disable=off, leave=False, unit="batch")
@@ -145,7 +110,7 @@ class Predictor:
             for (examples, _), batch in zip(bar, dataset, strict=True)
         )
         with generator.own_errors():
-            # One batch ahead: the device computes it while the one before it is decoded.
+            # One batch ahead: the device computes it while the previous one is decoded.
             for (examples, outputs), _ in itertools.pairwise(itertools.chain(made, [None])):
                 arrays = {}
                 for name, output in outputs.items():

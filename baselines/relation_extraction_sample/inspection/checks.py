@@ -9,10 +9,10 @@ import numpy as np
 from tokenizers import Tokenizer
 from tqdm import tqdm
 
-from core.data.data_checks import Finding, draw_histogram, find_record_faults
+from core.data.checks import Finding, draw_histogram, find_record_faults
 from core.data.tokens import Window, is_aligned, split_into_windows
-from core.model.encoder import load_encoder
-from core.train.training import Models
+from core.encoders.encoder import load_encoder
+from core.step import Models
 from task.data import Example, Triple, pointer_labels
 from task.decode import MOST_SPANS, MOST_TRIPLES, decode_window
 from task.metrics import score
@@ -52,8 +52,8 @@ def find_data_faults(files: Mapping[str, Sequence[Example]], settings: Settings)
             f"{partial} of {len(train)} records list annotated_predicates, and a shared entity "
             "head learns from them that the spans of all other predicates are none"
         )
-        mend = 'set entity_heads = "per_predicate".'
-        findings.append(Finding("warning", what, settings.train_file, mend))
+        fix = 'set entity_heads = "per_predicate".'
+        findings.append(Finding("warning", what, settings.train_file, fix))
     return findings
 
 
@@ -131,22 +131,22 @@ def find_reach_faults(name: str, reach: Reach) -> list[Finding]:
     findings = []
     if reach.unaligned:
         what = f"spans that don't begin and end with a token: {len(reach.unaligned)}"
-        mend = "correct the offsets, or choose an encoder with shorter tokens."
-        findings.append(Finding("warning", what, f"{name}, {reach.unaligned[0]} for one", mend))
+        fix = "correct the offsets, or choose an encoder with shorter tokens."
+        findings.append(Finding("warning", what, f"{name}, {reach.unaligned[0]} for one", fix))
     if reach.apart:
         what = f"triples whose spans never share a window: {len(reach.apart)}"
-        mend = "raise max_length and window_overlap."
-        findings.append(Finding("warning", what, f"{name}, line {reach.apart[0]} for one", mend))
+        fix = "raise max_length and window_overlap."
+        findings.append(Finding("warning", what, f"{name}, line {reach.apart[0]} for one", fix))
     oracle = reach.oracle
     if oracle["gold"] and oracle["f1"] < 1:
         level = "error" if oracle["f1"] < LOWEST_ORACLE_F1 else "warning"
         lost, invented = (oracle[key] - oracle["correct"] for key in ("gold", "predicted"))
         what = f"a perfect model would score F1 {oracle['f1']:.4f}"
         where = f"{name}, {lost} triples are lost, {invented} invented"
-        mend = "mend the findings above."
+        fix = "fix the findings above."
         if invented and not findings:
-            mend = 'entity_heads = "per_predicate" tells more triples apart.'
-        findings.append(Finding(level, what, where, mend))
+            fix = 'entity_heads = "per_predicate" tells more triples apart.'
+        findings.append(Finding(level, what, where, fix))
     return findings
 
 

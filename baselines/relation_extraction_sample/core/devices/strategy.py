@@ -1,6 +1,5 @@
-"""Choose the devices: the same project runs on one processor, several graphics cards or a TPU."""
+"""Choose the devices: the same project runs on one CPU, several GPUs or a TPU."""
 
-import ctypes
 import json
 import os
 
@@ -9,25 +8,21 @@ import tensorflow as tf
 from core.base.errors import InputError
 from core.base.extras import ask, how_to_get, present
 from core.base.settings import CoreSettings
-from core.base.workers import broadcast
+from core.fast.allocation import keep_freed_memory
 
-# Scripts name it without TensorFlow, which core/__init__.py must set up before it is imported.
+# For scripts, which must not import TensorFlow before core/__init__.py has set it up.
 Strategy = tf.distribute.Strategy
-
-# Options of glibc's mallopt(3) and their values: no block goes back to the system while another may
-# be asked for, and threads share one heap, for those of threads end at 64 MB.
-MALLOC_OPTIONS = {-1: 2**31 - 1, -3: 2**31 - 1, -8: 1}  # trim, mmap thresholds in bytes; arenas
 
 
 def make_strategy(settings: CoreSettings) -> tf.distribute.Strategy:
-    """Return the strategy under whose scope the model is built.
+    """Return the strategy in whose scope the model is built.
 
-    Call this before anything else touches a device: logical devices can't be made afterwards, and
-    the workers of a cluster can't be joined.
+    Call this before anything else uses a device. Afterwards no logical devices can be made, and
+    this process can't join a cluster.
 
-    `strategy` is `single`, `mirrored` (the graphics cards of one machine), `tpu`, those of extras
-    (`multi_worker`, `parameter_server`), or `auto`: the cluster that this process belongs to,
-    `mirrored` where there are several graphics cards, else `single`.
+    The setting `strategy` is `single`, `mirrored` (all GPUs of this machine), `tpu`, one of an
+    extra (`multi_worker`, `parameter_server`), or `auto`: the cluster that this process belongs to,
+    else `mirrored` if there are several GPUs, else `single`.
 
     Raises:
         InputError: the machine has no such device, or there is no cluster.
@@ -43,19 +38,8 @@ def make_strategy(settings: CoreSettings) -> tf.distribute.Strategy:
     return make_local_strategy(settings.strategy, tf.config.list_logical_devices(kind))
 
 
-def keep_freed_memory() -> None:
-    """Let the memory that a step frees serve the next one, where the C library is glibc.
-
-    By default it returns large arrays to the system, which hands them out again page by page and
-    cleared: a fifth of the time of a training on processors.
-    """
-    if mallopt := getattr(ctypes.pythonapi, "mallopt", None):
-        for option, value in MALLOC_OPTIONS.items():
-            mallopt(option, value)
-
-
 def refuse_unknown_cluster() -> None:
-    """Refuse to train alone beside others that TF_CONFIG names, and that do the same."""
+    """Refuse to train if TF_CONFIG names other workers: each would train and write the same run."""
     try:
         workers = len(json.loads(os.environ.get("TF_CONFIG", ""))["cluster"]["worker"])
     except (ValueError, KeyError, TypeError):
@@ -63,26 +47,26 @@ def refuse_unknown_cluster() -> None:
     if workers > 1:
         raise InputError(
             f"TF_CONFIG names {workers} workers, and extras/cluster, which joins them, is absent: "
-            f"{how_to_get('cluster')}, or unset TF_CONFIG to train on this machine alone."
+            f"{how_to_get('cluster')}, or unset TF_CONFIG to train only on this machine."
         )
 
 
 def make_local_strategy(name: str, devices: list) -> tf.distribute.Strategy:
-    """Return the strategy for devices of this machine: `single`, `mirrored` or `auto`."""
+    """Return the strategy for devices of this machine, by name: `single`, `mirrored`, `auto`."""
     if name == "mirrored" or name == "auto" and len(devices) > 1:
         return tf.distribute.MirroredStrategy([device.name for device in devices])
     return tf.distribute.get_strategy()
 
 
 def split_first_device(count: int) -> str:
-    """Present the device that trains as so many logical ones, 0: as it is; return `GPU` or `CPU`.
+    """Split the training device into `count` logical devices (0: don't); return `GPU` or `CPU`.
 
     Raises:
         InputError: TensorFlow has started already.
     """
     device = (tf.config.get_visible_devices("GPU") or tf.config.get_visible_devices("CPU"))[0]
     if count and device.device_type == "GPU":
-        # The default takes all the memory for the first one; a fixed share leaves room for each.
+        # By default the first one takes all memory; a fixed share leaves room for the others.
         memory = tf.config.experimental.get_device_details(device).get("memory_limit", 4 << 30)
         share = tf.config.LogicalDeviceConfiguration(memory_limit=(memory >> 20) // count)
     else:
@@ -98,7 +82,7 @@ def split_first_device(count: int) -> str:
 
 
 def connect_to_tpu(name: str) -> tf.distribute.Strategy:
-    """Connect to the TPU of a name, an address, or `local`; empty: what the environment names."""
+    """Connect to a TPU by name, by address, or to `local`; empty: as the environment says."""
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver.connect(name or None)
     except (ValueError, OSError, tf.errors.OpError) as error:
@@ -110,22 +94,11 @@ def connect_to_tpu(name: str) -> tf.distribute.Strategy:
     return tf.distribute.TPUStrategy(resolver)
 
 
-def find_precision(settings: CoreSettings) -> str:
-    """Return `devices.precision`; an extra decides what `auto` is, and a printed line says why."""
-    if settings.devices.precision == "auto":
-        found = ask("find_precision", settings) or ("float32", "want of extras/encoders")
-        settings.devices.precision, reason = broadcast(found)  # the chief's, on all workers
-        print(f"precision: {settings.devices.precision}, for {reason} (devices.precision = auto)")
-    return settings.devices.precision
-
-
-def scale_to_replicas(
-    settings: CoreSettings, strategy: tf.distribute.Strategy
-) -> tuple[int, float]:
-    """Return the batch size over all replicas, and the factor of the learning rates.
+def global_batch_size(settings: CoreSettings, strategy: tf.distribute.Strategy) -> int:
+    """Return the number of examples in one step over all replicas.
 
     Raises:
-        InputError: the batch can't be split evenly.
+        InputError: they can't be split evenly.
     """
     replicas = strategy.num_replicas_in_sync
     each = settings.devices.batch_size_counts == "one_replica"
@@ -136,4 +109,4 @@ def scale_to_replicas(
             f"{settings.accumulation} micro-batches: make batch_size a multiple of "
             f"{replicas * settings.accumulation}."
         )
-    return batch_size, float(replicas) if settings.devices.scale_learning_rate else 1.0
+    return batch_size

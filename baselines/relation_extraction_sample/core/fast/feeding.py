@@ -1,0 +1,150 @@
+"""Feed the batches of a generator to TensorFlow by tf.data, one part to each replica."""
+
+import contextlib
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf  # types in quotes: processes of extras/cache load it only when used
+
+from core.base.errors import InputError
+
+
+class Feeding:
+    """The part of `DataGenerator` that feeds its batches to a model."""
+
+    batch_size: int
+    boundaries: np.ndarray
+    plan: Callable
+    make_batch: Callable
+    batches: Callable
+
+    exact = False  # prediction: pad each batch to its own longest example, and fill up none
+    failure: Exception | None = None  # raised while TensorFlow asked for a batch
+
+    def pad_exactly(self, exact: bool) -> None:
+        """Choose whether each batch of prediction is padded to its own longest example.
+
+        Such batches are not filled up to `batch_size` either. A TPU needs the few shapes of
+        training instead.
+        """
+        self.exact = exact
+
+    def first_batch(self, epoch: int | None) -> tuple[np.ndarray, int]:
+        """Return the positions and the padded length of the first batch of an epoch."""
+        return self.plan(epoch)[0]
+
+    def stream(self, epoch: int, skip: int) -> Iterator[dict[str, np.ndarray]]:
+        """Yield the batches from one position on, epoch after epoch, without end."""
+        while True:
+            yield from self.batches(epoch, skip)
+            epoch, skip = epoch + 1, 0
+
+    def to_dataset(
+        self, epoch: int = 0, skip: int = 0, strategy: "tf.distribute.Strategy | None" = None
+    ) -> "tf.data.Dataset":
+        """Return the batches from one position on, epoch after epoch, without end.
+
+        Args:
+            epoch: the first epoch.
+            skip: batches of it that are already consumed.
+            strategy: each of its replicas, on any worker, gets its rows of every batch.
+        """
+        stream = functools.partial(self.stream, epoch, skip)
+        if strategy is None or strategy.num_replicas_in_sync == 1:
+            return self.dataset_of(stream)
+
+        def rows_of_worker(context: tf.distribute.InputContext) -> tf.data.Dataset:
+            replicas = context.num_replicas_in_sync
+            own = replicas // context.num_input_pipelines
+            first = context.input_pipeline_id * own
+            return self.dataset_of(stream, replicas, range(first, first + own))
+
+        return strategy.distribute_datasets_from_function(rows_of_worker)
+
+    def to_prediction_dataset(self, first: int = 0, every: int = 1) -> "tf.data.Dataset":
+        """Return every `every`-th batch of prediction, starting at `first`; shortest first."""
+        return self.dataset_of(lambda: itertools.islice(self.batches(None), first, None, every))
+
+    def dataset_of(
+        self,
+        stream: Callable[[], Iterator[dict[str, np.ndarray]]],
+        parts: int = 1,
+        own: Sequence[int] = (0,),
+    ) -> "tf.data.Dataset":
+        """Wrap a generator function; it yields copies, because TensorFlow may overwrite them.
+
+        Args:
+            stream: yields batches.
+            parts: number of parts that the rows of a batch are cut into.
+            own: which of these parts are yielded.
+        """
+        rows = self.batch_size // parts
+
+        def copies() -> Iterator[dict[str, np.ndarray]]:
+            try:
+                for batch in stream():
+                    for start in (part * rows for part in own):
+                        yield {name: np.array(a[start : start + rows]) for name, a in batch.items()}
+            except Exception as error:
+                self.failure = error
+                raise
+
+        specs = self.signature(rows)
+        if self.exact:  # the last batch may have fewer
+            specs = {n: tf.TensorSpec([None, *s.shape[1:]], s.dtype) for n, s in specs.items()}
+        batches = tf.data.Dataset.from_generator(copies, output_signature=specs)
+        # There is nothing to tune, and the end of a pass may wait until the tuner wakes up.
+        options = tf.data.Options()
+        options.autotune.enabled = False
+        return batches.prefetch(4).with_options(options)
+
+    def signature(self, rows: int) -> "dict[str, tf.TensorSpec]":
+        """Return shapes and types of a batch of `rows` rows; an axis that grows is None."""
+        first, length = self.first_batch(None)
+        example, longer = (self.make_batch(np.resize(first, rows), length + n) for n in (0, 1))
+        static = len(self.boundaries) == 1 and not self.exact
+        specs = {"loss_weight": tf.TensorSpec([rows], np.float32)}
+        for name, array in example.items():
+            sizes = zip(array.shape, longer[name].shape, strict=True)
+            shape = [size if static or size == other else None for size, other in sizes]
+            specs[name] = tf.TensorSpec(shape, array.dtype)
+        return specs
+
+    @contextlib.contextmanager
+    def own_errors(self) -> Iterator[None]:
+        """Raise the original error of a batch, instead of TensorFlow's report of it."""
+        try:
+            yield
+        except tf.errors.OpError as error:
+            raise self.failure or error from None
+
+    def check_keys(self, model: "keras.Model") -> None:
+        """Compare the keys of a batch with the inputs of the model.
+
+        Raises:
+            InputError: names the missing keys and those that no input reads.
+        """
+        positions, length = self.first_batch(None)
+        keys = set(self.make_batch(np.resize(positions, self.batch_size), length))
+        wanted: set[Any] = {tensor.name for tensor in model.inputs}
+        if keys != wanted:
+            raise InputError(
+                f"the batches of {type(self).__name__} don't fit the model: missing keys "
+                f"{sorted(wanted - keys)}, keys that no input reads {sorted(keys - wanted)}; make "
+                "make_batch and the names of the inputs agree."
+            )
+
+    def read_unlabelled(self, path: str) -> "Feeding":
+        """Return batches of a file without labels, encoded as these are.
+
+        Raises:
+            InputError: the task can't learn from examples without labels.
+        """
+        raise InputError(
+            f"unlabelled_file = {path!r}, but this task compares scores that need labels: leave it "
+            "empty, and virtual_adversary uses the training file."
+        )

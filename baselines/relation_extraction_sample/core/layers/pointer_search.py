@@ -1,0 +1,87 @@
+"""The best scores of pointers, without all scores of a text in memory.
+
+The scores of 200 heads over 512 tokens take 200 MiB per text. `best_spans` computes them head by
+head, and `score_pairs` computes only the given pairs.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import tensorflow as tf
+from keras import ops
+
+from core.layers.pointers import Parts, mask_impossible, pair_scores
+
+
+def best_spans(models: Sequence[Parts], mask, most: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return the best spans of each head, from the mean of the scores of several models.
+
+    Args:
+        models: the parts of a pointer in each of them.
+        mask: `[batch, length]`, 1 for tokens.
+        most: spans of a head, unless there are fewer pairs.
+
+    Returns:
+        Scores `[batch, heads, spans]`, highest first, and the spans as cells of the grids of all
+        heads: (head * length + start) * length + end. Of equal scores the first cell comes first.
+
+    Example: the span from token 0 to token 1 scores highest, so its cell is (0 * 2 + 0) * 2 + 1.
+
+    >>> queries, keys = np.array([[[[1.0], [0.0]]]]), np.array([[[[0.0], [5.0]]]])
+    >>> scores, cells = best_spans([(queries, keys)], mask=np.ones((1, 2)), most=1)
+    >>> scores.numpy().tolist(), cells.numpy().tolist()
+    ([[[5.0]]], [[[1]]])
+    """
+    length = ops.shape(mask)[1]
+    cells = length * length
+
+    def best_of(head: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        own = [[tf.gather(p, [head % p.shape[1]], axis=1) for p in parts] for parts in models]
+        scores = mask_impossible(mean(pair_scores(*parts) for parts in own), mask, spans=True)
+        values, places = tf.math.top_k(tf.reshape(scores, (-1, cells)), tf.minimum(most, cells))
+        return values, head * cells + places
+
+    # One head after the other, so that only one grid is in memory.
+    heads = tf.range(max(part.shape[1] for part in models[0]))
+    kinds = (tf.float32, tf.int32)
+    values, places = tf.map_fn(best_of, heads, parallel_iterations=1, fn_output_signature=kinds)
+    return tf.transpose(values, (1, 0, 2)), tf.transpose(places, (1, 0, 2))
+
+
+def score_pairs(models: Sequence[Parts], heads, rows, columns) -> tf.Tensor:
+    """Return the scores of some pairs of tokens, the mean over several models.
+
+    Args:
+        models: the parts of a pointer in each of them.
+        heads: the head of each pair; of the shape of `rows` and `columns`, or broadcast to it.
+        rows: first tokens `[batch, ..., rows]` of the pairs.
+        columns: second tokens `[batch, ..., columns]`.
+
+    Returns:
+        `[batch, ..., rows, columns]`.
+    """
+    # Every second part, keys and ends, belongs to the second tokens.
+    places = (rows, columns)
+    return mean(
+        pair_scores(*(pick(part, heads, places[number % 2]) for number, part in enumerate(parts)))
+        for parts in models
+    )
+
+
+def pick(values, heads, tokens) -> tf.Tensor:
+    """Return values `[batch, heads or 1, length, ...]` at tokens `[batch, ..., n]` of heads.
+
+    Example: the values of tokens 1 and 0 of head 1.
+
+    >>> values = np.array([[[10, 11, 12], [20, 21, 22]]])
+    >>> pick(values, heads=1, tokens=np.array([[1, 0]])).numpy().tolist()
+    [[21, 20]]
+    """
+    count, length = ops.shape(values)[1:3]
+    flat = tf.reshape(values, (-1, count * length, *values.shape[3:]))
+    return tf.gather(flat, tokens + heads * length if count > 1 else tokens, batch_dims=1)
+
+
+def mean(tensors: Iterable[tf.Tensor]) -> tf.Tensor:
+    """Return the mean of tensors of one shape."""
+    every = list(tensors)
+    return sum(every[1:], every[0]) / len(every)

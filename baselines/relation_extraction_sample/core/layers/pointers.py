@@ -1,0 +1,195 @@
+"""Layers that score spans and links, and the loss that trains them.
+
+GlobalPointer scores every pair of tokens (i, j) once per head: "is this span an entity?",
+"does a subject that starts at i have an object that starts at j?".
+"""
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+from core.fast.transformer import MASKED
+from core.layers.rotary import RotaryPositionEmbedding
+
+# The parts of all scores: queries and keys `[batch, heads or 1, length, size]`; if the heads share
+# these, also what each head adds for the start and the end of a pair `[batch, heads, length]`.
+Parts = tuple[tf.Tensor, ...]
+
+
+class Pointer(keras.layers.Layer):
+    """The common part of both pointers: RoPE and the mask of impossible pairs.
+
+    Args:
+        heads: number of scores for each pair of tokens.
+        head_size: size of the query and key vectors, even.
+        rotary: rotate queries and keys, so that scores depend on the distance.
+        spans: the pairs are spans: j < i is impossible. False for links.
+    """
+
+    def __init__(
+        self, heads: int, head_size: int = 64, rotary: bool = True, spans: bool = True, **kwargs
+    ) -> None:
+        super().__init__(**kwargs)
+        if head_size % 2:
+            raise ValueError(f"head_size must be even, got {head_size}.")
+        self.heads = heads
+        self.head_size = head_size
+        self.rotary = rotary
+        self.spans = spans
+        self.rotation = RotaryPositionEmbedding(dtype=self.dtype_policy, name="rotation")
+        # Without weights it may stay unbuilt, and `fit` on replicas fails on unbuilt layers.
+        self.rotation.built = True
+
+    def dense(self, units: int, name: str, inputs_shape: tuple) -> keras.layers.Dense:
+        """Return a dense layer that is part of this one, built for the shape of its inputs."""
+        options = {"dtype": self.dtype_policy, "name": name}
+        layer = keras.layers.Dense(units, kernel_initializer="lecun_normal", **options)
+        layer.build(inputs_shape)
+        return layer
+
+    def call(self, inputs, mask, parts_only: bool = False) -> keras.KerasTensor | Parts:
+        """Score `inputs` `[batch, length, width]` under the padding mask `[batch, length]`.
+
+        Returns:
+            Scores `[batch, heads, length, length]`, or only their parts.
+        """
+        parts = self.project(inputs)
+        return parts if parts_only else mask_impossible(pair_scores(*parts), mask, self.spans)
+
+    def get_config(self) -> dict:
+        return {
+            **super().get_config(),
+            "heads": self.heads,
+            "head_size": self.head_size,
+            "rotary": self.rotary,
+            "spans": self.spans,
+        }
+
+
+@keras.saving.register_keras_serializable("common")
+class GlobalPointer(Pointer):
+    """Score every pair of tokens; each head has its own queries and keys.
+
+    s_h(i, j) = RoPE(q_h,i) . RoPE(k_h,j) / sqrt(head_size).
+    Source: Su et al. 2022, https://arxiv.org/abs/2208.03054.
+
+    Example:
+    >>> tuple(GlobalPointer(heads=3)(np.ones((2, 5, 4)), np.ones((2, 5))).shape)
+    (2, 3, 5, 5)
+    """
+
+    def build(self, inputs_shape, mask_shape=None) -> None:
+        self.projection = self.dense(2 * self.heads * self.head_size, "projection", inputs_shape)
+
+    def project(self, inputs) -> Parts:
+        """Return queries and keys."""
+        length, size = ops.shape(inputs)[1], self.head_size
+        projected = ops.reshape(self.projection(inputs), (-1, length, 2 * self.heads, size))
+        projected = ops.reshape(ops.transpose(projected, (0, 2, 1, 3)), (-1, length, size))
+        if self.rotary:
+            projected = self.rotation(projected)
+        projected = ops.reshape(projected, (-1, 2, self.heads, length, size))
+        return projected[:, 0], projected[:, 1]
+
+
+@keras.saving.register_keras_serializable("common")
+class EfficientGlobalPointer(Pointer):
+    """Score every pair of tokens; the heads share queries and keys and add two scores each.
+
+    s_h(i, j) = RoPE(q_i) . RoPE(k_j) / sqrt(head_size) + a_h(i) + b_h(j): "where are spans?" is
+    computed once, and "of which type?" takes 2 features a head instead of 2 head_size.
+    Source: Su 2022, https://kexue.fm/archives/8877.
+
+    Example:
+    >>> tuple(EfficientGlobalPointer(heads=3)(np.ones((2, 5, 4)), np.ones((2, 5))).shape)
+    (2, 3, 5, 5)
+    """
+
+    def build(self, inputs_shape, mask_shape=None) -> None:
+        self.projection = self.dense(2 * self.head_size, "projection", inputs_shape)
+        self.types = self.dense(2 * self.heads, "types", (*inputs_shape[:-1], 2 * self.head_size))
+
+    def project(self, inputs) -> Parts:
+        """Return queries, keys, and the scores of starts and ends."""
+        projected = self.projection(inputs)
+        queries, keys = projected[..., : self.head_size], projected[..., self.head_size :]
+        if self.rotary:
+            queries, keys = self.rotation(queries), self.rotation(keys)
+        types = ops.transpose(self.types(projected), (0, 2, 1))
+        return queries[:, None], keys[:, None], types[:, : self.heads], types[:, self.heads :]
+
+
+def pair_scores(queries, keys, starts=None, ends=None) -> keras.KerasTensor:
+    """Return the scores `[..., queries, keys]` of all pairs, from `Parts`."""
+    scores = ops.matmul(queries, ops.swapaxes(keys, -1, -2)) / queries.shape[-1] ** 0.5
+    if starts is not None:
+        # The small sum first: oneDNN is slow to add both in turn to the scores.
+        scores = scores + (starts[..., :, None] + ends[..., None, :])
+    # Float32, because exponentials are summed over length^2 pairs.
+    return ops.cast(scores, "float32")
+
+
+def mask_impossible(scores, mask, spans: bool) -> keras.KerasTensor:
+    """Set the scores `[batch, heads, length, length]` of impossible pairs to `MASKED`."""
+    mask = ops.cast(mask, "bool")
+    possible = ops.logical_and(mask[:, None, :, None], mask[:, None, None, :])
+    if spans:
+        positions = ops.arange(ops.shape(scores)[-1])
+        possible = ops.logical_and(possible, positions[:, None] <= positions[None, :])
+    return ops.where(possible, scores, MASKED)
+
+
+@keras.saving.register_keras_serializable("common")
+class SparseMultilabelLoss(keras.layers.Layer):
+    """Loss of a pointer against the few pairs that are true; its output is the loss `[batch]`.
+
+    For each head: log(1 + sum_{false} e^s) + log(1 + sum_{true} e^-s), so that every true pair
+    is pushed above 0 and every false one below, without a class weight.
+    Source: Su 2020, https://kexue.fm/archives/7359; circle loss, https://arxiv.org/abs/2002.10857.
+
+    True pairs are taken out of the first sum by overwriting their scores. The usual sparse form
+    subtracts them afterwards, log(sum_all - sum_true), which loses all digits for confident hits
+    and counts a pair that is listed twice two times.
+
+    Example: of two tokens and one head, the pair (0, 1) is true.
+    >>> scores = np.array([[[[-5.0, 5.0], [-5.0, -5.0]]]])
+    >>> round(float(SparseMultilabelLoss()(scores, labels=np.array([[[[0, 1]]]]))[0]), 3)
+    0.027
+    """
+
+    def call(self, scores, labels, head_weight=None) -> keras.KerasTensor:
+        """Return the sum over heads of the loss of each example.
+
+        Args:
+            scores: `[batch, heads, length, length]`, impossible pairs far below zero.
+            labels: `[batch, heads, pairs, 2]` integers (i, j); -1 fills the unused ones. A pair
+                is listed once for each head.
+            head_weight: `[batch, heads]`, 0 for a head without annotation. None: all count.
+        """
+        scores = ops.cast(scores, "float32")
+        heads, pairs, length = labels.shape[1], ops.shape(labels)[2], ops.shape(scores)[-1]
+        rows = ops.shape(labels)[0] * heads
+        scores = ops.reshape(scores, (rows, length * length))
+        labels = ops.reshape(labels, (rows, pairs, 2))
+        used = labels[..., 0] >= 0
+        index = ops.where(used, labels[..., 0] * length + labels[..., 1], 0)
+        true_scores = ops.take_along_axis(scores, index, axis=1)
+        row = ops.broadcast_to(ops.arange(rows)[:, None], (rows, pairs))
+        is_true = ops.scatter(
+            ops.reshape(ops.stack([row, index], axis=-1), (rows * pairs, 2)),
+            ops.reshape(ops.cast(used, "float32"), (rows * pairs,)),
+            (rows, length * length),
+        )
+        false_scores = ops.where(is_true > 0, MASKED, scores)
+        loss = log_one_plus_sum_exp(false_scores)
+        loss += log_one_plus_sum_exp(ops.where(used, -true_scores, MASKED))
+        loss = ops.reshape(loss, (-1, heads))
+        if head_weight is not None:
+            loss *= ops.cast(head_weight, "float32")
+        return ops.sum(loss, axis=1)
+
+
+def log_one_plus_sum_exp(scores) -> keras.KerasTensor:
+    """Return log(1 + sum e^scores) over the last axis, without overflow."""
+    top = ops.maximum(ops.stop_gradient(ops.max(scores, axis=-1)), 0.0)
+    return top + ops.log(ops.exp(-top) + ops.sum(ops.exp(scores - top[..., None]), axis=-1))

@@ -1,0 +1,80 @@
+"""The optimizer of a training: warm-up and linear decay, learning rates by layer, AdamW."""
+
+from typing import TYPE_CHECKING
+
+import keras
+import tensorflow as tf
+
+from core.step import Models
+
+if TYPE_CHECKING:
+    from core.training import Training
+
+
+@keras.saving.register_keras_serializable("common")
+class WarmUpThenDecay(keras.optimizers.schedules.LearningRateSchedule):
+    """Rise linearly to the peak, then fall linearly; neither the first rate nor the last is 0.
+
+    Args:
+        peak: the highest learning rate.
+        steps: updates of the whole training.
+        warm_up_steps: updates until the peak. Adam's first steps rest on few gradients.
+
+    Example:
+
+    >>> schedule = WarmUpThenDecay(peak=1.0, steps=6, warm_up_steps=2)
+    >>> [round(float(schedule(step)), 2) for step in range(6)]
+    [0.5, 1.0, 0.8, 0.6, 0.4, 0.2]
+    """
+
+    def __init__(self, peak: float, steps: int, warm_up_steps: int) -> None:
+        self.peak = peak
+        self.steps = steps
+        self.warm_up_steps = warm_up_steps
+
+    def __call__(self, step: tf.Tensor) -> tf.Tensor:
+        step = tf.cast(step, "float32") + 1.0  # the first update is number 1: no step is lost at 0
+        rise = step / max(self.warm_up_steps, 1)
+        # The last rate is above 0 too: with 0 the last update would change nothing.
+        done = (step - self.warm_up_steps) / (self.steps - self.warm_up_steps + 1)
+        fall = self.fall(tf.clip_by_value(done, 0.0, 1.0))
+        return self.peak * tf.minimum(rise, fall)
+
+    def fall(self, done: tf.Tensor) -> tf.Tensor:
+        """Return the fraction of the peak after a fraction of the steps that follow warm-up."""
+        return 1.0 - done
+
+    def get_config(self) -> dict:
+        return {"peak": self.peak, "steps": self.steps, "warm_up_steps": self.warm_up_steps}
+
+
+def make_optimizer(training: "Training") -> keras.optimizers.Optimizer:
+    """Return the optimizer of a training: AdamW, unless an extra has put another in its place.
+
+    The gradient is summed over all replicas, then clipped. Kernels and embeddings decay; biases
+    and the scales of normalisations don't.
+    """
+    settings, steps = training.settings, training.planned_steps
+    replicas = training.strategy.num_replicas_in_sync
+    factor = float(replicas) if settings.devices.scale_learning_rate else 1.0
+    schedule = WarmUpThenDecay(
+        settings.learning_rate * factor, steps, int(settings.warm_up * steps)
+    )
+    return training.optimizer_class(
+        learning_rate=schedule,
+        rates=relative_rates(settings, training.models),
+        decay=settings.weight_decay,
+        clip_norm=settings.clip_norm,
+        **training.optimizer_options,
+    )
+
+
+def relative_rates(settings, models: Models) -> dict[str, float]:
+    """Return the learning rate of each variable, by path, in multiples of `learning_rate`."""
+    head = settings.head_learning_rate / settings.learning_rate
+    rates = {variable.path: head for variable in models.training.trainable_variables}
+    rates |= {variable.path: 1.0 for variable in models.encoder.trainable_variables}
+    for name, rate in models.learning_rates.items():
+        own = models.training.get_layer(name).trainable_variables
+        rates |= {variable.path: rate / settings.learning_rate for variable in own}
+    return rates

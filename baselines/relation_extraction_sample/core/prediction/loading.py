@@ -1,0 +1,96 @@
+"""Load trained runs: their settings, labels, tokenizer and best weights, ready to predict."""
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import keras
+from tokenizers import Tokenizer
+
+from core.base.extras import ask
+from core.base.files import read_json
+from core.base.settings import CoreSettings, RecordSettings, saved_settings
+from core.devices.precision import find_precision
+from core.devices.strategy import Strategy, make_strategy
+from core.encoders.encoder import restore_encoder
+from core.prediction.predictor import Predictor, mean_outputs
+from core.runs.manifest import load_best
+from core.runs.members import check_members, find_runs
+from core.step import Models
+
+
+@dataclass(frozen=True)
+class TrainedRuns:
+    """What prediction needs of one run, or of several whose scores are averaged.
+
+    Attributes:
+        folders: of the runs.
+        every: the settings of each run; `settings` are those of the first.
+        labels: the content of their labels.json; None: they have none.
+        tokenizer: of their encoders.
+        models: the inference model of each run, with its best weights.
+        encoder_inputs: the names of the inputs of their encoders.
+        strategy: where the models were built.
+        select: as in `Predictor`.
+    """
+
+    folders: list[Path]
+    every: list[Any]
+    labels: Any
+    tokenizer: Tokenizer
+    models: list[keras.Model]
+    encoder_inputs: list[str]
+    strategy: Strategy
+    select: Callable[[Sequence[dict]], dict] = mean_outputs
+
+    @property
+    def settings(self) -> Any:
+        """The settings of the first run."""
+        return self.every[0]
+
+    @functools.cached_property
+    def predictor(self) -> Predictor:
+        """All models together, compiled once."""
+        return Predictor(self.models, self.strategy, self.select)
+
+
+def load_trained(
+    paths: Sequence[str | Path],
+    task_class: type[CoreSettings],
+    shared_settings: tuple[str, ...],
+    build: Callable[[keras.Model, Any, Any], Models],
+    strategy: Strategy | None = None,
+) -> TrainedRuns:
+    """Load runs with their best weights.
+
+    Args:
+        paths: folders of runs, or their names in runs/; a cross-validation is all its folds.
+        task_class: the settings of the task.
+        shared_settings: names of the settings that all members of an ensemble must share.
+        build: from encoder, content of labels.json and settings to the models.
+        strategy: where to build them; None: the devices of this machine.
+
+    Raises:
+        InputError: there is no such run, or its files or two of the runs don't fit together.
+    """
+    folders = find_runs(paths)
+    check_members(folders, task_class.task, shared_settings)
+    files = [folder / "config.json" for folder in folders]
+    every = [saved_settings(task_class, read_json(file), file) for file in files]
+    labelled = issubclass(task_class, RecordSettings)  # training on plain text has no labels
+    labels = read_json(folders[0] / "labels.json") if labelled else None
+    strategy = strategy or make_strategy(every[0])
+    models, inputs = [], set()
+    with strategy.scope():
+        for folder, settings in zip(folders, every, strict=True):
+            keras.config.set_dtype_policy(find_precision(settings))  # as it was trained
+            encoder, tokenizer = restore_encoder(folder)
+            built = build(encoder, labels, settings)
+            # An extra reads frozen weights first; best.weights.h5 has the trained ones.
+            ask("restore_base", settings, folder, built, tokenizer)
+            load_best(built.inference, folder)
+            models.append(built.inference)
+            inputs |= {*built.encoder_inputs}
+    return TrainedRuns(folders, every, labels, tokenizer, models, sorted(inputs), strategy)

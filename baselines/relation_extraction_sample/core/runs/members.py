@@ -1,0 +1,108 @@
+"""Find trained runs by name, and check that several can predict together."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+from core.base.errors import InputError
+from core.base.files import PROJECT, read_json
+from core.base.settings import flatten
+from core.runs.manifest import check_files
+from core.runs.scores import read_scores
+
+
+def find_runs(paths: Sequence[str | Path]) -> list[Path]:
+    """Return the folders of trained runs, by path or name; a cross-validation gives all its folds.
+
+    Raises:
+        InputError: a run is named twice.
+    """
+    found = [member.resolve() for path in paths for member in members(path)]
+    for twice in (folder for folder in found if found.count(folder) > 1):
+        raise InputError(f"{twice.name} is named twice: name each run once.")
+    return found
+
+
+def members(path: str | Path) -> list[Path]:
+    """Return the folder of a run, or those of the folds of a cross-validation.
+
+    Raises:
+        InputError: there is no such run, or it has no weights yet.
+    """
+    for folder in (Path(path), PROJECT / "runs" / path):
+        if (folder / "config.json").is_file():
+            if folds := fold_folders(folder):
+                return folds
+            if not (folder / "best.weights.h5").is_file():
+                raise InputError(f"{path} has no weights yet: let train.py finish one epoch first.")
+            return [folder]
+    raise InputError(f"{path} is not a run: {known_runs('config.json')}.")
+
+
+def fold_folders(folder: Path) -> list[Path]:
+    """Return the folders of the folds of a cross-validation; empty: the run is none.
+
+    Raises:
+        InputError: some are not finished.
+    """
+    config = flatten(read_json(folder / "config.json"))
+    asked = config.get("folds.count", config.get("folds", 0))  # older runs have a flat key
+    wanted = 0 if "fold" in config else asked
+    folds = [folder / f"fold_{number}" for number in range(1, wanted + 1)]
+    ready = sum("finished" in read_scores(fold) for fold in folds)
+    if ready < wanted:
+        raise InputError(
+            f"{folder.name} has {ready} of {wanted} folds: let the cross-validation finish first."
+        )
+    return folds
+
+
+def known_runs(file: str) -> str:
+    """Return in words which runs have a file of this name."""
+    names = sorted(entry.parent.name for entry in PROJECT.glob(f"runs/*/{file}"))
+    return f"runs/ has {', '.join(names)}" if names else "train one with: python train.py"
+
+
+def check_members(folders: Sequence[Path], task: str, settings: tuple[str, ...]) -> None:
+    """Refuse runs of another task, and runs whose labels, tokens or given settings differ.
+
+    Raises:
+        InputError: names the run, or two and what differs.
+    """
+    first, *others = folders
+    for folder in folders:
+        check_files(folder)
+        trained = read_json(folder / "config.json").get("task", task)
+        if trained != task:
+            what = f"is a run of another task, {trained}: use the project that trained it"
+            raise InputError(f"{folder.name} {what}.")
+    for folder in others:
+        for file, what in (("labels.json", "labels"), ("tokenizer.json", "tokens")):
+            if (first / file).read_bytes() != (folder / file).read_bytes():
+                raise InputError(
+                    f"{first.name} and {folder.name} have different {what}: only scores of the "
+                    "same ones can be averaged, so train both on the same file and encoder."
+                )
+        one, other = (read_json(place / "config.json") for place in (first, folder))
+        for name in (name for name in settings if one.get(name) != other.get(name)):
+            raise InputError(
+                f"{first.name} has {name} = {one.get(name)!r} and {folder.name} "
+                f"{other.get(name)!r}: train both with the same, or predict with one."
+            )
+
+
+def tuned_threshold(folders: Sequence[Path]) -> float:
+    """Return the mean of the thresholds of some runs; a fold has that of its cross-validation.
+
+    Raises:
+        InputError: a run has none.
+    """
+    thresholds = []
+    for folder in folders:
+        # Until all folds are trained, each has only its own.
+        is_fold = "fold" in read_json(folder / "config.json")
+        path = folder.parent if is_fold and read_scores(folder.parent) else folder
+        thresholds.append(read_scores(path).get("dev", {}).get("threshold"))
+        if not isinstance(thresholds[-1], int | float) or not math.isfinite(thresholds[-1]):
+            raise InputError(f"{path} has no threshold in scores.json: restore it, or train again.")
+    return sum(thresholds) / len(thresholds)

@@ -1,0 +1,123 @@
+"""The callback that scores dev by the task's metric and keeps the best weights."""
+
+import math
+import time
+from typing import TYPE_CHECKING, Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from core.base.errors import InputError
+from core.base.files import append_json_line, write_json, write_json_lines, write_whole
+from core.base.workers import is_chief
+from core.runs.provenance import provenance
+from core.scores.evaluation import Evaluation
+
+if TYPE_CHECKING:
+    from core.training import Training
+
+
+class Evaluator(keras.callbacks.Callback):
+    """Score dev each epoch or every N steps; keep the best; stop when nothing improves.
+
+    Args:
+        training: its scorer scores dev, and the score named `monitor` chooses the best weights. Its
+            run receives metrics.jsonl, scores.json, these weights and their predictions.
+    """
+
+    def __init__(self, training: "Training") -> None:
+        super().__init__()
+        self.training, self.run, self.monitor = training, training.run, training.monitor
+        self.inference_model, self.facts = training.models.inference, provenance(training.settings)
+        self.evaluate_steps = training.settings.evaluate_steps
+        self.patience = training.settings.patience
+        self.writer = tf.summary.create_noop_writer()
+        if is_chief():
+            self.writer = tf.summary.create_file_writer(str(self.run.folder / "tensorboard"))
+
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
+        self.since = (time.perf_counter(), self.run.position.updates)
+
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+        if self.is_due():
+            self.score(logs)
+
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        if not self.is_due():  # else the last step of the epoch was scored already
+            self.score(logs)
+
+    def is_due(self) -> bool:
+        """Return whether dev is scored after this step, not only at the end of the epoch."""
+        return bool(self.evaluate_steps) and self.run.position.updates % self.evaluate_steps == 0
+
+    def score(self, logs: dict | None) -> None:
+        """Score dev, write the row of metrics.jsonl, and keep the weights if they are the best.
+
+        Raises:
+            InputError: the loss or a weight is not finite.
+        """
+        position = self.run.position
+        seconds, steps = time.perf_counter() - self.since[0], position.updates - self.since[1]
+        arrays = [*(logs or {}).values(), *self.model.weights]
+        if not all(np.isfinite(np.asarray(array)).all() for array in arrays):
+            raise InputError(
+                f"the loss or the weights are not finite after {position.updates} steps: lower "
+                "learning_rate or raise warm_up, and begin anew with --overwrite true."
+            )
+        with self.training.kept_weights.scored_weights(self.model):
+            evaluation = self.training.scorer.score_dev()
+            self.keep_if_best(evaluation)
+            score = evaluation.scores[self.monitor]
+            self.training.kept_weights.add(self.inference_model, position.updates, score)
+        epoch_steps = len(self.training.batches)
+        row = {
+            "epoch": position.epoch + (position.step and round(position.step / epoch_steps, 4)),
+            "step": position.updates,
+            # Within an epoch these are arrays `[1]`, at its end numbers.
+            **{name: np.asarray(value).item() for name, value in (logs or {}).items()},
+            "learning_rate": float(self.model.optimizer.learning_rate),
+            "examples_per_second": steps * self.training.batches.batch_size / seconds,
+            **{f"dev_{k}": v for k, v in evaluation.scores.items() if isinstance(v, int | float)},
+            **evaluation.scores.get("beside", {}),
+        }
+        # JSON has only finite numbers, and a perplexity may be infinite.
+        row = {name: value for name, value in row.items() if math.isfinite(value)}
+        append_json_line(self.run.folder / "metrics.jsonl", row)
+        with self.writer.as_default(step=position.updates):
+            for name, value in row.items():
+                tf.summary.scalar(name, value)
+        self.writer.flush()
+        if logs is not None:
+            logs[f"dev_{self.monitor}"] = score
+        print(*(f"\n{text}" for text in evaluation.shown), sep="", end="")
+        self.since = (time.perf_counter(), position.updates)
+
+    def finish(self) -> None:
+        """Score the final average of weights, if there is one; keep it if it is the best."""
+        if steps := self.training.kept_weights.average(self.inference_model):
+            evaluation = self.training.scorer.score_dev()
+            self.keep_if_best(evaluation, averaged_steps=steps)
+            score = evaluation.scores[self.monitor]
+            print(f"average of the weights after {steps} steps: {self.monitor} {score:.4f}")
+
+    def keep_if_best(self, evaluation: Evaluation, **facts: Any) -> None:
+        """Write weights, predictions, scores and `facts` if this is the best score so far."""
+        position = self.run.position
+        if evaluation.scores[self.monitor] > position.best:
+            position.best, position.waited = evaluation.scores[self.monitor], 0
+            folder = self.run.folder
+            self.run.note_files("best.weights.h5", stay=False)  # a kill must not leave a wrong hash
+            write_whole(folder / "best.weights.h5", self.inference_model.save_weights)
+            self.run.note_files("best.weights.h5")
+            write_json_lines(folder / "predictions" / "dev.jsonl", evaluation.predictions)
+            # Scores of other files are dropped: they belong to the previous weights.
+            write_json(
+                folder / "scores.json",
+                {**self.facts, "monitor": self.monitor, **facts, "dev": evaluation.scores},
+            )
+        else:
+            position.waited += 1
+            if self.patience and position.waited >= self.patience:
+                self.model.stop_training = True
+                position.stopped = True

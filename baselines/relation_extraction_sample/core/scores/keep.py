@@ -1,0 +1,27 @@
+"""Add the scores of a file to a run."""
+
+from pathlib import Path
+
+from core.base.files import write_json, write_json_lines
+from core.runs.members import members
+from core.runs.scores import read_scores
+from core.scores.evaluation import Evaluation
+
+
+def keep_scores(run: str, path: Path, evaluation: Evaluation, facts: dict) -> None:
+    """Add the scores and predictions of another file to a run, by the name of the file.
+
+    The scores on dev, which chose the weights, are kept. Another dev.jsonl, or a second file of the
+    same name, gets the name of its folder in front of its own.
+
+    Args:
+        run: its folder, or its name in runs/; a cross-validation keeps one set of scores.
+    """
+    folder, *others = members(run)
+    folder, name = folder.parent if others else folder, path.stem
+    scores = read_scores(folder)
+    files, own = scores.get("files", {}), evaluation.scores
+    if name == "dev" or files.get(name, own)["data_hash"] != own["data_hash"]:
+        name = f"{path.resolve().parent.name}_{name}"
+    write_json_lines(folder / "predictions" / f"{name}.jsonl", evaluation.predictions)
+    write_json(folder / "scores.json", {**scores, "files": {**files, name: {**own, **facts}}})

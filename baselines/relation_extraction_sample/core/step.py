@@ -1,0 +1,135 @@
+"""The training step: the same weights on any number of replicas, with or without micro-batches."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from core.exact.dropout import dropout_masks, number_rows
+from core.exact.micro_batches import Gradients, graph_of
+
+# What a batch holds besides the inputs of the model: the weight of each example in the loss, and
+# its row in the batch over all replicas, which seeds dropout.
+NOT_INPUTS = ("loss_weight", "row")
+
+
+@keras.saving.register_keras_serializable("common")
+class TrainingModel(keras.Model):
+    """A functional model whose outputs are losses `[batch]`, one for each loss layer.
+
+    The generator gives each example its `loss_weight`. The weights of one batch over all replicas
+    sum to 1, and the loss is the weighted sum. So gradients that are summed over replicas, or over
+    micro-batches, are those of the whole batch, full or not.
+    """
+
+    def compile(
+        self,
+        optimizer: keras.optimizers.Optimizer,
+        accumulation: int = 1,
+        xla: bool = False,
+        make_gradients: "Callable[[TrainingModel], Callable[[dict], Gradients]] | None" = None,
+        **kwargs: Any,
+    ) -> None:
+        """Configure the step.
+
+        Args:
+            optimizer: built here, so that a checkpoint finds all its variables.
+            accumulation: micro-batches in one step: memory of one, gradient of all.
+            xla: compile the gradient with XLA, once for each shape of a batch.
+            make_gradients: from this model to a function that replaces `gradients`; None: the
+                plain gradient.
+            **kwargs: as in `keras.Model.compile`.
+        """
+        # Only the gradient is compiled: XLA can't compile the sum over replicas on a CPU.
+        super().compile(optimizer, jit_compile=False, **kwargs)
+        optimizer.build(self.trainable_variables)
+        self.accumulation, self.xla = accumulation, xla
+        names = ["loss", *(self.output_names if len(self.output_names) > 1 else ())]
+        # Means over examples, kept as sums: right on a partial last batch too.
+        self.loss_means = [keras.metrics.Mean(name, dtype="float32") for name in names]
+        plain = graph_of(self, self.gradients, ["loss", *self.output_names])
+        self.batch_gradients = make_gradients(self) if make_gradients else plain
+
+    @property
+    def metrics(self) -> list[keras.metrics.Metric]:
+        return getattr(self, "loss_means", [])
+
+    def train_step(self, batch: dict) -> dict:
+        """Update the weights by one batch; `fit` calls this in each replica."""
+        gradients, losses = self.batch_gradients(number_rows(batch))
+        self.optimizer.apply(gradients, self.trainable_variables)  # sums over replicas, clips
+        counted = tf.cast(batch["loss_weight"] > 0, tf.float32)
+        for mean in self.loss_means:
+            mean.update_state(losses[mean.name], counted)
+        # `[1]`: over several workers Keras averages the replicas' logs along their first axis.
+        return {mean.name: mean.result()[None] for mean in self.loss_means}
+
+    def gradients(self, batch: dict) -> Gradients:
+        """Return the gradient of the weighted loss, and the losses `[batch]` by name."""
+        with tf.GradientTape() as tape, dropout_masks(self, batch):
+            losses = self(inputs_of(batch), training=True)
+            total = tf.add_n([tf.cast(loss, tf.float32) for loss in losses.values()])
+            loss = tf.reduce_sum(total * batch["loss_weight"])
+        return self.by_variables(loss, tape), {"loss": total, **losses}
+
+    def by_variables(self, loss: tf.Tensor, tape: tf.GradientTape) -> list[tf.Tensor]:
+        """Return the gradient of a loss with respect to each trainable variable."""
+        gradients = tape.gradient(
+            loss,
+            [variable.value for variable in self.trainable_variables],
+            unconnected_gradients=tf.UnconnectedGradients.ZERO,  # BERT's pooler, for example
+        )
+        # Dense: a token that occurs twice is two slices, whose norms would be counted separately.
+        return [tf.convert_to_tensor(gradient) for gradient in gradients]
+
+    def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
+        """Skip the trial call of `fit`, which takes the whole batch for inputs: all is built."""
+
+
+def inputs_of(batch: dict) -> dict:
+    """Return the part of a batch that the inputs of the model read."""
+    return {name: array for name, array in batch.items() if name not in NOT_INPUTS}
+
+
+@dataclass(frozen=True)
+class Logits:
+    """Logits of a model, for methods that compare two passes through it, such as R-Drop.
+
+    Attributes:
+        logits: a tensor of the model `[batch, ...]`.
+        kind: `sigmoid`: each is a question of its own; `softmax` over the last axis;
+            `softmax_of_all` over all axes of an example.
+        labels: name of the input `[batch, positions]` that is below 0 where nothing is predicted.
+    """
+
+    logits: keras.KerasTensor
+    kind: str
+    labels: str = ""
+
+
+@dataclass(frozen=True)
+class Models:
+    """What a task builds on an encoder: two models over the same layers.
+
+    Training the first trains the second.
+
+    Attributes:
+        training: its outputs are losses `[batch]`.
+        inference: its outputs are decoded to predictions.
+        encoder: both share its layers.
+        compared: logits by which two passes can be compared; empty: they depend on each other.
+        learning_rates: name of a layer -> learning rate of its variables.
+    """
+
+    training: TrainingModel
+    inference: keras.Model
+    encoder: keras.Model
+    compared: tuple[Logits, ...] = ()
+    learning_rates: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def encoder_inputs(self) -> list[str]:
+        """Names of the encoder's inputs, which every batch has."""
+        return [tensor.name for tensor in self.encoder.inputs]
