@@ -482,7 +482,7 @@ def test_what_cannot_be_searched_is_refused(project, vectors, tmp_path):
     folder, search = project.project, (RERANK, "bi", "sample/queries.jsonl", "out.jsonl")
     corpus = ("--corpus", "sample/corpus.jsonl")
     size = len(vectors)
-    assert f"--top 900, but sample/corpus.jsonl has {size} texts: set it to {size} at the most" in (
+    assert f"--top 900, but sample/corpus.jsonl has {size} texts: set it to at most {size}" in (
         refusal(project, *search, *corpus, "--top", 900)
     )
     assert "--corpus needs --top" in refusal(project, *search, *corpus)

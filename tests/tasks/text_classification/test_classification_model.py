@@ -149,7 +149,7 @@ def test_texts_that_are_read_apart_are_padded_each_by_its_own_lengths(tokenizer)
     specs = generator.signature(3)
     assert all(specs[name].shape.as_list() == [3, None] for name in inputs)
     generator.batch_size = 2
-    generator.pad_exactly(True)  # as in prediction
+    generator.fit_to_batches(True)  # as in prediction
     shapes = [[tuple(b[name].shape) for name in inputs] for b in generator.to_prediction_dataset()]
     assert shapes == [[(2, 4), (2, 4), (2, 4), (2, 7)], [(1, 3), (1, 3), (1, 6), (1, 8)]]
 

@@ -363,7 +363,7 @@ class ExampleGenerator(DataGenerator):
         columns = zip(*(self.arrays[position] for position in positions), strict=True)
         # Each separate text is padded to its own longest; in prediction that of this batch.
         own = self.sizes[positions].max(axis=0) + length - self.lengths[positions].max()
-        widths = own if self.exact else [known.get(length, length) for known in self.widths]
+        widths = own if self.fits_batch else [known.get(length, length) for known in self.widths]
         named = zip(self.names, columns, widths, strict=True)
         batch = {name: pad(arrays, width) for name, arrays, width in named}
         if self.targets is not None:
