@@ -16,27 +16,35 @@ BEGIN, END = "<!-- reading: begin -->", "<!-- reading: end -->"
 GLOSSARY_BEGIN, GLOSSARY_END = "<!-- glossary: begin -->", "<!-- glossary: end -->"
 # The README and the key of its language in glossary.toml.
 READMES = {"README.md": "text", "README_zh.md": "text_zh"}
-# In the order of the data: settings, examples, model, predictions, scores; other files come after.
-TASK_ORDER = ("__init__", "settings", "data", "masking", "denoising", "tokens", "model", "decode")
-# What every project reads of core; of core/layers only the layers of its own task.
-CORE_FILES = ("core/batches.py", "core/step.py", "core/optimizer.py")
+# In the order of the data: settings, batches, examples, layers, step, model, predictions, scores,
+# optimizer. Files of task/ that are not named come after those that are.
+BEFORE = ("task/__init__.py", "task/settings.py", "core/batches.py", "core/windows.py")
+DATA = ("task/data.py", "task/masking.py", "task/denoising.py")
 LAYERS = ("core/layers/pointers.py", "core/layers/crf.py", "core/layers/language_model.py")
+MODEL = ("core/step.py", "task/model.py", "task/decode.py")
+ORDER = ("train.py", *BEFORE, *DATA, *LAYERS, *MODEL)
+LAST = ("core/optimizer.py",)
+# What every project reads of core; of the rest only what its task imports.
+ALWAYS = ("core/batches.py", "core/step.py", "core/optimizer.py")
+IF_USED = ("core/windows.py", *LAYERS)
 
 
 def reading_path(root: Path, template: str) -> dict[str, Path]:
     """Return name -> file of the reading path of a project, in reading order."""
     project = template_project(root, template)
-    task = sorted((project / "task").glob("*.py"), key=lambda path: rank(path.stem))
-    files = {"train.py": project / "train.py"}
-    files |= {f"task/{path.name}": path for path in task}
+    task = sorted((project / "task").glob("*.py"))
+    files = {"train.py": project / "train.py"} | {f"task/{path.name}": path for path in task}
     wanted = {module for path in files.values() for module, _ in imports_of(path)}
-    layers = [name for name in LAYERS if module_of(name) in wanted]
-    return files | {name: root / "templates" / name for name in (*layers, *CORE_FILES)}
+    used = [name for name in IF_USED if module_of(name) in wanted]
+    files |= {name: root / "templates" / name for name in (*ALWAYS, *used)}
+    return {name: files[name] for name in sorted(files, key=rank)}
 
 
-def rank(stem: str) -> tuple[int, str]:
-    """Return the place of a module of task/ in reading order."""
-    return (TASK_ORDER.index(stem) if stem in TASK_ORDER else len(TASK_ORDER), stem)
+def rank(name: str) -> tuple[int, str]:
+    """Return the place of a file in reading order."""
+    if name in LAST:
+        return (len(ORDER) + 1, name)
+    return (ORDER.index(name) if name in ORDER else len(ORDER), name)
 
 
 def module_of(name: str) -> str:

@@ -17,4 +17,7 @@ class BakingExtension(baking.BakingExtension):
     """Bakes this template."""
 
     template = TEMPLATE
-    left_out = ("core/layers/crf.py", "core/layers/language_model.py", "core/layers/pointer_search.py", "core/layers/pointers.py", "core/layers/rotary.py")
+    left_out = (
+        *("core/layers/crf.py", "core/layers/language_model.py", "core/layers/pointer_search.py"),
+        *("core/layers/pointers.py", "core/layers/rotary.py"),
+    )

@@ -125,7 +125,7 @@ def test_prediction_pads_nothing_in_vain(examples, batch_size, buckets):
     """No rows that fill up, and no length but that of the longest; trained is as before."""
     generator = make(examples, batch_size, buckets)
     trained = list(generator.batches(0))
-    generator.exact = True
+    generator.fits_batch = True
     lengths = np.sort(generator.lengths)
     parts = [lengths[first : first + batch_size] for first in range(0, examples, batch_size)]
     shapes = [batch["token_ids"].shape for batch in generator.to_prediction_dataset()]

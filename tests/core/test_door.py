@@ -18,7 +18,8 @@ CORE, EXTRA = ROOT / "templates/core", ROOT / "templates/extras"
 PROJECTS = [ROOT / "templates" / name / "{{cookiecutter.project_slug}}" for name in TEMPLATES]
 # From the ground up: imports point down. Modules of the reading path stand between the folders.
 FLOORS = ["core.base", "core.data", "core.fast", "core.exact", "core.devices", "core.encoders"]
-FLOORS += ["core.batches", "core.step", "core.layers", "core.optimizer", "core.runs", "core.scores"]
+FLOORS += ["core.batches", "core.windows", "core.step", "core.layers", "core.optimizer"]
+FLOORS += ["core.runs", "core.scores"]
 FLOORS += ["core.training", "core.prediction", "core.report"]
 PACKAGES = {"base", "data", "fast", "exact", "devices", "encoders", "layers", "runs", "scores"}
 PACKAGES |= {"prediction", "report"}

@@ -15,7 +15,7 @@ def test_batches_are_those_of_core(trial):
     lengths = random.integers(1, random.integers(2, 80), random.integers(1, 400))
     size, buckets = int(random.integers(1, 40)), int(random.integers(1, 12))
     generator = DataGenerator(lengths, size, buckets, seed=trial)
-    for epoch, generator.exact in ((None, False), (0, True), (7, False), (None, True)):
+    for epoch, generator.fits_batch in ((None, False), (0, True), (7, False), (None, True)):
         expected, found = generator.plan(epoch), plan(generator, epoch)
         assert len(found) == len(expected)
         for part in (slice(None), slice(2, None), slice(1, None, 3)):

@@ -515,7 +515,7 @@ def test_records_that_are_scored_beside_dev_are_chosen_by_groups_too(task):
 
 @pytest.mark.parametrize("task", ["apart"], indirect=True)
 def test_a_bi_encoder_looks_at_its_batches_as_before(task, monkeypatch):
-    from extras.retrieval import bi_encoder, hooks
+    from extras.retrieval import bi_encoder
     from extras.retrieval.settings import Table as Retrieval
 
     monkeypatch.setattr(bi_encoder, "order_labels", lambda *_: [0, 1])

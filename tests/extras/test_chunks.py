@@ -474,7 +474,7 @@ def test_a_tpu_pads_all_chunks_to_the_same_lengths(file):
         for start in range(0, RECORDS, 10):
             with emptied():
                 made = generator(examples[start : start + 10])
-                made.exact = exact
+                made.fits_batch = exact
                 batches = [*made.to_prediction_dataset()]
             shapes[exact] |= {batch["token_ids"].shape[1] for batch in batches}
     assert shapes[False] <= {22, 43, 64} and len(shapes[True]) > 3

@@ -35,7 +35,6 @@ from small_models import without_encoders
 from core.base.errors import InputError
 from core.base.settings import RecordSettings, with_tables
 from core.data.tokens import exact_offsets
-from core.exact.dropout import Masks, place_dropout
 from core.encoders.encoder import (
     BertEncoder,
     encoder_inputs,
@@ -46,7 +45,7 @@ from core.encoders.encoder import (
     restore_encoder,
     save_encoder,
 )
-from core.exact.dropout import named_layers
+from core.exact.dropout import Masks, named_layers, place_dropout
 from core.layers.pointers import EfficientGlobalPointer
 from core.step import Models, TrainingModel
 from extras.doctor.model_checks import draws_by_replica, find_config_faults, find_split_faults

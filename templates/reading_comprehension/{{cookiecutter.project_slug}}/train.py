@@ -84,12 +84,15 @@ def train(
 
     training = Training(settings, strategy, run, models, batches, scorer, monitor="f1")
     with strategy.scope():
-        training.prepare()  # extras may change any part of it
+        training.prepare()  # extras may change any part of it, such as layers of the models
         models.training.compile(make_optimizer(training), **training.compile_options)
+    # Creates the run's folder, or restores the checkpoint of an interrupted run.
     training.begin(tokenizer, {"answer_lengths": lengths})
+    # Feeds the batches to Keras's `fit`. After each epoch the evaluator scores dev, and keeps the
+    # weights if the score named `monitor` is higher than before.
     evaluator = Evaluator(training)
     training.fit([PositionCounter(run, len(batches)), evaluator, Checkpoint(run, settings)])
-    evaluator.finish()
+    evaluator.finish()  # scores averaged weights, if an extra keeps some
 
 
 def report(settings: Settings, run: Run, dev_examples: Sequence[Example]) -> None:

@@ -90,7 +90,6 @@ def train(
     training = Training(settings, strategy, run, models, batches, scorer, monitor)
     with strategy.scope():
         training.prepare()  # extras may change any part of it, such as layers of the models
-        # Compile options: micro-batches, XLA, and a gradient of an extra.
         models.training.compile(make_optimizer(training), **training.compile_options)
     # Creates the run's folder, or restores the checkpoint of an interrupted run.
     training.begin(tokenizer, asdict(labels))

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 
 from core.base.errors import InputError
 from core.base.files import project_path
-from core.batches import Batch, WindowGenerator, pad
+from core.batches import Batch, pad
 from core.data.records import (
     Id,
     Span,
@@ -24,6 +24,7 @@ from core.data.records import (
     read_span,
 )
 from core.data.tokens import Window
+from core.windows import WindowGenerator
 from task.settings import Settings
 
 FIELDS = ("id", "text", "events", "type", "trigger", "arguments", "role", "span")

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 
 from core.base.errors import InputError
 from core.base.files import project_path
-from core.batches import Batch, WindowGenerator, pad
+from core.batches import Batch, pad
 from core.data.records import (
     Id,
     Span,
@@ -23,6 +23,7 @@ from core.data.records import (
     read_span,
 )
 from core.data.tokens import Window
+from core.windows import WindowGenerator
 from formats.conll import Chunk, file_scheme, is_conll, read_conll, read_sentences
 from task.settings import Settings
 

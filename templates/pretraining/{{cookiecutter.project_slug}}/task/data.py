@@ -214,7 +214,7 @@ class HeldOutGenerator(DataGenerator):
         return shorten(rows, self.settings, length)
 
     def signature(self, rows: int) -> dict[str, tf.TensorSpec]:
-        static = len(self.boundaries) == 1 and not self.exact
+        static = len(self.boundaries) == 1 and not self.fits_batch
         sizes = {name: array.shape[1] if static else None for name, array in self.layout.items()}
         return with_weight(rows, sizes)
 

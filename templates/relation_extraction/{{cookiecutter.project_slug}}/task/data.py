@@ -11,9 +11,10 @@ from tokenizers import Tokenizer
 
 from core.base.errors import InputError
 from core.base.files import project_path
-from core.batches import Batch, WindowGenerator, pad
+from core.batches import Batch, pad
 from core.data.records import Id, Span, collect, read_field, read_id, read_records, read_span
 from core.data.tokens import Window
+from core.windows import WindowGenerator
 from task.settings import Settings
 
 FIELDS = ("id", "text", "triples", "annotated_predicates", "subject", "predicate", "object")
@@ -107,10 +108,9 @@ def find_predicates(examples: Sequence[Example]) -> set[str]:
 class TripleGenerator(WindowGenerator):
     """Batches of windows, with the labels of the pointers unless they are to be predicted.
 
-    A triple is taught in the windows that hold both of its spans.
+    A triple is a label only in windows that contain both of its spans.
 
-    Args: as of `WindowGenerator`, and
-        predicates: from `collect_predicates`; others are left out.
+    Arguments are those of `WindowGenerator`, and `predicates`: others are left out.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class TripleGenerator(WindowGenerator):
         return pointer_labels(example, window, self.predicates, self.entity_heads)
 
     def measure(self) -> None:
-        """Give the labels of all batches one width: a static shape, of which no axis is empty."""
+        """Give the labels of all batches one width: a static shape, at least 1."""
         self.pairs = {
             name: max(1, *(label[name].shape[1] for label in self.labels))
             for name in (self.labels[0] if self.labels else {})
