@@ -179,7 +179,7 @@ def read_answers(answers: Any, where: str) -> Iterator[Answer]:
 def read_gold(question: Question, conversion: Conversion) -> dict:
     """Return the answers of a question as spans, which count characters of its context.
 
-    An answer whose place nobody knows gives no span: another place that reads alike need not be
+    An answer whose place is unknown gives no span: another place that reads alike need not be
     the one that was meant (CMRC2018 marks with -1 those that are no span of their passage). Such a
     record has all its answers as texts too, for the score.
     """
@@ -201,7 +201,7 @@ def read_gold(question: Question, conversion: Conversion) -> dict:
 def find_answer(
     question: Question, text: str, start: int | None, conversion: Conversion
 ) -> Span | None:
-    """Return the span of an answer in its context; None: nobody can say where it stands."""
+    """Return the span of an answer in its context; None: its place is unknown."""
     context, blanks = question.context, len(text) - len(text.lstrip())
     if text != text.strip() and not conversion.pinned:
         conversion.remark("answers with blanks around them, left out of the span", question.where)

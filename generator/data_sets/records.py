@@ -96,7 +96,7 @@ def find_span(
     Args:
         text: the text that holds them.
         start: where they should begin.
-        words: what stands there.
+        words: the text there.
         name: what they are, for the error.
         where: the place in the file, for the error and the remark.
         conversion: may correct offsets, and counts them.
@@ -116,7 +116,7 @@ def find_span(
 
 
 def nearest_place(text: str, words: str, start: int) -> int | None:
-    """Return where words begin that an offset misses; None: nobody can say.
+    """Return where words begin that an offset misses; None: it is unknown.
 
     That is the nearest place within a few characters of the offset, or the only place.
     """

@@ -39,7 +39,7 @@ ORDER = {"buckets": 1, "seed": 0}
 def open_items(
     kind: type[DataGenerator], examples: Examples, arguments: tuple
 ) -> DataGenerator | None:
-    """Return the batches of examples, whose items are encoded first where nobody has done so.
+    """Return the batches of examples, whose items are encoded first if that was not done before.
 
     The generator of the whole file is put together from those of its parts: the sequences that
     `of_items` names are read from files, `sizes` stay in memory, and everything else is as it makes
@@ -48,7 +48,7 @@ def open_items(
     Args:
         kind: the class of the generator of a task.
         examples: of a file, or some of them.
-        arguments: of the class, beside the examples.
+        arguments: of the class, besides the examples.
     """
     named = inspect.signature(kind).bind(examples, *arguments)
     named.apply_defaults()
@@ -219,7 +219,7 @@ class Items(Rows):
         return unpack(data, self.classes)
 
     def mend(self, position: int) -> bytes:
-        """Return the bytes of a row that is damaged, and let the next process mend its file."""
+        """Return the bytes of a row that is damaged, and let the next process make its file anew."""
         path = self.folder / self.examples.source.blocks[self.part_of(position)].name
         if path.is_file():
             print(f"warning: {path} is damaged: it is deleted, and made anew by the next start.")

@@ -1,6 +1,6 @@
 """The batches of an epoch as core plans them, in a fraction of the memory: for millions of items.
 
-Core's list has an array and a tuple for each batch, beside the order in 8 bytes an item. Here a
+Core's list has an array and a tuple for each batch, besides the order in 8 bytes an item. Here a
 batch is cut out of all items when it is asked for.
 """
 

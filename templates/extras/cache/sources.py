@@ -171,7 +171,7 @@ class Examples(Rows):
 def open_examples(
     path: Path, fields: Collection[str], read_one: Callable[[dict, int], Any], table: Table
 ) -> Examples | None:
-    """Return the examples of a file, which are checked first where nobody has done so.
+    """Return the examples of a file, which are checked first if that was not done before.
 
     None: core is to read it, and to say what is wrong with it.
     """
@@ -218,7 +218,7 @@ def folder_of(path: Path, table: Table) -> Path:
 
 @dataclass(frozen=True)
 class State:
-    """What tells, as it does for Git, whether a file has changed that nobody reads again.
+    """What tells, as it does for Git, whether a file has changed, without reading it again.
 
     Attributes:
         size: in bytes.

@@ -172,7 +172,7 @@ def classes_of(value: Any) -> dict[str, type]:
 
 
 class Handle:
-    """An open file, which is closed when nobody needs it any more."""
+    """An open file, which is closed when it is no longer needed."""
 
     def __init__(self, path: Path) -> None:
         self.number = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
@@ -222,7 +222,7 @@ class Part:
         return narrow(numbers).reshape(self.rows, self.width)
 
     def places(self, first: int, last: int) -> list[int]:
-        """Return where some rows begin that stand beside each other, and where the last one ends.
+        """Return where some neighbouring rows begin, and where the last one ends.
 
         Empty: the file is damaged here.
         """
@@ -233,7 +233,7 @@ class Part:
         return places if sound else []
 
     def rows_between(self, first: int, last: int) -> Iterator[bytes | None]:
-        """Yield some rows that stand beside each other; None for one that is damaged."""
+        """Yield some neighbouring rows; None for one that is damaged."""
         places = self.places(first, last)
         if not places:
             yield from [None] * (last - first)
@@ -348,7 +348,7 @@ class Rows(Sequence):
         self.kept: dict[int, Any] = {}
 
     def restored(self, data: bytes) -> Any:
-        """Return what stands in the sequence for the bytes of a row."""
+        """Return the item of the sequence that the bytes of a row hold."""
         raise NotImplementedError
 
     def mend(self, position: int) -> bytes:
@@ -373,7 +373,7 @@ class Rows(Sequence):
         return self.in_order(range(len(self)))
 
     def in_order(self, positions: range) -> Iterator[Any]:
-        """Yield the rows at some positions; those beside each other are read together."""
+        """Yield the rows at some positions; neighbours are read together."""
         if self.chosen is not None or positions.step != 1:
             for position in positions:
                 own = position if self.chosen is None else int(self.chosen[position])
@@ -553,7 +553,7 @@ def find_module(name: str, entries: dict[Path, set[str]]) -> Path | None:
 
     Args:
         name: of any module: most that are imported are not the project's.
-        entries: what stands in each folder that modules are imported from, without endings.
+        entries: the names in each folder that modules are imported from, without endings.
     """
     package, *_ = parts = name.split(".")
     for root in (root for root, names in entries.items() if package in names):

@@ -1,4 +1,4 @@
-"""A tokenizer that encodes each word once, however often it stands in the texts."""
+"""A tokenizer that encodes each word once, however often it occurs in the texts."""
 
 import functools
 import itertools
@@ -68,7 +68,7 @@ class Framed:
 class WordTokenizer:
     """A tokenizer, with the tokens of the words that it has encoded.
 
-    A word is what stands between two spaces. A corpus has few words that are not repeated: to find
+    A word is the text between two spaces. A corpus has few words that are not repeated: to find
     one again takes a fraction of the time that its encoding takes.
 
     Args:

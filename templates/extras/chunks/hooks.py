@@ -64,7 +64,7 @@ def predict_in_chunks(
 
     Raises:
         EndedWell: this part is predicted, and others are not.
-        InputError: another process predicts this part, or it can't be kept beside OUT.
+        InputError: another process predicts this part, or it can't be kept next to OUT.
     """
     plan = _plans[0]
     if worker_count() > 1 or plan.out.exists() and not plan.out.is_file():

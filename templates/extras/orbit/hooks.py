@@ -4,7 +4,7 @@ from core.training import Training
 
 
 def prepare(training: Training) -> None:
-    """Let Orbit's loop train, or score beside the process that trains."""
+    """Let Orbit's loop train, or score next to the process that trains."""
     if not training.settings.orbit.enabled:
         return
     from extras.orbit.orbit_loop import train_with_orbit  # needs the package orbit

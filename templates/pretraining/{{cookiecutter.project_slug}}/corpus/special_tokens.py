@@ -18,9 +18,9 @@ class SpecialTokens:
 
     Attributes:
         pad: fills up.
-        begin: stands before a text.
-        end: stands after it.
-        mask: stands for a hidden token.
+        begin: comes before a text.
+        end: comes after it.
+        mask: replaces a hidden token.
         is_special: bool `[vocabulary]`: all that are not text, the unknown one among them.
         ordinary: all others.
         sentence_ends: those of `SENTENCE_ENDS` that the tokenizer has.

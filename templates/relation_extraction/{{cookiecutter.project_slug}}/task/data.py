@@ -48,7 +48,7 @@ def read_examples(path: str | Path, require_triples: bool = True) -> Sequence[Ex
 
     Args:
         path: records `{"id", "text", "triples", "annotated_predicates" (optional)}`.
-        require_triples: False for files to predict, whose triples nobody knows.
+        require_triples: False for files to predict, whose triples are unknown.
 
     Raises:
         InputError: names file, line and what is wrong with the record.
