@@ -1,7 +1,7 @@
 """How many records per second do ours and a PyTorch peer predict, with the same encoder?
 
 The time runs from examples in memory to the records of a predictions file: encoding, the model in
-float32, and decoding. Ours is `predict` of each project's task/prediction.py. The peers are those of
+float32, and decoding. Ours is `predict` of task/prediction.py. The peers are those of
 `peer_relation_extraction.py`, `peer_reading_comprehension.py` and `peer_text_classification.py`.
 Each round runs the peer with batches in file order, padded to their longest text, then ours, then
 the peer with records sorted by length. Each run is its own process. It predicts the file once to

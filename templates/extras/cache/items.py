@@ -219,7 +219,7 @@ class Items(Rows):
         return unpack(data, self.classes)
 
     def mend(self, position: int) -> bytes:
-        """Return the bytes of a row that is damaged, and let the next process make its file anew."""
+        """Return the bytes of a damaged row, and let the next process make its file anew."""
         path = self.folder / self.examples.source.blocks[self.part_of(position)].name
         if path.is_file():
             print(f"warning: {path} is damaged: it is deleted, and made anew by the next start.")

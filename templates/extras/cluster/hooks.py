@@ -9,7 +9,7 @@ from extras.cluster.settings import Settings
 
 
 def make_strategy(settings: Settings) -> tf.distribute.Strategy | None:
-    """Return the strategy of the cluster that this process belongs to; None: it is not in a cluster.
+    """Return the strategy of the cluster of this process; None: it is not in a cluster.
 
     Args:
         settings: `strategy`, `devices`, and `port` of the table `cluster`.
