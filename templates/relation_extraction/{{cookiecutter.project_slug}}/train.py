@@ -81,8 +81,7 @@ def train(
     with strategy.scope():
         training.prepare()  # extras may change any part of it, such as layers of the models
         models.training.compile(make_optimizer(training), **training.compile_options)
-    # Creates the run's folder, or restores the checkpoint of an interrupted run.
-    training.begin(tokenizer, {"predicates": predicates})
+    training.begin(tokenizer, {"predicates": predicates})  # makes the run's folder, or resumes it
     # `fit` is Keras's. After each epoch the evaluator keeps the weights if `monitor` is higher.
     evaluator = Evaluator(training)
     training.fit([PositionCounter(run, len(batches)), evaluator, Checkpoint(run, settings)])

@@ -15,7 +15,7 @@ from core.prediction.predictor import Predictor  # noqa: E402
 from inspection import checks  # noqa: E402
 from task.data import Example, Triple, TripleGenerator, entity_head_count  # noqa: E402
 from task.decode import (  # noqa: E402
-    LOWEST_SCORE,
+    LOWEST_LOGIT,
     MOST_SPANS,
     MOST_TRIPLES,
     above,
@@ -222,7 +222,7 @@ def triples_of_grids(grids, shared):
     triples = {}
     for value, predicate, one, two in best:
         spans = [(int(WINDOW.starts[i]), int(WINDOW.ends[j])) for i, j in (one, two)]
-        if value > LOWEST_SCORE and min(*spans[0], *spans[1]) >= 0:
+        if value > LOWEST_LOGIT and min(*spans[0], *spans[1]) >= 0:
             triples[Triple(spans[0], PREDICATES[predicate], spans[1])] = value
     return triples
 

@@ -33,7 +33,7 @@ class Triple:
 class Example:
     """One record of a file.
 
-    `annotated_predicates` is None where the record speaks of all predicates.
+    `annotated_predicates` is None if the record was annotated for all predicates.
     """
 
     id: Id
@@ -141,7 +141,7 @@ class TripleGenerator(WindowGenerator):
         batch = self.encoder_batch(positions, length)
         for name, pairs in self.pairs.items():
             labels = [self.labels[position][name].swapaxes(0, 1) for position in positions]
-            batch[name] = pad(labels, pairs, -1).swapaxes(1, 2)
+            batch[name] = pad(labels, pairs, -1).swapaxes(1, 2)  # pad fills the first axis
         if self.labels:
             batch["annotated"] = np.stack([self.labels[p]["annotated"] for p in positions])
         return batch
@@ -157,7 +157,7 @@ def pointer_labels(
 
     Returns:
         `entity_labels`, `head_labels` and `tail_labels` `[heads, pairs, 2]`, filled with -1, and
-        `annotated` `[predicates]`: 1 where the record speaks of the predicate.
+        `annotated` `[predicates]`: 1 where the record was annotated for the predicate.
     """
     number = {predicate: index for index, predicate in enumerate(predicates)}
     entity, head, tail = (defaultdict[int, dict](dict) for _ in range(3))
@@ -165,7 +165,7 @@ def pointer_labels(
         subject, object_ = window.token_span(triple.subject), window.token_span(triple.object)
         predicate = number.get(triple.predicate)
         if subject is None or object_ is None or predicate is None:
-            continue
+            continue  # no span of half a triple is a label: the pointer learns triples
         first = 0 if entity_heads == "shared" else 2 * predicate
         entity[first][subject] = entity[first + 1][object_] = None
         head[predicate][subject[0], object_[0]] = tail[predicate][subject[1], object_[1]] = None

@@ -1,1 +1,1 @@
-"""Seq2seq: write a text from a text, with a prefix language model or an encoder and decoder."""
+"""Seq2seq: generate one text from another, with a prefix language model or encoder and decoder."""

@@ -173,7 +173,8 @@ class PairGenerator(DataGenerator):
 
     def measure(self) -> None:
         """Compute the padded source and target lengths of each bucket, from `sizes`."""
-        # `signature` tries a boundary + 1 to see which axes grow, so that must not be a boundary.
+        # `Feeding.signature` makes a batch one token longer, to see which axes grow: no boundary
+        # may be another one + 1.
         apart = ~np.isin(self.boundaries + 1, self.boundaries)
         self.boundaries = self.boundaries[apart]
         bucket_of = np.searchsorted(self.boundaries, self.lengths)
@@ -209,7 +210,7 @@ class PairGenerator(DataGenerator):
         """Yield the batches of an epoch, without the first `skip`.
 
         Each has `loss_weight` `[batch_size]`: 1 / target tokens of the whole batch, so that the
-        weighted sum of the examples' losses is the mean over tokens; 0 for filled-up examples.
+        weighted sum of the examples' losses is the mean over tokens; 0 for filler examples.
         """
         for batch in super().batches(epoch, skip):
             real = batch["loss_weight"] > 0

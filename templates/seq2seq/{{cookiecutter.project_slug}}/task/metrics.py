@@ -18,7 +18,7 @@ from task.data import Example
 from task.settings import Settings
 
 ORDERS = 4  # n-grams that BLEU counts
-NO_CLIPPING = 1e-300  # the logarithm of an impossible precision, so low that the score is 0
+TINY_PRECISION = 1e-300  # of an order without matches: its logarithm is finite, BLEU is about 0
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def bleu_score(*statistics: np.ndarray, axis: int = -1) -> np.ndarray:
     correct, total = np.stack(sums[2 : 2 + ORDERS]), np.stack(sums[2 + ORDERS :])
     missing = np.cumsum(correct == 0, axis=0)
     smoothed = np.where(correct == 0, 0.5**missing, correct)
-    precisions = np.where(total == 0, NO_CLIPPING, smoothed / np.maximum(total, 1))
+    precisions = np.where(total == 0, TINY_PRECISION, smoothed / np.maximum(total, 1))
     ratio = target_length / np.maximum(length, 1)
     brevity = np.where(length > 0, np.exp(np.minimum(1 - ratio, 0)), 0.0)
     found = correct.any(axis=0) & (total > 0).all(axis=0)

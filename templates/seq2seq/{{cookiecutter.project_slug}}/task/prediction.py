@@ -33,7 +33,7 @@ def load_runs(
 
     Args:
         paths: as in `load_trained`.
-        strategy: as there.
+        strategy: as in `load_trained`.
         changes: settings of generation that differ from those of the first run.
     """
     runs = load_trained(paths, Settings, SHARED_SETTINGS, rebuild_models, strategy)
@@ -43,7 +43,7 @@ def load_runs(
 
 
 def rebuild_models(encoder: keras.Model, labels: dict, settings: Settings) -> Models:
-    """Return the models of a run, from its encoder."""
+    """Return the models of a run, from its encoder; `labels` are its special tokens, not needed."""
     return build_models(encoder, settings)
 
 
