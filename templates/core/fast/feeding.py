@@ -138,7 +138,7 @@ class Feeding:
                 "make_batch and the names of the inputs agree."
             )
 
-    def read_unlabelled(self, path: str) -> "Feeding":
+    def read_unlabelled(self, path: str) -> Any:
         """Return batches of a file without labels, encoded as these are.
 
         Raises:

@@ -78,7 +78,7 @@ def find_stops(tokenizer: Tokenizer, strings: Sequence[str], vocabulary: int) ->
     for token, texts in enumerate(zip(firsts[:vocabulary], laters, strict=False)):
         pair = None if token in special else (tails.plain(texts[0]), tails.plain(texts[1]))
         kinds[token] = numbers.setdefault(pair, len(numbers))
-    table = tails.follow(list(numbers)[1:])
+    table = tails.follow([pair for pair in numbers if pair is not None])
     stays = np.arange(len(table) + 1)[:, None]
     stopped = np.full((1, table.shape[1]), len(table))
     nexts = np.concatenate([stays, np.concatenate([table, stopped])], axis=1)
