@@ -25,6 +25,7 @@ use_template("relation_extraction")
 
 from core.base.errors import InputError, explain_file_error  # noqa: E402
 from core.base.settings import read_settings  # noqa: E402
+from core.data.records import collect  # noqa: E402
 from core.data.tokens import train_tokenizer  # noqa: E402
 from extras.cache import items, processes, settings, sources, storage  # noqa: E402
 from extras.cache.beam_workers import (  # noqa: E402
@@ -33,7 +34,6 @@ from extras.cache.beam_workers import (  # noqa: E402
     error_told_in,
     share_on_beam,
 )
-from extras.cache.hooks import recall_fact, recall_joined  # noqa: E402
 from extras.cache.processes import share  # noqa: E402
 from extras.cache.settings import Table  # noqa: E402
 from extras.cache.sources import Examples  # noqa: E402
@@ -260,13 +260,14 @@ def test_a_fact_is_asked_for_once(file, table):
     asked: list[int] = []
     count.__module__ = TripleGenerator.__module__
     for _ in range(2):
-        assert recall_fact(count, read_examples(file)) == [RECORDS]
+        assert collect(count, read_examples(file)) == [RECORDS]
     assert asked == [RECORDS]
-    assert recall_fact(count, read_plainly(file)) is None
+    assert collect(count, read_plainly(file)) == [RECORDS]
+    asked.pop()
     for place in (8, -30):
         for path in Path(table.folder).glob("*/*.fact"):
             flip(path, place)
-        assert recall_fact(count, read_examples(file)) == [RECORDS]
+        assert collect(count, read_examples(file)) == [RECORDS]
     assert asked == [RECORDS] * 3
 
 
@@ -276,14 +277,13 @@ def test_a_set_is_put_together_from_all_parts(file, table, processes, monkeypatc
     table.processes = processes
     examples = read_examples(file)
     assert len(examples.parts) > 3
-    assert recall_joined(find_predicates, examples) == {"p0", "p1", "p2", "p3"}
+    assert collect(find_predicates, examples, joined=True) == {"p0", "p1", "p2", "p3"}
     assert collect_predicates(examples) == collect_predicates(read_plainly(file))
     monkeypatch.setattr(sources, "ask_block", None)  # it is not asked again
-    assert recall_joined(find_predicates, examples) == {"p0", "p1", "p2", "p3"}
-    assert recall_joined(find_predicates, read_plainly(file)) is None
+    assert collect(find_predicates, examples, joined=True) == {"p0", "p1", "p2", "p3"}
     some = examples.choose([3])
-    assert recall_joined(find_predicates, some) is None
-    assert find_predicates(some) == find_predicates(read_plainly(file)[3:4])
+    few = find_predicates(read_plainly(file)[3:4])
+    assert collect(find_predicates, some, joined=True) == few != {"p0", "p1", "p2", "p3"}
 
 
 # ------------------------------------------------------------------------------- the key
@@ -578,7 +578,7 @@ sys.path[:0] = [root + "/templates", project, tests, root]
 from extras.cache.processes import load_later
 load_later()
 import core.base.extras
-core.base.extras.EXTRAS = {"cache": "alone"}
+core.base.extras.EXTRA_NAMES = {"cache": "the only one"}
 from extras.cache import settings, sources
 settings._used[:] = [settings.Table(enabled=True, folder=folder, processes=1)]
 sources.BLOCK, sources.READ_AT_ONCE = 2000, 700
@@ -615,9 +615,10 @@ sys.path[:0] = [root + "/templates", project]
 from extras.cache.processes import load_later
 load_later()
 import extras.cache.items, task.data
-from core.base.extras import has_hook, open_module, present
-asked = re.findall(r'ask\\("(\\w+)"', Path(task.data.__file__).read_text(encoding="utf-8"))
-opened = [(e, h) for h in asked for e in present() if has_hook(e, h) and open_module(e, "hooks")]
+from core.base.extras import open_module
+code = Path(task.data.__file__).read_text(encoding="utf-8")
+needed = re.findall(r'need\\("(\\w+)", "(\\w+)"', code)
+opened = [pair for pair in needed if open_module(*pair)]
 assert "tensorflow.python" not in sys.modules, opened
 """
 
@@ -739,7 +740,7 @@ def check_task(kind, read, collect, labels_of, made) -> None:
     schema = collect(examples)
     for _ in range(2):
         kept = read()
-        assert isinstance(kept, Examples) and recall_fact(collect, kept) == schema
+        assert isinstance(kept, Examples) and kept.recall(collect) == schema
         for labels in (True, False):
             arguments = (TOKENIZER, labels_of(schema), INPUTS, made, 8, labels)
             assert_same(kind.of(kept, *arguments), kind.of(examples, *arguments))

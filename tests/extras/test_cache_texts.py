@@ -436,7 +436,7 @@ def read_by_rate(record: dict, line: int, kind: type, own: Any) -> Any:
 
 def test_code_of_extras_that_is_asked_is_in_the_key(tmp_path, monkeypatch):
     """Whether or not it is imported by then."""
-    code = b'ask("encode_prompts", 1)\nneed("competition", "targets")\n'
+    code = b'ask("load_backbone", 1)\nneed("competition", "targets")\n'
     names = storage.imports_of(code)
     assert {"extras.writers.hooks", "extras.competition.targets"} <= {*names}
     assert "extras.retrieval.hooks" not in names
@@ -446,14 +446,14 @@ def test_code_of_extras_that_is_asked_is_in_the_key(tmp_path, monkeypatch):
     )
     place = tmp_path / "extras/writers"
     place.mkdir(parents=True)
-    (place / "hooks.py").write_text("def encode_prompts(): ...\n", encoding="utf-8")
-    (tmp_path / "asks_of_cache.py").write_bytes(b"def f():\n    " + code[:24])
+    (place / "hooks.py").write_text("def load_backbone(): ...\n", encoding="utf-8")
+    (tmp_path / "asks_of_cache.py").write_bytes(b"def f():\n    " + code[:23])
     monkeypatch.syspath_prepend(tmp_path)
     import asks_of_cache  # noqa: F401
 
     monkeypatch.setattr(storage, "PROJECT", tmp_path)
     before = storage.code_hash("asks_of_cache")
-    (place / "hooks.py").write_text("def encode_prompts(): return 1\n", encoding="utf-8")
+    (place / "hooks.py").write_text("def load_backbone(): return 1\n", encoding="utf-8")
     assert storage.code_hash("asks_of_cache") != before
 
 

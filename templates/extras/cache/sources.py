@@ -158,8 +158,11 @@ class Examples(Rows):
         )
 
     def recall(self, function: Callable[[Any], Any], joined: bool = False) -> Any:
-        """Return what a function says of all examples, or said of them before."""
-        return recall(function, self, joined)
+        """Return what a function says of all examples, or said of them before.
+
+        It is asked anew about examples that were chosen from a file.
+        """
+        return recall(function, self, joined) if self.chosen is None else function(self)
 
     def choose(self, positions: Sequence[int]) -> "Examples":
         """Return the examples at some positions, which are read as these are."""
