@@ -618,6 +618,7 @@ import extras.cache.items, task.data
 from core.base.extras import open_module
 code = Path(task.data.__file__).read_text(encoding="utf-8")
 needed = re.findall(r'need\\("(\\w+)", "(\\w+)"', code)
+needed = [pair for pair in needed if pair != ("writers", "packing")]  # of a training
 opened = [pair for pair in needed if open_module(*pair)]
 assert "tensorflow.python" not in sys.modules, opened
 """
