@@ -96,7 +96,7 @@ def read_plainly(path: Path, settings, **options):
 
 
 def assert_same_batches(kept, plain, path: Path, settings) -> None:
-    schema = collect_schema(plain, path, settings)
+    schema = collect_schema(plain, settings)
     assert isinstance(kept, Examples) and list(kept) == plain
     one, two = (
         EntityGenerator.of(examples, TOKENIZER, schema.types, INPUTS, settings, 8)
@@ -114,7 +114,7 @@ def test_batches_are_those_without(file, table, processes, monkeypatch, capsys):
     table.processes = processes
     settings = make_settings()
     plain = read_plainly(file, settings)
-    collect = partial(collect_schema, path=file, settings=settings)
+    collect = partial(collect_schema, settings=settings)
     schema = collect(plain)
     kept = read_examples(file, settings)
     assert len(kept.parts) > 3 and f"cache: {SENTENCES} records" in capsys.readouterr().out

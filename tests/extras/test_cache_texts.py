@@ -489,7 +489,7 @@ def test_a_file_that_teaches_nothing_is_refused(task):
     rows = [{**task.make(13), "id": n} for n in range(9)]
     task.file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     for make in (task.plain, task.kept):
-        with pytest.raises(InputError, match="no answer lies whole in a window"):
+        with pytest.raises(InputError, match="no answer fits into a window"):
             make()
 
 

@@ -5,6 +5,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -83,8 +84,9 @@ def encode_sources(
 ) -> list[np.ndarray]:
     """Return the tokens of each source, special tokens included; long sources lose their end."""
     if settings.model == "pretrained":
-        files, table = need("writers", "files"), settings.writers_table
-        return files.encode_prompts(tokenizer, texts, table.prompt, settings.max_length)
+        table: Any = getattr(settings, "writers", None)  # extras/cache looks at no other name
+        encode_prompts = need("writers", "files").encode_prompts
+        return encode_prompts(tokenizer, texts, table.prompt, settings.max_length)
     frame = tokenizer.encode("").ids
     before, after = frame[: len(frame) // 2], frame[len(frame) // 2 :]
     room = settings.max_length - len(frame)
