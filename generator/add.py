@@ -31,7 +31,7 @@ def add_extra(root: Path, name: str, project: Path) -> str:
     known = baking.known_extras(template)
     if name in baking.known_extras() and name not in known:
         only = " and ".join(baking.declared_extras()[name].templates)
-        raise InputError(f"{name} serves projects of {only} alone, and this is {template}.")
+        raise InputError(f"{name} only serves projects of {only}, and this is {template}.")
     if name not in known:
         raise InputError(f"there is no extra {name!r}: the names are {', '.join(known)}.")
     if not (project / "core" / "base").is_dir():

@@ -27,7 +27,6 @@ sys.path.insert(0, str(project))
 sys.argv = ["train.py", *sys.argv[3:]]
 
 import train  # noqa: E402
-
 from core.base import workers  # noqa: E402
 from core.prediction.predictor import Predictor  # noqa: E402
 from core.training import Training  # noqa: E402

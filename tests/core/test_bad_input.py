@@ -454,7 +454,7 @@ def test_a_file_without_labels_has_no_oracle(process):
         pytest.skip("it never had one")
     done = process.run("check.py", *flags(process.project, test_file="plain.jsonl"))
     _, _, told = done.out.partition("\nplain.jsonl: ")
-    assert "oracle: none, for no " in told and "oracle (gold" not in told
+    assert "oracle: none, because no " in told and "oracle (gold" not in told
 
 
 @pytest.mark.parametrize("name", BROKEN_SETTINGS)

@@ -306,12 +306,12 @@ def test_of_several_places_the_nearest_is_chosen():
 
 
 def load_template(name: str) -> tuple:
-    """Return the modules data, metrics and decode of another template, and put ours back."""
+    """Return the modules data, metrics and errors of another template, and put ours back."""
     kept = {name: module for name, module in sys.modules.items() if is_of_template(module)}
     path = list(sys.path)
     use_template(name)
     modules = tuple(
-        importlib.import_module(f"task.{part}") for part in ("data", "metrics", "decode")
+        importlib.import_module(f"{part}") for part in ("task.data", "task.metrics", "inspection.errors")
     )
     for other in [name for name, module in sys.modules.items() if is_of_template(module)]:
         del sys.modules[other]
@@ -323,7 +323,7 @@ def load_template(name: str) -> tuple:
 @pytest.mark.parametrize("kind", KINDS)
 def test_scores_are_those_of_the_pointer_templates(kind):
     """The same files go through both: golds, predictions, every number of every table."""
-    data, metrics, decode = load_template(SAMPLES[kind].removesuffix("_sample"))
+    data, metrics, errors = load_template(SAMPLES[kind].removesuffix("_sample"))
     draw = random.Random(5)
     for _ in range(60):
         golds, theirs, found, their_found = [], [], {}, {}
@@ -344,7 +344,7 @@ def test_scores_are_those_of_the_pointer_templates(kind):
             written = {kind: describe_items(items, record["text"], kind, 0.5)}
             assert read_prediction("", written, kind) == items
             found[name] = items
-            read = decode.read_prediction("", written)
+            read = errors.read_prediction("", written)
             their_found[name] = list(read) if kind == "triples" else read[0]
         ours, other = score(golds, found, kind), metrics.score(theirs, their_found)
         other = {name: value for name, value in other.items() if not name.startswith("duee")}

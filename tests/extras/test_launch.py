@@ -426,7 +426,7 @@ def test_a_worker_parts_when_all_have_come_to_their_end(monkeypatch):
     gone = tf.errors.UnavailableError(None, None, "connection refused")
     joined = object.__new__(cluster.ClusterWorkers)
     monkeypatch.setattr(joined, "gather", gather, raising=False)
-    monkeypatch.setattr(workers, "_joined", [joined])
+    monkeypatch.setattr(workers, "_workers", joined)
     answers[:] = [[None, None], gone]
     workers.wait_for_workers()
     assert not answers

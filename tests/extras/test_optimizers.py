@@ -1,6 +1,7 @@
 """Optimizers and schedules against NumPy, and in trainings that are resumed and saved."""
 
 import functools
+from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -29,6 +30,7 @@ from small_models import (
     assert_equal,
     bert_encoder,
     make_settings,
+    plan_steps,
     small_encoder,
     train,
     with_head,
@@ -180,6 +182,15 @@ def test_config_goes_round(kind):
     assert type(again) is KINDS[kind] and again.lazy == (TABLE,)
 
 
+def optimizer_of(settings, models: Models, steps: int, replicas: int = 1):
+    """Return the optimizer of a training whose rates grow with its replicas."""
+    training = plan_steps(settings, models, steps)
+    training.settings.devices.scale_learning_rate = True
+    training.strategy = SimpleNamespace(num_replicas_in_sync=replicas)
+    training.prepare()
+    return make_optimizer(training)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_optimizer_of_the_settings(kind):
     models = with_head(bert_encoder())
@@ -191,7 +202,7 @@ def test_optimizer_of_the_settings(kind):
         optimizers={"kind": kind, "layer_decay": 0.5, "no_decay": "bias", "lookahead": 5},
         averaging={"ema": 0.9},
     )
-    optimizer = make_optimizer(settings, models, 40, 2.0)
+    optimizer = optimizer_of(settings, models, 40, replicas=2)
     optimizer.build(model.trainable_variables)
     rates = {
         variable.path: optimizer.rates[variable.path] for variable in model.trainable_variables
@@ -214,12 +225,12 @@ def test_optimizer_of_the_settings(kind):
 
 def test_the_table_as_it_is_leaves_the_optimizer_to_core():
     models = with_head(bert_encoder())
-    assert type(make_optimizer(make_settings(), models, 10)) is AdamW
+    assert type(optimizer_of(make_settings(), models, 10)) is AdamW
 
 
 def test_lazy_embeddings_are_all_tables():
     settings = make_settings(optimizers={"lazy_embeddings": True})
-    lazy = make_optimizer(settings, with_head(bert_encoder()), 10).lazy
+    lazy = optimizer_of(settings, with_head(bert_encoder()), 10).lazy
     assert sorted(path.rpartition("/")[0].rpartition("/")[2] for path in lazy) == [
         "segment_embedding",
         "token_embedding",
@@ -288,7 +299,7 @@ def test_each_optimizer_is_saved_with_a_model(kind, tmp_path):
     settings = make_settings(optimizers={"kind": kind, "lookahead": 3}, averaging={"ema": 0.8})
     encoder = small_encoder(dropout=0.0)
     model = keras.Model(encoder.input, keras.layers.Dense(2, name="head")(encoder.output))
-    optimizer = make_optimizer(settings, Models(model, model, encoder), 8)
+    optimizer = optimizer_of(settings, Models(model, model, encoder), 8)
     model.compile(optimizer, "mse", run_eagerly=True)
     random = np.random.default_rng(1)
     batches = [(random.integers(0, 20, (4, LENGTH)), random.normal(size=(4, 2))) for _ in range(6)]

@@ -70,7 +70,7 @@ def test_a_processor(text, variables, expected, reason, monkeypatch, tmp_path, c
     set_seed_and_precision(settings)
     assert settings.devices.precision == keras.config.dtype_policy().name == expected
     [line] = capsys.readouterr().out.splitlines()
-    assert line.startswith(f"precision: {expected}: ") and reason in line
+    assert line.startswith(f"precision: {expected}, because ") and reason in line
     assert find_precision(settings) == expected
     assert capsys.readouterr().out == ""
 
@@ -114,7 +114,7 @@ def test_a_run_keeps_the_precision_that_it_began_with(tmp_path):
         words = flags(project, **asked, **changes)
         return run(project / "train.py", *words, cwd=project).stdout
 
-    assert "precision: mixed_bfloat16: the CPU" in train(WITH_AMX)
+    assert "precision: mixed_bfloat16, because the CPU" in train(WITH_AMX)
     folder = project / "runs/kept"
     scores = json.loads((folder / "scores.json").read_text(encoding="utf-8"))
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
@@ -131,7 +131,7 @@ def test_a_run_keeps_the_precision_that_it_began_with(tmp_path):
     files = json.loads((folder / "scores.json").read_text(encoding="utf-8"))
     [own] = files["files"].values()
     assert own["dtype_policy"] == "mixed_bfloat16"
-    assert "precision: float32: " in train(WITHOUT, overwrite=True)
+    assert "precision: float32, because " in train(WITHOUT, overwrite=True)
 
 
 # ------------------------------------------------------------------ one pass over memory

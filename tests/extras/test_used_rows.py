@@ -371,7 +371,9 @@ def test_a_run_that_was_killed_goes_on_to_the_last_bit(project, lean, tmp_path):
 
 @pytest.mark.trains
 def test_the_model_of_each_fold_has_all_rows(project):
-    said = train(project, "folds", **{"folds.count": 2, "steps": 4, "averaging.ema": 0.0}, **USED)
+    changes = {**SETTINGS, "folds.count": 2, "steps": 4, "averaging.ema": 0.0, **USED}
+    asked = flags(project, run_name="folds", **changes)
+    said = run("extras/folds/cross_validate.py", *asked, cwd=project).stdout
     counts = list(map(int, re.findall(r"used_rows: (\d+) of", said)))
     start = load_file(project / "encoder" / "model.safetensors")[TABLE]
     assert len(counts) == 2

@@ -182,7 +182,8 @@ def root(tmp_path: Path, monkeypatch) -> Path:
         **{f"baselines/toy_sample/sample/{n}.jsonl": record for n in ("train", "dev", "test")},
     }
     write_files(tmp_path, files)
-    shutil.copy(ROOT / "templates/baking.py", tmp_path / "templates")
+    for name in ("baking.py", "declared.py"):
+        shutil.copy(ROOT / "templates" / name, tmp_path / "templates")
     (tmp_path / "templates/core/runs").mkdir()
     code_hash = ROOT / "templates/core/runs/code_hash.py"
     shutil.copy(code_hash, tmp_path / "templates/core/runs")

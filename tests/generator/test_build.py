@@ -28,6 +28,7 @@ from generator.confirm import confirm_baseline
 from generator.data_sets.registry import DATA_SETS
 from generator.document_tables import TABLES, update_documents
 from generator.files import PROJECT_FOLDER, json_lines, sha256
+from generator.reading_path import ALWAYS
 from generator.recipes import working_project
 from generator.reproduce import parse_seeds, reproduce_baseline
 from generator.run_scripts import project_code_hash
@@ -159,6 +160,8 @@ def repository(tmp_path: Path, monkeypatch) -> Path:
             "cookiecutter.json": '{"templates": {"toy": {"path": "./templates/toy"}}}',
             "generator/baselines.toml": BASELINES,
             "templates/core/__init__.py": "",
+            **{f"templates/{name}": '"""A part."""\n' for name in ALWAYS},
+            "generator/glossary.toml": "entry = []\n",
             "templates/core/base/errors.py": "class InputError(Exception):\n    pass\n",
             "templates/extras/__init__.py": "",
             "templates/extras/doctor/README.md": "# doctor\n",

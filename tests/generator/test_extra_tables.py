@@ -172,7 +172,7 @@ def test_requirements_hooks_and_groups_reach_their_places(repository: Path) -> N
     assert change(repository, "folds", "requirements = []", 'requirements = ["more"]') == {
         path.replace("orbit", "folds")
     }
-    assert change(repository, "orbit", '"choose_loop"', '"others"') == {"docs/architecture.md"}
+    assert change(repository, "orbit", '"prepare"', '"others"') == {"docs/architecture.md"}
     found = change(repository, "orbit", "more machines", "less memory")
     tables = readmes("", *TEMPLATES) | readmes("_zh", *TEMPLATES)
     assert found == {"README.md", "README_zh.md", *tables}
@@ -186,10 +186,9 @@ def test_a_project_lists_its_own_extras_and_their_hooks(tmp_path: Path) -> None:
     project = bake(ROOT / "templates/relation_extraction", tmp_path, {"extras": "folds, lora"})
     page = (project / "extras/README.md").read_text(encoding="utf-8")
     assert re.findall(r"\]\((\w+)/README.md\)", page) == ["lora", "folds"]
-    hooks = dict(re.findall(r"^\| `(\w+)` \| \[(\w+)\]\(\2/hooks.py\) \|$", page, flags=re.M))
-    assert hooks == {
-        hook: name for name in ("folds", "lora") for hook in read_extras(ROOT)[name].hooks
-    }
+    rows = re.findall(r"^\| `(\w+)` \| (\[.+) \|$", page, flags=re.M)
+    hooks = {hook: re.findall(r"\[(\w+)\]\(\1/hooks.py\)", own) for hook, own in rows}
+    assert hooks == {"prepare": ["lora", "folds"], "restore_base": ["lora"]}
     for link in re.findall(r"\]\(([^)]+)\)", page):
         assert (project / "extras" / link).is_file()
 

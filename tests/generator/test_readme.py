@@ -14,7 +14,7 @@ from extras.comparison import comparison
 from extras.doctor import checking
 
 PROJECT = use_template("relation_extraction")
-from task import checks  # noqa: E402
+from inspection import checks  # noqa: E402
 from task.data import collect_predicates, read_examples  # noqa: E402
 from task.settings import Settings  # noqa: E402
 

@@ -9,8 +9,8 @@ from pathlib import Path
 sys.path[0] = str(Path(__file__).resolve().parents[2])  # the project, whose code this needs
 
 import numpy as np  # noqa: E402
-import train  # noqa: E402
 
+import train  # noqa: E402
 from core.base.errors import InputError, command  # noqa: E402
 from core.base.settings import read_settings  # noqa: E402
 from core.base.workers import worker_count  # noqa: E402

@@ -3,14 +3,13 @@
 python train_floor.py [--KEY VALUE ...]        train.py trains it too, unless --floor false
 """
 
-from train import read_files
-
 from core.base.errors import command
 from core.base.settings import read_settings
 from floor import keep_floor, score_floor
 from task.data import collect_targets
 from task.metrics import choose_metric
 from task.settings import Settings
+from train import read_files
 
 
 @command

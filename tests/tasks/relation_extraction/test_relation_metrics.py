@@ -304,7 +304,7 @@ def test_the_grids_of_many_predicates_are_never_held_together(entity_heads):
     inputs = [keras.KerasTensor((1, length), one.dtype, name=one.name) for one in inputs]
     predictor = Predictor([models.inference], tf.distribute.get_strategy(), select_triples)
     assert largest_tensor(predictor.run_replicas, inputs) <= 8 * length**2
-    whole = keras.Model(models.inference.inputs, [own.logits for own in models.scores])
+    whole = keras.Model(models.inference.inputs, [own.logits for own in models.compared])
     assert largest_tensor(whole, inputs) >= predicates * length**2
 
 
@@ -333,7 +333,7 @@ def test_predictions_are_those_of_the_scores_that_training_learns(pointer, entit
     found = predict_triples(Predictor([models.inference], strategy, select_triples), generator)
 
     names = ("entity", "head", "tail")
-    logits = dict(zip(names, (own.logits for own in models.scores), strict=True))
+    logits = dict(zip(names, (own.logits for own in models.compared), strict=True))
     whole = keras.Model(models.inference.inputs, logits)
     expected = {name: {} for name in found}
     for rows, length in generator.plan(None):

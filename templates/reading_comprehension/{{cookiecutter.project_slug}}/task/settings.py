@@ -11,6 +11,7 @@ class Settings(WindowSettings):
     """The settings of core, and those of the pointer, the answers and the score."""
 
     task: ClassVar[str] = "Reading comprehension"
+    free_settings: ClassVar[tuple[str, ...]] = ("n_best",)
 
     pointer: Literal["efficient", "plain"] = Field(
         "efficient", description="efficient: also scores starts and ends; plain: only pairs"
