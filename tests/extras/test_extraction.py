@@ -310,9 +310,8 @@ def load_template(name: str) -> tuple:
     kept = {name: module for name, module in sys.modules.items() if is_of_template(module)}
     path = list(sys.path)
     use_template(name)
-    modules = tuple(
-        importlib.import_module(f"{part}") for part in ("task.data", "task.metrics", "inspection.errors")
-    )
+    names = ("task.data", "task.metrics", "inspection.errors")
+    modules = tuple(importlib.import_module(name) for name in names)
     for other in [name for name, module in sys.modules.items() if is_of_template(module)]:
         del sys.modules[other]
     sys.modules.update(kept)

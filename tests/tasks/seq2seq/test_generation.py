@@ -351,7 +351,7 @@ def test_a_text_ends_with_what_completes_a_stop_string(model, name):
     nexts = np.zeros((2, VOCABULARY), np.int32)
     nexts[0, ends] = nexts[1] = 1
     table = GenerationTable(**SEARCHES[name])
-    constraints = Constraints(Stops(np.arange(VOCABULARY), nexts, ()))
+    constraints = Constraints(Stops(np.arange(VOCABULARY, dtype=np.int32), nexts, ()))
     by_string = Writer([model], writing_layers, TOKENS, table, LENGTH, constraints)(batch)
     tokens = dataclasses.replace(TOKENS, other_ends=tuple(ends))
     by_token = Writer([model], writing_layers, tokens, table, LENGTH)(batch)
