@@ -79,12 +79,13 @@ def train(
 
     training = Training(settings, strategy, run, models, batches, scorer, monitor="f1")
     with strategy.scope():
-        training.prepare()  # extras may change any part of it
+        training.prepare()  # extras may change any part of it, such as layers of the models
         models.training.compile(make_optimizer(training), **training.compile_options)
-    training.begin(tokenizer, {"predicates": predicates})
+    training.begin(tokenizer, {"predicates": predicates})  # makes the run's folder, or resumes it
+    # `fit` is Keras's. After each epoch the evaluator keeps the weights if `monitor` is higher.
     evaluator = Evaluator(training)
     training.fit([PositionCounter(run, len(batches)), evaluator, Checkpoint(run, settings)])
-    evaluator.finish()
+    evaluator.finish()  # scores averaged weights, if an extra keeps some
 
 
 def report(settings: Settings, run: Run, dev_examples: Sequence[Example]) -> None:

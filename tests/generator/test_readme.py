@@ -46,26 +46,28 @@ def f_string(script: str, text: str) -> re.Pattern:
 # What READMEs say of the bounds of decoding, by the names of constants.
 BOUNDS = {
     "relation_extraction": [
-        "the {MOST_SPANS} best subjects and objects and the {MOST_TRIPLES} best triples are "
-        "considered, where they score above {lowest}",
+        "Each window keeps at most {MOST_SPANS} subjects, {MOST_SPANS} objects and {MOST_TRIPLES} "
+        "triples, and drops those that score below {lowest}",
     ],
     "event_extraction": [
-        "The {MOST_SPANS} best spans of a window are considered, where they score above {lowest}",
-        "where they are more than {MOST_LINKED}, or would make more than {MOST_CLIQUES} events",
+        "Each window keeps its {MOST_SPANS} best spans, and drops those that score below {lowest}",
+        "if they are more than {MOST_LINKED}, or would make more than {MOST_CLIQUES} events",
     ],
     "named_entity_recognition": [
-        "The {MOST_SPANS} best spans of a window are considered, where they score above {lowest}",
+        "Each window keeps its {MOST_SPANS} best spans, and drops those that score below {lowest}",
     ],
-    "reading_comprehension": ["Of a question the {MOST_SPANS} best spans are kept"],
+    "reading_comprehension": ["Each question keeps its {MOST_SPANS} best spans"],
 }
 
 
 @pytest.mark.parametrize("template", BOUNDS)
 def test_the_bounds_of_decoding_stand_in_its_readme(template):
     project = ROOT / "templates" / template / "{{cookiecutter.project_slug}}"
-    code = "".join(file.read_text(encoding="utf-8") for file in project.glob("task/*.py"))
+    files = [*project.glob("task/*.py"), *project.glob("library/*.py")]
+    code = "".join(file.read_text(encoding="utf-8") for file in files)
     bounds = dict(re.findall(r"^([A-Z_]+) = (-?[\d.]+)$", code, flags=re.M))
-    lowest = 1 / (1 + math.exp(-float(bounds.get("LOWEST_SCORE", 0))))
+    logit = bounds.get("LOWEST_LOGIT", bounds.get("LOWEST_SCORE", 0))
+    lowest = 1 / (1 + math.exp(-float(logit)))
     text = " ".join((project / "README.md").read_text(encoding="utf-8").split())
     chinese = (project / "README_zh.md").read_text(encoding="utf-8")
     for sentence in BOUNDS[template]:

@@ -6,7 +6,6 @@ from typing import Any, Self
 import numpy as np
 
 from core.base.extras import ask
-from core.data.tokens import Window, split_into_windows
 from core.fast.buckets import bucket_boundaries, cut_batches
 from core.fast.feeding import Feeding
 
@@ -27,8 +26,8 @@ class DataGenerator(Feeding):
         seed: order of the examples.
     """
 
-    of_items: tuple[str, ...] = ()  # attributes with one entry per length: extras/cache stores them
-    arguments: tuple[Any, ...] = ()  # of `of`, after the examples
+    of_items: tuple[str, ...] = ()  # attributes with one entry per example, for extras/cache
+    arguments: tuple[Any, ...] = ()  # that `of` was called with, after the examples
 
     @classmethod
     def of(cls, examples: Any, *arguments: Any) -> Self:
@@ -77,74 +76,21 @@ class DataGenerator(Feeding):
         return cut_batches(order, lengths, self.batch_size, random)
 
     def pad_to(self, lengths: np.ndarray, epoch: int | None) -> np.ndarray:
-        """Return the padded length of a batch, for each length of its longest example."""
-        exact = epoch is None and self.exact
-        return lengths if exact else self.boundaries[np.searchsorted(self.boundaries, lengths)]
+        """Return the length to which a batch is padded, given that of its longest example."""
+        # `fits_batch` (fast/feeding.py): prediction pads to the longest example, not to a bucket.
+        fits = epoch is None and self.fits_batch
+        return lengths if fits else self.boundaries[np.searchsorted(self.boundaries, lengths)]
 
     def batches(self, epoch: int | None, skip: int = 0) -> Iterator[Batch]:
         """Yield the batches of an epoch, without the first `skip`.
 
-        Each has `loss_weight` `[batch_size]`: 1 / real examples, and 0 for examples that fill up.
+        Each has `loss_weight` `[batch_size]`: 1 / real examples, and 0 for filler examples.
         """
         for positions, length in self.plan(epoch)[skip:]:
-            rows = len(positions) if epoch is None and self.exact else self.batch_size
+            rows = len(positions) if epoch is None and self.fits_batch else self.batch_size
             filled, weight = np.resize(positions, rows), np.zeros(rows, np.float32)
             weight[: len(positions)] = 1 / len(positions)
             yield {**self.make_batch(filled, length), "loss_weight": weight}
-
-
-class WindowGenerator(DataGenerator):
-    """Batches of windows of texts; a task defines the labels of one window.
-
-    One window is one example of `DataGenerator`; `self.examples` are records.
-
-    Args:
-        examples: records with a `text`.
-        tokenizer: of the encoder.
-        encoder_inputs: names of the encoder's inputs.
-        settings: `max_length`, `window_overlap`, `buckets`, `seed`.
-        batch_size: windows in a batch.
-        labels: False for prediction.
-    """
-
-    of_items = ("windows", "labels")
-
-    def __init__(
-        self,
-        examples: Sequence[Any],
-        tokenizer: Any,
-        encoder_inputs: Sequence[str],
-        settings: Any,
-        batch_size: int,
-        labels: bool,
-    ) -> None:
-        self.examples, self.encoder_inputs = list(examples), list(encoder_inputs)
-        texts = [example.text for example in examples]
-        length, overlap = settings.max_length, settings.window_overlap
-        windows = split_into_windows(tokenizer, texts, length, overlap, "encode")
-        self.windows = [window for group in windows for window in group]
-        self.example_of = np.repeat(np.arange(len(windows)), [len(group) for group in windows])
-        super().__init__([*map(len, self.windows)], batch_size, settings.buckets, settings.seed)
-        self.labels = [
-            self.label_window(self.examples[example], window)
-            for example, window in zip(self.example_of, self.windows, strict=True)
-            if labels
-        ]
-        self.measure()
-
-    def label_window(self, example: Any, window: Window) -> Any:
-        """Return the labels of one window of an example."""
-        raise NotImplementedError
-
-    def encoder_batch(self, positions: np.ndarray, length: int) -> Batch:
-        """Return the encoder's inputs `[batch, length]`; `padding_mask` is 1 for tokens."""
-        token_ids = [self.windows[position].token_ids for position in positions]
-        arrays = {
-            "token_ids": pad(token_ids, length),
-            "segment_ids": np.zeros((len(positions), length), np.int32),
-            "padding_mask": pad([np.ones(len(ids), np.int32) for ids in token_ids], length),
-        }
-        return {name: arrays[name] for name in self.encoder_inputs}
 
 
 def pad(arrays: Sequence[np.ndarray], length: int, value: int = 0) -> np.ndarray:

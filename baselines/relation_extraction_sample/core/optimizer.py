@@ -60,6 +60,8 @@ def make_optimizer(training: "Training") -> keras.optimizers.Optimizer:
     schedule = WarmUpThenDecay(
         settings.learning_rate * factor, steps, int(settings.warm_up * steps)
     )
+    # By default `AdamW` of core/fast/adamw.py: Keras's, with a rate for each variable, clipping
+    # after the sum over replicas, and one pass over memory.
     return training.optimizer_class(
         learning_rate=schedule,
         rates=relative_rates(settings, training.models),

@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 
 from core.exact.dropout import dropout_masks, number_rows
+from core.exact.logits import Logits
 from core.exact.micro_batches import Gradients, graph_of
 
 # What a batch holds besides the inputs of the model: the weight of each example in the loss, and
@@ -19,8 +20,9 @@ NOT_INPUTS = ("loss_weight", "row")
 class TrainingModel(keras.Model):
     """A functional model whose outputs are losses `[batch]`, one for each loss layer.
 
-    The generator gives each example its `loss_weight`. The weights of one batch over all replicas
-    sum to 1, and the loss is the weighted sum. So gradients that are summed over replicas, or over
+    The generator gives each example its `loss_weight`, normalised over the batch of all replicas:
+    1 / examples, or 1 / target tokens where losses are sums over tokens. The loss is the weighted
+    sum. So gradients that are summed over replicas, or over
     micro-batches, are those of the whole batch, full or not.
     """
 
@@ -38,8 +40,8 @@ class TrainingModel(keras.Model):
             optimizer: built here, so that a checkpoint finds all its variables.
             accumulation: micro-batches in one step: memory of one, gradient of all.
             xla: compile the gradient with XLA, once for each shape of a batch.
-            make_gradients: from this model to a function that replaces `gradients`; None: the
-                plain gradient.
+            make_gradients: from this model to a function of a batch that replaces the graph of
+                `gradients`; None: nothing replaces it.
             **kwargs: as in `keras.Model.compile`.
         """
         # Only the gradient is compiled: XLA can't compile the sum over replicas on a CPU.
@@ -49,6 +51,7 @@ class TrainingModel(keras.Model):
         names = ["loss", *(self.output_names if len(self.output_names) > 1 else ())]
         # Means over examples, kept as sums: right on a partial last batch too.
         self.loss_means = [keras.metrics.Mean(name, dtype="float32") for name in names]
+        # A tf.function of `gradients`, with XLA and in micro-batches as set above.
         plain = graph_of(self, self.gradients, ["loss", *self.output_names])
         self.batch_gradients = make_gradients(self) if make_gradients else plain
 
@@ -63,7 +66,7 @@ class TrainingModel(keras.Model):
         counted = tf.cast(batch["loss_weight"] > 0, tf.float32)
         for mean in self.loss_means:
             mean.update_state(losses[mean.name], counted)
-        # `[1]`: over several workers Keras averages the replicas' logs along their first axis.
+        # Shape (1,): over several workers Keras averages the replicas' logs along the first axis.
         return {mean.name: mean.result()[None] for mean in self.loss_means}
 
     def gradients(self, batch: dict) -> Gradients:
@@ -85,28 +88,12 @@ class TrainingModel(keras.Model):
         return [tf.convert_to_tensor(gradient) for gradient in gradients]
 
     def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
-        """Skip the trial call of `fit`, which takes the whole batch for inputs: all is built."""
+        """Skip the trial call of `fit`, which would pass `loss_weight` to the model."""
 
 
 def inputs_of(batch: dict) -> dict:
     """Return the part of a batch that the inputs of the model read."""
     return {name: array for name, array in batch.items() if name not in NOT_INPUTS}
-
-
-@dataclass(frozen=True)
-class Logits:
-    """Logits of a model, for methods that compare two passes through it, such as R-Drop.
-
-    Attributes:
-        logits: a tensor of the model `[batch, ...]`.
-        kind: `sigmoid`: each is a question of its own; `softmax` over the last axis;
-            `softmax_of_all` over all axes of an example.
-        labels: name of the input `[batch, positions]` that is below 0 where nothing is predicted.
-    """
-
-    logits: keras.KerasTensor
-    kind: str
-    labels: str = ""
 
 
 @dataclass(frozen=True)

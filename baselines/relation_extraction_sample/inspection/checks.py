@@ -118,7 +118,7 @@ def describe_file(name: str, examples: Sequence[Example], reach: Reach) -> str:
         f"oracle (gold, encoded and decoded): F1 {reach.oracle['f1']:.4f}, precision "
         f"{reach.oracle['precision']:.4f}, recall {reach.oracle['recall']:.4f}"
         if triples
-        else "oracle: none, for no record has a triple",
+        else "oracle: none, because no record has a triple",
         *draw_histogram([len(example.text) for example in examples], "characters"),
         *draw_histogram(reach.tokens, "tokens a window"),
         *draw_histogram(count_predicates(examples), "predicates"),

@@ -1,1 +1,1 @@
-"""Relation extraction: who stands in which relation to whom, as spans of a text."""
+"""Relation extraction: which spans of a text are related, and how."""

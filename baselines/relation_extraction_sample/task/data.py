@@ -11,9 +11,10 @@ from tokenizers import Tokenizer
 
 from core.base.errors import InputError
 from core.base.files import project_path
-from core.batches import Batch, WindowGenerator, pad
+from core.batches import Batch, pad
 from core.data.records import Id, Span, collect, read_field, read_id, read_records, read_span
 from core.data.tokens import Window
+from core.windows import WindowGenerator
 from task.settings import Settings
 
 FIELDS = ("id", "text", "triples", "annotated_predicates", "subject", "predicate", "object")
@@ -32,7 +33,7 @@ class Triple:
 class Example:
     """One record of a file.
 
-    `annotated_predicates` is None where the record speaks of all predicates.
+    `annotated_predicates` is None if the record was annotated for all predicates.
     """
 
     id: Id
@@ -47,7 +48,7 @@ def read_examples(path: str | Path, require_triples: bool = True) -> Sequence[Ex
 
     Args:
         path: records `{"id", "text", "triples", "annotated_predicates" (optional)}`.
-        require_triples: False for files to predict, whose triples nobody knows.
+        require_triples: False for files to predict, whose triples are unknown.
 
     Raises:
         InputError: names file, line and what is wrong with the record.
@@ -107,10 +108,9 @@ def find_predicates(examples: Sequence[Example]) -> set[str]:
 class TripleGenerator(WindowGenerator):
     """Batches of windows, with the labels of the pointers unless they are to be predicted.
 
-    A triple is taught in the windows that hold both of its spans.
+    A triple is a label only in windows that contain both of its spans.
 
-    Args: as of `WindowGenerator`, and
-        predicates: from `collect_predicates`; others are left out.
+    Arguments are those of `WindowGenerator`, and `predicates`: others are left out.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class TripleGenerator(WindowGenerator):
         return pointer_labels(example, window, self.predicates, self.entity_heads)
 
     def measure(self) -> None:
-        """Give the labels of all batches one width: a static shape, of which no axis is empty."""
+        """Give the labels of all batches one width: a static shape, at least 1."""
         self.pairs = {
             name: max(1, *(label[name].shape[1] for label in self.labels))
             for name in (self.labels[0] if self.labels else {})
@@ -141,7 +141,7 @@ class TripleGenerator(WindowGenerator):
         batch = self.encoder_batch(positions, length)
         for name, pairs in self.pairs.items():
             labels = [self.labels[position][name].swapaxes(0, 1) for position in positions]
-            batch[name] = pad(labels, pairs, -1).swapaxes(1, 2)
+            batch[name] = pad(labels, pairs, -1).swapaxes(1, 2)  # pad fills the first axis
         if self.labels:
             batch["annotated"] = np.stack([self.labels[p]["annotated"] for p in positions])
         return batch
@@ -157,7 +157,7 @@ def pointer_labels(
 
     Returns:
         `entity_labels`, `head_labels` and `tail_labels` `[heads, pairs, 2]`, filled with -1, and
-        `annotated` `[predicates]`: 1 where the record speaks of the predicate.
+        `annotated` `[predicates]`: 1 where the record was annotated for the predicate.
     """
     number = {predicate: index for index, predicate in enumerate(predicates)}
     entity, head, tail = (defaultdict[int, dict](dict) for _ in range(3))
@@ -165,7 +165,7 @@ def pointer_labels(
         subject, object_ = window.token_span(triple.subject), window.token_span(triple.object)
         predicate = number.get(triple.predicate)
         if subject is None or object_ is None or predicate is None:
-            continue
+            continue  # no span of half a triple is a label: the pointer learns triples
         first = 0 if entity_heads == "shared" else 2 * predicate
         entity[first][subject] = entity[first + 1][object_] = None
         head[predicate][subject[0], object_[0]] = tail[predicate][subject[1], object_[1]] = None

@@ -16,7 +16,7 @@ from task.data import Example, Triple, TripleGenerator
 Candidates = dict[Id, list[tuple[Triple, float]]]
 
 # Candidates below e^-4 / (1 + e^-4) = 0.018 are dropped before a threshold is tuned.
-LOWEST_SCORE = -4.0
+LOWEST_LOGIT = -4.0
 # Each window keeps at most so many subjects and objects (for each predicate, where each has its own
 # entity heads), and so many triples. A model in its first steps accepts everything.
 MOST_SPANS = 64
@@ -42,6 +42,7 @@ def select_triples(outputs: Sequence[dict]) -> dict[str, tf.Tensor]:
         `scores` `[batch, triples]`, the highest first, `predicates`, and `places`
         `[batch, triples, 4]`: the first and the last of the subject, then of the object.
     """
+    # Even heads of the entity pointer are subjects, odd ones objects: `[batch, heads, spans]`.
     entity, head, tail = ([own[name] for own in outputs] for name in ("entity", "head", "tail"))
     mask, predicates = outputs[0]["mask"], max(part.shape[1] for part in head[0])
     scores, cells = best_spans(entity, mask, MOST_SPANS)
@@ -73,7 +74,7 @@ def decode_window(
         predicates: names of the heads.
     """
     triples: dict[Triple, float] = {}
-    likely = found["scores"] > LOWEST_SCORE
+    likely = found["scores"] > LOWEST_LOGIT
     rows = (found[name][likely].tolist() for name in ("scores", "predicates", "places"))
     for score, predicate, (first, last, other_first, other_last) in zip(*rows, strict=True):
         subject = int(window.starts[first]), int(window.ends[last])

@@ -18,7 +18,7 @@ def count_matches(gold: Example, predicted: Iterable[Triple]) -> dict[str, tuple
         gold: the record; predicates outside its `annotated_predicates` do not count.
         predicted: what was found in it; a triple that is given twice counts once.
     """
-    right, found = annotated(gold, gold.triples), annotated(gold, predicted)
+    right, found = keep_annotated(gold, gold.triples), keep_annotated(gold, predicted)
     return {
         predicate: tuple(
             sum(triple.predicate == predicate for triple in triples)
@@ -28,7 +28,7 @@ def count_matches(gold: Example, predicted: Iterable[Triple]) -> dict[str, tuple
     }
 
 
-def annotated(gold: Example, triples: Iterable[Triple]) -> set[Triple]:
+def keep_annotated(gold: Example, triples: Iterable[Triple]) -> set[Triple]:
     """Keep the triples that the record's annotation can judge, each once."""
     looked_for = gold.annotated_predicates
     return {t for t in triples if looked_for is None or t.predicate in looked_for}
@@ -54,18 +54,18 @@ def score(golds: Sequence[Example], predictions: Mapping[Id, Iterable[Triple]]) 
 
 
 def tune_threshold(golds: Sequence[Example], candidates: Candidates) -> dict:
-    """Return the `threshold` with the best micro F1 of what is surer, and `precision_recall`.
+    """Return the `threshold` above which the triples have the best micro F1, and the curve.
 
     Args:
         golds: the records with their triples.
-        candidates: record id -> every triple in reach with its score from 0 to 1.
+        candidates: record id -> its candidate triples with scores from 0 to 1.
     """
     scores, hits, gold_count = [], [], 0
     for gold in golds:
         best: dict[Triple, float] = {}
         for triple, value in candidates.get(gold.id, []):
             best[triple] = max(value, best.get(triple, value))
-        right, found = annotated(gold, gold.triples), annotated(gold, best)
+        right, found = keep_annotated(gold, gold.triples), keep_annotated(gold, best)
         gold_count += len(right)
         scores += [best[triple] for triple in found]
         hits += [triple in right for triple in found]

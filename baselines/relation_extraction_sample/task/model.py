@@ -36,13 +36,13 @@ def build_models(encoder: keras.Model, predicates: int, settings: Settings) -> M
         "tail": pointer(predicates, size, **link, name="tail_pointer"),
     }
     # All scores of long texts are large: prediction computes only those `select_triples` needs.
-    # This call comes first: Keras expects no more outputs of a layer than its first call has.
+    # This call comes first: Keras takes the number of a layer's outputs from its first call.
     parts = {name: layer(hidden, mask, parts_only=True) for name, layer in pointers.items()}
     inference = keras.Model(inputs, {**parts, "mask": mask}, name="inference")
     scores = {name: layer(hidden, mask) for name, layer in pointers.items()}
 
     annotated = keras.Input((predicates,), name="annotated")
-    # Shared entity heads learn from every record, those of one predicate from its records alone.
+    # Shared entity heads learn from all records, others only from those annotated for them.
     entity_weight = (
         None if settings.entity_heads == "shared" else keras.ops.repeat(annotated, 2, axis=1)
     )

@@ -30,7 +30,7 @@ def rebuild_models(encoder: keras.Model, labels: dict, settings: Settings) -> Mo
 
 
 def predict(runs: TrainedRuns, examples: Sequence[Example]) -> Candidates:
-    """Return the candidates of every example, as `predict_triples` does."""
+    """Return the candidates of every example; all are kept, since a threshold is known."""
     settings, predicates = runs.settings, runs.labels["predicates"]
     encoding = (runs.tokenizer, predicates, runs.encoder_inputs, settings)
     batches = TripleGenerator.of(examples, *encoding, settings.prediction_batch_size, False)

@@ -22,16 +22,16 @@ class Feeding:
     make_batch: Callable
     batches: Callable
 
-    exact = False  # prediction: pad each batch to its own longest example, and fill up none
+    fits_batch = False  # prediction: pad each batch to its own longest example, and fill up none
     failure: Exception | None = None  # raised while TensorFlow asked for a batch
 
-    def pad_exactly(self, exact: bool) -> None:
+    def fit_to_batches(self, fits: bool) -> None:
         """Choose whether each batch of prediction is padded to its own longest example.
 
         Such batches are not filled up to `batch_size` either. A TPU needs the few shapes of
         training instead.
         """
-        self.exact = exact
+        self.fits_batch = fits
 
     def first_batch(self, epoch: int | None) -> tuple[np.ndarray, int]:
         """Return the positions and the padded length of the first batch of an epoch."""
@@ -94,7 +94,7 @@ class Feeding:
                 raise
 
         specs = self.signature(rows)
-        if self.exact:  # the last batch may have fewer
+        if self.fits_batch:  # the last batch may have fewer
             specs = {n: tf.TensorSpec([None, *s.shape[1:]], s.dtype) for n, s in specs.items()}
         batches = tf.data.Dataset.from_generator(copies, output_signature=specs)
         # There is nothing to tune, and the end of a pass may wait until the tuner wakes up.
@@ -106,7 +106,7 @@ class Feeding:
         """Return shapes and types of a batch of `rows` rows; an axis that grows is None."""
         first, length = self.first_batch(None)
         example, longer = (self.make_batch(np.resize(first, rows), length + n) for n in (0, 1))
-        static = len(self.boundaries) == 1 and not self.exact
+        static = len(self.boundaries) == 1 and not self.fits_batch
         specs = {"loss_weight": tf.TensorSpec([rows], np.float32)}
         for name, array in example.items():
             sizes = zip(array.shape, longer[name].shape, strict=True)
@@ -138,7 +138,7 @@ class Feeding:
                 "make_batch and the names of the inputs agree."
             )
 
-    def read_unlabelled(self, path: str) -> "Feeding":
+    def read_unlabelled(self, path: str) -> Any:
         """Return batches of a file without labels, encoded as these are.
 
         Raises:

@@ -101,7 +101,7 @@ class Predictor:
     ) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
         """Yield positions of examples `[n]` and their outputs, batch by batch of this worker."""
         turn = slice(worker_number(), None, worker_count())
-        generator.pad_exactly(self.exact)
+        generator.fit_to_batches(self.exact)
         dataset = generator.to_prediction_dataset(turn.start, turn.step)
         own, off = generator.plan(None)[turn], not progress or None
         bar = tqdm(own, progress, disable=off, leave=False, unit="batch")

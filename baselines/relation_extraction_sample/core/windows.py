@@ -1,0 +1,63 @@
+"""Batches of windows: long texts are split, and each window is one example of a batch."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from core.batches import Batch, DataGenerator, pad
+from core.data.tokens import Window, split_into_windows
+
+
+class WindowGenerator(DataGenerator):
+    """Batches of windows of texts; a task defines the labels of one window.
+
+    One window is one example of `DataGenerator`; `self.examples` are records.
+
+    Args:
+        examples: records with a `text`.
+        tokenizer: of the encoder.
+        encoder_inputs: names of the encoder's inputs.
+        settings: `max_length`, `window_overlap`, `buckets`, `seed`.
+        batch_size: windows in a batch.
+        labels: False for prediction.
+    """
+
+    of_items = ("windows", "labels")
+
+    def __init__(
+        self,
+        examples: Sequence[Any],
+        tokenizer: Any,
+        encoder_inputs: Sequence[str],
+        settings: Any,
+        batch_size: int,
+        labels: bool,
+    ) -> None:
+        self.examples, self.encoder_inputs = list(examples), list(encoder_inputs)
+        texts = [example.text for example in examples]
+        length, overlap = settings.max_length, settings.window_overlap
+        windows = split_into_windows(tokenizer, texts, length, overlap, "encode")
+        self.windows = [window for group in windows for window in group]
+        self.example_of = np.repeat(np.arange(len(windows)), [len(group) for group in windows])
+        super().__init__([*map(len, self.windows)], batch_size, settings.buckets, settings.seed)
+        self.labels = [
+            self.label_window(self.examples[example], window)
+            for example, window in zip(self.example_of, self.windows, strict=True)
+            if labels
+        ]
+        self.measure()
+
+    def label_window(self, example: Any, window: Window) -> Any:
+        """Return the labels of one window of an example."""
+        raise NotImplementedError
+
+    def encoder_batch(self, positions: np.ndarray, length: int) -> Batch:
+        """Return the encoder's inputs `[batch, length]`; `padding_mask` is 1 for tokens."""
+        token_ids = [self.windows[position].token_ids for position in positions]
+        arrays = {
+            "token_ids": pad(token_ids, length),
+            "segment_ids": np.zeros((len(positions), length), np.int32),
+            "padding_mask": pad([np.ones(len(ids), np.int32) for ids in token_ids], length),
+        }
+        return {name: arrays[name] for name in self.encoder_inputs}
