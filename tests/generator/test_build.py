@@ -161,7 +161,7 @@ def repository(tmp_path: Path, monkeypatch) -> Path:
             "generator/baselines.toml": BASELINES,
             "templates/core/__init__.py": "",
             **{f"templates/{name}": '"""A part."""\n' for name in ALWAYS},
-            "generator/glossary.toml": "entry = []\n",
+            "generator/glossary.toml": '[[entry]]\nmodules = ["core"]\ntext = "a"\ntext_zh = "b"\n',
             "templates/core/base/errors.py": "class InputError(Exception):\n    pass\n",
             "templates/extras/__init__.py": "",
             "templates/extras/doctor/README.md": "# doctor\n",
