@@ -48,6 +48,34 @@ def open_project(project: Path) -> None:
     importlib.import_module("core")  # sets TensorFlow up, so it comes first
 
 
+class Begun(BaseException):
+    """Ends train.py where its training would begin."""
+
+
+def open_training(project: Path, flags: list[str]) -> Any:
+    """Return the `Training` of a project of any task, as its train.py makes it.
+
+    Args:
+        project: its folder.
+        flags: of its train.py; files by absolute paths.
+    """
+    open_project(project)
+    from core.training import Training
+
+    def begin(self: Training, *_: Any) -> None:
+        raise Begun(self)
+
+    begun, arguments = Training.begin, sys.argv
+    Training.begin, sys.argv = begin, ["train.py", *flags]  # type: ignore[method-assign]
+    try:
+        importlib.import_module("train").main()
+    except Begun as end:
+        return end.args[0]
+    finally:
+        Training.begin, sys.argv = begun, arguments  # type: ignore[method-assign]
+    return sys.exit(f"error: train.py of {project.name} began no training.")
+
+
 def bake_sample(task: str, extras: str, folder: Path) -> Path:
     """Bake the project of a task's sample into a folder, with the measured extras."""
     name = f"{task}_sample"

@@ -69,8 +69,9 @@ def test_a_processor(text, variables, expected, reason, monkeypatch, tmp_path, c
     settings = settings_for()
     set_seed_and_precision(settings)
     assert settings.devices.precision == keras.config.dtype_policy().name == expected
-    [line] = capsys.readouterr().out.splitlines()
+    line, device = capsys.readouterr().out.splitlines()
     assert line.startswith(f"precision: {expected}, because ") and reason in line
+    assert device == f"device: CPU, {expected}, XLA off"
     assert find_precision(settings) == expected
     assert capsys.readouterr().out == ""
 
@@ -79,7 +80,8 @@ def test_a_processor(text, variables, expected, reason, monkeypatch, tmp_path, c
     ("cards", "expected"),
     [
         ([{"compute_capability": (8, 0)}], "mixed_bfloat16"),
-        ([{"compute_capability": (9, 0)}, {"compute_capability": (7, 5)}], "float32"),
+        ([{"compute_capability": (9, 0)}, {"compute_capability": (7, 5)}], "mixed_float16"),
+        ([{"compute_capability": (7, 0)}, {"compute_capability": (6, 0)}], "float32"),
         ([{}], "float32"),
     ],
 )

@@ -12,7 +12,8 @@ import tensorflow as tf
 
 from core.base.errors import InputError
 from core.base.settings import CoreSettings
-from core.fast.transformer import MASKED, LayerNormalization
+from core.fast.layer_programs import compiled_alone
+from core.fast.transformer import LayerNormalization, hide
 from extras.encoders.families import post_norm_options
 from extras.encoders.fields import Fields
 from extras.encoders.postnorm import (
@@ -122,7 +123,7 @@ class DisentangledAttention(PositionedAttention):
             key *= self._inverse_sqrt_key_dim / math.sqrt(1 + len(projections))
             scores += by_distance_back(tf.matmul(key, queries, transpose_b=True))
         if attention_mask is not None:
-            scores += (MASKED * (1.0 - tf.cast(attention_mask, scores.dtype)))[:, None]
+            scores = hide(scores, attention_mask[:, None])
         weights = self._dropout_layer(tf.nn.softmax(scores), training=training)
         return self._output_dense(tf.transpose(weights @ value, (0, 2, 1, 3)))
 
@@ -176,6 +177,7 @@ class DebertaLayer(PostNormLayer):
         denses = {kind: self.distance_denses.get(kind, shared[kind]) for kind in self.kinds}
         return {kind: (dense.kernel, dense.bias) for kind, dense in denses.items()}
 
+    @compiled_alone
     def call(self, inputs, table=None, padding_mask=None, training=None) -> tf.Tensor:
         """Return hidden states `[batch, length, width]` of inputs of that shape.
 

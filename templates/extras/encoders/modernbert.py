@@ -14,8 +14,9 @@ import tensorflow as tf
 
 from core.base.errors import InputError
 from core.base.settings import CoreSettings
+from core.fast.layer_programs import compiled_alone
 from core.fast.one_pass import in_one_pass
-from core.fast.transformer import MASKED, LayerNormalization, TransformerLayer
+from core.fast.transformer import LayerNormalization, TransformerLayer, hide
 from extras.encoders.fields import GELU, Fields
 from extras.encoders.postnorm import (
     activation_function,
@@ -121,6 +122,7 @@ class ModernBertLayer(TransformerLayer):
         self.feedforward_output = dense(self.intermediate_dim, width, "feedforward_output")
         self.built = True
 
+    @compiled_alone
     def call(self, inputs, padding_mask=None, training=None) -> tf.Tensor:
         """Return hidden states `[batch, length, width]` of inputs of that shape.
 
@@ -157,7 +159,7 @@ class ModernBertLayer(TransformerLayer):
         if self.reach:
             far = tf.abs(distances(static_length(inputs))) > self.reach
             hidden = tf.maximum(hidden, tf.cast(far, self.compute_dtype))
-        return (MASKED * hidden)[:, None]
+        return hide(tf.zeros((), hidden.dtype), 1.0 - hidden)[:, None]
 
     def get_config(self) -> dict:
         own = {"attention_dropout": self.attention_dropout, "reach": self.reach}

@@ -15,11 +15,11 @@ import tensorflow as tf
 from core.base.replace_class import replace_class
 from core.fast.one_pass import in_one_pass
 from core.fast.transformer import (
-    MASKED,
     LayerNormalization,
     SelfAttention,
     TransformerLayer,
     exact_gelu_function,
+    hide,
     tanh_gelu_function,
 )
 from extras.encoders.fields import GELU, TANH_GELU
@@ -293,7 +293,7 @@ class PositionedAttention(SelfAttention):
         query, key, value = self.project(query)
         scores = self.score(query * self._inverse_sqrt_key_dim, key)
         if attention_mask is not None:
-            scores += (MASKED * (1.0 - tf.cast(attention_mask, scores.dtype)))[:, None]
+            scores = hide(scores, attention_mask[:, None])
         weights = self._dropout_layer(tf.nn.softmax(scores), training=training)
         return self._output_dense(tf.transpose(self.gather(weights, value), (0, 2, 1, 3)))
 

@@ -9,7 +9,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from core.fast.transformer import MASKED, TransformerLayer
+from core.fast.layer_programs import compiled_alone
+from core.fast.transformer import TransformerLayer, hide
 from extras.encoders.fields import Fields
 from extras.encoders.postnorm import PostNormEncoder, initializer, rotate_neighbours
 from extras.encoders.weights import Weights
@@ -85,6 +86,7 @@ class RoFormerV2Layer(TransformerLayer):
         )
         self.built = True
 
+    @compiled_alone
     def call(self, inputs, padding_mask=None, training=None) -> tf.Tensor:
         """Return hidden states `[batch, length, width]` of inputs of that shape.
 
@@ -113,7 +115,7 @@ class RoFormerV2Layer(TransformerLayer):
             value = rotate_neighbours(value)
         scores = tf.matmul(query, key, transpose_b=True)
         if padding_mask is not None:
-            scores += (MASKED * (1.0 - tf.cast(padding_mask, scores.dtype)))[:, None, None]
+            scores = hide(scores, padding_mask[:, None, None])
         weights = self.weights_dropout(tf.nn.softmax(scores), training=training)
         return tf.reshape(tf.transpose(weights @ value, (0, 2, 1, 3)), (batch, length, width))
 

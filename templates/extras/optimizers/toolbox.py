@@ -120,7 +120,8 @@ class Lamb(Toolbox, keras.optimizers.Lamb):
             if not any(part in variable.name for part in self.no_adaptation)
         }
 
-    def move(self, gradient, variable, rate, decay) -> None:
+    def move(self, gradient, variable, rate, loss, numbers) -> None:
+        decay = 0.0 if loss is None else self.decay
         index = self._get_variable_index(variable)
         first, second = self._momentums[index].value, self._velocities[index].value
         first.assign_add((gradient - first) * (1.0 - self.beta_1))

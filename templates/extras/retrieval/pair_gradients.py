@@ -45,15 +45,12 @@ class PairGradients:
         self.weights = tf.constant(weights, tf.int64)
         self.slopes_to_gradients = graph_of(model, self.pull_back, [])
         self.first_pass = tf.function(
-            self.read_micro_batches,
-            jit_compile=model.xla or None,
-            reduce_retracing=not model.xla,
-            autograph=False,
+            self.read_micro_batches, reduce_retracing=True, autograph=False
         )
 
     def __call__(self, batch: dict) -> Gradients:
         """Return the gradient by each variable, and the loss `[batch]`, the same in each row."""
-        if self.model.accumulation > 1 or self.model.xla:
+        if self.model.accumulation > 1:
             slopes, losses = self.slopes(self.first_pass(batch), batch)
             gradients, _ = self.slopes_to_gradients({**batch, SLOPES: slopes})
             return gradients, losses
@@ -66,7 +63,8 @@ class PairGradients:
 
     def read(self, batch: dict) -> tf.Tensor:
         """Return vectors and grades of pairs, in the format of `pairs`."""
-        return self.pairs({name: batch[name] for name in self.inputs}, training=True)
+        with self.model.programs.used():
+            return self.pairs({name: batch[name] for name in self.inputs}, training=True)
 
     def read_micro_batches(self, batch: dict) -> tf.Tensor:
         """Return vectors and grades of pairs, one micro-batch at a time."""

@@ -46,8 +46,8 @@ def check_compilation(
     Args:
         build: returns the compiled training model, its gradient without XLA.
         train_batches: of the training examples.
-        settings: `accumulation`, `devices`; with `xla`, or for a TPU, every shape is lowered,
-            because each is compiled; otherwise only the largest.
+        settings: `accumulation`, `devices`; for a TPU every shape is lowered, because each is
+            compiled; otherwise only the largest.
         topology: also compile for this TPU, such as `v5e:2x2`, and print its memory.
 
     Raises:
@@ -55,8 +55,8 @@ def check_compilation(
     """
     batches = batches_to_compile(train_batches)
     one = "one compilation" if len(batches) == 1 else f"{len(batches)} compilations"
-    print(f"XLA, or a TPU: {one} of the training step, one for each shape of a batch")
-    if not (settings.devices.xla or settings.strategy == "tpu"):
+    print(f"on a TPU: {one} of the training step, one for each shape of a batch")
+    if settings.strategy != "tpu":
         batches = batches[:1]
     model = build()
     for batch in tqdm(batches, "lower", leave=False, disable=None):

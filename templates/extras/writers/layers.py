@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from core.fast.layer_programs import compiled_alone
 from core.fast.transformer import (
     MASKED,
     LayerNormalization,
@@ -428,6 +429,7 @@ class Block(keras.layers.Layer):
             layer.build(hidden_shape)
         self.down.build((*hidden_shape[:-1], self.up.units))
 
+    @compiled_alone
     def call(
         self,
         hidden,

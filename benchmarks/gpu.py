@@ -1,0 +1,227 @@
+"""How long is a training step on a GPU, ours and that of PyTorch, on the same padded batches?
+
+Every side is a process of its own. All of them build their models and compile at the same time;
+then each in turn has the card to itself, while the others wait. The encoders are BERT-base, MiniLM
+and the `tiny` one, of random weights. The peer is PyTorch with transformers' model, eager and by
+torch.compile, with TF32 and in bfloat16, with fused AdamW; its batches are those of ours, with the
+same padding.
+
+baselines bake NAME --to build        (first: the projects of CASES, without extras)
+python benchmarks/gpu.py --peer_python PEER/bin/python --data FOLDER --encoders FOLDER
+
+The data folder holds selqa, knowledgenet and squad, as `baselines data get` writes them. The folder
+of encoders holds `bert` and `minilm` in Hugging Face format.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from argparse import ArgumentParser, Namespace
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from project_parts import BUILD, open_training, write_results
+
+WARM_UP = 8
+# Ours: precision and XLA. Theirs: precision and whether torch.compile is used.
+OURS = {
+    "float32": ("float32", "false"),
+    "float32, XLA": ("float32", "true"),
+    "bfloat16, XLA": ("mixed_bfloat16", "true"),
+}
+PEERS = ("tf32", "bfloat16", "tf32, compiled", "bfloat16, compiled")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One task with one encoder.
+
+    Attributes:
+        task: decides about the peer's model.
+        project: its name in the folder of projects.
+        data: its name in the folder of data sets.
+        encoder: `bert`, `minilm` or `tiny`.
+        batch: examples in a step.
+        length: the longest text in tokens.
+        buckets: padded lengths.
+    """
+
+    task: str
+    project: str
+    data: str
+    encoder: str
+    batch: int
+    length: int
+    buckets: int
+
+    @property
+    def name(self) -> str:
+        """What the table calls it."""
+        return f"{self.task}, {self.encoder}, {self.batch} x {self.length}"
+
+
+CASES = (
+    Case("classification", "text_classification_selqa", "selqa", "bert", 32, 128, 5),
+    Case("classification", "text_classification_selqa", "selqa", "minilm", 16, 128, 5),
+    Case("relations", "relation_extraction_knowledgenet", "knowledgenet", "tiny", 16, 128, 5),
+    Case("reading", "reading_comprehension_squad", "squad", "bert", 32, 512, 1),
+)
+
+
+def main() -> None:
+    """Measure all sides of the chosen cases, or be one side."""
+    parser = ArgumentParser(description=__doc__.splitlines()[0])
+    add = parser.add_argument
+    add("--projects", type=Path, default=BUILD, help="folder of the projects")
+    add("--data", type=Path, required=True, help="folder of the data sets")
+    add("--encoders", type=Path, required=True, help="folder of the encoders")
+    add("--peer_python", help="a Python with torch and transformers; none: only ours")
+    add("--steps", type=int, default=60, help="timed steps")
+    add("--cases", default=",".join(map(str, range(len(CASES)))), help="numbers of CASES")
+    add("--ours", default=";".join(OURS), help="modes of ours")
+    add("--peers", default=";".join(PEERS), help="modes of the peer")
+    add("--work", type=Path, default=BUILD / "gpu", help="folder of the batches")
+    add("--output", type=Path, help="JSON file of the results")
+    add("--side", nargs=2, metavar=("CASE", "MODE"), help="be this side of ours")
+    arguments = parser.parse_args()
+    if arguments.side:
+        be_ours(CASES[int(arguments.side[0])], arguments.side[1], arguments)
+        return
+    rows = measure(arguments)
+    question = "milliseconds of a training step on a GPU, ours and PyTorch's"
+    write_results({"question": question, "steps": arguments.steps, "rows": rows}, arguments.output)
+
+
+def measure(arguments: Namespace) -> list[dict]:
+    """Start all sides, and give each the card in turn; return a row for each."""
+    arguments.work.mkdir(parents=True, exist_ok=True)
+    peers = [mode for mode in arguments.peers.split(";") if mode and arguments.peer_python]
+    sides = []
+    for number in map(int, arguments.cases.split(",")):
+        case = CASES[number]
+        for mode in filter(None, arguments.ours.split(";")):
+            command = [sys.executable, __file__, *sys.argv[1:], "--side", str(number), mode]
+            sides.append((case, "ours", mode, start(command, arguments.work)))
+        for mode in peers:
+            script = Path(__file__).with_name("peer_gpu.py")
+            batches = arguments.work / f"{case.task}_{case.encoder}.npz"
+            command = [arguments.peer_python, script, case.task, case.encoder, batches, mode]
+            sides.append((case, "peer", mode, start(command, arguments.work)))
+    ready = [(*side, answer(side[3])) for side in sides]
+    rows = []
+    for case, side, mode, process, prepared in ready:
+        row = {"case": case.name, "side": side, "mode": mode, **prepared}
+        if "failed" not in prepared:
+            process.stdin.write("go\n")
+            process.stdin.flush()
+            row |= answer(process)
+            process.stdin.close()
+            process.wait()
+        rows.append(row)
+        print(json.dumps(row), flush=True)
+    return rows
+
+
+def start(command: list, work: Path) -> subprocess.Popen:
+    """Start a side; its messages go to a file of their own."""
+    log = (work / f"side{time.monotonic_ns()}.log").open("w", encoding="utf-8")
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    return subprocess.Popen([str(word) for word in command], stderr=log, **pipes)
+
+
+def answer(process: subprocess.Popen) -> dict:
+    """Return the next line of JSON that a side prints."""
+    assert process.stdout
+    for line in process.stdout:
+        if line.startswith("{"):
+            return json.loads(line)
+    return {"failed": process.wait()}
+
+
+# ---------------------------------------------------------------- ours
+
+
+def be_ours(case: Case, mode: str, arguments: Namespace) -> None:
+    """Build a training, write its batches for the peer, and time its steps when it is its turn."""
+    began = time.perf_counter()
+    precision, xla = OURS[mode]
+    data = (arguments.data / case.data).resolve()
+    flags = [
+        *("--train_file", str(data / "train.jsonl"), "--dev_file", str(data / "dev.jsonl")),
+        *("--devices.precision", precision, "--devices.xla", xla, "--strategy", "single"),
+        *("--batch_size", str(case.batch), "--max_length", str(case.length)),
+        *("--buckets", str(case.buckets), "--overwrite", "true", "--run_name", f"gpu{os.getpid()}"),
+    ]
+    made = (arguments.encoders / case.encoder).resolve()
+    flags += ["--encoder", "tiny" if case.encoder == "tiny" else str(made)]
+    if case.task == "classification":
+        flags += ["--floor", "false"]
+    work = arguments.work.resolve()
+    training = open_training((arguments.projects / case.project).resolve(), flags)
+    import tensorflow as tf
+
+    model, batches = training.models.training, training.batches
+    whole = sorted(batches.plan(0), key=lambda batch: batch[1])
+    chosen = [whole[i] for i in np.linspace(0, len(whole) - 1, arguments.steps).astype(int)]
+    write_batches(batches, chosen, work / f"{case.task}_{case.encoder}.npz")
+    warm_up = list({batch[1]: batch for batch in whole}.values())
+    warm_up += [warm_up[0]] * WARM_UP
+    batches.plan = lambda epoch: warm_up + chosen
+    step = model.make_train_function() or model.train_function
+    iterator = iter(batches.to_dataset())
+    built = time.perf_counter()
+    float(step(iterator)["loss"].numpy()[0])
+    first = time.perf_counter()
+    for _ in warm_up[1:]:
+        logs = step(iterator)
+    float(logs["loss"].numpy()[0])
+    facts = {"start_seconds": built - began, "first_step_seconds": first - built}
+    facts["all_lengths_seconds"] = time.perf_counter() - built
+    print(json.dumps({name: round(value, 1) for name, value in facts.items()}), flush=True)
+    sys.stdin.readline()
+    began = time.perf_counter()
+    for _ in chosen:
+        logs = step(iterator)
+    loss = float(logs["loss"].numpy()[0])
+    seconds = time.perf_counter() - began
+    print(json.dumps(row_of(seconds, chosen, loss, peak_of(tf))), flush=True)
+
+
+def row_of(seconds: float, chosen: list, loss: float, peak: float) -> dict:
+    """Return what was measured, in the units of the table."""
+    examples = sum(len(positions) for positions, _ in chosen)
+    return {
+        "milliseconds": round(seconds / len(chosen) * 1e3, 2),
+        "examples_per_second": round(examples / seconds, 1),
+        "loss": round(loss, 4),
+        "peak_MiB": round(peak),
+    }
+
+
+def peak_of(tf: Any) -> float:
+    """Return the peak of the GPU's memory in MiB; 0: there is no GPU."""
+    if not tf.config.list_physical_devices("GPU"):
+        return 0.0
+    return tf.config.experimental.get_memory_info("GPU:0")["peak"] / 2**20
+
+
+def write_batches(batches: Any, chosen: list, path: Path) -> None:
+    """Write the arrays of the timed batches for the peer, unless another side has done so."""
+    if path.exists():
+        return
+    arrays = {}
+    for number, (positions, length) in enumerate(chosen):
+        filled = np.resize(positions, batches.batch_size)
+        for name, array in batches.make_batch(filled, length).items():
+            arrays[f"{number:04}/{name}"] = array
+    temporary = path.with_suffix(f".{os.getpid()}.npz")
+    np.savez(temporary, **arrays)
+    temporary.replace(path)
+
+
+if __name__ == "__main__":
+    main()
