@@ -15,8 +15,10 @@ of encoders holds `bert` and `minilm` in Hugging Face format.
 
 import json
 import os
+import queue
 import subprocess
 import sys
+import threading
 import time
 from argparse import ArgumentParser, Namespace
 from dataclasses import dataclass
@@ -59,6 +61,11 @@ class Case:
     buckets: int
 
     @property
+    def batches(self) -> str:
+        """The file of the batches that both sides are trained on."""
+        return f"{self.task}_{self.encoder}_{self.length}.npz"
+
+    @property
     def name(self) -> str:
         """What the table calls it."""
         return f"{self.task}, {self.encoder}, {self.batch} x {self.length}"
@@ -81,9 +88,8 @@ def main() -> None:
     add("--encoders", type=Path, required=True, help="folder of the encoders")
     add("--peer_python", help="a Python with torch and transformers; none: only ours")
     add("--steps", type=int, default=60, help="timed steps")
-    add("--cases", default=",".join(map(str, range(len(CASES)))), help="numbers of CASES")
-    add("--ours", default=";".join(OURS), help="modes of ours")
-    add("--peers", default=";".join(PEERS), help="modes of the peer")
+    add("--only", default="", help="some sides, such as `0 ours float32; 0 peer tf32`")
+    add("--patience", type=float, default=600, help="seconds until all sides must be ready")
     add("--work", type=Path, default=BUILD / "gpu", help="folder of the batches")
     add("--output", type=Path, help="JSON file of the results")
     add("--side", nargs=2, metavar=("CASE", "MODE"), help="be this side of ours")
@@ -99,47 +105,73 @@ def main() -> None:
 def measure(arguments: Namespace) -> list[dict]:
     """Start all sides, and give each the card in turn; return a row for each."""
     arguments.work.mkdir(parents=True, exist_ok=True)
-    peers = [mode for mode in arguments.peers.split(";") if mode and arguments.peer_python]
-    sides = []
-    for number in map(int, arguments.cases.split(",")):
+    sides = [Side(number, *words, arguments) for number, *words in chosen_sides(arguments)]
+    until = time.monotonic() + arguments.patience
+    for side in sides:
+        side.row |= side.answer(until)
+        print(json.dumps(side.row), flush=True)
+    for side in (side for side in sides if "failed" not in side.row):
+        side.process.stdin.write("go\n")
+        side.process.stdin.flush()
+        side.row |= side.answer(time.monotonic() + arguments.patience)
+        print(json.dumps(side.row), flush=True)
+    for side in sides:
+        side.process.kill()
+    return [side.row for side in sides]
+
+
+def chosen_sides(arguments: Namespace) -> list[tuple[int, str, str]]:
+    """Return the number of its case, `ours` or `peer`, and the mode of each side."""
+    if arguments.only:
+        words = [side.split(maxsplit=2) for side in arguments.only.split(";")]
+        return [(int(number), side, mode) for number, side, mode in words]
+    modes = {"ours": OURS, "peer": PEERS if arguments.peer_python else ()}
+    return [(n, side, mode) for n in range(len(CASES)) for side in modes for mode in modes[side]]
+
+
+class Side:
+    """A process that prepares a training, waits for its turn, and times it.
+
+    Args:
+        number: of its case.
+        side: `ours` or `peer`.
+        mode: of `OURS` or `PEERS`.
+        arguments: of the command line.
+    """
+
+    def __init__(self, number: int, side: str, mode: str, arguments: Namespace) -> None:
         case = CASES[number]
-        for mode in filter(None, arguments.ours.split(";")):
-            command = [sys.executable, __file__, *sys.argv[1:], "--side", str(number), mode]
-            sides.append((case, "ours", mode, start(command, arguments.work)))
-        for mode in peers:
+        self.row: dict = {"case": case.name, "side": side, "mode": mode}
+        command = [sys.executable, __file__, *sys.argv[1:], "--side", number, mode]
+        if side == "peer":
             script = Path(__file__).with_name("peer_gpu.py")
-            batches = arguments.work / f"{case.task}_{case.encoder}.npz"
+            batches = arguments.work / case.batches
             command = [arguments.peer_python, script, case.task, case.encoder, batches, mode]
-            sides.append((case, "peer", mode, start(command, arguments.work)))
-    ready = [(*side, answer(side[3])) for side in sides]
-    rows = []
-    for case, side, mode, process, prepared in ready:
-        row = {"case": case.name, "side": side, "mode": mode, **prepared}
-        if "failed" not in prepared:
-            process.stdin.write("go\n")
-            process.stdin.flush()
-            row |= answer(process)
-            process.stdin.close()
-            process.wait()
-        rows.append(row)
-        print(json.dumps(row), flush=True)
-    return rows
+        log = arguments.work / f"{number} {side} {mode}.log"
+        self.process: Any = subprocess.Popen(
+            [str(word) for word in command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log.open("w", encoding="utf-8"),
+            text=True,
+        )
+        self.lines: queue.Queue[dict] = queue.Queue()
+        threading.Thread(target=self.read, daemon=True).start()
 
+    def read(self) -> None:
+        """Keep the lines of JSON that the process prints, and the end of its output."""
+        for line in self.process.stdout:
+            if line.startswith("{"):
+                self.lines.put(json.loads(line))
+        self.lines.put({"failed": "ended"})
 
-def start(command: list, work: Path) -> subprocess.Popen:
-    """Start a side; its messages go to a file of their own."""
-    log = (work / f"side{time.monotonic_ns()}.log").open("w", encoding="utf-8")
-    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    return subprocess.Popen([str(word) for word in command], stderr=log, **pipes)
-
-
-def answer(process: subprocess.Popen) -> dict:
-    """Return the next line of JSON that a side prints."""
-    assert process.stdout
-    for line in process.stdout:
-        if line.startswith("{"):
-            return json.loads(line)
-    return {"failed": process.wait()}
+    def answer(self, until: float) -> dict:
+        """Return the next line; a process that is too slow has failed."""
+        try:
+            return self.lines.get(timeout=max(0.1, until - time.monotonic()))
+        except queue.Empty:
+            self.process.kill()
+            return {"failed": "too slow"}
 
 
 # ---------------------------------------------------------------- ours
@@ -167,7 +199,7 @@ def be_ours(case: Case, mode: str, arguments: Namespace) -> None:
     model, batches = training.models.training, training.batches
     whole = sorted(batches.plan(0), key=lambda batch: batch[1])
     chosen = [whole[i] for i in np.linspace(0, len(whole) - 1, arguments.steps).astype(int)]
-    write_batches(batches, chosen, work / f"{case.task}_{case.encoder}.npz")
+    write_batches(batches, chosen, work / case.batches)
     warm_up = list({batch[1]: batch for batch in whole}.values())
     warm_up += [warm_up[0]] * WARM_UP
     batches.plan = lambda epoch: warm_up + chosen

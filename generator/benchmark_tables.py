@@ -309,3 +309,18 @@ def scaling_table(root: Path) -> str:
         f"gradients a step, {results['bytes_per_parameter']:.2f} bytes a parameter."
     )
     return "\n".join([header, "|" + "---|" * (1 + len(links)), *rows, size])
+
+
+def gpu_table(root: Path) -> str:
+    """Return the training steps that gpu.py has measured on a card, ours and the peer's."""
+    found = read_json(root / "benchmarks/results/gpu.json")
+    rows = [
+        "| a training step | side | precision | milliseconds | first step, seconds | peak MiB |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in found["rows"]:
+        cells = (row["case"], {"ours": "ours", "peer": "PyTorch"}[row["side"]], row["mode"])
+        measured = (row["milliseconds"], row["first_step_seconds"], row["peak_MiB"])
+        rows.append("| " + " | ".join(map(str, (*cells, *measured))) + " |")
+    where = f"One {found['card']}, {found['hardware']}, {found['steps']} steps each."
+    return "\n".join([*rows, "", where])

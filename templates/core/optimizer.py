@@ -67,7 +67,6 @@ def make_optimizer(training: "Training") -> keras.optimizers.Optimizer:
         rates=relative_rates(settings, training.models),
         decay=settings.weight_decay,
         clip_norm=settings.clip_norm,
-        xla=bool(settings.devices.xla),
         **training.optimizer_options,
     )
 

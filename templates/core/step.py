@@ -9,8 +9,9 @@ import tensorflow as tf
 
 from core.exact.dropout import dropout_masks, number_rows
 from core.exact.logits import Logits
+from core.exact.loss_scale import gradients_of
 from core.exact.micro_batches import Gradients, graph_of
-from core.fast.layer_programs import LayerPrograms, call_in_parts
+from core.fast.layer_programs import LayerPrograms, call_in_parts, compiled_layers
 
 # What a batch holds besides the inputs of the model: the weight of each example in the loss, and
 # its row in the batch over all replicas, which seeds dropout.
@@ -71,7 +72,7 @@ class TrainingModel(keras.Model):
 
     def gradients(self, batch: dict) -> Gradients:
         """Return the gradient of the weighted loss, and the losses `[batch]` by name."""
-        with tf.GradientTape() as tape, dropout_masks(self, batch):
+        with tf.GradientTape() as tape, dropout_masks(self, batch), compiled_layers(self):
             losses = self(inputs_of(batch), training=True)
             total = tf.add_n([tf.cast(loss, tf.float32) for loss in losses.values()])
             loss = tf.reduce_sum(total * batch["loss_weight"])
@@ -82,19 +83,9 @@ class TrainingModel(keras.Model):
         return call_in_parts(self, super().call, inputs, training)
 
     def by_variables(self, loss: tf.Tensor, tape: tf.GradientTape) -> list[tf.Tensor]:
-        """Return the gradient of a loss with respect to each trainable variable."""
-        # In float16 the loss is scaled, and the gradient, which is float32 again, scaled back.
-        scale = getattr(self.optimizer, "loss_scale", None)
-        gradients = tape.gradient(
-            loss,
-            [variable.value for variable in self.trainable_variables],
-            output_gradients=scale.scale.value if scale else None,
-            unconnected_gradients=tf.UnconnectedGradients.ZERO,  # BERT's pooler, for example
-        )
-        if scale:
-            gradients = [gradient / scale.scale.value for gradient in gradients]
-        # Dense: a token that occurs twice is two slices, whose norms would be counted separately.
-        return [tf.convert_to_tensor(gradient) for gradient in gradients]
+        """Return the gradient of a loss with respect to each trainable variable, dense."""
+        variables = [variable.value for variable in self.trainable_variables]
+        return gradients_of(loss, variables, tape, self.optimizer)
 
     def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
         """Skip the trial call of `fit`, which would pass `loss_weight` to the model."""

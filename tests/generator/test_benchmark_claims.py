@@ -5,6 +5,7 @@ from conftest import ROOT
 
 from generator.benchmark_tables import FIGURE_TABLES, GROWTH, PREDICTION_COLUMNS, find_figure
 from generator.document_tables import TABLES
+from generator.files import read_json
 
 RESULTS = ROOT / "benchmarks/results"
 PAGE = " ".join((ROOT / "docs/benchmarks.md").read_text(encoding="utf-8").split())
@@ -23,7 +24,26 @@ def test_the_page_shows_every_table_below_a_heading():
     assert {
         name for name in TABLES["docs/benchmarks.md"] if f"<!-- {name}: begin -->" not in text
     } == set()
-    assert "from CPUs" in PAGE and "GPUs are not measured yet" in PAGE
+    assert "Where no card is named, the figures are from CPUs" in PAGE
+
+
+def test_a_step_on_a_gpu_is_shorter_than_the_peers():
+    assert "On an H100 our step takes less time than PyTorch's" in PAGE
+    assert "With XLA the step is shorter than without" in PAGE
+    found = read_json(RESULTS / "gpu.json")
+    assert "H100" in found["card"]
+    times: dict[tuple, dict] = {}
+    for row in found["rows"]:
+        times.setdefault((row["case"], row["side"]), {})[row["mode"]] = row["milliseconds"]
+    cases = {case for case, _ in times}
+    assert len(cases) == 4
+    for case in cases:
+        ours, peer = times[case, "ours"], times[case, "peer"]
+        assert min(ours.values()) < min(peer.values()), case
+        if "float32" in ours:
+            assert ours["float32, XLA"] < ours["float32"]
+    assert not any("compiled" in mode for modes in times.values() for mode in modes)
+    assert "`torch.compile` was not measured" in PAGE
 
 
 def test_an_epoch_is_shorter_than_the_peers_but_for_one():

@@ -3,6 +3,7 @@
 import os
 
 from core.base.quiet_tensorflow import hide_notes
+from core.fast.xla_flags import set_xla_flags
 
 hide_notes()
 
@@ -20,3 +21,6 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 # training step on clearing it for the next one. The allocator that GPUs use keeps it.
 os.environ.setdefault("TF_CPU_ALLOCATOR_USE_BFC", "1")
 os.environ.setdefault("TF_CPU_BFC_MEM_LIMIT_IN_MB", str(1 << 20))  # no limit but the machine's
+
+if has_gpu:
+    set_xla_flags()

@@ -9,7 +9,9 @@ import tensorflow as tf
 
 from core.exact.dropout import dropout_masks, number_rows
 from core.exact.logits import Logits
+from core.exact.loss_scale import gradients_of
 from core.exact.micro_batches import Gradients, graph_of
+from core.fast.layer_programs import LayerPrograms, call_in_parts, compiled_layers
 
 # What a batch holds besides the inputs of the model: the weight of each example in the loss, and
 # its row in the batch over all replicas, which seeds dropout.
@@ -39,19 +41,18 @@ class TrainingModel(keras.Model):
         Args:
             optimizer: built here, so that a checkpoint finds all its variables.
             accumulation: micro-batches in one step: memory of one, gradient of all.
-            xla: compile the gradient with XLA, once for each shape of a batch.
+            xla: compile each layer with XLA, once for each length of a batch.
             make_gradients: from this model to a function of a batch that replaces the graph of
                 `gradients`; None: nothing replaces it.
             **kwargs: as in `keras.Model.compile`.
         """
-        # Only the gradient is compiled: XLA can't compile the sum over replicas on a CPU.
-        super().compile(optimizer, jit_compile=False, **kwargs)
+        super().compile(optimizer, jit_compile=False, auto_scale_loss=False, **kwargs)
         optimizer.build(self.trainable_variables)
-        self.accumulation, self.xla = accumulation, xla
+        self.accumulation, self.programs = accumulation, LayerPrograms(xla)
         names = ["loss", *(self.output_names if len(self.output_names) > 1 else ())]
         # Means over examples, kept as sums: right on a partial last batch too.
         self.loss_means = [keras.metrics.Mean(name, dtype="float32") for name in names]
-        # A tf.function of `gradients`, with XLA and in micro-batches as set above.
+        # A tf.function of `gradients`, with compiled layers and in micro-batches as set above.
         plain = graph_of(self, self.gradients, ["loss", *self.output_names])
         self.batch_gradients = make_gradients(self) if make_gradients else plain
 
@@ -71,21 +72,20 @@ class TrainingModel(keras.Model):
 
     def gradients(self, batch: dict) -> Gradients:
         """Return the gradient of the weighted loss, and the losses `[batch]` by name."""
-        with tf.GradientTape() as tape, dropout_masks(self, batch):
+        with tf.GradientTape() as tape, dropout_masks(self, batch), compiled_layers(self):
             losses = self(inputs_of(batch), training=True)
             total = tf.add_n([tf.cast(loss, tf.float32) for loss in losses.values()])
             loss = tf.reduce_sum(total * batch["loss_weight"])
         return self.by_variables(loss, tape), {"loss": total, **losses}
 
+    def call(self, inputs: dict, training: Any = None, mask: Any = None) -> dict:
+        """Return the losses; with XLA all that follows the encoder is one program."""
+        return call_in_parts(self, super().call, inputs, training)
+
     def by_variables(self, loss: tf.Tensor, tape: tf.GradientTape) -> list[tf.Tensor]:
-        """Return the gradient of a loss with respect to each trainable variable."""
-        gradients = tape.gradient(
-            loss,
-            [variable.value for variable in self.trainable_variables],
-            unconnected_gradients=tf.UnconnectedGradients.ZERO,  # BERT's pooler, for example
-        )
-        # Dense: a token that occurs twice is two slices, whose norms would be counted separately.
-        return [tf.convert_to_tensor(gradient) for gradient in gradients]
+        """Return the gradient of a loss with respect to each trainable variable, dense."""
+        variables = [variable.value for variable in self.trainable_variables]
+        return gradients_of(loss, variables, tape, self.optimizer)
 
     def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
         """Skip the trial call of `fit`, which would pass `loss_weight` to the model."""

@@ -76,6 +76,7 @@ class Training:
     def prepare(self) -> None:
         """Let every extra of this project change what it is for, before the model is compiled."""
         self.batches.check_keys(self.models.training)
+        self.optimizer_options["xla"] = bool(self.settings.devices.xla)
         place_dropout(self.models.training, self.settings.seed)
         call_all("prepare", self)
 

@@ -67,7 +67,7 @@ def describe_devices(settings: CoreSettings) -> str:
         details = tf.config.experimental.get_device_details(cards[0])
         name = details.get("device_name", "GPU")
     count = max(1, len(tf.config.list_logical_devices("GPU" if cards else "CPU")))
-    precision = settings.devices.precision
+    precision: str = settings.devices.precision
     if cards and precision == "float32" and settings.devices.tf32:
         precision += ", multiplied as TF32"
     several = f"{count} x " if count > 1 and settings.strategy != "single" else ""

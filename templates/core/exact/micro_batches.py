@@ -22,13 +22,11 @@ def graph_of(model: Any, function: Callable[..., Gradients], names: list[str]) -
         names: of the losses that it returns.
     """
 
-    def whole(batch: dict, others: dict | None = None) -> Gradients:
-        with model.programs.used():
-            if model.accumulation > 1:
-                return sum_micro_batches(model, function, names, batch, others)
-            return function(batch, *([others] if others else []))
+    def in_micro_batches(batch: dict, others: dict | None = None) -> Gradients:
+        return sum_micro_batches(model, function, names, batch, others)
 
-    return tf.function(whole, reduce_retracing=True, autograph=False)
+    chosen = function if model.accumulation == 1 else in_micro_batches
+    return tf.function(chosen, reduce_retracing=True, autograph=False)
 
 
 def sum_micro_batches(

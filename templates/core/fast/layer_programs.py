@@ -7,6 +7,7 @@ as arguments. So layers that are alike share two programs, one forward and one b
 compiled once for each length.
 """
 
+import collections
 import contextlib
 import functools
 import json
@@ -37,7 +38,7 @@ class LayerPrograms:
 
     def __init__(self, wanted: bool) -> None:
         self.wanted = wanted
-        self.functions: dict[tuple, Callable] = {}
+        self.functions: dict[tuple, Callable | None] = {}  # None: it can't be compiled
         self.parts: dict[int, Any] = {}
 
     @contextlib.contextmanager
@@ -60,17 +61,27 @@ class LayerPrograms:
         """
         parts = tf.nest.flatten(inputs)
         tensors = [part for part in parts if tf.is_tensor(part)]
-        others = tuple(None if tf.is_tensor(part) else part for part in parts)
+        others = tuple(TENSOR if tf.is_tensor(part) else part for part in parts)
         masks = CURRENT_MASKS.get()
         key = (kind_of(layer), call, tuple(inputs[1]), others, masks is None)
         if key not in self.functions:
-            self.functions[key] = compile_layer(layer, call, inputs)
+            can_be = not (True in others and draws_otherwise(layer, masks))
+            self.functions[key] = compile_layer(layer, call, inputs) if can_be else None
+        if (program := self.functions[key]) is None:
+            return call(layer, *inputs[0], **inputs[1])
         with AutocastScope(None):  # weights are cast within the program
             weights = [tf.convert_to_tensor(variable.value) for variable in layer.variables]
+        calls = masks.calls.copy() if masks else collections.Counter()
         drawn = masks.arguments(dropouts_of(layer)) if masks else ()
-        return self.functions[key](weights, tensors, drawn)
+        try:
+            return program(weights, tensors, drawn)
+        except AssignsWeightsError:  # a program could not give them back
+            self.functions[key] = None
+            if masks:
+                masks.calls = calls  # as if it had drawn nothing
+            return call(layer, *inputs[0], **inputs[1])
 
-    def head(self, model: keras.Model) -> Any:
+    def halves(self, model: keras.Model) -> Any:
         """Return both parts of a model, that with its Transformer layers and that after them."""
         if id(model) not in self.parts:
             self.parts[id(model)] = split_model(model)
@@ -78,6 +89,12 @@ class LayerPrograms:
 
 
 CURRENT: ContextVar[LayerPrograms | None] = ContextVar("programs", default=None)
+
+
+def compiled_layers(model: Any) -> contextlib.AbstractContextManager[None]:
+    """Let the layers of a model use its programs; one that is not compiled has none."""
+    programs = getattr(model, "programs", None)
+    return programs.used() if programs else contextlib.nullcontext()
 
 
 def compiled_alone(call: Callable) -> Callable:
@@ -90,15 +107,14 @@ def compiled_alone(call: Callable) -> Callable:
             return call(self, *arguments, **options)
         return programs.call(self, call, (arguments, options))
 
-    chosen.compiled_alone = True
+    chosen.compiled_alone = True  # type: ignore[attr-defined]
     return chosen
 
 
 def call_in_parts(model: keras.Model, call: Callable, inputs: Any, training: Any) -> Any:
     """Return the outputs of a functional model; what follows its last layer is one program."""
     programs = CURRENT.get()
-    parts = programs.head(model) if programs else None
-    if not parts:
+    if programs is None or (parts := programs.halves(model)) is None:
         return call(inputs, training=training)
     body, head = parts
     tensors = body(inputs, training=training)
@@ -149,16 +165,36 @@ def compile_layer(layer: keras.layers.Layer, call: Callable, inputs: tuple) -> C
         given = iter(tensors)
         whole = [next(given) if part is TENSOR else part for part in parts]
         arguments, options = tf.nest.pack_sequence_as(inputs, whole)
-        scope = keras.StatelessScope(zip(layer.variables, weights, strict=True))
+        with AutocastScope(None):
+            scope = keras.StatelessScope(zip(layer.variables, weights, strict=True))
         masks = MasksOfProgram(dropouts_of(layer), drawn) if drawn else None
         token = CURRENT.set(None)
         try:
             with scope, masks.drawn() if masks else contextlib.nullcontext():
-                return call(layer, *arguments, **options)
+                outputs = call(layer, *arguments, **options)
         finally:
             CURRENT.reset(token)
+        now = [scope.get_current_value(variable) for variable in layer.variables]
+        if any(value is not weight for value, weight in zip(now, weights, strict=True)):
+            raise AssignsWeightsError
+        return outputs
 
     return run
+
+
+class AssignsWeightsError(Exception):
+    """A layer changes its weights while it is called, as batch normalization does."""
+
+
+def draws_otherwise(layer: keras.layers.Layer, masks: Any) -> bool:
+    """Return whether a layer draws random numbers that don't come from `Masks`."""
+    placed = dropouts_of(layer) if masks else []
+    return any(
+        isinstance(value, keras.random.SeedGenerator)
+        for part in layer._flatten_layers()
+        if part not in placed
+        for value in vars(part).values()
+    )
 
 
 def dropouts_of(layer: keras.layers.Layer) -> list[Dropout]:
@@ -181,7 +217,7 @@ def kind_of(layer: keras.layers.Layer) -> tuple:
 
 def attributes(layer: keras.layers.Layer) -> tuple:
     """Return the values that a layer holds besides its weights and its parts."""
-    found = []
+    found: list[tuple] = []
     for name, value in vars(layer).items():
         if name in NAMES:
             continue

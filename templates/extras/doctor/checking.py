@@ -14,6 +14,7 @@ from core.base.extras import call_all, how_to_get
 from core.base.settings import AnySettings, read_settings
 from core.batches import Batch, DataGenerator
 from core.data.checks import Finding
+from core.devices.gpu import find_unused_gpu
 from core.step import Models, TrainingModel
 from extras.doctor.model_checks import build_as_trained, check_model
 
@@ -89,6 +90,12 @@ def begin_checks(
     return checks, settings
 
 
+def find_device_faults() -> list[Finding]:
+    """Return an error if this machine has a GPU that TensorFlow can't use."""
+    what, _, fix = find_unused_gpu().partition(": ")
+    return [Finding("error", what, "this machine", fix)] if what else []
+
+
 def stop_at_errors(findings: list[Finding]) -> None:
     """Conclude now if the data has errors: a model would be tried on data that must change."""
     if any(finding.level == "error" for finding in findings):
@@ -119,7 +126,7 @@ def finish_checks(
         faults = faults or check()
     if checks.strict:
         faults = [replace(fault, level="error") for fault in faults]
-    conclude([*checks.findings, *faults])
+    conclude([*find_device_faults(), *checks.findings, *faults])
 
 
 def conclude(findings: list[Finding]) -> None:

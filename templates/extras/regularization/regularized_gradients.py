@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from core.exact.dropout import dropout_masks, number_rows
 from core.exact.micro_batches import Gradients, graph_of
+from core.fast.layer_programs import compiled_layers
 from core.step import Logits, inputs_of
 from extras.regularization.regularization import Regularization, divergence
 from extras.regularization.unlabelled import UNLABELLED
@@ -112,7 +113,8 @@ class RegularizedGradients:
         inputs = inputs_of(batch)
 
         def read() -> dict:
-            return self.scored(inputs, training=True)
+            with compiled_layers(self.model):
+                return self.scored(inputs, training=True)
 
         with dropout_masks(self.model, batch):
             first = self.shifted(read, shift)
@@ -137,7 +139,8 @@ class RegularizedGradients:
         inputs = {name: batch[name] for name in self.inputs}
 
         def read() -> list:
-            return tf.nest.flatten(self.scores(inputs, training=True))
+            with compiled_layers(self.model):
+                return tf.nest.flatten(self.scores(inputs, training=True))
 
         # The same dropout twice: the shift alone is what moves the scores.
         with dropout_masks(self.model, batch, VIRTUAL_PASS):

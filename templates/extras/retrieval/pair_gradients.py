@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from core.exact.dropout import dropout_masks
 from core.exact.micro_batches import Gradients, graph_of
+from core.fast.layer_programs import compiled_layers
 from core.step import TrainingModel
 from extras.retrieval.pair_losses import PairBatch, cosent_loss, negatives_losses
 from extras.retrieval.settings import Table
@@ -63,7 +64,7 @@ class PairGradients:
 
     def read(self, batch: dict) -> tf.Tensor:
         """Return vectors and grades of pairs, in the format of `pairs`."""
-        with self.model.programs.used():
+        with compiled_layers(self.model):
             return self.pairs({name: batch[name] for name in self.inputs}, training=True)
 
     def read_micro_batches(self, batch: dict) -> tf.Tensor:

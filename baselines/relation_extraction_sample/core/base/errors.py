@@ -52,7 +52,8 @@ def command(main: Callable[[], None]) -> Callable[[], None]:
             print("\ninterrupted: run the same command again to go on.", file=sys.stderr)
             sys.exit(130)
         except Exception as error:
-            sentence = explain_file_error(error) or all_workers().explain(error)
+            sentence = explain_file_error(error) or explain_device_error(error)
+            sentence = sentence or all_workers().explain(error)
             if sentence is None:
                 raise
             if FULL in sentence:
@@ -60,6 +61,25 @@ def command(main: Callable[[], None]) -> Callable[[], None]:
             all_workers().leave(f"error: {sentence}")
 
     return run
+
+
+def explain_device_error(error: Exception) -> str | None:
+    """Return what to do if the memory of a device is full, or XLA can't compile a layer."""
+    text = str(error)
+    if type(error).__name__ == "ResourceExhaustedError" or "CUDA_ERROR_OUT_OF_MEMORY" in text:
+        return (
+            "the memory of the device is full: set accumulation = 2 (or 4, 8: each step needs half "
+            "of the memory for activations, a quarter, an eighth, with the same result), leave "
+            "devices.precision = auto (half of it on most GPUs), set recompute.enabled = true with "
+            "extras/recompute (a third or less), or lower max_length; for prediction, lower "
+            "prediction_batch_size."
+        )
+    if "XLA" in text and type(error).__module__.startswith("tensorflow"):
+        return (
+            f"XLA can't compile a layer of this model ({gist(error)}): set devices.xla = false, or "
+            "use masks and operations of fixed shapes in that layer."
+        )
+    return None
 
 
 def explain_file_error(error: Exception) -> str | None:

@@ -41,10 +41,13 @@ class DeviceTable(SettingsTable):
         "all_replicas", description="the replicas share batch_size, or each has its own"
     )
     scale_learning_rate: bool = Field(False, description="multiply the rates by the replicas")
-    precision: Literal["auto", "float32", "mixed_bfloat16"] = Field(
-        "auto", description="auto: mixed_bfloat16 where bfloat16 is multiplied faster"
+    precision: Literal["auto", "float32", "mixed_bfloat16", "mixed_float16"] = Field(
+        "auto", description="auto: the one that is multiplied fastest here"
     )
-    xla: bool = Field(False, description="compile the gradient, once for each bucket")
+    tf32: bool = Field(True, description="multiply float32 as TF32, on GPUs that can")
+    xla: bool | Literal["auto"] = Field(
+        "auto", description="compile each layer, once for each bucket; auto: on GPUs"
+    )
 
 
 class CoreSettings(BaseSettings):

@@ -1,4 +1,4 @@
-"""The precision of a training: bfloat16 if the device multiplies it faster than float32."""
+"""The precision of a training, and whether XLA compiles its layers: what is fastest here."""
 
 import os
 from pathlib import Path
@@ -8,9 +8,12 @@ import tensorflow as tf
 
 from core.base.settings import CoreSettings
 from core.base.workers import broadcast
+from core.devices.gpu import capabilities, describe_devices
 
-WIDE, NARROW = "float32", "mixed_bfloat16"
-AMPERE = (8, 0)  # compute capability of the first NVIDIA GPUs that multiply bfloat16
+WIDE, NARROW, HALF = "float32", "mixed_bfloat16", "mixed_float16"
+# Compute capability of the first NVIDIA GPUs that multiply bfloat16 and float16 faster.
+AMPERE, VOLTA = (8, 0), (7, 0)
+BLACKWELL = (10, 0)  # XLA of this TensorFlow does not know these cards
 CPU_INFO = Path("/proc/cpuinfo")
 FEATURE = "amx_bf16"  # matrix products of bfloat16: Intel CPUs since Sapphire Rapids
 # Names of oneDNN for instruction sets with AMX; an environment variable may allow less.
@@ -18,35 +21,39 @@ WITH_AMX = ("AMX", "AVX10_2_512", "ALL", "DEFAULT")
 
 
 def set_seed_and_precision(settings: CoreSettings) -> None:
-    """Seed Python, NumPy and Keras, and set the precision to `devices.precision`."""
+    """Seed Python, NumPy and Keras, choose what is `auto`, and print what trains."""
     keras.utils.set_random_seed(settings.seed)
     keras.config.set_dtype_policy(find_precision(settings))
+    print(describe_devices(settings))
 
 
 def find_precision(settings: CoreSettings) -> str:
-    """Return `devices.precision`; `auto` becomes the fastest one here, and a line says why."""
-    if settings.devices.precision == "auto":
+    """Return `devices.precision`; `auto` becomes the fastest one here, and a line says why.
+
+    `devices.xla` is chosen, too.
+    """
+    devices = settings.devices
+    if devices.precision == "auto":
         # All workers use the chief's choice.
-        settings.devices.precision, reason = broadcast(fastest_precision(settings))
-        print(
-            f"precision: {settings.devices.precision}, because {reason} (devices.precision = auto)"
-        )
-    return settings.devices.precision
+        devices.precision, reason = broadcast(fastest_precision(settings))
+        print(f"precision: {devices.precision}, because {reason} (devices.precision = auto)")
+    if devices.xla == "auto":
+        cards = capabilities(settings)
+        devices.xla = broadcast(bool(cards) and VOLTA <= min(cards) and max(cards) < BLACKWELL)
+    tf.config.experimental.enable_tensor_float_32_execution(devices.tf32)
+    return devices.precision
 
 
 def fastest_precision(settings: CoreSettings) -> tuple[str, str]:
     """Return the fastest precision of the devices that train, and why."""
-    cards = [
-        # Only NVIDIA GPUs report it.
-        tf.config.experimental.get_device_details(card).get("compute_capability", (0, 0))
-        for card in tf.config.get_visible_devices("GPU")
-    ]
     if settings.strategy == "tpu":
         return NARROW, "a TPU multiplies bfloat16"
-    if cards:
-        able = min(cards) >= AMPERE
-        name = NARROW if able else WIDE
-        return name, f"the GPU is {'' if able else 'not '}known to multiply bfloat16"
+    if cards := capabilities(settings):
+        if min(cards) >= AMPERE:
+            return NARROW, "the GPU multiplies bfloat16"
+        if min(cards) >= VOLTA:
+            return HALF, "the GPU multiplies float16"
+        return WIDE, "the GPU is not known to multiply a narrower one faster"
     if not has_feature():
         return WIDE, "the CPU has no AMX, which would multiply bfloat16"
     if os.environ.get("TF_ENABLE_ONEDNN_OPTS", "1").lower() in ("0", "false"):

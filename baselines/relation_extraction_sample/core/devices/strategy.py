@@ -8,6 +8,7 @@ import tensorflow as tf
 from core.base.errors import InputError
 from core.base.extras import ask, how_to_get, present
 from core.base.settings import CoreSettings
+from core.devices.gpu import use_gpus
 from core.fast.allocation import keep_freed_memory
 
 # For scripts, which must not import TensorFlow before core/__init__.py has set it up.
@@ -28,6 +29,7 @@ def make_strategy(settings: CoreSettings) -> tf.distribute.Strategy:
         InputError: the machine has no such device, or there is no cluster.
     """
     keep_freed_memory()
+    use_gpus(settings)
     if settings.strategy == "tpu":
         return connect_to_tpu(settings.devices.tpu)
     if strategy := ask("make_strategy", settings):

@@ -10,7 +10,7 @@ Source: Salmon et al. 2011, https://doi.org/10.1145/2063384.2063405.
 import collections
 import contextlib
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 
 import keras
@@ -63,22 +63,105 @@ class Masks:
 
     def bits(self, layer: "Dropout", inputs: tf.Tensor) -> tf.Tensor:
         """Return 16 random bits for each element of inputs `[batch * n, ...]`."""
-        origin = (layer.stream, self.calls[layer], self.number)
-        self.calls[layer] += 1
-        key = hashlib.blake2b(repr(origin).encode(), digest_size=8).digest()
+        key = self.key(layer)
         rows = tf.shape(self.rows)[0]
         places = tf.size(inputs) // rows
         counts = -(-places // PLACES_A_COUNT)
         first = tf.cast(self.rows[0], tf.int64) * tf.cast(counts, tf.int64)
+        bits = tf.reshape(self.draw(key, first, rows, counts), (rows, PLACES_A_COUNT * counts))
+        return tf.ensure_shape(tf.reshape(bits[:, :places], tf.shape(inputs)), inputs.shape)
+
+    def key(self, layer: "Dropout") -> tf.Tensor:
+        """Return the key of the next mask of a layer, an integer of 64 bits."""
+        origin = (layer.stream, self.calls[layer], self.number)
+        self.calls[layer] += 1
+        key = hashlib.blake2b(repr(origin).encode(), digest_size=8).digest()
+        return tf.constant(int.from_bytes(key, "little"), tf.uint64)
+
+    def draw(
+        self, key: tf.Tensor, first: tf.Tensor, rows: tf.Tensor, counts: tf.Tensor
+    ) -> tf.Tensor:
+        """Return the bits of `rows * counts` counts from the first one on, 16 in a number."""
         drawn = tf.raw_ops.StatelessRandomUniformFullIntV2(
             shape=tf.stack([rows, 4 * counts]),
-            key=tf.constant([int.from_bytes(key, "little")], tf.uint64),
+            key=key[None],
             counter=tf.cast(tf.stack([first, tf.cast(self.step, tf.int64)]), tf.uint64),
             alg=PHILOX,
             dtype=tf.uint32,
         )
-        bits = tf.reshape(tf.bitcast(drawn, tf.uint16), (rows, PLACES_A_COUNT * counts))
-        return tf.ensure_shape(tf.reshape(bits[:, :places], tf.shape(inputs)), inputs.shape)
+        return tf.bitcast(drawn, tf.uint16)
+
+    def arguments(self, layers: Sequence["Dropout"]) -> tuple[tf.Tensor, ...]:
+        """Return what `MasksOfProgram` draws the next masks of some layers from, as tensors."""
+        keys = [self.key(layer) for layer in layers for _ in range(most_calls(layer))]
+        return (self.step, self.rows, tf.stack(keys) if keys else tf.zeros(0, tf.uint64))
+
+
+class MasksOfProgram(Masks):
+    """The masks of a layer whose program is shared: the keys of its dropout are arguments.
+
+    XLA's own Philox gives other numbers than TensorFlow's, so the numbers are computed here.
+
+    Args:
+        layers: the dropout of the layer.
+        arguments: from `Masks.arguments`, for as many layers.
+    """
+
+    def __init__(self, layers: Sequence["Dropout"], arguments: tuple[tf.Tensor, ...]) -> None:
+        step, rows, keys = arguments
+        super().__init__(step, rows)
+        numbers = [most_calls(layer) for layer in layers]
+        each = tf.split(keys, numbers) if layers else []
+        own = (tf.unstack(part, number) for part, number in zip(each, numbers, strict=True))
+        self.keys = dict(zip(layers, own, strict=True))
+
+    def key(self, layer: "Dropout") -> tf.Tensor:
+        return self.keys[layer].pop(0)
+
+    def draw(
+        self, key: tf.Tensor, first: tf.Tensor, rows: tf.Tensor, counts: tf.Tensor
+    ) -> tf.Tensor:
+        numbers = tf.cast(first + tf.range(tf.cast(rows * counts, tf.int64)), tf.uint64)
+        step = tf.cast(self.step, tf.uint64)
+        four = philox((*halves(numbers), *halves(tf.fill(tf.shape(numbers), step))), halves(key))
+        upper = tf.constant(16, tf.uint32)
+        halved = ((one & 0xFFFF, tf.bitwise.right_shift(one, upper)) for one in four)
+        parts = [half for pair in halved for half in pair]
+        return tf.cast(tf.stack(parts, axis=-1), tf.uint16)
+
+
+def most_calls(layer: "Dropout") -> int:
+    """Return how often a layer is called at most in one pass through a model."""
+    return max(1, len(layer._inbound_nodes))
+
+
+def philox(counter: tuple[tf.Tensor, ...], key: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, ...]:
+    """Return the four numbers of each count, by ten rounds of Philox 4x32.
+
+    Args:
+        counter: four numbers of 32 bits for each count, the lowest first.
+        key: two numbers of 32 bits.
+
+    Example: as its authors have published it for counts and keys of 0.
+
+    >>> zero = tf.zeros((), tf.uint32)
+    >>> [hex(int(one)) for one in philox((zero,) * 4, (zero,) * 2)]
+    ['0x6627e8d5', '0xe169c58d', '0xbc57ac4c', '0x9b00dbd8']
+    """
+    a, b, c, d = counter
+    for number in range(10):
+        low_a, high_a = halves(tf.cast(a, tf.uint64) * 0xD2511F53)
+        low_c, high_c = halves(tf.cast(c, tf.uint64) * 0xCD9E8D57)
+        # The key grows by the golden ratio and by the root of 3 minus 1, as 32-bit fractions.
+        keys = (key[0] + number * 0x9E3779B9 % 2**32, key[1] + number * 0xBB67AE85 % 2**32)
+        a, b, c, d = high_c ^ b ^ keys[0], low_c, high_a ^ d ^ keys[1], low_a
+    return a, b, c, d
+
+
+def halves(number: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return the lower and the upper 32 bits of numbers of 64 bits."""
+    upper = tf.bitwise.right_shift(number, tf.constant(32, tf.uint64))
+    return tf.cast(number & 0xFFFFFFFF, tf.uint32), tf.cast(upper, tf.uint32)
 
 
 CURRENT: ContextVar[Masks | None] = ContextVar("masks", default=None)

@@ -25,12 +25,8 @@ def graph_of(model: Any, function: Callable[..., Gradients], names: list[str]) -
     def in_micro_batches(batch: dict, others: dict | None = None) -> Gradients:
         return sum_micro_batches(model, function, names, batch, others)
 
-    return tf.function(
-        function if model.accumulation == 1 else in_micro_batches,
-        jit_compile=model.xla or None,
-        reduce_retracing=not model.xla,
-        autograph=False,
-    )
+    chosen = function if model.accumulation == 1 else in_micro_batches
+    return tf.function(chosen, reduce_retracing=True, autograph=False)
 
 
 def sum_micro_batches(

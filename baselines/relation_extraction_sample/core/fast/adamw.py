@@ -1,9 +1,12 @@
 """AdamW in one pass over memory, and what fine-tuning adds to any Keras optimizer."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
+
+from core.exact.loss_scale import LossScale
 
 EPSILON = 1e-6  # as BERT was trained: with Keras's 1e-7 rare rows jump
 
@@ -20,6 +23,7 @@ class FineTuning(keras.optimizers.Optimizer):
         decay: w -= rate * decay * w, in addition to the step of the optimizer.
         no_decay: variables don't decay if their name contains one of these.
         clip_norm: largest norm of the whole gradient; 0: never clip.
+        xla: compile the update of all variables, where the optimizer can do that.
         **kwargs: as in the Keras optimizer.
     """
 
@@ -31,6 +35,7 @@ class FineTuning(keras.optimizers.Optimizer):
         # Biases and the scales of normalizations need not be near zero.
         no_decay: tuple[str, ...] = ("bias", "gamma", "beta"),
         clip_norm: float = 1.0,
+        xla: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(learning_rate=learning_rate, **kwargs)
@@ -38,6 +43,7 @@ class FineTuning(keras.optimizers.Optimizer):
         self.decay = decay
         self.no_decay = tuple(no_decay)
         self.clip_norm = clip_norm
+        self.xla = xla
 
     def build(self, variables: list[keras.Variable]) -> None:
         super().build(variables)
@@ -49,24 +55,68 @@ class FineTuning(keras.optimizers.Optimizer):
             for variable in variables
             if not any(part in variable.name for part in self.no_decay)
         }
+        is_half = keras.config.dtype_policy().name == "mixed_float16"
+        self.loss_scale = LossScale(self) if is_half else None
 
-    def _all_reduce_sum_gradients(self, grads_and_vars: list[tuple]) -> list[tuple]:
-        reduced = super()._all_reduce_sum_gradients(grads_and_vars)
-        if not self.clip_norm:
-            return reduced
-        gradients, variables = zip(*reduced, strict=True)
-        gradients, _ = tf.clip_by_global_norm(gradients, self.clip_norm)
-        return list(zip(gradients, variables, strict=True))
+    def _backend_update_step(self, grads: list, trainable_variables: list, learning_rate) -> None:
+        # As in Keras, but what all variables need is computed once, not for each of them.
+        variables = [getattr(variable, "value", variable) for variable in trainable_variables]
+        reduced = self._all_reduce_sum_gradients(list(zip(grads, variables, strict=True)))
+        gradients = [gradient for gradient, _ in reduced]
+        numbers = self.numbers(learning_rate)
+        if self.loss_scale:
+            numbers["finite"] = self.loss_scale.adapt(gradients)
+        self.update(gradients, variables, numbers)
 
-    def update_step(self, gradient: tf.Tensor, variable: Any, learning_rate: tf.Tensor) -> None:
-        key = self._var_key(variable)
-        rate = tf.cast(learning_rate, variable.dtype) * self._rates.get(key, 1.0)
-        self.move(gradient, variable, rate, self.decay if key in self._decaying else 0.0)
+    def update(self, gradients: list, variables: list, numbers: dict) -> None:
+        """Update the variables by gradients that are summed over replicas."""
+        tf.__internal__.distribute.interim.maybe_merge_call(
+            self._distributed_tf_update_step,
+            self._distribution_strategy,
+            list(zip(self.clip(gradients), variables, strict=True)),
+            numbers,
+        )
 
-    def move(self, gradient: tf.Tensor, variable: Any, rate: tf.Tensor, decay: float) -> None:
-        """Update a variable and its moments by the rule of this optimizer."""
-        if decay:
-            variable.assign_sub(variable * (rate * decay))
+    def numbers(self, learning_rate: tf.Tensor) -> dict[str, Any]:
+        """Return the numbers of an update that many variables share.
+
+        Returns:
+            `rate` and `loss`, which is the rate times `decay`, each by the factors of `rates`.
+        """
+        factors = {1.0, *self._rates.values()}
+        rate = {factor: tf.cast(learning_rate, tf.float32) * factor for factor in factors}
+        return {"rate": rate, "loss": {factor: rate[factor] * self.decay for factor in factors}}
+
+    def clip(self, gradients: Sequence[tf.Tensor]) -> Sequence[tf.Tensor]:
+        """Return gradients whose common norm is at most `clip_norm`."""
+        return tf.clip_by_global_norm(gradients, self.clip_norm)[0] if self.clip_norm else gradients
+
+    def update_step(self, gradient: tf.Tensor, variable: Any, learning_rate: Any) -> None:
+        def move() -> None:
+            key, numbers = self._var_key(variable), learning_rate
+            factor = self._rates.get(key, 1.0)
+            loss = numbers["loss"][factor] if self.decay and key in self._decaying else None
+            self.move(gradient, variable, numbers["rate"][factor], loss, numbers)
+
+        if self.loss_scale:
+            tf.cond(learning_rate["finite"], move, lambda: None)
+        else:
+            move()
+
+    def move(
+        self, gradient: tf.Tensor, variable: Any, rate: tf.Tensor, loss: Any, numbers: dict
+    ) -> None:
+        """Update a variable and its moments by the rule of this optimizer.
+
+        Args:
+            gradient: summed over replicas and clipped.
+            variable: of TensorFlow.
+            rate: its learning rate.
+            loss: the share of the variable that decays; None: it does not decay.
+            numbers: from `numbers`.
+        """
+        if loss is not None:
+            variable.assign_sub(variable * loss)
         super().update_step(gradient, variable, rate)
 
     def finalize_variable_values(self, var_list: list[keras.Variable]) -> None:
@@ -100,20 +150,67 @@ class AdamW(FineTuning, keras.optimizers.Adam):
     def __init__(self, *args: Any, epsilon: float = EPSILON, **kwargs: Any) -> None:
         super().__init__(*args, epsilon=epsilon, **kwargs)
 
-    def move(self, gradient: tf.Tensor, variable: Any, rate: tf.Tensor, decay: float) -> None:
+    def build(self, variables: list[keras.Variable]) -> None:
+        super().build(variables)
+        self.program = tf.function(self.update_all, jit_compile=True, autograph=False)
+
+    def update(self, gradients: list, variables: list, numbers: dict) -> None:
+        if not self.xla or type(self).update_step is not FineTuning.update_step:
+            super().update(gradients, variables, numbers)  # an extra has changed the step
+            return
+        # Each replica updates its own copies, by the same sum of gradients.
+        handles = [[state.handle for state in self.states_of(variable)] for variable in variables]
+        self.keys = [self._var_key(variable) for variable in variables]
+        self.program(gradients, handles, numbers)
+
+    def update_all(self, gradients: list, handles: list, numbers: dict) -> None:
+        """Update all variables, given by their handles, in one program."""
+
+        def move() -> None:
+            for key, gradient, own in zip(self.keys, self.clip(gradients), handles, strict=True):
+                self.adam(key, gradient, own, numbers)
+
+        if self.loss_scale:
+            tf.cond(numbers["finite"], move, lambda: None)
+        else:
+            move()
+
+    def numbers(self, learning_rate: tf.Tensor) -> dict[str, Any]:
+        """Return also `powers`: those of both betas."""
+        step = tf.cast(self.iterations + 1, tf.float32)
+        if self.loss_scale:
+            step -= self.loss_scale.skipped.value
+        powers = (self.beta_1**step, self.beta_2**step)
+        return {**super().numbers(learning_rate), "powers": powers}
+
+    def states_of(self, variable: Any) -> list[Any]:
+        """Return a variable and its moments."""
         index = self._get_variable_index(variable)
-        if decay:
-            variable.assign_sub(variable * (rate * decay))
-        step = tf.cast(self.iterations + 1, variable.dtype)
+        return [variable, self._momentums[index].value, self._velocities[index].value]
+
+    def move(
+        self, gradient: tf.Tensor, variable: Any, rate: tf.Tensor, loss: Any, numbers: dict
+    ) -> None:
+        handles = [state.handle for state in self.states_of(variable)]
+        self.adam(self._var_key(variable), gradient, handles, numbers)
+
+    def adam(self, key: str, gradient: tf.Tensor, handles: list, numbers: dict) -> None:
+        """Update one variable and its moments, given by their handles."""
+        variable, first, second = handles
+        factor = self._rates.get(key, 1.0)
+        if self.decay and key in self._decaying:
+            value = tf.raw_ops.ReadVariableOp(resource=variable, dtype=gradient.dtype)
+            loss = value * numbers["loss"][factor]
+            tf.raw_ops.AssignSubVariableOp(resource=variable, value=loss)
         tf.raw_ops.ResourceApplyAdam(
-            var=variable.handle,
-            m=self._momentums[index].value.handle,
-            v=self._velocities[index].value.handle,
-            beta1_power=self.beta_1**step,
-            beta2_power=self.beta_2**step,
-            lr=rate,
+            var=variable,
+            m=first,
+            v=second,
+            beta1_power=numbers["powers"][0],
+            beta2_power=numbers["powers"][1],
+            lr=numbers["rate"][factor],
             beta1=self.beta_1,
             beta2=self.beta_2,
             epsilon=self.epsilon,
-            grad=tf.cast(gradient, variable.dtype),
+            grad=gradient,
         )

@@ -3,7 +3,7 @@
 import contextlib
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import keras
@@ -11,6 +11,8 @@ import numpy as np
 import tensorflow as tf  # types in quotes: processes of extras/cache load it only when used
 
 from core.base.errors import InputError
+
+ENDLESS = 2**40  # batches of a training, which `fit` ends
 
 
 class Feeding:
@@ -55,23 +57,27 @@ class Feeding:
         """
         stream = functools.partial(self.stream, epoch, skip)
         if strategy is None or strategy.num_replicas_in_sync == 1:
-            return self.dataset_of(stream)
+            return self.dataset_of(stream, ENDLESS)
 
         def rows_of_worker(context: tf.distribute.InputContext) -> tf.data.Dataset:
             replicas = context.num_replicas_in_sync
             own = replicas // context.num_input_pipelines
             first = context.input_pipeline_id * own
-            return self.dataset_of(stream, replicas, range(first, first + own))
+            return self.dataset_of(stream, ENDLESS, replicas, range(first, first + own))
 
         return strategy.distribute_datasets_from_function(rows_of_worker)
 
     def to_prediction_dataset(self, first: int = 0, every: int = 1) -> "tf.data.Dataset":
         """Return every `every`-th batch of prediction, starting at `first`; shortest first."""
-        return self.dataset_of(lambda: itertools.islice(self.batches(None), first, None, every))
+        count = len(range(first, len(self.plan(None)), every))
+        return self.dataset_of(
+            lambda: itertools.islice(self.batches(None), first, None, every), count
+        )
 
     def dataset_of(
         self,
         stream: Callable[[], Iterator[dict[str, np.ndarray]]],
+        count: int,
         parts: int = 1,
         own: Sequence[int] = (0,),
     ) -> "tf.data.Dataset":
@@ -79,28 +85,42 @@ class Feeding:
 
         Args:
             stream: yields batches.
+            count: how many.
             parts: number of parts that the rows of a batch are cut into.
             own: which of these parts are yielded.
         """
         rows = self.batch_size // parts
-
-        def copies() -> Iterator[dict[str, np.ndarray]]:
-            try:
-                for batch in stream():
-                    for start in (part * rows for part in own):
-                        yield {name: np.array(a[start : start + rows]) for name, a in batch.items()}
-            except Exception as error:
-                self.failure = error
-                raise
-
         specs = self.signature(rows)
         if self.fits_batch:  # the last batch may have fewer
             specs = {n: tf.TensorSpec([None, *s.shape[1:]], s.dtype) for n, s in specs.items()}
-        batches = tf.data.Dataset.from_generator(copies, output_signature=specs)
+        passes: list[Iterator[dict[str, np.ndarray]]] = []
+
+        def begin() -> np.int64:
+            passes.append(copy_parts(stream(), rows, own))
+            return np.int64(len(passes) - 1)
+
+        def follow(number: np.ndarray) -> list[np.ndarray]:
+            try:
+                batch = next(passes[number])
+            except Exception as error:
+                self.failure = self.failure or error  # it is asked again after a failure
+                raise
+            return [batch[name] for name in specs]
+
+        def batch_of(number: tf.Tensor) -> dict[str, tf.Tensor]:
+            arrays = tf.numpy_function(follow, [number], [spec.dtype for spec in specs.values()])
+            named = zip(specs.items(), arrays, strict=True)
+            return {name: tf.ensure_shape(array, spec.shape) for (name, spec), array in named}
+
+        # As `from_generator` does, which checks each array once more and takes twice as long.
+        def batches_of(number: tf.Tensor) -> tf.data.Dataset:
+            return tf.data.Dataset.range(count * len(own)).map(lambda _: batch_of(number))
+
+        first = tf.data.Dataset.range(1).map(lambda _: tf.numpy_function(begin, [], tf.int64))
         # There is nothing to tune, and the end of a pass may wait until the tuner wakes up.
         options = tf.data.Options()
         options.autotune.enabled = False
-        return batches.prefetch(4).with_options(options)
+        return first.flat_map(batches_of).prefetch(4).with_options(options)
 
     def signature(self, rows: int) -> "dict[str, tf.TensorSpec]":
         """Return shapes and types of a batch of `rows` rows; an axis that grows is None."""
@@ -148,3 +168,18 @@ class Feeding:
             f"unlabelled_file = {path!r}, but this task compares scores that need labels: leave it "
             "empty, and virtual_adversary uses the training file."
         )
+
+
+def copy_parts(
+    batches: Iterable[dict[str, np.ndarray]], rows: int, own: Sequence[int]
+) -> Iterator[dict[str, np.ndarray]]:
+    """Yield copies of parts of batches: TensorFlow may compute in the memory that it is handed.
+
+    Args:
+        batches: arrays by name.
+        rows: of a part.
+        own: numbers of the parts that are yielded.
+    """
+    for batch in batches:
+        for start in (part * rows for part in own):
+            yield {name: np.array(array[start : start + rows]) for name, array in batch.items()}

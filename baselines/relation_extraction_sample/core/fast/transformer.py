@@ -14,9 +14,16 @@ import keras_hub
 import tensorflow as tf
 
 from core.base.replace_class import replace_class
+from core.fast.layer_programs import compiled_alone
 from core.fast.one_pass import activate
 
 MASKED = -1e9  # far below any score, yet finite in bfloat16: exp(MASKED) is exactly 0
+
+
+def hide(scores: tf.Tensor, visible: tf.Tensor) -> tf.Tensor:
+    """Return scores that softmax ignores where `visible`, of a shape to broadcast, is 0."""
+    least = max(MASKED, scores.dtype.min / 2)  # float16 ends at 65,504
+    return scores + least * (1.0 - tf.cast(visible, scores.dtype))
 
 
 @keras.saving.register_keras_serializable("common")
@@ -34,6 +41,8 @@ class TransformerLayer(keras_hub.layers.TransformerEncoder):
     def build(self, inputs_shape) -> None:
         super().build(inputs_shape)
         fuse_layer(self, type(self))
+
+    call = compiled_alone(keras_hub.layers.TransformerEncoder.call)
 
 
 def fuse_layer(layer: keras_hub.layers.TransformerEncoder, kind: type = TransformerLayer) -> None:
@@ -74,7 +83,7 @@ class SelfAttention(keras.layers.MultiHeadAttention):
         query, key, value = self.project(query)
         scores = tf.matmul(query * self._inverse_sqrt_key_dim, key, transpose_b=True)
         if attention_mask is not None:
-            scores += (MASKED * (1.0 - tf.cast(attention_mask, scores.dtype)))[:, None]
+            scores = hide(scores, attention_mask[:, None])
         weights = self._dropout_layer(tf.nn.softmax(scores), training=training)
         return self._output_dense(tf.transpose(weights @ value, (0, 2, 1, 3)))
 
@@ -140,8 +149,11 @@ def activation(parts: Callable) -> Callable:
     def forward(inputs) -> tuple:
         if answer := activate(parts, inputs):
             return answer
-        outputs, slope = parts(inputs)
-        return outputs, lambda upstream: upstream * slope
+        # Squares and cubes don't fit into float16.
+        wide = tf.cast(inputs, "float32") if inputs.dtype == tf.float16 else inputs
+        outputs, slope = parts(wide)
+        slope = tf.cast(slope, inputs.dtype)
+        return tf.cast(outputs, inputs.dtype), lambda upstream: upstream * slope
 
     return functools.wraps(parts)(lambda inputs: forward(tf.convert_to_tensor(inputs)))
 
