@@ -22,6 +22,7 @@ BROKEN_FILES = {
         "line 2: not a JSON object (column 2: Expecting property name",
         "write one {...} on each line",
     ),
+    "cut short in a list": ('{"id": [{"a": 5', "(column 16: Expecting ',' delimiter)"),
     "cut short": ('{"id": "1", "te', "line 2: not a JSON object (column 13: Unterminated string"),
     "not an object": ("[1, 2]\n", "line 2: not a JSON object: write one"),
     "nested brackets": ("[" * 100_000, "line 2: not a JSON object (maximum recursion depth"),

@@ -84,8 +84,7 @@ class TrainingModel(keras.Model):
 
     def by_variables(self, loss: tf.Tensor, tape: tf.GradientTape) -> list[tf.Tensor]:
         """Return the gradient of a loss with respect to each trainable variable, dense."""
-        variables = [variable.value for variable in self.trainable_variables]
-        return gradients_of(loss, variables, tape, self.optimizer)
+        return gradients_of(self, loss, tape)
 
     def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
         """Skip the trial call of `fit`, which would pass `loss_weight` to the model."""

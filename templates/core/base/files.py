@@ -55,6 +55,7 @@ def parse_object(text: str, place: str, make_object: Callable[[str, list], dict]
     what, fix = "not a JSON object", "write one {...} on each line"
     try:
         text.encode(errors="surrogateescape").decode()
+        text = text.rstrip("\r\n")  # else the end of a line that is cut off is column 1 of the next
         value = json.loads(text, object_pairs_hook=functools.partial(make_object, place))
         json.dumps(value, ensure_ascii=False).encode()
         if isinstance(value, dict):

@@ -49,17 +49,16 @@ class LossScale:
         return finite
 
 
-def gradients_of(
-    loss: tf.Tensor, variables: list[Any], tape: tf.GradientTape, optimizer: Any
-) -> list[tf.Tensor]:
-    """Return the gradient of a loss with respect to variables, dense and in float32.
+def gradients_of(model: Any, loss: tf.Tensor, tape: tf.GradientTape) -> list[tf.Tensor]:
+    """Return the gradient of a loss with respect to a model's variables, dense and in float32.
 
     With float16 the loss is scaled, and the gradient, which is float32 again, is scaled back.
     """
-    scale = optimizer.loss_scale.scale.value if getattr(optimizer, "loss_scale", None) else None
+    loss_scale = getattr(getattr(model, "optimizer", None), "loss_scale", None)
+    scale = loss_scale.scale.value if loss_scale else None
     gradients = tape.gradient(
         loss,
-        variables,
+        [variable.value for variable in model.trainable_variables],
         output_gradients=scale,
         unconnected_gradients=tf.UnconnectedGradients.ZERO,  # BERT's pooler, for example
     )
