@@ -15,6 +15,8 @@ from projects import bake_project, flags, shorten
 from core.base.errors import command
 from core.base.settings import RecordSettings, with_tables
 from core.devices import gpu
+from core.devices.gpu import describe_devices
+from core.devices.precision import choose_programs
 from core.exact.dropout import Dropout, Masks
 from core.exact.loss_scale import FIRST_SCALE, GROWTH_STEPS
 from core.fast.adamw import AdamW
@@ -101,6 +103,32 @@ def test_flags_of_the_user_win(monkeypatch):
     add_flags("XLA_FLAGS", ("--xla_gpu_autotune_level=0", "--xla_gpu_enable_triton_gemm=false"))
     found = gpu.os.environ["XLA_FLAGS"]
     assert found == "--xla_gpu_autotune_level=4 --xla_gpu_enable_triton_gemm=false"
+
+
+@pytest.mark.parametrize(
+    ("capability", "steps", "layers", "optimizer"),
+    [
+        ((9, 0), 3000, True, True),
+        ((9, 0), 2999, False, True),
+        ((7, 0), 9000, True, True),
+        ((6, 1), 9000, False, False),
+        ((12, 0), 9000, False, False),
+        (None, 9000, False, False),
+    ],
+)
+def test_xla_compiles_what_pays(capability, steps, layers, optimizer, monkeypatch):
+    cards = [{"compute_capability": capability, "device_name": "A100"}] if capability else []
+    monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: cards)
+    monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda card: card)
+    settings = settings_for(precision="float32")
+    assert choose_programs(settings, steps, lengths=5) == optimizer
+    assert settings.devices.xla == layers
+    for asked in (True, False):
+        settings = settings_for(precision="float32", xla=asked)
+        assert choose_programs(settings, 1, lengths=5) == settings.devices.xla == asked
+    line = describe_devices(settings, 2)
+    name = "A100, float32, multiplied as TF32" if cards else "CPU, float32"
+    assert line == f"device: 2 x {name}, XLA does not compile the layers"
 
 
 # ---------------------------------------------------------------- float16

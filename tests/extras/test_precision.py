@@ -10,6 +10,7 @@ from projects import bake_project, flags, run, shorten
 
 from core.base.settings import RecordSettings, with_tables
 from core.devices import precision
+from core.devices.gpu import describe_devices
 from core.devices.precision import find_precision, set_seed_and_precision
 from core.encoders.encoder import BertEncoder, encoder_inputs, hidden_states
 from core.fast.transformer import exact_gelu_function, tanh_gelu_function
@@ -69,9 +70,9 @@ def test_a_processor(text, variables, expected, reason, monkeypatch, tmp_path, c
     settings = settings_for()
     set_seed_and_precision(settings)
     assert settings.devices.precision == keras.config.dtype_policy().name == expected
-    line, device = capsys.readouterr().out.splitlines()
+    [line] = capsys.readouterr().out.splitlines()
     assert line.startswith(f"precision: {expected}, because ") and reason in line
-    assert device == f"device: CPU, {expected}, XLA off"
+    assert describe_devices(settings, 1).startswith(f"device: CPU, {expected}, XLA ")
     assert find_precision(settings) == expected
     assert capsys.readouterr().out == ""
 

@@ -12,6 +12,8 @@ from core.base.extras import call_all
 from core.base.files import write_json
 from core.base.workers import is_chief
 from core.batches import DataGenerator
+from core.devices.gpu import describe_devices
+from core.devices.precision import choose_programs
 from core.devices.strategy import Strategy
 from core.encoders.encoder import save_encoder
 from core.exact.dropout import place_dropout
@@ -69,14 +71,17 @@ class Training:
         """Arguments of `TrainingModel.compile` besides the optimizer."""
         return {
             "accumulation": self.settings.accumulation,
-            "xla": self.settings.devices.xla,
+            "xla": self.settings.devices.xla is True,
             "make_gradients": self.make_gradients,
         }
 
     def prepare(self) -> None:
         """Let every extra of this project change what it is for, before the model is compiled."""
         self.batches.check_keys(self.models.training)
-        self.optimizer_options["xla"] = bool(self.settings.devices.xla)
+        lengths = len(self.batches.boundaries)
+        self.optimizer_options["xla"] = choose_programs(self.settings, self.last_step, lengths)
+        if is_chief():
+            print(describe_devices(self.settings, self.strategy.num_replicas_in_sync))
         place_dropout(self.models.training, self.settings.seed)
         call_all("prepare", self)
 

@@ -46,7 +46,7 @@ class DeviceTable(SettingsTable):
     )
     tf32: bool = Field(True, description="multiply float32 as TF32, on GPUs that can")
     xla: bool | Literal["auto"] = Field(
-        "auto", description="compile each layer, once for each bucket; auto: on GPUs"
+        "auto", description="compile each layer, once for each bucket; auto: if it pays, on GPUs"
     )
 
 

@@ -1,4 +1,4 @@
-"""The precision of a training, and whether XLA compiles its layers: what is fastest here."""
+"""The precision of a training, and what XLA compiles: what is fastest here."""
 
 import os
 from pathlib import Path
@@ -8,12 +8,14 @@ import tensorflow as tf
 
 from core.base.settings import CoreSettings
 from core.base.workers import broadcast
-from core.devices.gpu import capabilities, describe_devices
+from core.devices.gpu import capabilities
 
 WIDE, NARROW, HALF = "float32", "mixed_bfloat16", "mixed_float16"
 # Compute capability of the first NVIDIA GPUs that multiply bfloat16 and float16 faster.
 AMPERE, VOLTA = (8, 0), (7, 0)
 BLACKWELL = (10, 0)  # XLA of this TensorFlow does not know these cards
+# On an H100 with 16 cores the programs of one length took 6 s to compile, and a step gained 10 ms.
+STEPS_FOR_EACH_LENGTH = 600
 CPU_INFO = Path("/proc/cpuinfo")
 FEATURE = "amx_bf16"  # matrix products of bfloat16: Intel CPUs since Sapphire Rapids
 # Names of oneDNN for instruction sets with AMX; an environment variable may allow less.
@@ -21,27 +23,40 @@ WITH_AMX = ("AMX", "AVX10_2_512", "ALL", "DEFAULT")
 
 
 def set_seed_and_precision(settings: CoreSettings) -> None:
-    """Seed Python, NumPy and Keras, choose what is `auto`, and print what trains."""
+    """Seed Python, NumPy and Keras, and set the precision to `devices.precision`."""
     keras.utils.set_random_seed(settings.seed)
     keras.config.set_dtype_policy(find_precision(settings))
-    print(describe_devices(settings))
 
 
 def find_precision(settings: CoreSettings) -> str:
-    """Return `devices.precision`; `auto` becomes the fastest one here, and a line says why.
-
-    `devices.xla` is chosen, too.
-    """
+    """Return `devices.precision`; `auto` becomes the fastest one here, and a line says why."""
     devices = settings.devices
     if devices.precision == "auto":
         # All workers use the chief's choice.
         devices.precision, reason = broadcast(fastest_precision(settings))
         print(f"precision: {devices.precision}, because {reason} (devices.precision = auto)")
-    if devices.xla == "auto":
-        cards = capabilities(settings)
-        devices.xla = broadcast(bool(cards) and VOLTA <= min(cards) and max(cards) < BLACKWELL)
     tf.config.experimental.enable_tensor_float_32_execution(devices.tf32)
     return devices.precision
+
+
+def choose_programs(settings: CoreSettings, steps: int, lengths: int) -> bool:
+    """Set `devices.xla` if it is `auto`; return whether the optimizer's step is compiled.
+
+    That is one program for all lengths. Those of the layers are compiled for each length, which
+    pays in long trainings only.
+
+    Args:
+        settings: of the project.
+        steps: of the training.
+        lengths: of its batches.
+    """
+    devices = settings.devices
+    if devices.xla != "auto":
+        return devices.xla
+    cards = capabilities(settings)
+    can = bool(cards) and VOLTA <= min(cards) and max(cards) < BLACKWELL
+    can, devices.xla = broadcast((can, can and steps >= STEPS_FOR_EACH_LENGTH * lengths))
+    return can
 
 
 def fastest_precision(settings: CoreSettings) -> tuple[str, str]:

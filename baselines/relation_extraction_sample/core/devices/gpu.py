@@ -59,16 +59,15 @@ def capabilities(settings: CoreSettings) -> list[tuple[int, int]]:
     ]
 
 
-def describe_devices(settings: CoreSettings) -> str:
+def describe_devices(settings: CoreSettings, replicas: int) -> str:
     """Return the devices of a training, their precision, and whether XLA compiles its layers."""
-    cards = tf.config.get_visible_devices("GPU")
+    cards = tf.config.get_visible_devices("GPU") if settings.strategy != "tpu" else []
     name = "TPU" if settings.strategy == "tpu" else "CPU"
-    if cards and settings.strategy != "tpu":
-        details = tf.config.experimental.get_device_details(cards[0])
-        name = details.get("device_name", "GPU")
-    count = max(1, len(tf.config.list_logical_devices("GPU" if cards else "CPU")))
+    if cards:
+        name = tf.config.experimental.get_device_details(cards[0]).get("device_name", "GPU")
     precision: str = settings.devices.precision
     if cards and precision == "float32" and settings.devices.tf32:
         precision += ", multiplied as TF32"
-    several = f"{count} x " if count > 1 and settings.strategy != "single" else ""
-    return f"device: {several}{name}, {precision}, XLA {'on' if settings.devices.xla else 'off'}"
+    several = f"{replicas} x " if replicas > 1 else ""
+    compiled = "compiles the layers" if settings.devices.xla else "does not compile the layers"
+    return f"device: {several}{name}, {precision}, XLA {compiled}"

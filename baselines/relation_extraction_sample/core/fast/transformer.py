@@ -22,7 +22,7 @@ MASKED = -1e9  # far below any score, yet finite in bfloat16: exp(MASKED) is exa
 
 def hide(scores: tf.Tensor, visible: tf.Tensor) -> tf.Tensor:
     """Return scores that softmax ignores where `visible`, of a shape to broadcast, is 0."""
-    least = max(MASKED, scores.dtype.min / 2)  # float16 ends at 65,504
+    least = MASKED if scores.dtype != tf.float16 else -3e4  # float16 ends at 65,504
     return scores + least * (1.0 - tf.cast(visible, scores.dtype))
 
 
