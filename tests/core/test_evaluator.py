@@ -4,16 +4,20 @@ import contextlib
 import json
 import math
 import os
+import subprocess
+import sys
 import types
 
 import keras
 import numpy as np
 import pytest
+from projects import bake_project, flags, shorten
 from small_models import make_training
 
 from core.base.errors import InputError
 from core.base.files import read_json, write_json
 from core.base.settings import CoreSettings
+from core.runs.finishing import explain_still_score
 from core.runs.manifest import check_files
 from core.runs.run import Run
 from core.runs.scores import read_scores
@@ -48,6 +52,60 @@ def test_a_better_scoring_forgets_the_scores_of_other_files(tmp_path):
         assert read_json(path)["dev"]["f1"] == best
         assert ("files" in read_json(path)) == kept
     assert (tmp_path / "best.weights.h5").is_file()
+
+
+def test_of_equal_scores_the_latest_weights_are_kept_and_patience_counts(tmp_path):
+    evaluator = make_evaluator(tmp_path)
+    evaluator.patience = 3
+    evaluator.set_model(evaluator.inference_model)
+    kernel, position = evaluator.inference_model.layers[0].kernel, evaluator.run.position
+    for value, f1, waited in ((1.0, 0.0, 0), (2.0, 0.0, 1), (3.0, 0.5, 0), (4.0, 0.5, 1)):
+        kernel.assign(np.full((2, 1), value))
+        evaluator.keep_if_best(Evaluation({"f1": f1}, [], []))
+        assert position.waited == waited
+        kernel.assign(np.zeros((2, 1)))
+        evaluator.inference_model.load_weights(tmp_path / "best.weights.h5")
+        assert float(kernel[0, 0]) == value
+    for f1 in (0.4, 0.5):
+        evaluator.keep_if_best(Evaluation({"f1": f1}, [], []))
+    assert position.stopped
+
+
+@pytest.mark.parametrize(
+    ("scores", "still"),
+    [([0.0], True), ([0.0, 0.0], True), ([1.0, 1.0], True), ([0.5], False), ([0.0, 0.1], False)],
+)
+def test_a_score_that_never_moved_chose_nothing(scores, still):
+    rows = [{"epoch": 1, "loss": 2.0}, *({"dev_f1": score} for score in scores)]
+    sentence = explain_still_score(rows, "f1")
+    assert bool(sentence) == still
+    if still:
+        assert sentence.startswith(f"dev f1 was {scores[0]:.4f} at every scoring")
+    assert explain_still_score([], "f1") == ""
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize("template", ["relation_extraction", "named_entity_recognition"])
+def test_a_dev_file_without_gold_is_named_before_at_the_end_and_by_predictions(template, tmp_path):
+    project = bake_project(template, tmp_path)
+    shorten(project, {"train": 16, "dev": 6, "test": 6})
+    label = {"relation_extraction": "triples", "named_entity_recognition": "entities"}[template]
+    dev = project / "sample/dev.jsonl"
+    records = [json.loads(line) for line in dev.read_text(encoding="utf-8").splitlines()]
+    rows = [json.dumps({**record, label: []}) for record in records]
+    dev.write_text("\n".join(rows) + "\n", encoding="utf-8")
+
+    def call(script: str, *arguments: str) -> str:
+        command = [sys.executable, script, *arguments]
+        done = subprocess.run(command, cwd=project, capture_output=True, encoding="utf-8")
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    asked = flags(project, epochs=2, run_name="blind", batch_size=8)
+    assert "no record has gold, so the score is the same" in call("check.py", *asked)
+    assert "0.0000 at every scoring, so it chose nothing" in call("train.py", *asked)
+    told = call("predict.py", "blind", "sample/test.jsonl", "out.jsonl")
+    assert "warning: blind: dev f1 was 0.0000 at every scoring" in told
 
 
 @pytest.mark.parametrize("writes", range(6))

@@ -215,6 +215,29 @@ def test_xla_gives_the_same_losses_with_dropout_on_one_device_and_on_two(templat
     assert train(project, **narrow, **{"devices.xla": True}) == pytest.approx(half, rel=2e-3)
 
 
+@pytest.mark.trains
+@pytest.mark.parametrize("precision", ["float32", "mixed_float16"])
+def test_xla_gives_the_same_losses_with_the_extras_that_change_the_gradient(precision, tmp_path):
+    """An adversary, R-Drop, averaged weights, recomputed layers, LoRA and micro-batches."""
+    project = bake_project("text_classification", tmp_path)
+    shorten(project, {"train": 24, "dev": 8, "test": 8})
+    asked = {
+        "devices.precision": precision,
+        "regularization.adversary": "fgm",
+        "regularization.r_drop": 4,
+        "averaging.ema": 0.9,
+        "recompute.enabled": True,
+        "lora.rank": 4,
+        "accumulation": 2,
+        "floor": False,
+    }
+    plain = train(project, **asked, **{"devices.xla": False})
+    near = 1e-5 if precision == "float32" else 2e-3
+    assert train(project, **asked, **{"devices.xla": True}) == pytest.approx(plain, rel=near)
+    two = {"strategy": "mirrored", "devices.logical_devices": 2, "devices.xla": True}
+    assert train(project, **asked, **two) == pytest.approx(plain, rel=near)
+
+
 def test_layers_that_are_alike_share_a_program_and_others_do_not():
     layers = [TransformerLayer(8, 2, dropout=0.1, name=f"layer_{n}") for n in range(3)]
     for layer in layers:

@@ -18,6 +18,7 @@ from core.encoders.encoder import restore_encoder
 from core.prediction.predictor import Predictor, mean_outputs
 from core.runs.manifest import load_best
 from core.runs.members import check_members, find_runs
+from core.runs.scores import read_scores
 from core.step import Models
 
 
@@ -77,6 +78,9 @@ def load_trained(
     """
     folders = find_runs(paths)
     check_members(folders, task_class.task, shared_settings)
+    for folder in folders:
+        if sentence := read_scores(folder).get("chose_nothing"):
+            print(f"warning: {folder.name}: {sentence}")
     files = [folder / "config.json" for folder in folders]
     every = [saved_settings(task_class, read_json(file), file) for file in files]
     labelled = issubclass(task_class, RecordSettings)  # training on plain text has no labels

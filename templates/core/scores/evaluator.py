@@ -102,10 +102,13 @@ class Evaluator(keras.callbacks.Callback):
             print(f"average of the weights after {steps} steps: {self.monitor} {score:.4f}")
 
     def keep_if_best(self, evaluation: Evaluation, **facts: Any) -> None:
-        """Write weights, predictions, scores and `facts` if this is the best score so far."""
-        position = self.run.position
-        if evaluation.scores[self.monitor] > position.best:
-            position.best, position.waited = evaluation.scores[self.monitor], 0
+        """Write weights, predictions, scores and `facts` if no score so far is better."""
+        position, score = self.run.position, evaluation.scores[self.monitor]
+        gained = score > position.best
+        # Of equal scores the latest weights are kept: where a score can't move, as on a dev file
+        # without gold, the first ones are hardly trained.
+        if score >= position.best:
+            position.best = score
             folder = self.run.folder
             self.run.note_files("best.weights.h5", stay=False)  # a kill must not leave a wrong hash
             write_whole(folder / "best.weights.h5", self.inference_model.save_weights)
@@ -116,8 +119,7 @@ class Evaluator(keras.callbacks.Callback):
                 folder / "scores.json",
                 {**self.facts, "monitor": self.monitor, **facts, "dev": evaluation.scores},
             )
-        else:
-            position.waited += 1
-            if self.patience and position.waited >= self.patience:
-                self.model.stop_training = True
-                position.stopped = True
+        position.waited = 0 if gained else position.waited + 1
+        if self.patience and position.waited >= self.patience:
+            self.model.stop_training = True
+            position.stopped = True

@@ -36,6 +36,7 @@ def find_record_faults(
     if count_labels:
         labels = {name: count_labels(examples) for name, examples in files.items()}
         findings += find_unseen_labels(labels)
+        findings += find_missing_gold(labels)
     return findings
 
 
@@ -98,6 +99,22 @@ def find_unseen_labels(labels: dict[str, Counter]) -> Iterator[Finding]:
                 f"{file}: {names}{', ...' if len(unseen) > SHOWN_PLACES else ''}",
                 f"add examples of them to {train}: no model can find them otherwise.",
             )
+
+
+def find_missing_gold(labels: dict[str, Counter]) -> Iterator[Finding]:
+    """Find a dev file without any gold: its score can choose nothing.
+
+    Args:
+        labels: file -> number of each label; the training file first, then dev.
+    """
+    dev = next(iter([*labels][1:]), None)
+    if dev is not None and not labels[dev].total():
+        yield Finding(
+            "warning",
+            "no record has gold, so the score is the same after every epoch and chooses nothing",
+            dev,
+            "name a dev_file with labels, such as a part of the training file.",
+        )
 
 
 def lines_by_text(records: list[tuple[str, int]]) -> dict[str, list[int]]:

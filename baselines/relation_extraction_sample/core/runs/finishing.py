@@ -16,8 +16,28 @@ def end_training(run: Run) -> list[dict]:
         "epochs": rows[-1]["epoch"] if rows else run.position.epoch,  # `steps` may end within one
         "minutes": round(run.position.seconds / 60, 2),
     }
+    if sentence := explain_still_score(rows, scores.get("monitor", "")):
+        scores["chose_nothing"] = sentence
+        print(f"warning: {sentence}")
     write_json(run.folder / "scores.json", scores)
     return [record for _, record in read_json_lines(run.folder / "predictions" / "dev.jsonl")]
+
+
+def explain_still_score(rows: list[dict], monitor: str) -> str:
+    """Return that the score has chosen no weights, since it never moved; empty: it has.
+
+    Args:
+        rows: of metrics.jsonl.
+        monitor: name of the score.
+    """
+    found = [row[f"dev_{monitor}"] for row in rows if f"dev_{monitor}" in row]
+    if len({*found}) != 1 or len(found) == 1 and found[0]:
+        return ""
+    return (
+        f"dev {monitor} was {found[0]:.4f} at every scoring, so it chose nothing, and the latest "
+        "weights are kept: python check.py says whether dev_file has gold that a model can reach; "
+        "if it has, train longer."
+    )
 
 
 def finish_run(run: Run) -> None:
