@@ -206,6 +206,8 @@ def test_xla_gives_the_same_losses_with_dropout_on_one_device_and_on_two(templat
     two = {"strategy": "mirrored", "devices.logical_devices": 2}
     assert train(project, **{"devices.xla": True}) == pytest.approx(plain, rel=1e-5)
     assert train(project, **{"devices.xla": True}, **two) == pytest.approx(plain, rel=1e-5)
+    if template != "relation_extraction":
+        return
     # float16 rounds to three digits, and its first steps may be skipped until the scale fits; one
     # device and two agree, also with XLA.
     narrow = {"devices.precision": "mixed_float16"}
@@ -216,18 +218,20 @@ def test_xla_gives_the_same_losses_with_dropout_on_one_device_and_on_two(templat
 
 
 @pytest.mark.trains
-@pytest.mark.parametrize("precision", ["float32", "mixed_float16"])
-def test_xla_gives_the_same_losses_with_the_extras_that_change_the_gradient(precision, tmp_path):
-    """An adversary, R-Drop, averaged weights, recomputed layers, LoRA and micro-batches."""
+@pytest.mark.parametrize(
+    ("own", "precision"),
+    [({"regularization.adversary": "fgm"}, "float32"), ({"lora.rank": 4}, "mixed_float16")],
+)
+def test_xla_gives_the_same_losses_with_extras(own, precision, tmp_path):
+    """An adversary or LoRA; R-Drop, averaged weights, recomputed layers and micro-batches."""
     project = bake_project("text_classification", tmp_path)
     shorten(project, {"train": 24, "dev": 8, "test": 8})
     asked = {
         "devices.precision": precision,
-        "regularization.adversary": "fgm",
+        **own,
         "regularization.r_drop": 4,
         "averaging.ema": 0.9,
         "recompute.enabled": True,
-        "lora.rank": 4,
         "accumulation": 2,
         "floor": False,
     }
