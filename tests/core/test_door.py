@@ -17,7 +17,7 @@ from core.base.extras import DECLARATIONS, HOOKS
 CORE, EXTRA = ROOT / "templates/core", ROOT / "templates/extras"
 PROJECTS = [ROOT / "templates" / name / "{{cookiecutter.project_slug}}" for name in TEMPLATES]
 # From the ground up: imports point down. Modules of the reading path stand between the folders.
-FLOORS = ["core.base", "core.data", "core.fast", "core.exact", "core.devices", "core.encoders"]
+FLOORS = ["core.base", "core.data", "core.exact", "core.fast", "core.devices", "core.encoders"]
 FLOORS += ["core.batches", "core.windows", "core.step", "core.layers", "core.optimizer"]
 FLOORS += ["core.runs", "core.scores"]
 FLOORS += ["core.training", "core.prediction", "core.report"]

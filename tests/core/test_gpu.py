@@ -14,6 +14,7 @@ from projects import bake_project, flags, shorten
 
 from core.base.errors import command
 from core.base.settings import RecordSettings, with_tables
+from core.base.xla_flags import add_flags
 from core.devices import gpu
 from core.devices.gpu import describe_devices
 from core.devices.precision import choose_programs
@@ -22,7 +23,6 @@ from core.exact.loss_scale import FIRST_SCALE, GROWTH_STEPS
 from core.fast.adamw import AdamW
 from core.fast.layer_programs import LayerPrograms, compiled_alone, kind_of
 from core.fast.transformer import TransformerLayer, hide
-from core.fast.xla_flags import add_flags
 
 LAYERS_OF_MINILM = 6
 

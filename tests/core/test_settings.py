@@ -1,7 +1,10 @@
 """config.toml, the Settings class and --help name the same settings, with the same defaults."""
 
+import json
+import os
 import pickle
 import re
+import subprocess
 import sys
 import tomllib
 
@@ -210,3 +213,32 @@ def test_with_tpu_the_project_can_start(tmp_path):
     project = bake(ROOT / "templates/relation_extraction", tmp_path, answers)
     values = tomllib.loads((project / "config.toml").read_text(encoding="utf-8"))
     assert (values["strategy"], values["buckets"]) == ("tpu", 1)
+
+
+@pytest.mark.parametrize("text", ["{text}\nAnswer:", "a\r\nb", "\n", "=\n="])
+def test_a_value_with_line_breaks_arrives_whole(text, project, monkeypatch):
+    """`--name=value` is cut at a line break by the parser."""
+    monkeypatch.setattr(base_settings, "CONFIG", project / "config.toml")
+    settings = base_settings.read_settings(Settings, [f"--train_file={text}", "--dev_file=plain=x"])
+    assert (settings.train_file, settings.dev_file) == (text, "plain=x")
+    with pytest.raises(InputError, match="run_name"):
+        base_settings.read_settings(Settings, ["--run_name=a\nb"])
+
+
+def test_keras_is_the_same_on_every_machine(tmp_path):
+    """Whatever keras.json and the environment say."""
+    (tmp_path / ".keras").mkdir()
+    values = {"floatx": "float16", "epsilon": 0.1, "backend": "jax"}
+    (tmp_path / ".keras/keras.json").write_text(json.dumps(values), encoding="utf-8")
+    script = (
+        "import core, keras; print(keras.config.floatx(), keras.config.epsilon(), "
+        "keras.config.backend(), keras.config.dtype_policy().name)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=ROOT / "templates",
+        env={**os.environ, "HOME": str(tmp_path), "KERAS_BACKEND": "torch"},
+        capture_output=True,
+        encoding="utf-8",
+    )
+    assert done.stdout.split() == ["float32", "1e-07", "tensorflow", "float32"], done.stderr

@@ -283,6 +283,15 @@ def test_tf_config_names_the_cluster(environment):
     ("config", "sentence"),
     [
         ("{", "TF_CONFIG is broken"),
+        (
+            '{"cluster": {"master": ["a:1"], "worker": ["b:2"]}, "task": {"type": "master", '
+            '"index": 0}}',
+            "names a master.*or set strategy = single",
+        ),
+        (
+            '{"cluster": {"worker": ["a:1", "b:70000"]}, "task": {"type": "worker", "index": 0}}',
+            "has the port 70000: ports are 1 to 65535; or set strategy = single",
+        ),
         ('{"cluster": {"worker": ["a:1", "b:2"]}}', "TF_CONFIG is broken .KeyError: 'task'"),
         (
             '{"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "worker", "index": 2}}',

@@ -3,9 +3,14 @@
 import os
 
 from core.base.quiet_tensorflow import hide_notes
-from core.fast.xla_flags import set_xla_flags
+from core.base.xla_flags import set_xla_flags
 
 hide_notes()
+
+# Keras shall be as it is tested here, whatever keras.json of this machine says: its floats may have
+# 16 bits. Where Keras's folder can't be one, it reads no file.
+os.environ["KERAS_BACKEND"] = "tensorflow"
+os.environ["KERAS_HOME"] = os.devnull
 
 # TensorFlow's notes on its own build fill a screen before the first line that matters. Where there
 # is no NVIDIA GPU, or none that may be used, it also reports that as an error.

@@ -207,7 +207,7 @@ def read_settings(task_class: type[AnySettings], flags: list[str] | None = None)
     Raises:
         InputError: an unknown key, a wrong type, a value out of range, a broken config.toml.
     """
-    flags = sys.argv[1:] if flags is None else flags
+    flags = split_values(sys.argv[1:] if flags is None else flags)
     settings_class = with_tables(task_class)
     try:
         values = tomllib.loads(CONFIG.read_text("utf-8-sig"))
@@ -223,6 +223,16 @@ def read_settings(task_class: type[AnySettings], flags: list[str] | None = None)
         raise InputError(explain_value(error.errors()[0], settings_class, flags)) from error
     except ValueError as error:
         raise InputError(f"config.toml is not valid TOML ({error}): fix that line.") from error
+
+
+def split_values(flags: list[str]) -> list[str]:
+    """Return `--name=value` as two words if the value has line breaks, where it would be cut."""
+    words: list[str] = []
+    for flag in flags:
+        name, equals, value = flag.partition("=")
+        cut = equals and name.startswith("--") and re.search(r"[\r\n]", value)
+        words += [name, value] if cut else [flag]
+    return words
 
 
 def saved_settings(

@@ -81,11 +81,11 @@ class FineTuning(keras.optimizers.Optimizer):
         """Return the numbers of an update that many variables share.
 
         Returns:
-            `rate` and `loss`, which is the rate times `decay`, each by the factors of `rates`.
+            `rate` and `decay`, which is the rate times the decay, each by the factors of `rates`.
         """
         factors = {1.0, *self._rates.values()}
         rate = {factor: tf.cast(learning_rate, tf.float32) * factor for factor in factors}
-        return {"rate": rate, "loss": {factor: rate[factor] * self.decay for factor in factors}}
+        return {"rate": rate, "decay": {factor: rate[factor] * self.decay for factor in factors}}
 
     def clip(self, gradients: Sequence[tf.Tensor]) -> Sequence[tf.Tensor]:
         """Return gradients whose common norm is at most `clip_norm`."""
@@ -95,8 +95,9 @@ class FineTuning(keras.optimizers.Optimizer):
         def move() -> None:
             key, numbers = self._var_key(variable), learning_rate
             factor = self._rates.get(key, 1.0)
-            loss = numbers["loss"][factor] if self.decay and key in self._decaying else None
-            self.move(gradient, variable, numbers["rate"][factor], loss, numbers)
+            decays = self.decay and key in self._decaying
+            decay = numbers["decay"][factor] if decays else None
+            self.move(gradient, variable, numbers["rate"][factor], decay, numbers)
 
         if self.loss_scale:
             tf.cond(learning_rate["finite"], move, lambda: None)
@@ -104,7 +105,7 @@ class FineTuning(keras.optimizers.Optimizer):
             move()
 
     def move(
-        self, gradient: tf.Tensor, variable: Any, rate: tf.Tensor, loss: Any, numbers: dict
+        self, gradient: tf.Tensor, variable: Any, rate: tf.Tensor, decay: Any, numbers: dict
     ) -> None:
         """Update a variable and its moments by the rule of this optimizer.
 
@@ -112,11 +113,11 @@ class FineTuning(keras.optimizers.Optimizer):
             gradient: summed over replicas and clipped.
             variable: of TensorFlow.
             rate: its learning rate.
-            loss: the share of the variable that decays; None: it does not decay.
+            decay: the share of the variable that is taken away; None: it does not decay.
             numbers: from `numbers`.
         """
-        if loss is not None:
-            variable.assign_sub(variable * loss)
+        if decay is not None:
+            variable.assign_sub(variable * decay)
         super().update_step(gradient, variable, rate)
 
     def finalize_variable_values(self, var_list: list[keras.Variable]) -> None:
@@ -189,7 +190,7 @@ class AdamW(FineTuning, keras.optimizers.Adam):
         return [variable, self._momentums[index].value, self._velocities[index].value]
 
     def move(
-        self, gradient: tf.Tensor, variable: Any, rate: tf.Tensor, loss: Any, numbers: dict
+        self, gradient: tf.Tensor, variable: Any, rate: tf.Tensor, decay: Any, numbers: dict
     ) -> None:
         handles = [state.handle for state in self.states_of(variable)]
         self.adam(self._var_key(variable), gradient, handles, numbers)
@@ -200,8 +201,8 @@ class AdamW(FineTuning, keras.optimizers.Adam):
         factor = self._rates.get(key, 1.0)
         if self.decay and key in self._decaying:
             value = tf.raw_ops.ReadVariableOp(resource=variable, dtype=gradient.dtype)
-            loss = value * numbers["loss"][factor]
-            tf.raw_ops.AssignSubVariableOp(resource=variable, value=loss)
+            decayed = value * numbers["decay"][factor]
+            tf.raw_ops.AssignSubVariableOp(resource=variable, value=decayed)
         tf.raw_ops.ResourceApplyAdam(
             var=variable,
             m=first,

@@ -59,6 +59,11 @@ def find_cluster(port: int) -> dict | None:
     return None
 
 
+LARGEST_PORT = 65535
+# How a message about a cluster ends that this process can't join.
+OR_ALONE = "; or set strategy = single, which trains on this machine only"
+
+
 def read_tf_config() -> dict | None:
     """Return the cluster of the variable TF_CONFIG; a chief becomes the first worker.
 
@@ -74,13 +79,23 @@ def read_tf_config() -> dict | None:
         kind, index = str(task["type"]), int(task["index"])
         chiefs, workers = (list(map(str, cluster.get(role, []))) for role in ("chief", "worker"))
         ports = [int(address.rpartition(":")[2]) for address in (*chiefs, *workers)]
-        if not ports:
+        if "master" not in cluster and not ports:
             raise KeyError("worker")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(
             f"TF_CONFIG is broken ({type(error).__name__}: {error}): it must hold "
-            '{"cluster": {"worker": ["host:port", ...]}, "task": {"type": "worker", "index": 0}}.'
+            '{"cluster": {"worker": ["host:port", ...]}, "task": {"type": "worker", "index": 0}}'
+            f"{OR_ALONE}."
         ) from error
+    if "master" in cluster:
+        raise InputError(
+            "TF_CONFIG names a master, which TensorFlow 2 does not have: name it chief, or make it "
+            f"the first worker{OR_ALONE}."
+        )
+    if wrong := [port for port in ports if not 0 < port <= LARGEST_PORT]:
+        raise InputError(
+            f"TF_CONFIG has the port {wrong[0]}: ports are 1 to {LARGEST_PORT}{OR_ALONE}."
+        )
     if "ps" in cluster:
         raise InputError(
             "TF_CONFIG names servers (ps), which only strategy = parameter_server has: choose that "
@@ -89,7 +104,7 @@ def read_tf_config() -> dict | None:
     if not 0 <= index < len({"chief": chiefs, "worker": workers}.get(kind, [])):
         raise InputError(
             f"TF_CONFIG calls this process {kind} {index}, but the cluster has "
-            f"{len(workers)} workers: number them from 0."
+            f"{len(workers)} workers: number them from 0{OR_ALONE}."
         )
     # TensorFlow separates a chief from the workers; here the first worker is the chief.
     place = index if kind == "chief" else len(chiefs) + index

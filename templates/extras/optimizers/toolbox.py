@@ -120,15 +120,15 @@ class Lamb(Toolbox, keras.optimizers.Lamb):
             if not any(part in variable.name for part in self.no_adaptation)
         }
 
-    def move(self, gradient, variable, rate, loss, numbers) -> None:
-        decay = 0.0 if loss is None else self.decay
+    def move(self, gradient, variable, rate, decay, numbers) -> None:
+        share = 0.0 if decay is None else self.decay  # the step is scaled by the rate below
         index = self._get_variable_index(variable)
         first, second = self._momentums[index].value, self._velocities[index].value
         first.assign_add((gradient - first) * (1.0 - self.beta_1))
         second.assign_add((tf.square(gradient) - second) * (1.0 - self.beta_2))
         count = tf.cast(self.iterations + 1, variable.dtype)
         first, second = first / (1.0 - self.beta_1**count), second / (1.0 - self.beta_2**count)
-        step = first / (tf.sqrt(second) + self.epsilon) + decay * variable
+        step = first / (tf.sqrt(second) + self.epsilon) + share * variable
         if self._var_key(variable) in self._adapted:
             weights, length = tf.norm(variable), tf.norm(step)
             ratio = tf.math.divide_no_nan(weights, length)
