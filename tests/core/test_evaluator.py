@@ -48,7 +48,11 @@ def test_a_better_scoring_forgets_the_scores_of_other_files(tmp_path):
         path = tmp_path / "scores.json"
         scores = {"dev": {"f1": 0.5}, "monitor": "f1", "seed": 1, "files": {"test": {}}}
         write_json(path, scores)
+        other = tmp_path / "predictions/test.jsonl"
+        other.parent.mkdir(exist_ok=True)
+        other.touch()
         evaluator.keep_if_best(Evaluation({"f1": f1}, [{"id": "a"}], []))
+        assert other.exists() == kept and (tmp_path / "predictions/dev.jsonl").exists()
         assert read_json(path)["dev"]["f1"] == best
         assert ("files" in read_json(path)) == kept
     assert (tmp_path / "best.weights.h5").is_file()

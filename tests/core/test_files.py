@@ -10,6 +10,7 @@ import pytest
 from conftest import ROOT
 from filelock import FileLock
 
+from core.base import files
 from core.base.errors import InputError, command
 from core.base.files import check_destination, read_json, take_lock, write_text
 
@@ -149,3 +150,49 @@ def test_what_a_console_cannot_show_is_written_as_numbers(monkeypatch, encoding)
     command(lambda: print("北 é █ 😀"))()
     sys.stdout.flush()
     assert shown.getvalue().strip().endswith(rb"\U0001f600")
+
+
+@pytest.mark.parametrize(
+    ("content", "kept"),
+    [
+        (b'{"a": 1}\n{"a": 2', b'{"a": 1}\n'),
+        (b'{"a": 1', b""),
+        (b'{"a": 1}\n', b'{"a": 1}\n'),
+        (b"", b""),
+        ('{"a": "é"}\n{"a": "'.encode() + "é".encode()[:1], '{"a": "é"}\n'.encode()),
+    ],
+)
+def test_a_row_that_a_full_disk_cut_off_is_left_out(content, kept, tmp_path, capsys):
+    path = tmp_path / "metrics.jsonl"
+    path.write_bytes(content)
+    files.mend_last_line(path)
+    assert path.read_bytes() == kept
+    assert ("was cut off" in capsys.readouterr().out) == (content != kept)
+    files.mend_last_line(tmp_path / "absent.jsonl")
+
+
+def test_a_command_does_not_write_over_the_project(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "PROJECT", tmp_path)
+    for name in ("config.toml", "predict.py", "README.md", "task/model.py", "sample/dev.jsonl"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+        with pytest.raises(InputError, match="is a file of this project: name another one"):
+            files.check_destination(path, tmp_path / "source.jsonl")
+    (tmp_path / "config.toml").write_text('test_file = "mine/test.jsonl"\n', encoding="utf-8")
+    for name in ("mine/test.jsonl", "mine/other.jsonl", "out.csv"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    with pytest.raises(InputError, match="is a file of this project"):
+        files.check_destination(tmp_path / "mine/test.jsonl", tmp_path / "source.jsonl")
+    for name in ("mine/other.jsonl", "out.csv", "new.jsonl"):
+        files.check_destination(tmp_path / name, tmp_path / "source.jsonl")
+    (tmp_path / "config.toml").write_text("= broken", encoding="utf-8")
+    files.check_destination(tmp_path / "out.csv", tmp_path / "source.jsonl")
+
+
+def test_nested_brackets_in_a_json_file_are_a_sentence(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text("[" * 100_000, encoding="utf-8")
+    with pytest.raises(InputError, match="is not valid JSON .*: restore or delete it"):
+        files.read_json(path)

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from core.base.errors import InputError
-from core.base.files import append_json_line, write_json, write_json_lines, write_whole
+from core.base.files import append_json_line, delete, write_json, write_json_lines, write_whole
 from core.base.workers import is_chief
 from core.runs.provenance import provenance
 from core.scores.evaluation import Evaluation
@@ -114,7 +114,10 @@ class Evaluator(keras.callbacks.Callback):
             write_whole(folder / "best.weights.h5", self.inference_model.save_weights)
             self.run.note_files("best.weights.h5")
             write_json_lines(folder / "predictions" / "dev.jsonl", evaluation.predictions)
-            # Scores of other files are dropped: they belong to the previous weights.
+            # Scores and predictions of other files belong to the previous weights.
+            for path in (folder / "predictions").glob("*"):
+                if path.name != "dev.jsonl":
+                    delete(path)
             write_json(
                 folder / "scores.json",
                 {**self.facts, "monitor": self.monitor, **facts, "dev": evaluation.scores},

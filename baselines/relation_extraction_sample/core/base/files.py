@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import tempfile
+import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -17,6 +18,9 @@ from core.base.workers import is_chief
 
 PROJECT = Path(__file__).resolve().parents[2]
 TEMPORARY = ".writing-"  # prefix of unfinished files
+# What belongs to a project besides its data and runs; no command writes over it.
+OWN_FOLDERS = {"core", "task", "extras", "inspection", "sample", "reference", "tests"}
+OWN_SUFFIXES = {".py", ".toml", ".md"}
 MANIFEST = "manifest.json"  # in the folder of a run: the hashes of its files
 
 
@@ -82,7 +86,7 @@ def read_json(path: str | Path) -> dict:
         value = json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise InputError(f"{path} is missing: is this the folder of a finished run?") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # the second: nested brackets
         raise InputError(f"{path} is not valid JSON ({error}): restore or delete it.") from error
     if not isinstance(value, dict) or not value:
         raise InputError(f"{path} holds no JSON object, or an empty one: restore or delete it.")
@@ -140,9 +144,27 @@ def check_destination(path: Path, source: Path) -> None:
         raise InputError(f"{path} belongs to a run and is there already: name another file.")
     if path.exists() and source.exists() and path.samefile(source):
         raise InputError(f"{path} is the file that is read: name another one to write.")
+    if path.exists() and is_own(path):
+        raise InputError(f"{path} is a file of this project: name another one to write.")
     folder, replaced = path.resolve().parent, path.is_file() or not path.exists()
     if not folder.is_dir() or not os.access(folder if replaced else path, os.W_OK):
         raise InputError(f"{path} can't be written: {folder} must be a folder, and open to you.")
+
+
+def is_own(path: Path) -> bool:
+    """Return whether a file belongs to this project, or is data that config.toml names."""
+    try:
+        values = tomllib.loads((PROJECT / "config.toml").read_text("utf-8-sig"))
+    except (OSError, ValueError):  # it is not needed for what is written
+        values = {}
+    named = [project_path(v) for n, v in values.items() if n.endswith("_file") and v]
+    if any(file.exists() and path.samefile(file) for file in named):
+        return True
+    place = path.resolve()
+    if not place.is_relative_to(PROJECT):
+        return False
+    top = place.relative_to(PROJECT).parts
+    return len(top) > 1 and top[0] in OWN_FOLDERS or len(top) == 1 and place.suffix in OWN_SUFFIXES
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -163,6 +185,18 @@ def write_json_lines(path: str | Path, records: Iterable[dict]) -> None:
             writer.write_all(records)
 
     write_whole(path, write)
+
+
+def mend_last_line(path: Path) -> None:
+    """Take off a last line that a full disk or a crash has cut off; rows are appended to the file.
+
+    The other lines stay as they are.
+    """
+    content = path.read_bytes() if path.is_file() else b""
+    whole = content[: content.rfind(b"\n") + 1]
+    if content != whole and is_chief():
+        print(f"warning: the last row of {path} was cut off, and is left out.")
+        write_whole(path, lambda temporary: temporary.write_bytes(whole))
 
 
 def append_json_line(path: str | Path, record: dict) -> None:

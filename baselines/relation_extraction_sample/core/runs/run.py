@@ -10,6 +10,7 @@ from core.base.files import (
     PROJECT,
     TEMPORARY,
     delete,
+    mend_last_line,
     read_json_lines,
     take_lock,
     write_json,
@@ -19,6 +20,10 @@ from core.base.workers import is_chief
 from core.runs.checkpoints import UNFINISHED, Position, restore_checkpoint, save_checkpoint
 from core.runs.manifest import note_files
 from core.runs.scores import read_scores
+
+# What a training and its scripts leave in a run; one that is overwritten keeps none of it.
+RESULTS = ("metrics.jsonl", "scores.json", "best.weights.h5")
+RESULTS += ("predictions", "tensorboard", "report.html")
 
 
 @dataclass
@@ -50,13 +55,14 @@ class Run:
             for left_over in [*self.folder.rglob(f"{TEMPORARY}*")]:
                 delete(left_over)
         if self.new_config is not None:
-            for name in (*UNFINISHED, "metrics.jsonl", "scores.json", "best.weights.h5", MANIFEST):
+            for name in (*UNFINISHED, *RESULTS, MANIFEST):
                 delete(self.folder / name)
             for fold in self.folder.glob("fold_*/"):
                 delete(fold)
             self.new_config["devices"]["precision"] = keras.config.dtype_policy().name
             write_json(self.folder / "config.json", self.new_config)
             self.new_config = None
+        mend_last_line(self.folder / "metrics.jsonl")
 
     def best_score(self) -> float:
         """Return the score on dev of the best weights."""
