@@ -22,8 +22,10 @@ from core.runs.manifest import note_files
 from core.runs.scores import read_scores
 
 # What a training and its scripts leave in a run; one that is overwritten keeps none of it.
-RESULTS = ("metrics.jsonl", "scores.json", "best.weights.h5")
-RESULTS += ("predictions", "tensorboard", "report.html")
+RESULTS = (
+    *("metrics.jsonl", "scores.json", "best.weights.h5"),
+    *("predictions", "tensorboard", "report.html"),
+)
 
 
 @dataclass
