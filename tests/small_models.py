@@ -66,7 +66,7 @@ class Counted:
     """Batches of which only the number counts: they fit any model."""
 
     def __init__(self, count: int):
-        self.count = count
+        self.count, self.boundaries = count, [1]
 
     def __len__(self) -> int:
         return self.count
