@@ -320,7 +320,8 @@ def scaling_table(root: Path) -> str:
 
 def measured_steps(root: Path) -> list[tuple[str, float]]:
     """Return batch and seconds of our fastest measured step of MiniLM on a GPU, if there is one."""
-    rows = read_json(root / "benchmarks/results/gpu.json")["rows"]
+    path = root / "benchmarks/results/gpu.json"
+    rows = read_json(path)["rows"] if path.is_file() else []
     found = [row for row in rows if row["side"] == "ours" and "minilm" in row["case"]]
     fastest = min(found, key=lambda row: row["milliseconds"], default=None)
     if fastest is None:
@@ -330,7 +331,10 @@ def measured_steps(root: Path) -> list[tuple[str, float]]:
 
 def gpu_table(root: Path) -> str:
     """Return the training steps that gpu.py has measured on a card, ours and the peer's."""
-    found = read_json(root / "benchmarks/results/gpu.json")
+    path = root / "benchmarks/results/gpu.json"
+    if not path.is_file():
+        return "Not measured yet."
+    found = read_json(path)
     rows = [
         "| a training step | side | precision | milliseconds | first step, seconds | peak MiB |",
         "|---|---|---|---|---|---|",
