@@ -3,7 +3,7 @@
 Every side is a process of its own. All of them build their models and compile at the same time;
 then each in turn has the card to itself, while the others wait. The encoders are BERT-base, MiniLM
 and the `tiny` one, of random weights. The peer is PyTorch with transformers' model, eager and by
-torch.compile, with TF32 and in bfloat16, with fused AdamW; its batches are those of ours, with the
+torch.compile, with TF32 and in bfloat16, with fused AdamW. Its batches are those of ours, with the
 same padding.
 
 baselines bake NAME --to build        (first: the projects of CASES, without extras)
@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from project_parts import BUILD, open_training, write_results
 
-WARM_UP = 8
+WARM_UP = 8  # steps of one length, after one of each
 # Ours: precision and XLA. Theirs: precision and whether torch.compile is used.
 OURS = {
     "float32": ("float32", "false"),
@@ -99,7 +99,9 @@ def main() -> None:
         return
     rows = measure(arguments)
     question = "milliseconds of a training step on a GPU, ours and PyTorch's"
-    write_results({"question": question, "steps": arguments.steps, "rows": rows}, arguments.output)
+    card = next((row["card"] for row in rows if "card" in row), "no GPU")
+    facts = {"question": question, "steps": arguments.steps, "card": card}
+    write_results({**facts, "rows": rows}, arguments.output)
 
 
 def measure(arguments: Namespace) -> list[dict]:
@@ -220,7 +222,7 @@ def be_ours(case: Case, mode: str, arguments: Namespace) -> None:
         logs = step(iterator)
     loss = float(logs["loss"].numpy()[0])
     seconds = time.perf_counter() - began
-    print(json.dumps(row_of(seconds, chosen, loss, peak_of(tf))), flush=True)
+    print(json.dumps({**row_of(seconds, chosen, loss, peak_of(tf)), **card_of(tf)}), flush=True)
 
 
 def row_of(seconds: float, chosen: list, loss: float, peak: float) -> dict:
@@ -239,6 +241,13 @@ def peak_of(tf: Any) -> float:
     if not tf.config.list_physical_devices("GPU"):
         return 0.0
     return tf.config.experimental.get_memory_info("GPU:0")["peak"] / 2**20
+
+
+def card_of(tf: Any) -> dict[str, str]:
+    """Return the name of the GPU; empty: there is none."""
+    cards = tf.config.list_physical_devices("GPU")
+    details = tf.config.experimental.get_device_details(cards[0]) if cards else {}
+    return {"card": details.get("device_name", "GPU")} if cards else {}
 
 
 def write_batches(batches: Any, chosen: list, path: Path) -> None:
