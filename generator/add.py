@@ -56,7 +56,10 @@ def add_extra(root: Path, name: str, project: Path) -> str:
     said = "\n".join(baking.describe_added(project, one) for one in joining)
     version = baking.read_version()
     if origin.get("version") != version:
-        said += f"\nIt is of version {version}, the project of {origin.get('version', 'another')}."
+        said += (
+            f"\nIt is of version {version}, the project of {origin.get('version', 'another')}: "
+            "`baselines update` brings all of it to one."
+        )
     return said
 
 

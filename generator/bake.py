@@ -10,7 +10,14 @@ from types import ModuleType
 from typing import Any
 
 from generator import InputError
-from generator.files import CACHES, PROJECT_FOLDER, check_folder, copy_file, copy_tree
+from generator.files import (
+    CACHES,
+    PROJECT_FOLDER,
+    check_folder,
+    copy_file,
+    copy_tree,
+    write_json,
+)
 
 # Left by runs in a project folder, never part of the project.
 MADE_BY_RUNS = ("runs", "shards", "vocabulary")
@@ -154,3 +161,11 @@ def read_origin(project: Path) -> dict[str, Any]:
             f"{path} is broken ({error}): it should read"
             ' {"cookiecutter": {"project_slug": "NAME", ...}}.'
         ) from error
+
+
+def keep_origin(root: Path, project: Path) -> None:
+    """Write into a project's .cookiecutter.json which commit of the repository it was made from."""
+    origin = read_origin(project)
+    answers = origin.pop("cookiecutter")
+    found = load_baking(root / "templates").find_commit({})
+    write_json(project / ".cookiecutter.json", {**origin, **found, "cookiecutter": answers})

@@ -96,13 +96,16 @@ def bake_project(
     ] = None,
 ) -> None:
     """Make the project of a baseline in DIR/NAME, with its settings and encoder."""
+    from generator.bake import keep_origin
     from generator.baselines import find_baselines
     from generator.files import require_clone
     from generator.recipes import bake_whole, describe_next, read_arguments
 
     root = require_clone()
     [baseline] = find_baselines(root, [name])
-    print(describe_next(baseline, bake_whole(root, baseline, to, read_arguments(answers))))
+    project = bake_whole(root, baseline, to, read_arguments(answers))
+    keep_origin(root, project)
+    print(describe_next(baseline, project))
 
 
 @app.command()
@@ -115,6 +118,33 @@ def add(
     from generator.files import require_clone
 
     print(add_extra(require_clone(), name, to))
+
+
+@app.command("update")
+def update_project(
+    project: Annotated[Path, typer.Argument(help="The project's folder.")] = Path("."),
+    to: Annotated[
+        str | None,
+        typer.Option(
+            help="A release, a commit, or a folder of the repository; by default this one."
+        ),
+    ] = None,
+    from_: Annotated[
+        str | None,
+        typer.Option(
+            "--from", help="The same of the version that the project was made from, if it is lost."
+        ),
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Print what would change; exit 1 if anything would.")
+    ] = False,
+) -> None:
+    """Merge another version of the templates into a project; what you changed stays."""
+    from generator.files import require_clone
+    from generator.update import update
+
+    if not update(require_clone(), project, to, from_, check):
+        sys.exit(1)
 
 
 @app.command("release")

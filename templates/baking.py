@@ -1,7 +1,7 @@
 """What baking adds to cookiecutter: checked answers, and shared files in the template.
 
 Each template has a small module next to its cookiecutter.json (see `_extensions` there) that loads
-this one for its own folder. cookiecutter calls it before it writes anything. A hook would be too
+this one for each project. cookiecutter calls it before it writes anything. A hook would be too
 late: the project's folder then exists, and cookiecutter adds a traceback to a hook's message.
 """
 
@@ -13,6 +13,7 @@ import os
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -20,10 +21,9 @@ import tomllib
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from jinja2 import Environment
-from jinja2.ext import Extension
 
 TEMPLATES = Path(__file__).resolve().parent
 # By its path, as this module itself is loaded: another clone's may be loaded in the same process.
@@ -42,6 +42,8 @@ PLACES = {
 }
 # What a template's project gets from the baseline of its sample, where it stands once.
 SAMPLE = ("sample", "reference")
+# Where a repository that is no clone came from: `find_commit`.
+ORIGIN = TEMPLATES / ".origin.json"
 # The files of shared/ that the last bake brought: they lie among those of the task.
 NOTE = ".brought.json"
 # File systems take names of 255 bytes, and files beside the folder may have longer ones than it.
@@ -53,30 +55,29 @@ NEVER_RENDERED = (".py", ".jsonl", ".html")
 NAMES_AN_ANSWER = re.compile(r"\{[{%][^\n]*?\bcookiecutter\.")
 
 
-class BakingExtension(Extension):
+class Baking:
     """Checks the answers, brings the shared files, and copies Python as it is.
 
-    Attributes:
-        template: the template's folder.
-        left_out: shared files that its projects have no use for, such as `core/layers/pointers.py`.
+    Args:
+        environment: cookiecutter's, which gets the filters of the templates.
+        template: the template's folder. `_left_out` of its cookiecutter.json lists the shared files
+            that its projects have no use for, such as `core/layers/pointers.py`.
     """
 
-    template: ClassVar[Path]
-    left_out: ClassVar[tuple[str, ...]] = ()
-
-    def __init__(self, environment: Environment) -> None:
-        super().__init__(environment)
+    def __init__(self, environment: Environment, template: Path) -> None:
+        self.template = template
+        questions = json.loads((template / "cookiecutter.json").read_text(encoding="utf-8"))
+        self.left_out = tuple(questions.get("_left_out", ()))
         environment.filters |= {
             "check_answers": self.check_answers,
             "begin_project": self.begin_project,
-            "end_of_project": partial(end_of_project, template=self.template.name),
-            "chosen_extras": partial(chosen_extras, template=self.template.name),
+            "end_of_project": partial(end_of_project, template=template.name),
+            "chosen_extras": partial(chosen_extras, template=template.name),
             "data_file": data_file,
-            "normal_extras": partial(normal_extras, template=self.template.name),
-            "extras_page": partial(extras_page, template=self.template.name),
-            "extras_tables": partial(extras_tables, template=self.template.name),
-            "version": read_version,
-            "template_name": lambda _: self.template.name,
+            "normal_extras": partial(normal_extras, template=template.name),
+            "extras_page": partial(extras_page, template=template.name),
+            "extras_tables": partial(extras_tables, template=template.name),
+            "origin": self.origin,
         }
 
     def check_answers(self, answers: dict[str, Any]) -> str:
@@ -88,7 +89,8 @@ class BakingExtension(Extension):
     def begin_project(self, answers: dict[str, Any]) -> str:
         """Return the name of the project's folder; note what is there before it is written."""
         self.check_answers(answers)
-        project = Path(answers["_output_dir"], answers["project_slug"])
+        project = project_folder(answers)
+        refuse_another(project, self.origin(answers))
         answers["_before"] = {
             "existed": (project / "config.toml").is_file(),
             "extras": [n for n in known_extras() if (project / "extras" / n).is_dir()],
@@ -96,7 +98,11 @@ class BakingExtension(Extension):
         }
         return answers["project_slug"]
 
-    def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
+    def origin(self, answers: dict[str, Any]) -> dict[str, Any]:
+        """Return what a project keeps of where it came from, without its answers."""
+        return {"version": read_version(), "template": self.template.name, **find_commit(answers)}
+
+    def preprocess(self, source: str, name: str | None) -> str:
         """Return what Jinja sees of a file: one that names no answer comes out as it is.
 
         cookiecutter's own list of files to copy, `_copy_without_render`, would overwrite them in a
@@ -120,11 +126,97 @@ def as_literal(source: str) -> str:
     return f'{{{{ "{escaped}" }}}}'
 
 
-def read_version(_: object = None) -> str:
+def read_version() -> str:
     """Return the version of the repository."""
     path = TEMPLATES.parent / "generator" / "__init__.py"
     found = re.search(r'__version__ = "(.+)"', path.read_text(encoding="utf-8"))
     return found[1] if found else "unknown"
+
+
+def find_commit(answers: dict[str, Any]) -> dict[str, Any]:
+    """Return the address of the repository and its commit, as far as they can be known.
+
+    Of a clone both are git's, but a local path is nobody else's address. A wheel, and a copy that
+    `baselines` bakes from, hold them in a note.
+
+    Returns:
+        `address`, a URL without a password or "", `commit` or "", and `modified`, only where the
+        files that are baked were not those of the commit.
+    """
+    if ORIGIN.is_file():
+        return json.loads(ORIGIN.read_text(encoding="utf-8"))
+    root = TEMPLATES.parent
+    if ask_git(root, "rev-parse", "--show-prefix", "HEAD")[:1] != [""]:  # Not a clone's own root.
+        return {"address": public_address(str(answers.get("_template") or "")), "commit": ""}
+    [remote] = ask_git(root, "remote", "get-url", "origin") or [""]
+    found = {"address": public_address(remote), "commit": ask_git(root, "rev-parse", "HEAD")[0]}
+    baked = ("templates", "baselines/*_sample", "generator/__init__.py")
+    changed = ask_git(root, "status", "--porcelain", "--", *baked)
+    return found | ({"modified": True} if changed else {})
+
+
+def ask_git(folder: Path, *command: str) -> list[str]:
+    """Return the lines that a command of git prints; none: git or its repository is absent."""
+    # Those of a hook of git would name the repository that runs it.
+    environment = {name: value for name, value in os.environ.items() if name[:4] != "GIT_"}
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *command],
+            capture_output=True,
+            encoding="utf-8",
+            env=environment,
+        )
+    except OSError:
+        return []
+    return done.stdout.splitlines() if done.returncode == 0 else []
+
+
+def public_address(address: str) -> str:
+    """Return a URL without name and password, or "" of anything else, such as a local path."""
+    found = re.fullmatch(r"(https?|ssh|git)://(?:[^@/]*@)?([^/@\s]+/\S+)", address)
+    if found:
+        return f"{found[1]}://{found[2]}"
+    host = re.fullmatch(r"[\w.-]+@[\w.-]+\.\w+:[^\s/]\S*", address)  # git@host.org:owner/name
+    return address if host else ""
+
+
+def project_folder(answers: dict[str, Any]) -> Path:
+    """Return the folder of the project; cruft does not say into which folder it bakes."""
+    return Path(answers.get("_output_dir", ""), answers["project_slug"])
+
+
+def refuse_another(project: Path, origin: dict[str, Any]) -> None:
+    """Leave with one sentence if a folder holds a project of another task or version.
+
+    `cookiecutter -f` writes into a folder that exists: two versions would be mixed, or two tasks.
+    """
+    path, folder = project / ".cookiecutter.json", short_path(project)
+    if not path.is_file():
+        return
+    try:
+        there = json.loads(path.read_text(encoding="utf-8"))
+        template, version = there["template"], there["version"]
+        # None: it was made before projects named their commit.
+        commits = (there.get("commit"), origin["commit"])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        sys.exit(f"error: {path} is broken: restore it, it says what the project was made from.")
+    if template != origin["template"]:
+        sys.exit(
+            f"error: {folder} is a project of {template}, and this is the template of"
+            f" {origin['template']}: answer another project_slug."
+        )
+    if version != origin["version"] or None in commits or (all(commits) and len({*commits}) > 1):
+        sys.exit(
+            f"error: {folder} was made from version {describe_version(there)}, and this is"
+            f" {describe_version(origin)}: run `baselines update {shlex.quote(folder)}`, which"
+            " keeps what you changed."
+        )
+
+
+def describe_version(origin: dict[str, Any]) -> str:
+    """Return the version and the commit of a project's origin, as a sentence names them."""
+    commit = str(origin.get("commit") or "")[:12]
+    return f"{origin.get('version', 'unknown')}{f' ({commit})' if commit else ''}"
 
 
 def data_file(answers: dict[str, Any], stem: str) -> str:
@@ -135,7 +227,7 @@ def data_file(answers: dict[str, Any], stem: str) -> str:
         stem: `train`, `dev` or `test`: the one file of that name that is there, or else JSON Lines.
     """
     folder = answers["data_folder"]
-    place = Path(answers["_output_dir"], answers["project_slug"], folder)
+    place = project_folder(answers) / folder
     names = [path.name for path in place.glob(f"{stem}.*")]
     return f"{folder}/{names[0] if len(names) == 1 else f'{stem}.jsonl'}"
 

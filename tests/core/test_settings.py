@@ -111,6 +111,11 @@ def test_what_differs_from_the_defaults_is_marked(config):
     [
         ("seed = 1\nepochs = 0\n", "config.toml, line 2: epochs = 0"),
         ("warm_upp = 0.1\n", "line 1: warm_upp is not a setting: did you mean warm_up?"),
+        ("folds = 5\n", "line 1: folds is not a setting: did you mean folds.count?"),
+        (
+            'optimizer = "lamb"\n',
+            "line 1: optimizer is not a setting: did you mean optimizers.kind?",
+        ),
         ("zzz = 1\n", "line 1: zzz is not a setting: config.toml lists all settings"),
         ("xla = true\n", "line 1: xla is not a setting: did you mean devices.xla?"),
         ("seed = 1\n[devices]\nxlb = 1\n", "line 3: devices.xlb is not a setting: did you mean"),
@@ -242,3 +247,16 @@ def test_keras_is_the_same_on_every_machine(tmp_path):
         encoding="utf-8",
     )
     assert done.stdout.split() == ["float32", "1e-07", "tensorflow", "float32"], done.stderr
+
+
+def test_every_former_name_of_a_setting_leads_to_one_of_now():
+    """Old runs keep their values; `baselines update` moves those of config.toml."""
+    known = base_settings.flatten(WITH_TABLES.model_construct().model_dump())
+    for former, name in base_settings.RENAMED.items():
+        if name.partition(".")[0] in (*WITH_TABLES.model_fields,):
+            assert name in known, name
+        value = {int: 7, float: 0.25, bool: True, str: "lamb"}.get(type(known.get(name)), "x")
+        renewed = base_settings.with_new_names({former: value, "seed": 3})
+        assert base_settings.flatten(renewed) == {name: value, "seed": 3}
+    found = base_settings.saved_settings(Settings, {"folds": 5, "recompute": True, "ema": 0.5})
+    assert (found.folds.count, found.recompute.enabled, found.averaging.ema) == (5, True, 0.5)

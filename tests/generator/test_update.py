@@ -1,0 +1,472 @@
+"""`baselines update`: a project gets another version, and nothing that its owner did is lost."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+from test_bake import contents, copy_repository, run_without_questions
+
+from generator import InputError
+from generator.bake import load_baking
+from generator.cli import app
+from generator.merge import merge
+from generator.update import (
+    REPLACED,
+    STAGED,
+    carry_out,
+    prepare,
+    put_values,
+    read_plan,
+    stage_plan,
+    take_values,
+    update,
+)
+from generator.versions import copy_version, extract_version, render
+
+pytestmark = pytest.mark.slow
+
+OLDER = 40  # commits
+EXTRAS = "comparison, doctor, folds, lora"
+
+
+def run_git(folder: Path, *command: str) -> str:
+    """Run git as somebody; return what it prints."""
+    who = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
+    done = subprocess.run(["git", *who, *command], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file, and the folders above it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8", newline="")
+
+
+def answers(slug: str) -> dict[str, str]:
+    """Return the answers of a project."""
+    rest = {"encoder": "tiny", "data_folder": "sample", "strategy": "auto", "extras": EXTRAS}
+    return {"project_slug": slug, **rest}
+
+
+@pytest.fixture(scope="module")
+def versions(tmp_path_factory):
+    """An older commit of this repository, and its files as they are now."""
+    if not shutil.which("git") or not (ROOT / ".git").exists():
+        pytest.skip("needs git and the history of a clone")
+    commits = run_git(
+        ROOT, "rev-list", "--first-parent", f"--max-count={OLDER + 1}", "HEAD"
+    ).split()
+    if len(commits) <= OLDER:
+        pytest.skip("a shallow clone has no older commits: git fetch --unshallow")
+    folder = tmp_path_factory.mktemp("versions")
+    old = extract_version(ROOT, commits[-1], "", folder / "old")
+    return old, copy_version(ROOT, folder / "new"), folder
+
+
+@pytest.fixture(scope="module")
+def rendered(versions):
+    """A function that returns fresh projects of a task, of the old version and of the new one."""
+    old, new, folder = versions
+    known: dict[str, tuple[Path, Path]] = {}
+
+    def of(template: str) -> tuple[Path, Path]:
+        if template not in known:
+            known[template] = tuple(
+                render(version, template, answers(template), folder / f"{template}-{name}")
+                for name, version in (("old", old), ("new", new))
+            )
+        return known[template]
+
+    return of
+
+
+def with_commit(project: Path, commit: str) -> None:
+    """Note in a project which commit it was made from, as baking does now."""
+    path = project / ".cookiecutter.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "commit": commit}))
+
+
+# --------------------------------------------------------------------------- real versions
+
+
+@pytest.mark.parametrize("template", ["relation_extraction", "text_classification", "seq2seq"])
+def test_an_update_is_a_fresh_project_with_the_changes_of_its_owner(
+    template: str, versions, rendered, tmp_path: Path, capsys
+) -> None:
+    old, _, _ = versions
+    fresh_old, fresh_new = rendered(template)
+    project, expected = tmp_path / template, tmp_path / "expected"
+    shutil.copytree(fresh_old, project)
+    shutil.copytree(fresh_new, expected)
+    with_commit(project, old.origin["commit"])
+    for folder in (project, expected):
+        config = folder / "config.toml"
+        config.write_text(config.read_text().replace("\npatience = 0 ", "\npatience = 3 "))
+        write(folder / "train.py", (folder / "train.py").read_text() + "# mine\n")
+        write(folder / "mine.py", "ONE = 1\n")  # added
+        shutil.rmtree(folder / "extras/folds")  # an extra that left, and one that joined
+        shutil.copytree(ROOT / "templates/extras/recompute", folder / "extras/recompute")
+        (folder / "sample/test.jsonl").unlink()
+        (folder / "predict.py").rename(folder / "predict_all.py")
+        scripts = sorted(folder.rglob("*.py"))
+        for path in scripts if template == "seq2seq" else ():  # as an editor on Windows saves them
+            path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    write(project / "runs/default/weights.txt", "mine")
+    command = ["update", str(project)]
+    assert update(ROOT, project), capsys.readouterr().out
+    found, wanted = contents(project), contents(expected)
+    kept = {name for name in found if name.startswith((REPLACED, "runs/"))}
+    assert kept - {"runs/default/weights.txt"} and not (project / STAGED).exists()
+    # The page of the extras is merged like any other: it lacks the row of one that joined by hand.
+    for name in (*kept, ".cookiecutter.json", "extras/README.md"):
+        found.pop(name, None)
+        wanted.pop(name, None)
+    assert found.keys() == wanted.keys()
+    assert [name for name in found if found[name] != wanted[name]] == []
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ending:
+        app([*command, "--check"])
+    assert ending.value.code == 0 and "is up to date" in capsys.readouterr().out
+
+
+def test_a_run_of_the_old_version_predicts_the_same(versions, rendered, tmp_path: Path) -> None:
+    old, _, _ = versions
+    project = tmp_path / "relation_extraction"
+    shutil.copytree(rendered("relation_extraction")[0], project)
+    with_commit(project, old.origin["commit"])
+    small = ("--tiny_layers", "1", "--tiny_width", "32", "--steps", "2", "--devices.precision")
+    run_script(project, "train.py", *small, "float32")
+    test = "sample/test.jsonl"
+    run_script(project, "predict.py", "runs/default", test, tmp_path / "before.jsonl")
+    update(ROOT, project)
+    run_script(project, "predict.py", "runs/default", test, tmp_path / "after.jsonl")
+    assert (tmp_path / "before.jsonl").read_bytes() == (tmp_path / "after.jsonl").read_bytes()
+
+
+def run_script(project: Path, *command: str | Path) -> None:
+    """Run a script of a project."""
+    words = [sys.executable, *map(str, command)]
+    done = subprocess.run(words, cwd=project, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("moment", ["staging", "plan", "first copy", "first file", "last file"])
+def test_an_interrupted_update_is_finished(moment, versions, rendered, tmp_path: Path) -> None:
+    old, _, folder = versions
+    fresh_old, fresh_new = rendered("relation_extraction")
+    project = tmp_path / "relation_extraction"
+    shutil.copytree(fresh_old, project)
+    with_commit(project, old.origin["commit"])
+    write(project / "train.py", "# mine\n" + (project / "train.py").read_text())
+    before = contents(project)
+    new, places = folder / "new", (str(folder / "new"), str(folder / "old"))
+    (tmp_path / "private").mkdir()
+    plan, written = prepare(new, project, *places, tmp_path / "private")
+    staged, files = len(plan.writes), [start for start, _ in plan.writes.values()]
+    last = staged + 1 + len(plan.deletes) + sum(2 if start else 1 for start in files)
+    replacement = {
+        "staging": 2,
+        "plan": staged + 1,
+        "first copy": staged + 2,
+        "first file": staged + len(plan.deletes) + 3,
+        "last file": last,
+    }
+    if os.fork() == 0:
+        kill_at(replacement[moment])
+        stage_plan(project, plan, written)
+        carry_out(project, plan)
+        os._exit(0)
+    assert os.WIFSIGNALED(os.wait()[1])
+    now = contents(project)
+    copies = contents(project / plan.copies) if (project / plan.copies).is_dir() else {}
+    for name, content in before.items():
+        assert content in (now.get(name), copies.get(name)), name
+    if read_plan(project) is None:
+        assert {name: now[name] for name in now if not name.startswith(STAGED)} == before
+    assert update(new, project, *places)
+    assert not (project / STAGED).exists()
+    assert (project / "train.py").read_text().startswith("# mine\n")
+    done = {n: c for n, c in contents(project).items() if not n.startswith(REPLACED)}
+    expected = contents(fresh_new)
+    assert done.keys() == expected.keys()
+    differ = {name for name in done if done[name] != expected[name]}
+    assert differ <= {"train.py", ".cookiecutter.json"}
+
+
+def kill_at(number: int) -> None:
+    """Let this process be killed when it gives a file its name for so many times."""
+    replace, count = os.replace, [0]
+
+    def counted(source: str, target: str) -> None:
+        count[0] += 1
+        if count[0] == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+        replace(source, target)
+
+    os.replace = counted
+
+
+def test_a_file_that_was_changed_in_between_is_not_replaced(
+    versions, rendered, tmp_path: Path
+) -> None:
+    old, _, folder = versions
+    project = tmp_path / "relation_extraction"
+    shutil.copytree(rendered("relation_extraction")[0], project)
+    with_commit(project, old.origin["commit"])
+    places = (str(folder / "new"), str(folder / "old"))
+    (tmp_path / "private").mkdir()
+    plan, written = prepare(folder / "new", project, *places, tmp_path / "private")
+    stage_plan(project, plan, written)
+    name = next(name for name, (start, _) in plan.writes.items() if start)
+    write(project / name, "changed in between\n")
+    with pytest.raises(InputError, match="was changed after the update had begun"):
+        update(folder / "new", project, *places)
+    assert (project / name).read_text() == "changed in between\n"
+    (project / name).unlink()
+    write(project / name, "")
+    with pytest.raises(InputError, match=name):
+        update(folder / "new", project, *places)
+
+
+# ---------------------------------------------------------------- conflicts and renamed files
+
+
+def three(tmp_path: Path, base: dict, yours: dict, new: dict):
+    """Merge three small folders, given as path -> text or bytes."""
+    for name, files in (("base", base), ("yours", yours), ("new", new)):
+        (tmp_path / name).mkdir()
+        for path, content in files.items():
+            target = tmp_path / name / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content if isinstance(content, bytes) else content.encode())
+    (tmp_path / "private").mkdir()
+    folders = (tmp_path / name for name in ("base", "yours", "new"))
+    return merge(*folders, "version-2", tmp_path / "private")
+
+
+TEXT = "".join(f"line {number}\n" for number in range(20))
+OTHER = TEXT.replace("line 18", "new 18")
+
+
+def test_what_both_changed_is_marked(tmp_path: Path) -> None:
+    mine = TEXT.replace("line 18", "mine 18")
+    merged = three(tmp_path, {"a.py": TEXT}, {"a.py": mine}, {"a.py": OTHER})
+    assert merged.marked == ["a.py"] and not merged.kept
+    text = (merged.folder / "a.py").read_text()
+    assert "<<<<<<< yours\nmine 18\n=======\nnew 18\n>>>>>>> version-2\n" in text
+
+
+def test_a_renamed_file_gets_the_changes_of_the_new_version(tmp_path: Path) -> None:
+    merged = three(tmp_path, {"task/model.py": TEXT}, {"mine.py": TEXT}, {"task/model.py": OTHER})
+    assert contents(merged.folder) == {"mine.py": OTHER.encode()} and not merged.kept
+
+
+def test_a_deleted_file_stays_deleted_and_is_named(tmp_path: Path) -> None:
+    merged = three(tmp_path, {"a.py": TEXT, "b": "b\n"}, {"b": "b\n"}, {"a.py": OTHER, "b": "b\n"})
+    assert contents(merged.folder) == {"b": b"b\n"}
+    assert merged.kept == {"a.py": "you deleted or renamed it, and the new version changed it"}
+
+
+def test_a_changed_file_that_the_new_version_lacks_stays_and_is_named(tmp_path: Path) -> None:
+    merged = three(tmp_path, {"a.py": TEXT, "b": "b\n"}, {"a.py": OTHER, "b": "b\n"}, {"b": "b\n"})
+    assert contents(merged.folder) == {"a.py": OTHER.encode(), "b": b"b\n"}
+    assert merged.kept == {"a.py": "you changed it, and the new version has none"}
+
+
+def test_a_file_in_the_way_is_marked_and_what_is_no_text_stays(tmp_path: Path) -> None:
+    yours, new = (
+        {"notes.md": "mine\n", "x.bin": b"\0mine"},
+        {"notes.md": "new\n", "x.bin": b"\0new"},
+    )
+    merged = three(tmp_path, {"b": "b\n"}, {"b": "b\n", **yours}, {"b": "b\n", **new})
+    assert merged.marked == ["notes.md"] and merged.kept.keys() == {"x.bin"}
+    assert (merged.folder / "x.bin").read_bytes() == b"\0mine"
+    assert merged.beside == {"x.bin.new": b"\0new"}
+
+
+def test_attributes_and_settings_of_git_change_nothing(tmp_path: Path, monkeypatch) -> None:
+    """A project may have a .gitattributes, its owner a configuration, and a hook runs this."""
+    write(tmp_path / "gitconfig", "[merge]\nconflictStyle = diff3\n[core]\nautocrlf = true\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "nowhere"))
+    rules = {".gitattributes": "* text eol=crlf -merge\n"}
+    mine = {"a.py": TEXT.replace("line 1\n", "mine 1\n"), **rules}
+    merged = three(tmp_path, {"a.py": TEXT, **rules}, mine, {"a.py": OTHER, **rules})
+    assert not merged.marked and not merged.kept
+    assert (merged.folder / "a.py").read_text() == OTHER.replace("line 1\n", "mine 1\n")
+
+
+def test_values_move_to_the_names_that_settings_have_now(tmp_path: Path) -> None:
+    moved = tomllib.loads((ROOT / "templates/core/base/renamed.toml").read_text(encoding="utf-8"))
+    write(tmp_path / "before.toml", "epochs = 20\nfolds = 0  # how many\nsoup = 0\nema = 0.0\n")
+    write(tmp_path / "yours.toml", "epochs = 20\nfolds = 5  # how many\nsoup = 3\nema = 0.0\n")
+    values = take_values(tmp_path / "yours.toml", tmp_path / "before.toml", moved)
+    assert values == {"folds": 5, "soup": 3}
+    assert (tmp_path / "yours.toml").read_text() == (tmp_path / "before.toml").read_text()
+    write(tmp_path / "merged.toml", "epochs = 20\n\n[folds]\ncount = 0  # 5: five times\n")
+    said = put_values(tmp_path / "merged.toml", values, moved)
+    text = (tmp_path / "merged.toml").read_text()
+    assert text == "epochs = 20\n\n[folds]\ncount = 5  # 5: five times\n"
+    assert said == [
+        "config.toml: folds is now folds.count: 5 is there.",
+        "config.toml: soup = 3 is now averaging.soup, which this project does not have: add it, or "
+        "let it go.",
+    ]
+
+
+# ------------------------------------------------------------------------------- sentences
+
+
+def refused(*command: str | Path, capsys) -> str:
+    """Return what `baselines` says when it refuses."""
+    from generator.cli import main
+
+    sys.argv = ["baselines", *map(str, command)]
+    with pytest.raises(SystemExit) as ending:
+        main()
+    assert str(ending.value.code).startswith("error: "), ending.value.code
+    return str(ending.value.code)
+
+
+def test_what_can_not_be_updated_is_said(versions, rendered, tmp_path: Path, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["baselines"])
+    assert "has no .cookiecutter.json" in refused("update", tmp_path, capsys=capsys)
+    project = tmp_path / "relation_extraction"
+    shutil.copytree(rendered("relation_extraction")[0], project)
+    before = contents(project)
+    say = refused("update", project, capsys=capsys)
+    assert say.endswith(
+        "with --from the one that the project was made from, or with --to the new one."
+    )
+    with_commit(project, versions[0].origin["commit"])
+    before = contents(project)
+    for unknown in ("9.9", "--help-me", "no-such-folder"):
+        assert "is not in" in refused("update", project, "--to", unknown, capsys=capsys)
+    assert "has no templates/baking.py" in refused(
+        "update", project, "--to", tmp_path, capsys=capsys
+    )
+    (project / "core/base/renamed.toml").mkdir()
+    assert "is a folder where version" in refused("update", project, capsys=capsys)
+    (project / "core/base/renamed.toml").rmdir()
+    (project / "core").rename(tmp_path / "core")
+    (project / "core").symlink_to(tmp_path / "core")
+    assert "would write outside" in refused("update", project, capsys=capsys)
+    (project / "core").unlink()
+    (tmp_path / "core").rename(project / "core")
+    assert contents(project) == before
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "git is needed" in refused("update", project, capsys=capsys)
+
+
+def test_git_keeps_what_it_has_committed(versions, rendered, tmp_path: Path) -> None:
+    old, _, folder = versions
+    project = tmp_path / "relation_extraction"
+    shutil.copytree(rendered("relation_extraction")[0], project)
+    with_commit(project, old.origin["commit"])
+    run_git(project, "init", "--quiet")
+    run_git(project, "add", "--all")
+    run_git(project, "commit", "--quiet", "--message", "all")
+    assert update(ROOT, project)
+    assert not (project / REPLACED).exists()
+    run_git(project, "stash", "--quiet", "--include-untracked")
+    write(project / "README.md", "mine, and not committed\n" + (project / "README.md").read_text())
+    update(ROOT, project)
+    assert (project / REPLACED / old.label / "README.md").read_text().startswith("mine, and")
+
+
+# ------------------------------------------------------------------------- where it came from
+
+
+def test_baking_keeps_the_address_and_the_commit(tmp_path: Path) -> None:
+    clone = copy_repository(tmp_path / "clone")
+    run_git(clone, "init", "--quiet")
+    write(clone / ".gitignore", (ROOT / ".gitignore").read_text())
+    run_git(clone, "add", "--all")
+    run_git(clone, "commit", "--quiet", "--message", "all")
+    commit = run_git(clone, "rev-parse", "HEAD")
+    secret = "https://me:secret@example.org/team/baselines.git"
+    for remote, address in (
+        (secret, "https://example.org/team/baselines.git"),
+        ("git@example.org:team/baselines.git", "git@example.org:team/baselines.git"),
+        (str(tmp_path), ""),
+        ("file:///srv/baselines", ""),
+    ):
+        run_git(clone, "config", "remote.origin.url", remote)
+        found = load_baking(clone / "templates").find_commit({})
+        assert found == {"address": address, "commit": commit}
+    write(clone / "templates/core/new.py", "")
+    done = run_without_questions(clone, "--directory", "templates/seq2seq", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    [project] = tmp_path.glob("*_project")
+    origin = json.loads((project / ".cookiecutter.json").read_text())
+    assert (origin["commit"], origin["modified"]) == (commit, True)
+
+
+def test_two_versions_and_two_tasks_are_never_mixed(tmp_path: Path) -> None:
+    """`cookiecutter -f` writes into a folder that exists."""
+    clone = copy_repository(tmp_path / "clone")
+    slug = "project_slug=mine"
+    done = run_without_questions(clone, "--directory", "templates/seq2seq", slug, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    before = contents(tmp_path / "mine")
+    again = ("-f", "-s", clone, "--directory")
+    other = run_without_questions(*again, "templates/pretraining", slug, cwd=tmp_path)
+    assert other.returncode == 1 and other.stderr == (
+        "error: mine is a project of seq2seq, and this is the template of pretraining: answer "
+        "another project_slug.\n"
+    )
+    version = clone / "generator/__init__.py"
+    write(version, version.read_text().replace('__version__ = "', '__version__ = "9'))
+    newer = run_without_questions(*again, "templates/seq2seq", slug, cwd=tmp_path)
+    assert newer.returncode == 1 and "run `baselines update mine`" in newer.stderr
+    assert contents(tmp_path / "mine") == before
+
+
+def test_cruft_creates_checks_compares_and_updates(tmp_path: Path) -> None:
+    """With the package itself; between its two commits a hook and baking change their words."""
+    pytest.importorskip("cruft", reason="cruft is not installed: pip install cruft")
+    clone = copy_repository(tmp_path / "clone")
+    write(clone / ".gitignore", (ROOT / ".gitignore").read_text())
+    run_git(clone, "init", "--quiet")
+    run_git(clone, "add", "--all")
+    run_git(clone, "commit", "--quiet", "--message", "first")
+
+    def cruft(*command: str | Path, cwd: Path) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "cruft", *map(str, command)],
+            cwd=cwd,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "HOME": str(tmp_path)},
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    cruft(
+        "create", clone, "--directory", "templates/relation_extraction", "--no-input", cwd=tmp_path
+    )
+    project = tmp_path / "relation_extraction_project"
+    # The hook says what comes next; no difference is shown.
+    assert "diff --git" not in cruft("diff", cwd=project)
+    cruft("check", cwd=project)
+    run_git(project, "init", "--quiet")
+    write(project / "train.py", (project / "train.py").read_text() + "# mine\n")
+    run_git(project, "add", "--all")
+    run_git(project, "commit", "--quiet", "--message", "mine")
+    baking = clone / "templates/baking.py"
+    write(baking, baking.read_text().replace("unwanted", "not_chosen"))
+    write(clone / "templates/core/new.py", '"""New."""\n')
+    run_git(clone, "add", "--all")
+    run_git(clone, "commit", "--quiet", "--message", "second")
+    cruft("update", "--skip-apply-ask", cwd=project)
+    assert (project / "core/new.py").is_file() and not (project / "extras/lora").exists()
+    assert (project / "train.py").read_text().endswith("# mine\n")
+    cruft("check", cwd=project)
