@@ -86,6 +86,26 @@ def convert_data(
     convert_file(format_, source, out)
 
 
+@app.command()
+def new(
+    answers: Annotated[
+        list[str] | None,
+        typer.Argument(help="Answers instead of the defaults, such as extras=all."),
+    ] = None,
+    task: Annotated[str | None, typer.Option(help="The template, instead of the menu.")] = None,
+    to: Annotated[Path, typer.Option(help="Folder that gets the project's folder.")] = Path(),
+    no_input: Annotated[
+        bool, typer.Option("--no-input", help="Ask nothing: what is not answered gets its default.")
+    ] = False,
+) -> None:
+    """Ask the questions of a template and make a project, as cookiecutter does with a clone."""
+    from generator.files import find_repository
+    from generator.new import make_project
+    from generator.recipes import read_arguments
+
+    make_project(find_repository(), task, to, read_arguments(answers), no_input)
+
+
 @app.command("bake")
 def bake_project(
     name: Annotated[str, typer.Argument(help="Name of the baseline.")],
@@ -98,10 +118,10 @@ def bake_project(
     """Make the project of a baseline in DIR/NAME, with its settings and encoder."""
     from generator.bake import keep_origin
     from generator.baselines import find_baselines
-    from generator.files import require_clone
+    from generator.files import find_repository
     from generator.recipes import bake_whole, describe_next, read_arguments
 
-    root = require_clone()
+    root = find_repository()
     [baseline] = find_baselines(root, [name])
     project = bake_whole(root, baseline, to, read_arguments(answers))
     keep_origin(root, project)
@@ -115,9 +135,9 @@ def add(
 ) -> None:
     """Add an extra to a project; print its settings for config.toml."""
     from generator.add import add_extra
-    from generator.files import require_clone
+    from generator.files import find_repository
 
-    print(add_extra(require_clone(), name, to))
+    print(add_extra(find_repository(), name, to))
 
 
 @app.command("update")

@@ -15,6 +15,8 @@ from generator import InputError
 # Left by Python and its tools in any folder, never part of a project.
 CACHES = ("__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache")
 ROOT = Path(__file__).resolve().parent.parent
+# In an installed wheel: what baking needs of the repository. pyproject.toml puts it there.
+PACKAGED = Path(__file__).resolve().parent / "repository"
 PROJECT_FOLDER = "{{cookiecutter.project_slug}}"
 
 
@@ -29,6 +31,15 @@ def require_clone() -> Path:
             f"{ROOT} is not a clone of the repository: clone it and run `pip install -e .` there."
         )
     return ROOT
+
+
+def find_repository() -> Path:
+    """Return the repository's root, or the copy in an installed wheel, which is only read.
+
+    Raises:
+        InputError: there is neither.
+    """
+    return PACKAGED if (PACKAGED / "cookiecutter.json").is_file() else require_clone()
 
 
 def check_folder(folder: Path) -> None:
