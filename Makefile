@@ -10,7 +10,7 @@ ORBIT = templates/extras/orbit/requirements.txt
 # Templates may hold a pyproject.toml of their own, which is the one of a generated project.
 RUFF_OPTIONS = --no-cache --config pyproject.toml
 
-.PHONY: demo test quick lint types test-all clean
+.PHONY: demo test quick lint types test-all docs lock clean
 
 # Bake a project, train it on its sample, score it and compare it with the shipped reference.
 demo: $(VENV)/installed
@@ -59,6 +59,16 @@ $(VENV)/installed: pyproject.toml $(ORBIT)
 	@# pip would compile one file after another, and what is never imported. Some are for other Pythons.
 	-$(BIN)/python -m compileall -qq -j 0 -x '/(tests|official|networkx|nltk|pip|tf_keras)/' $(VENV)
 	touch $@
+
+# The documentation as a site, in build/site: pip install -e ".[docs]" brings MkDocs.
+docs:
+	$(BIN)/python -m mkdocs build --strict
+
+# The lock file of every project; pip install uv. New releases: make lock LOCK=--upgrade
+lock:
+	uv pip compile --quiet --universal --python-version 3.11 --no-annotate $(LOCK) \
+		--custom-compile-command "make lock, in a clone of the repository of the templates" \
+		--output-file templates/shared/requirements.lock templates/*/{{*/requirements.txt
 
 # Also the runs of `baselines reproduce`, which are in build/.
 clean:
