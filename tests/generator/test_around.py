@@ -144,6 +144,16 @@ def test_pre_commit_changes_nothing_in_a_fresh_project(template: str, tmp_path: 
         assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.parametrize("readme", ["README.md", "README_zh.md"])
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_a_readme_says_what_these_files_are_for(template: str, readme: str) -> None:
+    [path] = (ROOT / "templates" / template).glob(f"*/{readme}")
+    text = path.read_text(encoding="utf-8")
+    assert "`pip install -r requirements.txt -c requirements.lock`" in text
+    for name in (".devcontainer/", "kaggle.ipynb", "pre-commit install"):
+        assert f"`{name}`" in text
+
+
 # ------------------------------------------------------------------------------ notebook
 
 
