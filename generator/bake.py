@@ -25,6 +25,8 @@ MADE_BY_RUNS = ("runs", "shards", "vocabulary")
 SHARED = ("baking.py", "declared.py", "core", "extras", "hooks", "shared")
 SAMPLE = ("sample", "reference")
 VERSION = "generator/__init__.py"
+# In templates/ of a copy that is no clone: which commit it is of.
+ORIGIN_NOTE = ".origin.json"
 # What file systems take, in bytes; templates refuse a project's name that is longer.
 LONGEST_NAME = 255
 

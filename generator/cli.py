@@ -160,10 +160,10 @@ def update_project(
     ] = False,
 ) -> None:
     """Merge another version of the templates into a project; what you changed stays."""
-    from generator.files import require_clone
+    from generator.files import find_repository
     from generator.update import update
 
-    if not update(require_clone(), project, to, from_, check):
+    if not update(find_repository(), project, to, from_, check):
         sys.exit(1)
 
 

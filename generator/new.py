@@ -4,8 +4,8 @@ import tempfile
 from pathlib import Path
 
 from generator import InputError
-from generator.bake import copy_template, forget_extension
-from generator.files import check_folder, read_json
+from generator.bake import ORIGIN_NOTE, copy_template, forget_extension, load_baking
+from generator.files import check_folder, read_json, write_json
 
 
 def make_project(
@@ -34,6 +34,9 @@ def make_project(
             source = choose_template(root, template, no_input)
             clean = copy_template(source, Path(private).resolve() / "templates")
             forget_extension(clean)
+            # The copy is no clone of git: a note says where it came from.
+            origin = load_baking(root / "templates").find_commit({})
+            write_json(clean.parent / ORIGIN_NOTE, origin)
             cookiecutter(
                 str(clean),
                 no_input=no_input,

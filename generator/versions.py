@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from generator import InputError
-from generator.bake import MADE_BY_RUNS, SAMPLE, load_baking
+from generator.bake import MADE_BY_RUNS, ORIGIN_NOTE, SAMPLE, load_baking
 from generator.files import CACHES, PROJECT_FOLDER, write_json, write_text
 from generator.git import git, run_git
 
 # What baking reads of a repository, of this version and of those before it.
 BAKED = ("templates", "baselines", "generator", "cookiecutter.json")
-ORIGIN = "templates/.origin.json"
 
 
 @dataclass(frozen=True)
@@ -127,7 +126,7 @@ def copy_version(source: Path, to: Path) -> Version:
 
 def with_origin(folder: Path, found: dict[str, Any]) -> Version:
     """Return a version, and leave a note of its commit for the projects that it makes."""
-    write_json(folder / ORIGIN, found)
+    write_json(folder / "templates" / ORIGIN_NOTE, found)
     version = load_baking(folder / "templates").read_version()
     return Version(folder, {"version": version, **found})
 
