@@ -100,7 +100,9 @@ def test_the_wheel_holds_nothing_that_runs_make(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         [entries] = (archive.read(name) for name in names if name.endswith("/entry_points.txt"))
-    stray = re.compile(r"/(build|__pycache__|tests/generator)/|\}\}/(core|extras|sample)/")
+    brought = r"\}\}/(core|extras|sample|reference)/|\}\}/kaggle.ipynb"
+    results = r"/baselines/(?!\w+/(sample|reference|encoder)/)"
+    stray = re.compile(rf"/(build|__pycache__|tests/generator)/|{brought}|{results}")
     assert [name for name in names if stray.search(name)] == []
     assert b"nlp-competition-baselines = generator.cli:main" in entries
 
