@@ -18,6 +18,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from clusters import dask_cluster, needs_dask
 from conftest import ROOT, is_of_template, use_template
 from projects import TASKS, bake_project, flags, run, shorten
 
@@ -218,6 +219,38 @@ def test_workers_of_beam_encode_as_one(file, table, monkeypatch):
     assert str(kept.value) == str(plainly.value)
 
 
+@needs_dask
+def test_a_cluster_that_loses_a_worker_encodes_as_one(tmp_path, table, monkeypatch):
+    """Three worker processes of Dask; one is killed when the first file of items is there."""
+    monkeypatch.setattr(sources, "SHARED", 0)
+    monkeypatch.setattr(sources, "BLOCK", 20_000)
+    file = write_file(tmp_path / "many.jsonl", records=4000)
+    generator(read_examples(file))
+    kept, table.folder = Path(table.folder), str(tmp_path / "by_workers")
+    made = Path(table.folder)
+    project = ROOT / "templates/relation_extraction/{{cookiecutter.project_slug}}"
+
+    def is_in_the_middle() -> bool:
+        return 0 < len([*made.glob("*/items-*/0*.rows")]) < len([*made.glob("*/records-*/0*.rows")])
+
+    with dask_cluster(tmp_path, [ROOT / "templates", project]) as cluster:
+        table.beam = shlex.join(cluster.options)
+        killing = cluster.kill_when(is_in_the_middle)
+        with monkeypatch.context() as others:
+            others.setattr(sources, "share", None)  # no process of its own
+            generator(read_examples(file))
+        killing.join()
+        assert cluster.killed
+    assert rows_in(made) == rows_in(kept) and len(rows_in(kept)) > 60
+    assert not [*made.rglob(".writing-*")]
+
+
+def rows_in(folder: Path) -> dict[Path, bytes]:
+    """Return the files of rows in a folder."""
+    paths = folder.rglob("0*.rows")
+    return {path.relative_to(folder): path.read_bytes() for path in paths}
+
+
 @needs_beam
 def test_what_beam_refuses_is_one_sentence():
     with pytest.raises(InputError, match="Apache Beam refuses '--runner=NoRunner'"):
@@ -233,7 +266,7 @@ def test_the_readme_gives_options_of_beam_as_the_command_line_takes_them(tmp_pat
         words = shlex.split(command, comments=True)
         made = read_settings(Settings, words[words.index("train.py") + 1 :])
         assert made.cache.beam.startswith("--runner=") and made.cache.enabled
-    assert len(commands) == 2
+    assert len(commands) == 3
 
 
 def test_without_beam_there_is_a_sentence(monkeypatch):

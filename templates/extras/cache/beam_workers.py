@@ -1,4 +1,4 @@
-"""Calls of a function that the workers of Apache Beam share: on Flink, Spark, or this machine.
+"""Calls of a function that the workers of Apache Beam share: on Dask or another runner.
 
 They see the same disk as this process, and import the project: it is on their PYTHONPATH, and what
 it requires is installed. They do not load TensorFlow.

@@ -98,8 +98,7 @@ class Source:
             title: of the bar of progress.
         """
         folder.mkdir(exist_ok=True)
-        for left_over in folder.glob(f"{TEMPORARY}*"):
-            left_over.unlink(missing_ok=True)
+        delete_left_over(folder)
         parts, missing = {}, []
         for block in self.blocks:
             try:
@@ -116,6 +115,7 @@ class Source:
                 calls = share(make, missing, self.processes if large else 1)
             for block, _ in calls:
                 progress.update(block.end - block.start)
+        delete_left_over(folder)  # of workers that were lost, and whose share others have done
         try:
             return [parts.get(b) or open_part(folder / b.name) for b in self.blocks], bool(missing)
         except Damaged as error:
@@ -209,6 +209,12 @@ def open_examples(
             print(f"cache: {len(examples)} records of {path} checked, {size_of(source.records)}")
     warn_of_keys(path, fields, parts)
     return examples
+
+
+def delete_left_over(folder: Path) -> None:
+    """Delete the files that a killed process has not finished."""
+    for left_over in folder.glob(f"{TEMPORARY}*"):
+        left_over.unlink(missing_ok=True)
 
 
 def folder_of(path: Path, table: Table) -> Path:

@@ -2,7 +2,7 @@
 
 python prepare_with_beam.py [--KEY VALUE ...] [-- BEAM OPTIONS]
 
-What follows `--` is for Beam; README.md has it for Flink, Spark and Dataflow. Text and shards must
+What follows `--` is for Beam; README.md says for which runners. Text and shards must
 lie where all machines see them: a shared disk, or URLs such as gs://bucket/shards. The shards are
 those of prepare.py, byte for byte, and the same command again goes on.
 """
@@ -13,14 +13,21 @@ import sys
 
 from core.base.errors import InputError, command
 from core.base.settings import read_settings
-from corpus.preparation import Plan, begin_preparation, describe, finish, prepare_block
+from corpus.preparation import (
+    Plan,
+    begin_preparation,
+    describe,
+    find_prepared,
+    finish,
+    prepare_block,
+)
 from corpus.shards import read_manifest
 from task.settings import Settings
 
 
 @command
 def main() -> None:
-    """Plan here, prepare the blocks and write the manifests there."""
+    """Plan here, prepare the blocks there, write the manifests here."""
     flags, beam_flags = split_at("--", sys.argv[1:])
     settings = read_settings(Settings, flags)
     if importlib.util.find_spec("apache_beam") is None:
@@ -35,6 +42,7 @@ def main() -> None:
             raise
         raise InputError(sentence[1]) from error
     for plan in plans:
+        finish(plan, find_prepared(plan))
         print(describe(read_manifest(plan.recipe.folder)))
 
 
@@ -45,7 +53,7 @@ def split_at(word: str, words: list[str]) -> tuple[list[str], list[str]]:
 
 
 def run_pipeline(plans: list[Plan], beam_flags: list[str]) -> None:
-    """Prepare all blocks, and then finish each folder.
+    """Prepare all blocks.
 
     Args:
         plans: of the folders.
@@ -57,22 +65,19 @@ def run_pipeline(plans: list[Plan], beam_flags: list[str]) -> None:
         pipeline = beam.Pipeline(argv=beam_flags)
     except ValueError as error:  # no such runner, or options that it refuses
         raise InputError(f"Apache Beam refuses {' '.join(beam_flags)}: {error}") from error
+    jobs = [
+        (plan.recipe, number, block) for plan in plans for number, block in enumerate(plan.blocks)
+    ]
+    # One chain for train and dev: Dask's runner runs only what the last step asks for. Workers find
+    # a function by its module, so it may not be one of this script.
     with pipeline:
-        for plan in plans:
-            folder, recipe = plan.recipe.folder, plan.recipe
-            jobs = [(recipe, number, block) for number, block in enumerate(plan.blocks)]
-            shards = (
-                pipeline
-                | f"blocks of {folder}" >> beam.Create(jobs)
-                # Otherwise a runner may keep all blocks on the one machine that listed them.
-                | f"share out {folder}" >> beam.Reshuffle()
-                | f"prepare {folder}" >> beam.MapTuple(prepare_block)
-            )
-            (
-                pipeline
-                | f"plan of {folder}" >> beam.Create([plan])
-                | f"finish {folder}" >> beam.Map(finish, beam.pvalue.AsIter(shards))
-            )
+        (
+            pipeline
+            | beam.Create(jobs)
+            # Otherwise a runner may keep all blocks on the one machine that listed them.
+            | beam.Reshuffle()
+            | beam.MapTuple(prepare_block)
+        )
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from pathlib import Path
 import fsspec
 import numpy as np
 import pytest
+from clusters import DASK_RUNNER, dask_cluster, needs_dask
 from conftest import ROOT, use_template
 from tokenizers import BertWordPieceTokenizer, Tokenizer
 
@@ -450,6 +451,40 @@ def test_workers_of_beam_elsewhere_give_the_same_bytes(text, tmp_path):
     assert contents(tmp_path / "beam/train") == contents(tmp_path / "one/train")
 
 
+@needs_dask
+def test_a_cluster_that_loses_a_worker_gives_the_same_bytes(text, tmp_path):
+    """Three worker processes of Dask; one is killed when the first shard is there."""
+    changes = {**MANY_SHARDS, "dev_text": str(text)}
+    prepare(text, tmp_path / "one", **changes)
+    settings = settings_for(text, tmp_path / "dask", **changes)
+    made = tmp_path / "dask/train"
+
+    def is_in_the_middle() -> bool:
+        return (made / "shard-00000.json").is_file() and not is_finished(made)
+
+    with dask_cluster(tmp_path, [copied_project(settings)]) as cluster:
+        killing = cluster.kill_when(is_in_the_middle)
+        run_script("prepare_with_beam.py", settings, "--", *cluster.options, timeout=300)
+        killing.join()
+        assert cluster.killed
+    for split in ("train", "dev"):
+        assert contents(tmp_path / "dask" / split) == contents(tmp_path / "one" / split)
+        assert not [*(tmp_path / "dask" / split).glob(".writing-*")]
+
+
+def is_finished(folder: Path) -> bool:
+    """Return whether the manifest of shards says that all of them are there."""
+    return json.loads((folder / shards.MANIFEST).read_text(encoding="utf-8"))["finished"]
+
+
+def test_what_a_killed_process_left_is_deleted(text, tmp_path):
+    prepare(text, tmp_path / "one")
+    (tmp_path / "one/train/.writing-x").mkdir()
+    (tmp_path / "one/train/.writing-x/shard-00000.tfrecord").write_bytes(b"half")
+    prepare(text, tmp_path / "one")
+    assert not [*(tmp_path / "one/train").glob(".writing-*")]
+
+
 @needs_beam
 @pytest.mark.parametrize("runner", ["DirectRunner", "NoRunner"])
 def test_beam_is_refused_with_a_sentence(text, tmp_path, runner):
@@ -472,7 +507,7 @@ def test_beam_knows_the_options_of_the_readme(readme, caplog):
     text = (PROJECT / readme).read_text(encoding="utf-8")
     commands = re.findall(r"^python prepare_with_beam\.py.* -- (.+)$", text, re.MULTILINE)
     runners = [PipelineOptions(options.split()).get_all_options()["runner"] for options in commands]
-    assert runners == ["DirectRunner", "FlinkRunner", "SparkRunner", "DataflowRunner"]
+    assert runners == ["DirectRunner", DASK_RUNNER, "FlinkRunner", "SparkRunner", "DataflowRunner"]
     assert "unparseable" not in caplog.text
 
 

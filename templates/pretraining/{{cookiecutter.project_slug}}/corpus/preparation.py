@@ -15,6 +15,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from core.base.errors import InputError
+from core.base.files import TEMPORARY
 from corpus import storage
 from corpus.blocks import (
     Block,
@@ -325,6 +326,24 @@ def watch(items: Iterable, go_on: Callable[[], None]) -> Iterator:
 # --- after ---
 
 
+def find_prepared(plan: Plan) -> list[Shard]:
+    """Return the shards that workers have made of the blocks of a plan.
+
+    Raises:
+        InputError: one is not there, or another preparation made it.
+    """
+    folder, shards = plan.recipe.folder, []
+    for number in range(len(plan.blocks)):
+        shard = find_shard(folder, shard_name(number))
+        if shard is None or shard.preparation != plan.recipe.hash:
+            raise InputError(
+                f"{folder} lacks {shard_name(number)}, which a worker has prepared: text and shards "
+                "must lie where all machines see them, at the same paths."
+            )
+        shards.append(shard)
+    return shards
+
+
 def finish(plan: Plan, shards: Iterable[Shard]) -> None:
     """Write the manifest: from now on the shards can be trained on.
 
@@ -346,8 +365,9 @@ def finish(plan: Plan, shards: Iterable[Shard]) -> None:
     if not totals["examples"]:
         raise InputError(f"no text for {folder}: {explain_no_text(totals['lines'], skipped)}")
     for name in storage.list_folder(folder):
-        if SHARD_FILE.fullmatch(name) and name.partition(".")[0] not in by_name:
-            storage.remove(f"{folder}/{name}")  # of an earlier preparation, with more blocks
+        of_more_blocks = SHARD_FILE.fullmatch(name) and name.partition(".")[0] not in by_name
+        if of_more_blocks or name.startswith(TEMPORARY):  # or of a process that was killed
+            storage.remove(f"{folder}/{name}")
     write_json(
         f"{folder}/{MANIFEST}",
         {
