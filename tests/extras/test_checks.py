@@ -625,7 +625,7 @@ def test_triples_beyond_every_window_are_found():
 
 
 def test_partial_annotation_asks_for_entity_heads_of_its_own():
-    partial = [Example("a", "ada", (), frozenset({"founded"}), 1)]
+    partial = [Example("a", "ada", (), ("founded",), 1)]
     whole = 4 * [Example("b", "bob", (), None, 2)]
     shared, own = Settings.model_construct(), Settings.model_construct(entity_heads="per_predicate")
 

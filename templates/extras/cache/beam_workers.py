@@ -5,6 +5,7 @@ it requires is installed. They do not load TensorFlow.
 """
 
 import base64
+import functools
 import importlib.util
 import pickle
 import re
@@ -65,10 +66,16 @@ def call_pickled(argument: Any, function: bytes) -> None:
     if "tensorflow" not in sys.modules:
         load_later()
     try:
-        pickle.loads(function)(argument)
+        unpickled(function)(argument)
     except Exception as error:
         told = base64.b64encode(pickle.dumps(error)).decode()
         raise CarriedError(told) from None
+
+
+@functools.lru_cache(maxsize=1)
+def unpickled(function: bytes) -> Callable[[Any], Any]:
+    """Return a function that was pickled: the same one at each call, with the words it knows."""
+    return pickle.loads(function)
 
 
 def error_told_in(text: str) -> Exception | None:
