@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import importlib.util
 import inspect
+import json
 import os
 import re
 import subprocess
@@ -512,12 +513,13 @@ def test_two_replicas_agree_where_each_example_stands_alone(batch):
 
 # ------------------------------------------------------------------------- records
 
+Text = record_checks.Text
 RECORDS = {
-    "train.jsonl": [("A b", 1), ("a  B", 2), ("other", 3)],
-    "dev.jsonl": [("ａ b", 1), ("z", 2)],
-    "test.jsonl": [("Z", 4)],
+    "train.jsonl": [Text("A b", 1), Text("a  B", 2), Text("other", 3)],
+    "dev.jsonl": [Text("ａ b", 1), Text("z", 2)],
+    "test.jsonl": [Text("Z", 4)],
 }
-CLEAN = {"train.jsonl": [("a", 1)], "dev.jsonl": [("b", 1)]}
+CLEAN = {"train.jsonl": [Text("a", 1)], "dev.jsonl": [Text("b", 1)]}
 
 
 def test_repeats_and_leaks_are_found_with_their_lines():
@@ -529,6 +531,67 @@ def test_repeats_and_leaks_are_found_with_their_lines():
         "dev.jsonl, line 1, is train.jsonl, line 1, for one",
     )
     assert (lesser.level, "test.jsonl, line 4" in lesser.where) == ("warning", True)
+
+
+def test_repeats_with_other_labels_are_contradictions():
+    """They are no repeats: who deleted one of them would lose labels."""
+    train = [Text("a b", 3, ("x",)), Text("A  b", 5, ("x",)), Text("a B", 9, ("y", "z"))]
+    dev = [Text("other", 1, ("x", "y")), Text("other", 2, ("y", "x"))]
+    texts = {"train.jsonl": train, "dev.jsonl": dev}
+    [repeat] = record_checks.find_duplicates(texts)
+    assert repeat.where.startswith("dev.jsonl, lines 1, 2")
+    [finding] = record_checks.find_contradictions(texts, "labels")
+    assert finding.what == "the same text with different labels: 1 text"
+    assert finding.where == "train.jsonl, line 3: x and train.jsonl, line 9: y + z, for one"
+    assert "merge" in finding.fix and "delete" not in finding.fix
+    # Of a file without labels nothing is contradicted.
+    unknown = {"train.jsonl": train[:1], "test.jsonl": [Text("a b", 1, None)]}
+    assert [*record_checks.find_contradictions(unknown, "labels")] == []
+
+
+def test_texts_of_a_file_without_labels_are_only_noted():
+    texts = {"train.jsonl": [Text("a", 1)], "test.jsonl": [Text("A", 1, None)]}
+    [leak] = record_checks.find_leaks(texts)
+    assert leak.level == "note" and "test.jsonl has no labels" in leak.fix
+    [first] = record_checks.find_leaks_of_first_texts(texts)
+    assert first.level == "note"
+
+
+# The gold of a task, and a changed one.
+OTHER_GOLD = {
+    "event_extraction": {"events": []},
+    "named_entity_recognition": {"entities": []},
+    "reading_comprehension": {"answers": [[0, 4]]},
+    "relation_extraction": {"triples": []},
+    "seq2seq": {"targets": ["something else"]},
+    "text_classification": {"label": "invoice"},
+}
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize("template", sorted(OTHER_GOLD))
+def test_each_task_tells_contradictions_and_files_without_labels(template, tmp_path):
+    project = bake_project(template, tmp_path)
+    [(name, other)] = OTHER_GOLD[template].items()
+    lines = (project / "sample/train.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [row for row in map(json.loads, lines) if row[name] not in ([], other)][:40]
+    files = {
+        "train": [*rows, {**rows[0], "id": "again", name: other}],
+        "test": [{key: value for key, value in row.items() if key != name} for row in rows[:3]],
+    }
+    for stem, records in files.items():
+        text = "".join(json.dumps(row) + "\n" for row in records)
+        (project / f"sample/{stem}.jsonl").write_text(text, encoding="utf-8")
+    done = run_check(project, *flags(project))
+    assert done.returncode == 0, done.stdout + done.stderr
+    shown = [line for line in done.stdout.splitlines() if "the same text with different" in line]
+    assert len(shown) == 1 and "sample/train.jsonl, line 1: " in shown[0], done.stdout
+    assert "sample/train.jsonl, line 41: " in shown[0] and "merge" in shown[0]
+    assert "repeated texts" not in done.stdout
+    shared = [line for line in done.stdout.splitlines() if line.startswith("note: texts of sample")]
+    assert len(shared) == 1 and "no labels" in shared[0]
+    assert done.stdout.splitlines()[-1].startswith("errors: 0, warnings: ")
+    assert ", notes: " in done.stdout.splitlines()[-1]
 
 
 def test_a_test_file_that_is_absent_is_said(tmp_path, capsys):
@@ -602,7 +665,7 @@ def test_unaligned_spans_are_found_with_their_line():
     found = reach(founded((0, 3), (12, 16)))
     assert found.oracle["f1"] == 0
     unaligned, oracle = checks.find_reach_faults("train.jsonl", found)
-    assert unaligned.where == "train.jsonl, line 7, [12, 16] 'zenc' for one"
+    assert unaligned.where.startswith("train.jsonl, line 7, [12, 16] 'zenc' for one: meant is ")
     assert (oracle.level, "1 triples are lost" in oracle.where) == ("error", True)
     # No triple is invented: other heads would help nobody.
     assert oracle.fix == "fix the findings above."

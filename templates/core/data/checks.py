@@ -2,7 +2,7 @@
 
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -41,22 +41,6 @@ def read_files(
     else:
         print(f"note: test_file = {settings.test_file!r} is not a file, so it is not checked.")
     return files
-
-
-def find_record_faults(
-    files: Mapping[str, Sequence[AnyExample]],
-    texts_of: Callable[[AnyExample], Sequence[str]],
-    count_labels: Callable[[Sequence[AnyExample]], Counter] | None = None,
-) -> list[Finding]:
-    """Return repeated texts, leaks, and labels that the first file does not have.
-
-    Args:
-        files: name of a file -> its examples, the training file first.
-        texts_of: gives the text of an example, or both texts of a pair; a leak of the first text
-            of a pair is found too.
-        count_labels: counts the labels of examples; None: there are none.
-    """
-    return need("doctor", "record_checks").find_record_faults(files, texts_of, count_labels)
 
 
 def draw_histogram(values: Sequence[int] | Counter, unit: str) -> list[str]:

@@ -25,7 +25,6 @@ def find_faults(files: dict[str, list[Any]], labels: Any) -> list[Finding]:
         for name, examples in files.items():
             known = [example for example in examples if example.labelled]
             findings += find_target_faults(name, known, labels) if known else []
-        findings += find_different_targets(files)
     elif hierarchy := getattr(labels, "hierarchy", ""):
         findings += find_path_faults(files, hierarchy)
     return findings
@@ -80,25 +79,6 @@ def find_target_faults(name: str, examples: Sequence[Any], labels: Any) -> list[
                 Finding("warning", what, name, "the model can't give them: add records.")
             )
     return findings
-
-
-def find_different_targets(files: dict[str, list[Any]]) -> list[Finding]:
-    """Find texts that have different numbers in different records."""
-    first_with: dict[str, tuple[str, Any]] = {}
-    against: dict[str, str] = {}
-    for name, examples in files.items():
-        for example in examples:
-            if example.labelled:
-                text = "\n".join(map(normalise, example.texts))
-                first_name, first = first_with.setdefault(text, (name, example))
-                if first.numbers != example.numbers:
-                    pair = (
-                        f"{n}, line {e.line}" for n, e in ((first_name, first), (name, example))
-                    )
-                    against.setdefault(text, " and ".join(pair) + ", for one")
-    what = f"the same text with different targets: {len(against)} texts"
-    advice = "take their mean, or one of them: no model can give both."
-    return [Finding("warning", what, where, advice) for where in list(against.values())[:1]]
 
 
 def find_path_faults(files: dict[str, list[Any]], separator: str) -> list[Finding]:

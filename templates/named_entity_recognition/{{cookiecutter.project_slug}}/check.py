@@ -9,9 +9,15 @@ import functools
 
 from core.base.errors import command
 from core.base.extras import need
-from core.data.checks import find_record_faults, read_files
+from core.data.checks import read_files
 from core.encoders.encoder import load_tokenizer
-from inspection.checks import build, count_types, describe_file, find_reach_faults, measure_reach
+from inspection.checks import (
+    build,
+    describe_file,
+    find_data_faults,
+    find_reach_faults,
+    measure_reach,
+)
 from task.data import EntityGenerator, collect_schema, read_examples
 from task.settings import Settings
 
@@ -25,7 +31,7 @@ def main() -> None:
     train_examples = files[settings.train_file]
     schema = collect_schema(train_examples, settings)
     tokenizer = load_tokenizer(settings, [example.text for example in train_examples])
-    findings = find_record_faults(files, lambda example: [example.text], count_types)
+    findings = find_data_faults(files)
     for name, examples in files.items():
         reach = measure_reach(examples, tokenizer, schema, settings)
         print(describe_file(name, examples, reach))

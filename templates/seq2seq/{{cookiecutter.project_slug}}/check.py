@@ -9,7 +9,7 @@ import functools
 
 from core.base.errors import command
 from core.base.extras import need
-from core.data.checks import find_record_faults, read_files
+from core.data.checks import read_files
 from generation.tokenizers import find_target_tokens
 from inspection.checks import build, describe_file, find_reach_faults, measure_reach
 from task.data import PairGenerator, pack_pairs, read_examples
@@ -29,7 +29,9 @@ def main() -> None:
     # Repeated sources are reported too: their targets belong in one record.
     extractor = settings.extractor
     labels = extractor.count_labels if extractor else None
-    findings = find_record_faults(files, lambda example: [example.source], labels)
+    find = need("doctor", "record_checks").find_record_faults
+    gold = settings.extraction.kind if extractor else "targets"
+    findings = find(files, lambda e: [e.source], lambda e: e.targets, labels, gold)
     for name, examples in files.items():
         reach = measure_reach(examples, tokenizer, tokens.ends, settings)
         print(describe_file(name, examples, reach))

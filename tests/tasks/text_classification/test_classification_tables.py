@@ -16,6 +16,7 @@ from extras.competition import checks  # noqa: E402
 from extras.competition.splitting import hold_out, write_parts  # noqa: E402
 from extras.competition.submission import read_form, write_table  # noqa: E402
 from extras.folds.folds import assign_folds  # noqa: E402
+from inspection.checks import find_data_faults  # noqa: E402
 from inspection.folds import fold_keys  # noqa: E402
 from task.data import check_kind, collect_targets, read_examples  # noqa: E402
 from task.decode import make_candidates, prediction_records  # noqa: E402
@@ -293,7 +294,10 @@ def test_check_names_wrong_targets(tmp_path):
     labels = collect_targets(files["a.csv"], settings)
     found = [str(fault) for fault in checks.find_faults(files, labels)]
     assert any("target is 7 in every record" in fault for fault in found)
-    assert any("the same text with different targets: 1 texts" in fault for fault in found)
+    contradictions = [str(fault) for fault in find_data_faults(files)]
+    [shown] = [fault for fault in contradictions if "different numbers: 1 text " in fault]
+    assert "a.csv, line 2: target 0 and b.csv, line 2: target 7" in shown
+    assert "take their mean" in shown
     outside = write(tmp_path / "c.csv", "id,text,target\n1,x,0.1\n2,d,7\n")
     files["c.csv"] = read_examples(outside, settings=settings)
     found = [str(fault) for fault in checks.find_faults(files, labels)]

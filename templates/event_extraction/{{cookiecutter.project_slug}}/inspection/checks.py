@@ -1,7 +1,7 @@
 """The checks of check.py on the data: can the events be taught, and found again?"""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 
@@ -9,6 +9,7 @@ import numpy as np
 from tokenizers import Tokenizer
 from tqdm import tqdm
 
+from core.base.extras import need
 from core.data.checks import Finding, draw_histogram
 from core.data.tokens import Window, is_aligned, split_into_windows
 from core.encoders.encoder import load_encoder
@@ -23,12 +24,10 @@ from task.settings import Settings
 # Below this F1 of a perfect model the data is at fault.
 LOWEST_ORACLE_F1 = 0.9
 
-# Why an event is not found again, or found without being gold, and what to do about it.
+# The doctor says why a span of an event doesn't begin and end with a token.
+CUT = "cut"
+# Why else an event is not found again, or found without being gold, and what to do about it.
 CAUSES = {
-    "unaligned": (
-        "have a span that doesn't begin and end with a token",
-        "correct the offsets, or choose an encoder with shorter tokens.",
-    ),
     "apart": ("have spans that never share a window", "raise max_length and window_overlap."),
     "unseen": (
         "have a type or a role that is not in the training file",
@@ -68,15 +67,35 @@ class Reach:
 
     Attributes:
         tokens: of each window.
-        aligned: for each trigger and argument, whether it starts and ends with a token.
+        spans: number of triggers and arguments.
+        cut: the spans that don't begin and end with a token, from the doctor.
         faults: a cause of `CAUSES` -> the lines of its events.
         oracle: scores of the gold events after encoding and decoding.
     """
 
     tokens: list[int]
-    aligned: list[bool]
+    spans: int
+    cut: list
     faults: dict[str, list[int]]
     oracle: dict
+
+
+def find_data_faults(files: Mapping[str, Sequence[Example]]) -> list[Finding]:
+    """Find repeats, contradictions, leaks, and labels never shown in training."""
+    find = need("doctor", "record_checks").find_record_faults
+    return find(files, lambda example: [example.text], describe_events, count_labels, "events")
+
+
+def describe_events(example: Example) -> list[str]:
+    """Return the events of a record in words."""
+    return [
+        f"{event.type}: "
+        + ", ".join(
+            f"{role or 'trigger'} {[*span]} {example.text[slice(*span)]!r}"
+            for role, span in event.nodes()
+        )
+        for event in example.events
+    ]
 
 
 def count_labels(examples: Sequence[Example]) -> Counter:
@@ -97,19 +116,21 @@ def measure_reach(
     windows = split_into_windows(
         tokenizer, texts, settings.max_length, settings.window_overlap, "encode"
     )
-    faults: dict[str, list[int]] = {cause: [] for cause in CAUSES}
-    aligned, found = [], {}
+    faults: dict[str, list[int]] = {cause: [] for cause in (CUT, *CAUSES)}
+    find_cut_span = need("doctor", "span_faults").find_cut_span
+    cut, found = [], {}
     pairs = zip(examples, windows, strict=True)
     for example, parts in tqdm(pairs, "oracle", len(examples), leave=False, disable=None):
         for event in example.events:
-            aligned += [any(is_aligned(span, part) for part in parts) for _, span in event.nodes()]
+            spans = [span for _, span in event.nodes()]
+            cut += [find_cut_span(example.text, span, example.line, parts) for span in spans]
         found[example.id] = decode_gold(example, parts, schema, settings.model)
         for event in set(example.events).symmetric_difference(found[example.id]):
             own = found[example.id]
             cause = explain_fault(event, example, own, parts, schema, settings.model)
             faults[cause].append(example.line)
     tokens = [len(window) for parts in windows for window in parts]
-    return Reach(tokens, aligned, faults, score(examples, found))
+    return Reach(tokens, len(cut), [*filter(None, cut)], faults, score(examples, found))
 
 
 def decode_gold(
@@ -154,12 +175,12 @@ def explain_fault(
     schema: Schema,
     model: str,
 ) -> str:
-    """Return the cause, one of `CAUSES`, why an event is only gold, or only found."""
+    """Return the cause, `CUT` or one of `CAUSES`, why an event is only gold, or only found."""
     if event in found:
         return "invented"
     spans = [span for _, span in event.nodes()]
     if not all(any(is_aligned(span, window) for window in windows) for span in spans):
-        return "unaligned"
+        return CUT
     together = (
         any(window.token_span(one) and window.token_span(two) for window in windows)
         for one, two in combinations(spans, 2)
@@ -181,12 +202,12 @@ def explain_fault(
 def describe_file(name: str, examples: Sequence[Example], reach: Reach, settings: Settings) -> str:
     """Return the numbers and the histograms of a file."""
     events = [event for example in examples for event in example.events]
-    spans = len(reach.aligned)
+    aligned = 1 - len(reach.cut) / max(reach.spans, 1)
     oracle, whole = reach.oracle["metrics"][settings.metric], reach.oracle["metrics"]["event"]
     lines = [
-        f"\n{name}: {len(examples)} records, {len(events)} events, {spans} spans",
+        f"\n{name}: {len(examples)} records, {len(events)} events, {reach.spans} spans",
         f"windows: {len(reach.tokens) / len(examples):.2f} a text",
-        f"aligned with tokens: {np.mean(reach.aligned or [True]):.2%} of {spans} spans",
+        f"aligned with tokens: {aligned:.2%} of {reach.spans} spans",
         f"oracle (gold, encoded and decoded): {settings.metric} F1 {oracle['f1']:.4f}; "
         f"{whole['correct']} of {whole['gold']} whole events, "
         f"{whole['predicted'] - whole['correct']} invented"
@@ -202,17 +223,17 @@ def describe_file(name: str, examples: Sequence[Example], reach: Reach, settings
 
 def find_reach_faults(name: str, reach: Reach, settings: Settings) -> list[Finding]:
     """Find the events that no model can learn, or that decoding loses."""
-    findings = []
+    findings = need("doctor", "span_faults").find_span_faults(name, reach.cut)
     for cause, (what, fix) in CAUSES.items():
         if places := reach.faults[cause]:
             where = f"{name}, line {places[0]} for example"
             findings.append(Finding("warning", f"events that {what}: {len(places)}", where, fix))
     metric, oracle = settings.metric, reach.oracle["metrics"][settings.metric]
-    if reach.aligned and not oracle["gold"]:
+    if reach.spans and not oracle["gold"]:
         what = f"nothing that metric = {metric!r} counts"
         fix = "choose a metric that counts what the file has: triggers, or arguments."
         findings.append(Finding("error", what, name, fix))
-    elif reach.aligned and oracle["f1"] < LOWEST_ORACLE_F1:
+    elif reach.spans and oracle["f1"] < LOWEST_ORACLE_F1:
         what = f"a perfect model would score {metric} F1 {oracle['f1']:.4f}"
         findings.append(Finding("error", what, name, "fix the findings above."))
     return findings

@@ -1,13 +1,14 @@
 """The checks of check.py on the data: can the entities be taught, and found again?"""
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from tokenizers import Tokenizer
 from tqdm import tqdm
 
+from core.base.extras import need
 from core.data.checks import Finding, draw_histogram
 from core.data.tokens import Window, is_aligned, split_into_windows
 from core.encoders.encoder import load_encoder
@@ -23,12 +24,10 @@ LOWEST_ORACLE_F1 = 0.9
 # A surface form that is so frequent, and nearly always of one type, is rarely of another.
 OFTEN, NEARLY_ALWAYS = 10, 0.9
 
-# Why an entity is not found again, or found without being gold, and what to do about it.
+# The doctor says why the span of an entity doesn't start and end with a token.
+CUT = "cut"
+# Why else an entity is not found again, or found without being gold, and what to do about it.
 CAUSES = {
-    "cut": (
-        "don't start and end with a token",
-        "correct the offsets, or choose an encoder with shorter tokens.",
-    ),
     "long": ("don't fit into a window", "raise max_length and window_overlap."),
     "unseen": (
         "have a type that is not in the training file",
@@ -53,17 +52,30 @@ class Reach:
 
     Attributes:
         tokens: of each window.
-        aligned: for each entity, whether it starts and ends with a token.
+        entities: number of them.
+        cut: the spans that don't start and end with a token, from the doctor.
         faults: a cause of `CAUSES` -> the lines of its entities.
         forms: surface form -> type -> the lines on which it has that type.
         oracle: scores of the gold entities after encoding and decoding.
     """
 
     tokens: list[int]
-    aligned: list[bool]
+    entities: int
+    cut: list
     faults: dict[str, list[int]]
     forms: dict[str, dict[str, list[int]]]
     oracle: dict
+
+
+def find_data_faults(files: Mapping[str, Sequence[Example]]) -> list[Finding]:
+    """Find repeats, contradictions, leaks, and types never shown in training."""
+    find = need("doctor", "record_checks").find_record_faults
+    return find(files, lambda example: [example.text], describe_entities, count_types, "entities")
+
+
+def describe_entities(example: Example) -> list[str]:
+    """Return the entities of a record in words."""
+    return [f"{e.type} {[*e.span]} {example.text[slice(*e.span)]!r}" for e in example.entities]
 
 
 def count_types(examples: Sequence[Example]) -> Counter:
@@ -78,20 +90,22 @@ def measure_reach(
     texts = [example.text for example in examples]
     length, overlap = settings.max_length, settings.window_overlap
     windows = split_into_windows(tokenizer, texts, length, overlap, "encode")
-    faults: dict[str, list[int]] = {cause: [] for cause in CAUSES}
+    faults: dict[str, list[int]] = {cause: [] for cause in (CUT, *CAUSES)}
     forms: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
-    aligned, found = [], {}
+    find_cut_span = need("doctor", "span_faults").find_cut_span
+    cut, found = [], {}
     pairs = zip(examples, windows, strict=True)
     for example, parts in tqdm(pairs, "oracle", len(examples), leave=False, disable=None):
         for entity in example.entities:
-            aligned.append(any(is_aligned(entity.span, window) for window in parts))
+            cut.append(find_cut_span(example.text, entity.span, example.line, parts))
             forms[example.text[slice(*entity.span)]][entity.type].append(example.line)
         found[example.id] = decode_gold(example, parts, schema, settings.tagger)
         for entity in sorted(set(example.entities).symmetric_difference(found[example.id])):
             cause = explain_fault(entity, found[example.id], parts, schema)
             faults[cause].append(example.line)
     tokens = [len(window) for parts in windows for window in parts]
-    return Reach(tokens, aligned, faults, forms, score(examples, found, settings.beta))
+    oracle = score(examples, found, settings.beta)
+    return Reach(tokens, len(cut), [*filter(None, cut)], faults, forms, oracle)
 
 
 def decode_gold(
@@ -118,7 +132,7 @@ def decode_gold(
 def explain_fault(
     entity: Entity, found: Sequence[Entity], windows: Sequence[Window], schema: Schema
 ) -> str:
-    """Return the cause, one of `CAUSES`, why an entity is only gold, or only found."""
+    """Return the cause, `CUT` or one of `CAUSES`, why an entity is only gold, or only found."""
     if entity in found:
         return "invented"
     if entity.type not in schema.types:
@@ -126,7 +140,7 @@ def explain_fault(
     if not any(window.token_span(entity.span) for window in windows):
         return "long"
     if not any(is_aligned(entity.span, window) for window in windows):
-        return "cut"
+        return CUT
     start, end = entity.span
     if any(one.span[0] < end and start < one.span[1] for one in found):
         return "overlapping"
@@ -135,12 +149,12 @@ def explain_fault(
 
 def describe_file(name: str, examples: Sequence[Example], reach: Reach) -> str:
     """Return the numbers and the histograms of a file."""
-    count, oracle = len(reach.aligned), reach.oracle
+    count, oracle = reach.entities, reach.oracle
     several = {form: types for form, types in reach.forms.items() if len(types) > 1}
     lines = [
         f"\n{name}: {len(examples)} records, {count} entities",
         f"windows: {len(reach.tokens) / len(examples):.2f} a text",
-        f"aligned with tokens: {np.mean(reach.aligned or [True]):.2%} of {count} spans",
+        f"aligned with tokens: {1 - len(reach.cut) / max(count, 1):.2%} of {count} spans",
         f"oracle (gold, encoded and decoded): F1 {oracle['f1']:.4f}, precision "
         f"{oracle['precision']:.4f}, recall {oracle['recall']:.4f}"
         if count
@@ -162,7 +176,7 @@ def describe_form(form: str, types: dict[str, list[int]]) -> str:
 
 def find_reach_faults(name: str, reach: Reach) -> list[Finding]:
     """Find entities that no model can learn, or that decoding loses, and likely mistakes."""
-    findings = []
+    findings = need("doctor", "span_faults").find_span_faults(name, reach.cut)
     for cause, (what, fix) in CAUSES.items():
         if places := reach.faults[cause]:
             where = f"{name}, line {places[0]} for example"

@@ -7,8 +7,8 @@ import numpy as np
 from tokenizers import Tokenizer
 from tqdm import tqdm
 
-from core.data.checks import Finding, draw_histogram, find_record_faults, normalise
-from core.data.tokens import is_aligned
+from core.base.extras import need
+from core.data.checks import Finding, draw_histogram, normalise
 from core.encoders.encoder import load_encoder
 from core.fast.transformer import MASKED
 from core.step import Models
@@ -29,7 +29,7 @@ class Reach:
     Attributes:
         tokens: of each window, question included.
         lengths: of each answer, in tokens.
-        unaligned: answers that don't start and end with a token, as `line N, [start, end] 'words'`.
+        unaligned: answers that don't start and end with a token, from the doctor.
         outside: `line N` of questions whose answers fit into no window.
         too_long: the same of questions whose answers are all longer than `answer_length`.
         cut: the same of questions that have lost their end.
@@ -38,7 +38,7 @@ class Reach:
 
     tokens: list[int]
     lengths: list[int]
-    unaligned: list[str]
+    unaligned: list
     outside: list[str]
     too_long: list[str]
     cut: list[str]
@@ -47,12 +47,19 @@ class Reach:
 
 def find_data_faults(files: dict[str, Sequence[Example]]) -> list[Finding]:
     """Find repeats and leaks of questions, shared passages, and what dev doesn't measure."""
+    find = need("doctor", "record_checks").find_record_faults
     return [
-        *find_record_faults(files, lambda example: [f"{example.question}\n{example.context}"]),
+        *find(files, lambda e: [f"{e.question}\n{e.context}"], describe_answers, gold="answers"),
         *find_shared_passages(files),
         *find_untaught(files),
         *find_untuned(files),
     ]
+
+
+def describe_answers(example: Example) -> list[str]:
+    """Return the answers of a question in words."""
+    spans = [f"{[*span]} {example.context[slice(*span)]!r}" for span in example.answers]
+    return [*spans, *map(repr, example.answer_texts)]
 
 
 def find_shared_passages(files: dict[str, Sequence[Example]]) -> list[Finding]:
@@ -73,7 +80,8 @@ def find_shared_passages(files: dict[str, Sequence[Example]]) -> list[Finding]:
                 "keep all questions of a passage in one file, or the score is higher than on new "
                 "passages."
             )
-            findings.append(Finding("warning", what, where, fix))
+            scored = any(example.gold_texts for example in files[name])
+            findings.append(Finding("warning" if scored else "note", what, where, fix))
     return findings
 
 
@@ -111,13 +119,13 @@ def measure_reach(examples: Sequence[Example], tokenizer: Tokenizer, settings: S
     length, overlap = settings.max_length, settings.window_overlap
     groups = split_into_windows(tokenizer, examples, length, overlap, "encode")
     tokens = [len(window) for windows in groups for window in windows]
+    find_cut_span = need("doctor", "span_faults").find_cut_span
     lengths, unaligned, outside, too_long, cut, texts = [], [], [], [], [], {}
     pairs = zip(examples, groups, strict=True)
     for example, windows in tqdm(pairs, "oracle", len(examples), leave=False, disable=None):
         line = f"line {example.line}"
         for span in dict.fromkeys(example.answers):
-            if not any(is_aligned(span, window) for window in windows):
-                unaligned.append(f"{line}, {list(span)} {example.context[slice(*span)]!r}")
+            unaligned.append(find_cut_span(example.context, span, example.line, windows))
         sizes = [last - first + 1 for w in windows for first, last in gold_pairs(example, w)]
         lengths += sizes[:1]
         outside += [line] if example.answers and not sizes else []
@@ -125,6 +133,7 @@ def measure_reach(examples: Sequence[Example], tokenizer: Tokenizer, settings: S
         cut += [line] if windows[0].question_cut else []
         texts[example.id] = decode_gold(example, windows, settings)
     oracle = score(examples, texts, settings.metric)
+    unaligned = [*filter(None, unaligned)]
     return Reach(tokens, lengths, unaligned, outside, too_long, cut, oracle)
 
 
@@ -162,15 +171,14 @@ def describe_file(name: str, examples: Sequence[Example], reach: Reach) -> str:
 
 def find_reach_faults(name: str, reach: Reach) -> list[Finding]:
     """Find the answers that no model can learn, or that decoding loses."""
-    align = "correct the offsets, or choose an encoder with shorter tokens."
     cut_off = "questions longer than half a window, whose end is cut off"
     faults = (
-        ("warning", "answers that don't start and end with a token", reach.unaligned, align),
         ("warning", "answers that fit into no window", reach.outside, "raise max_length."),
         ("warning", "answers longer than answer_length", reach.too_long, "raise answer_length."),
         ("note", cut_off, reach.cut, "raise max_length."),
     )
-    findings = [
+    findings = need("doctor", "span_faults").find_span_faults(name, reach.unaligned)
+    findings += [
         Finding(level, f"{what}: {len(places)}", f"{name}, {places[0]} for example", fix)
         for level, what, places, fix in faults
         if places

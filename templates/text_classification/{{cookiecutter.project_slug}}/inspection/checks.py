@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from tokenizers import Tokenizer
 
-from core.data.checks import Finding, draw_histogram, find_record_faults, normalise
+from core.base.extras import need
+from core.data.checks import Finding, draw_histogram
 from core.encoders.encoder import load_encoder
 from core.step import Models
 from task.data import Example, Labels, count_labels, encode_examples
@@ -21,31 +22,17 @@ FEW_CUT = 0.01
 
 def find_data_faults(files: dict[str, Sequence[Example]]) -> list[Finding]:
     """Find repeats, leaks, contradictions and labels that the training file never shows."""
-    return [
-        *find_record_faults(files, lambda example: example.texts, count_labels),
-        *find_contradictions(files),
-    ]
 
+    def gold_of(example: Example) -> Sequence[str] | None:
+        numbers = getattr(example, "numbers", ())  # of targets, whose names are the labels
+        pairs = [
+            f"{name} {number:g}" for name, number in zip(example.labels, numbers, strict=False)
+        ]
+        return (pairs or example.labels) if example.labelled else None
 
-def find_contradictions(files: dict[str, Sequence[Example]]) -> list[Finding]:
-    """Find texts, or pairs, that have different labels in different records."""
-    first_with: dict[str, tuple[str, Example]] = {}
-    against: dict[str, str] = {}
-    for name, examples in files.items():
-        for example in examples:
-            if example.labelled:
-                text = "\n".join(map(normalise, example.texts))
-                first_name, first = first_with.setdefault(text, (name, example))
-                if set(first.labels) != set(example.labels):
-                    against.setdefault(
-                        text,
-                        f"{first_name}, line {first.line}, has {', '.join(first.labels) or 'none'} "
-                        f"and {name}, line {example.line}, {', '.join(example.labels) or 'none'}, "
-                        "for one",
-                    )
-    what = f"the same text with different labels: {len(against)} texts"
-    advice = "decide on one label: no model can give both."
-    return [Finding("warning", what, where, advice) for where in list(against.values())[:1]]
+    gold = "numbers" if any(hasattr(examples[0], "numbers") for examples in files.values()) else ""
+    find = need("doctor", "record_checks").find_record_faults
+    return find(files, lambda example: example.texts, gold_of, count_labels, gold or "labels")
 
 
 def find_label_faults(
