@@ -77,11 +77,15 @@ def check_members(folders: Sequence[Path], task: str, settings: tuple[str, ...])
             what = f"is a run of another task, {trained}: use the project that trained it"
             raise InputError(f"{folder.name} {what}.")
     for folder in others:
-        for file, what in (("labels.json", "labels"), ("tokenizer.json", "tokens")):
+        # The tokens first: labels.json may hold some of them, as those that end a text.
+        for file, what in (("tokenizer.json", "tokens"), ("labels.json", "")):
             if (first / file).read_bytes() != (folder / file).read_bytes():
+                one, other = (read_json(place / file) for place in (first, folder))
+                names = [name.replace("_", " ") for name in one if one[name] != other.get(name)]
                 raise InputError(
-                    f"{first.name} and {folder.name} have different {what}: only scores of the "
-                    "same ones can be averaged, so train both on the same file and encoder."
+                    f"{first.name} and {folder.name} have different {what or ', '.join(names)}: "
+                    "only scores of the same ones can be averaged, so train both on the same file "
+                    "and encoder."
                 )
         one, other = (read_json(place / "config.json") for place in (first, folder))
         for name in (name for name in settings if one.get(name) != other.get(name)):

@@ -90,7 +90,9 @@ class Evaluator(keras.callbacks.Callback):
         self.writer.flush()
         if logs is not None:
             logs[f"dev_{self.monitor}"] = score
-        print(*(f"\n{text}" for text in evaluation.shown), sep="", end="")
+        # Keras shows the score of an epoch's end, unless that was scored as a step.
+        due = [f"step {position.updates}: dev_{self.monitor} {score:.4f}\n"] * self.is_due()
+        print(*(f"\n{text}" for text in [*evaluation.shown, *due]), sep="", end="")
         self.since = (time.perf_counter(), position.updates)
 
     def finish(self) -> None:

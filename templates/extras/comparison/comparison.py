@@ -20,6 +20,7 @@ from scipy import stats
 from core.base.errors import InputError
 from core.base.files import PROJECT, file_hash, project_path, read_json, read_json_lines, write_json
 from core.data.records import Id
+from core.report.words import printable
 from core.runs.manifest import check_files
 from core.runs.members import known_runs
 
@@ -234,7 +235,7 @@ def print_comparison(
         right = f"{row['run_correct']} : {row['other_correct']}"
         scores = [f"{row[f'{name}_score']:.3f}" for name in ("run", "other")]
         scores.append(f"{row['difference']:+.3f}")
-        table.add_row(Text(label), *scores, right, str(row["gold"]))
+        table.add_row(Text(printable(label)), *scores, right, str(row["gold"]))
     print(f"this   {total.first:.4f} {metric}   {run.name}")
     print(f"other  {total.second:.4f} {metric}   {other.name}")
     interval = f", 95 % interval {total.low:+.4f} to {total.high:+.4f}"

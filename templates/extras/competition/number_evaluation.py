@@ -10,6 +10,7 @@ from core.base.errors import InputError
 from core.base.files import read_json
 from core.data.records import name_file
 from core.report.report import ErrorExample, ErrorItem
+from core.report.words import excerpt
 from core.runs.scores import read_scores
 from core.scores.evaluation import Evaluation
 from extras.competition.cuts import apply_cuts, tune_cuts
@@ -155,7 +156,7 @@ def describe(example: Any, predicted: np.ndarray) -> str:
         ", ".join(f"{name} {value:.4g}" for name, value in zip(example.labels, own, strict=True))
         for own in (example.numbers, predicted)
     )
-    return f"{example.line_of_text}\n  gold:      {gold}\n  predicted: {found}\n"
+    return f"{' ‖ '.join(map(excerpt, example.texts))}\n  gold:      {gold}\n  predicted: {found}\n"
 
 
 def find_number_errors(examples: Sequence[Any], predictions: Sequence[dict]) -> list[ErrorExample]:

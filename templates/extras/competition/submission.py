@@ -188,12 +188,15 @@ def match_ids(rows: dict[str, dict], ids: list[str] | None) -> list[str]:
         return list(rows)
     missing = [identity for identity in ids if identity not in rows]
     unknown = sorted(rows.keys() - set(ids))
-    for what, own in (("has no row in the predicted file", missing), ("is not asked for", unknown)):
+    for what, own, every in (
+        ("ids of the sample have no row in the predicted file", missing, len(ids)),
+        ("predicted ids are not in the sample", unknown, len(rows)),
+    ):
         if own:
-            shown = ", ".join(own[:SHOWN_IDS])
+            shown = ", ".join(own[:SHOWN_IDS]) + ", ..." * (len(own) > SHOWN_IDS)
             raise InputError(
-                f"sample_submission and the predicted file differ: {what}: {shown} "
-                f"({len(own)} of {len(ids)} ids): predict the file that the sample is of."
+                f"sample_submission and the predicted file differ: {len(own)} of {every} {what}: "
+                f"{shown}: predict the file that the sample is of."
             )
     return ids
 

@@ -1,7 +1,6 @@
 """Checks of the records of any task: repeats, leaks, labels that can't be learned."""
 
 import itertools
-import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from core.data.checks import Finding, normalise
+from core.report.words import excerpt
 
 BAR_WIDTH = 40
 SHOWN_PLACES = 3
 
-MOST_WORDS = 60
+MOST_WORDS, MOST_NAME = 60, 100  # characters
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def describe_gold(record: Text) -> str:
     """Return the gold of a record in a few words."""
     gold = record.gold or ("none",)
     more = f" and {len(gold) - SHOWN_PLACES} more" if len(gold) > SHOWN_PLACES else ""
-    words = (textwrap.shorten(one, MOST_WORDS, placeholder="...") for one in gold[:SHOWN_PLACES])
+    words = (excerpt(one, most=MOST_WORDS) for one in gold[:SHOWN_PLACES])
     return " + ".join(words) + more
 
 
@@ -253,7 +253,6 @@ def draw_bars(names: Sequence[str], counts: Sequence[int]) -> list[str]:
     largest = max(counts, default=1)
     bars = ["█" * round(BAR_WIDTH * count / largest) or "▏" for count in counts]
     return [
-        # A tab or line break in a label would break the table.
-        f"  {count:>7} {bar:<{BAR_WIDTH}} {name if name.isprintable() else repr(name)}"
+        f"  {count:>7} {bar:<{BAR_WIDTH}} {excerpt(name, most=MOST_NAME)}"
         for name, count, bar in zip(names, counts, bars, strict=True)
     ]

@@ -14,6 +14,7 @@ from core.base.errors import InputError
 from core.data.checks import Finding
 from core.data.records import Id, name_file
 from core.report.report import ErrorExample, ErrorItem
+from core.report.words import excerpt
 from core.runs.scores import read_scores
 from core.scores.evaluation import Evaluation
 from extras.extraction.language import REASONS, Names, name_items, read_drafts, write_items
@@ -167,7 +168,9 @@ class Extractor:
             return " ".join([write_items(kept, example.source, self.kind), *more])
 
         lines = [f"gold:      {words(example.items)}", f"predicted: {words(found)}"]
-        return "\n  ".join([example.source, *lines, f"written:   {written}\n"])
+        spans = [span for item in (*example.items, *found) for _, span in item.nodes]
+        shown = excerpt(example.source, spans)
+        return "\n  ".join([shown, *lines, f"written:   {excerpt(written)}\n"])
 
     def describe_scores(self, scores: dict) -> str:
         """Return the scores of a file as lines of text."""

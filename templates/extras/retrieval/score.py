@@ -12,6 +12,7 @@ from pathlib import Path
 sys.path[0] = str(Path(__file__).resolve().parents[2])  # the project with the needed code
 
 from core.base.errors import InputError, command  # noqa: E402
+from core.report.words import column  # noqa: E402
 from extras.retrieval.ranking_scores import (  # noqa: E402
     read_gold,
     read_ranking,
@@ -36,7 +37,7 @@ def main() -> None:
         score_ranking(gold, read_ranking(path, owners), arguments.k) for path in arguments.rankings
     ]
     names = [str(path) for path in arguments.rankings]
-    print(f"{'':<12}{''.join(f'{Path(name).stem[:18]:>20}' for name in names)}")
+    print(f"{'':<12}{''.join(column(Path(name).stem, 19, right=True) for name in names)}")
     for measure in rows[0]:
         print(f"{measure:<12}{''.join(f'{row[measure]:>20.4f}' for row in rows)}")
     judged = len(relevant_queries(gold))

@@ -7,6 +7,7 @@ import argparse
 from pathlib import Path
 
 from core.base.errors import command
+from core.report.words import column
 from core.runs.provenance import provenance
 from core.scores.keep import keep_scores
 from core.scores.precision_recall import print_precision_recall_f1
@@ -38,7 +39,7 @@ def main() -> None:
         if isinstance(value, float) and name != "threshold":
             floor = find_floor(scores["data_hash"], name)
             compared = "" if floor is None else f"   (floor {floor:.4f})"
-            print(f"{name:<16}{value:>8.4f}{compared}")
+            print(f"{column(name, 15)}{value:>8.4f}{compared}")
 
 
 if __name__ == "__main__":

@@ -192,8 +192,8 @@ def test_a_submission_follows_the_sample(predicted, tmp_path):
 @pytest.mark.parametrize(
     ("ids", "expected"),
     [
-        ("a b", "is not asked for: c .1 of 2 ids."),
-        ("a b c d", "has no row in the predicted file: d .1 of 4 ids."),
+        ("a b", "1 of 3 predicted ids are not in the sample: c: "),
+        ("a b c d", "1 of 4 ids of the sample have no row in the predicted file: d: "),
         ("a b b", "line 4: the id 'b' is on line 3 already"),
     ],
 )

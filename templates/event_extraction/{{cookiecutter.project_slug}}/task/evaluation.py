@@ -5,6 +5,7 @@ from pathlib import Path
 
 from core.base.files import project_path
 from core.data.records import Id, name_file
+from core.report.words import excerpt
 from core.scores.evaluation import DevScorer, Evaluation
 from formats.records import prediction_records
 from library.graph import Graph, sort_key
@@ -63,7 +64,7 @@ def describe(example: Example, predicted: Sequence[Event], most: int = 6) -> str
         listed = []
         for event in sorted(events, key=sort_key)[:most]:
             parts = [
-                ("" if role is None else f"{role}=") + example.text[slice(*span)]
+                ("" if role is None else f"{role}=") + excerpt(example.text[slice(*span)])
                 for role, span in event.nodes()
             ]
             listed.append(f"{event.type}: {' | '.join(parts)}")
@@ -71,4 +72,6 @@ def describe(example: Example, predicted: Sequence[Event], most: int = 6) -> str
         return "; ".join(listed + more)
 
     gold, found = words(example.events), words(predicted)
-    return f"{example.text}\n  gold:      {gold}\n  predicted: {found}\n"
+    spans = [span for event in (*example.events, *predicted) for _, span in event.nodes()]
+    shown = excerpt(example.text, spans)
+    return f"{shown}\n  gold:      {gold}\n  predicted: {found}\n"

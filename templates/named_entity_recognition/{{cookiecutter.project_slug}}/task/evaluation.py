@@ -7,6 +7,7 @@ from pathlib import Path
 from core.base.files import project_path, read_json
 from core.data.records import name_file
 from core.prediction.predictor import Predictor
+from core.report.words import excerpt
 from core.runs.members import tuned_threshold
 from core.runs.scores import read_scores
 from core.scores.evaluation import DevScorer, Evaluation
@@ -119,9 +120,11 @@ def describe(example: Example, predicted: Sequence[Entity], most: int = 8) -> st
 
     def words(entities: Sequence[Entity]) -> str:
         text = example.text
-        listed = [f"{text[slice(*entity.span)]} ({entity.type})" for entity in entities[:most]]
+        listed = [f"{excerpt(text[slice(*e.span)])} ({e.type})" for e in entities[:most]]
         more = [f"and {len(entities) - most} more"] if len(entities) > most else []
         return "; ".join(listed + more)
 
     gold, found = words(example.entities), words(predicted)
-    return f"{example.text}\n  gold:      {gold}\n  predicted: {found}\n"
+    spans = [entity.span for entity in (*example.entities, *predicted)]
+    shown = excerpt(example.text, spans)
+    return f"{shown}\n  gold:      {gold}\n  predicted: {found}\n"

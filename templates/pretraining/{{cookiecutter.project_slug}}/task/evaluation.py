@@ -7,6 +7,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from core.prediction.predictor import Predictor
+from core.report.words import excerpt
 from core.scores.evaluation import DevScorer, Evaluation
 from task.data import HeldOutGenerator
 from task.masking import NO_TOKEN
@@ -168,10 +169,11 @@ def is_ideograph(character: str) -> bool:
 
 def describe(record: dict) -> str:
     """Return a text with gaps, and the likeliest tokens of each gap."""
-    pieces, end, rows = [], 0, []
+    shown, end, rows, gaps = "", 0, [], []
     for hidden in sorted(record["hidden"], key=lambda hidden: hidden["span"]):
         start, stop = hidden["span"]
-        pieces += [record["text"][end:start], HIDDEN]
+        shown += record["text"][end:start] + HIDDEN
+        gaps.append((len(shown) - len(HIDDEN), len(shown)))
         end = stop
         rows.append(f"  {record['text'][start:stop]}: {', '.join(hidden['predicted'])}")
-    return "\n".join(["".join([*pieces, record["text"][end:]]), *rows, ""])
+    return "\n".join([excerpt(shown + record["text"][end:], gaps), *rows, ""])

@@ -6,6 +6,7 @@ from pathlib import Path
 from core.base.files import project_path
 from core.data.records import name_file
 from core.prediction.predictor import Predictor
+from core.report.words import excerpt
 from core.scores.evaluation import DevScorer, Evaluation
 from formats.records import prediction_records
 from task.data import AnswerGenerator, Example
@@ -77,5 +78,6 @@ class AnswerScorer(DevScorer):
 
 def describe(example: Example, predicted: str) -> str:
     """Return a question with its gold answers and the predicted one."""
-    gold = " | ".join(dict.fromkeys(example.gold_texts)) or "(no answer)"
-    return f"{example.question}\n  gold:      {gold}\n  predicted: {predicted or '(no answer)'}\n"
+    gold = " | ".join(map(excerpt, dict.fromkeys(example.gold_texts))) or "(no answer)"
+    found = excerpt(predicted) or "(no answer)"
+    return f"{excerpt(example.question)}\n  gold:      {gold}\n  predicted: {found}\n"

@@ -9,6 +9,7 @@ from tokenizers import Tokenizer
 from core.base.files import project_path
 from core.data.records import Id, name_file
 from core.prediction.predictor import Predictor
+from core.report.words import excerpt
 from core.scores.evaluation import DevScorer, Evaluation
 from generation.texts import Written
 from task.data import Example, SourceGenerator
@@ -74,6 +75,6 @@ class TextScorer(DevScorer):
 
 def describe(example: Example, predicted: str, most: int = 3) -> str:
     """Return a source with its targets, at most `most` of them, and the prediction."""
-    lines = [example.source]
-    lines += [f"  gold:      {target}" for target in example.targets[:most]]
-    return "\n".join([*lines, f"  predicted: {predicted}\n"])
+    lines = [excerpt(example.source)]
+    lines += [f"  gold:      {excerpt(target)}" for target in example.targets[:most]]
+    return "\n".join([*lines, f"  predicted: {excerpt(predicted)}\n"])

@@ -228,7 +228,13 @@ def collect_labels(
     names, several = sorted(counts), examples[0].several
     if all(count == len(examples) for count in counts.values()):
         have = f"has the label {', '.join(map(repr, names))}" if names else "has no label"
-        raise InputError(f"every training example {have}: there is nothing to learn.")
+        fix = "add examples with other labels."
+        if negative_label and examples[0].text_b is not None and len(names) == 1:
+            fix = (
+                f"set positive_label = {names[0]!r} if these pairs belong together, and the losses "
+                "of extras/retrieval learn from them."
+            )
+        raise InputError(f"every training example {have}: there is nothing to learn: {fix}")
     positive = positive_label or None
     if positive is not None and (several or positive not in counts):
         why = "each record may have several labels" if several else "no training example has it"

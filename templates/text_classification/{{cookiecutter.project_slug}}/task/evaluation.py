@@ -8,6 +8,7 @@ import numpy as np
 from core.base.extras import need
 from core.base.files import project_path
 from core.data.records import name_file
+from core.report.words import excerpt
 from core.scores.evaluation import DevScorer, Evaluation
 from core.scores.thresholds import best_threshold
 from task.data import Example, ExampleGenerator, Labels
@@ -117,4 +118,4 @@ def tune_threshold(examples: Sequence[Example], candidates: Candidates, labels: 
 def describe(example: Example, predicted: Sequence[str]) -> str:
     """Return a text with its gold and its predicted labels."""
     gold, found = (", ".join(sorted(labels)) or "none" for labels in (example.labels, predicted))
-    return f"{example.line_of_text}\n  gold:      {gold}\n  predicted: {found}\n"
+    return f"{' ‖ '.join(map(excerpt, example.texts))}\n  gold:      {gold}\n  predicted: {found}\n"
