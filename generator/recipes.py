@@ -87,10 +87,18 @@ def working_project(root: Path, baseline: Baseline, extras: str | None = None) -
 
 
 def prepare_data(baseline: Baseline, project: Path, local: Path | None) -> str:
-    """Fetch a baseline's data if missing; return its folder inside the project."""
+    """Fetch a baseline's data if missing; return its folder inside the project.
+
+    Raises:
+        InputError: `local` is no folder, or the baseline has data of its own.
+    """
+    if local and not local.is_dir():
+        raise InputError(f"{local} is no folder: check --from.")
     if baseline.local_files:
         return copy_local(baseline, project / "data", local)
     if not baseline.data_set:
+        if local:
+            raise InputError(f"{baseline.name} is trained on its own sample: leave --from out.")
         return "sample"
     folder = project / "data" / baseline.data_set
     pinned = find_data_set(baseline.data_set).hashes

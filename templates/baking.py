@@ -588,7 +588,7 @@ def describe_added(project: Path, name: str) -> str:
     table = read_table(project / "extras" / name)
     try:
         config = tomllib.loads((project / "config.toml").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         config = {}
     if not table or name in config:
         return f"extras/{name} joined the project."

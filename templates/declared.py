@@ -71,7 +71,7 @@ def read_extra(path: Path) -> Extra:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
         lists = {key: tuple(value) for key, value in values.items() if isinstance(value, list)}
         return Extra(name=path.parent.name, **{**values, **lists})
-    except (tomllib.TOMLDecodeError, TypeError) as error:
+    except (tomllib.TOMLDecodeError, TypeError, RecursionError) as error:
         sys.exit(f"error: {path} is broken ({error}): compare it with that of another extra.")
 
 

@@ -15,7 +15,7 @@ from generator.bake import read_origin
 from generator.baselines import find_baselines, read_baselines
 from generator.cli import main
 from generator.files import read_json, read_json_lines, read_toml, write_bytes
-from generator.recipes import read_arguments
+from generator.recipes import prepare_data, read_arguments
 from generator.reproduce import parse_seeds
 from generator.run_scripts import read_scores
 
@@ -98,6 +98,19 @@ def test_a_full_disk_is_one_sentence(folder: Path, monkeypatch) -> None:
     sentence = refuse(monkeypatch, ["data", "convert", "squad", "file", "out"])
     assert sentence == "error: No space left on device: check the path and the disk."
     assert not Path("out").exists()
+
+
+def test_data_that_would_not_be_read_is_refused(folder: Path) -> None:
+    """Whoever names it would believe that it was trained on."""
+    baselines = read_baselines(ROOT).values()
+    sample = next(one for one in baselines if one.name == BAKE[1])
+    fetched = next(one for one in baselines if one.data_set)
+    with pytest.raises(InputError, match="is trained on its own sample: leave --from out"):
+        prepare_data(sample, folder, folder)
+    for baseline in (sample, fetched):
+        for name in ("none", "file", "/proc/none"):
+            with pytest.raises(InputError, match="is no folder: check --from"):
+                prepare_data(baseline, folder, Path(name))
 
 
 def test_who_is_named_twice_comes_once(tmp_path: Path) -> None:

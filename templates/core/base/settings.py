@@ -225,6 +225,8 @@ def read_settings(task_class: type[AnySettings], flags: list[str] | None = None)
         raise InputError(explain_value(error.errors()[0], settings_class, flags)) from error
     except ValueError as error:
         raise InputError(f"config.toml is not valid TOML ({error}): fix that line.") from error
+    except RecursionError as error:
+        raise InputError("config.toml or a flag nests too many brackets: remove some.") from error
 
 
 def split_values(flags: list[str]) -> list[str]:

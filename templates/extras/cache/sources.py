@@ -315,7 +315,7 @@ def forget_other_content(folder: Path, path: Path, content: str) -> None:
     """Delete what was kept of a file when it had another content."""
     note = folder / "source.json"
     now = {"file": path.name, "sha256": content}
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError, ValueError, RecursionError):
         if json.loads(note.read_text(encoding="utf-8")) == now:
             return
     for old in folder.iterdir():

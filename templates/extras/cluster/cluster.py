@@ -81,7 +81,7 @@ def read_tf_config() -> dict | None:
         ports = [int(address.rpartition(":")[2]) for address in (*chiefs, *workers)]
         if "master" not in cluster and not ports:
             raise KeyError("worker")
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(
             f"TF_CONFIG is broken ({type(error).__name__}: {error}): it must hold "
             '{"cluster": {"worker": ["host:port", ...]}, "task": {"type": "worker", "index": 0}}'

@@ -84,21 +84,33 @@ def write_parts(
 ) -> list[tuple[Path, int]]:
     """Write the records of both parts next to a file; return the paths and how many each has.
 
+    Their names begin with that of the file, and what is there already is never replaced.
+
     Args:
         path: of the file.
         examples: of the file.
         held: True for the records of the second part.
         encoding: of a table; JSON Lines are UTF-8.
+
+    Raises:
+        InputError: a file of such a name is there and holds something else.
     """
     encoding = encoding if path.suffix.lower() in DELIMITERS else "utf-8"
-    written = []
-    for name, chosen in ((f"{path.stem}_part", ~held), ("dev_part", held)):
-        part = path.with_name(name + path.suffix)
+    contents, counts = {}, []
+    for name, chosen in (("part", ~held), ("dev_part", held)):
+        part = path.with_name(f"{path.stem}_{name}{path.suffix}")
         lines = {example.line for example, own in zip(examples, chosen, strict=True) if own}
-        content = part_text(path, lines, encoding).encode(encoding)
+        contents[part] = part_text(path, lines, encoding).encode(encoding)
+        counts.append((part, int(chosen.sum())))
+    for part, content in contents.items():
+        if part.exists() and (not part.is_file() or part.read_bytes() != content):
+            raise InputError(
+                f"{part} is there already and holds something else, such as another share: move or "
+                "delete it first."
+            )
+    for part, content in contents.items():
         write_whole(part, functools.partial(Path.write_bytes, data=content))
-        written.append((part, int(chosen.sum())))
-    return written
+    return counts
 
 
 def part_text(path: Path, lines: set[int], encoding: str) -> str:

@@ -22,7 +22,7 @@ def join_servers() -> tf.distribute.Strategy:
         cluster, task = config["cluster"], config["task"]
         known = task["type"] in SERVER_ROLES and cluster[task["type"]][task["index"]]
         complete = all(cluster[role] for role in SERVER_ROLES)
-    except (ValueError, KeyError, TypeError, IndexError):
+    except (ValueError, KeyError, TypeError, IndexError, RecursionError):
         known = complete = False
     if not known or not complete:
         raise InputError(

@@ -23,7 +23,8 @@ def main() -> None:
     parser.add_argument("file", metavar="IN", type=Path, help="records with id and text")
     parser.add_argument("out", metavar="OUT", type=Path, help="file to write, ending in .npy")
     arguments = parser.parse_args()
-    check_destination(arguments.out, arguments.file)
+    for out in (arguments.out, sibling(arguments.out, "ids.jsonl")):
+        check_destination(out, arguments.file)
     if arguments.out.suffix != ".npy":
         raise InputError(f"{arguments.out} is to hold vectors: let its name end in .npy.")
     encoder = BiEncoder(arguments.run)

@@ -74,7 +74,9 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--corpus", type=Path, help="texts that are searched")
     parser.add_argument("--vectors", type=Path, help="of the corpus, from embed.py")
     arguments = parser.parse_args()
-    check_destination(arguments.out, arguments.file)
+    for source in filter(None, (arguments.file, arguments.corpus, arguments.vectors)):
+        for out in (arguments.out, arguments.out.with_suffix(".trec")):
+            check_destination(out, source)
     if arguments.out.suffix != ".jsonl":
         raise InputError(
             f"{arguments.out}: let the name end in .jsonl; a .trec file is written next to it."

@@ -658,3 +658,18 @@ def test_killed_process_is_one_sentence(text):
     )
     last = result.stderr.strip().splitlines()[-1]
     assert "InputError: a process was killed, most likely because memory ran out: lower" in last
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, "[]", "7", "{"])
+def test_broken_notes_are_one_sentence(content, tmp_path):
+    """Also those with more brackets than a parser goes down."""
+    for name in ("manifest.json", "train-00000.json", "tokenizer.json"):
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    if content != "[]":  # no manifest of anything
+        with pytest.raises(InputError, match="manifest.json is not valid JSON"):
+            shards.read_manifest_file(str(tmp_path))
+    assert shards.find_shard(str(tmp_path), "train-00000") is None
+    settings = settings_for(tmp_path / "text.txt", tokenizer=str(tmp_path / "tokenizer.json"))
+    Path(vocabulary.record_path(settings.tokenizer)).write_text(content, encoding="utf-8")
+    with pytest.raises(InputError, match="is broken"):
+        find_tokenizer(settings)

@@ -334,3 +334,21 @@ def test_a_score_that_numbers_lack_is_refused(metric, expected, tmp_path):
         )
         == 2
     )
+
+
+def test_the_parts_of_one_file_never_replace_those_of_another(tmp_path):
+    settings = make_settings(target_columns="target")
+    rows = "".join(f"{n},text {n},{n}\n" for n in range(8))
+    paths = [write(tmp_path / name, "id,text,target\n" + rows) for name in ("a.csv", "b.csv")]
+    held = np.arange(8) < 2
+    parts = []
+    for path in paths:
+        examples = read_examples(path, settings=settings)
+        parts += [part for part, _ in write_parts(path, examples, held, "utf-8")]
+    names = ["a_part.csv", "a_dev_part.csv", "b_part.csv", "b_dev_part.csv"]
+    assert [part.name for part in parts] == names
+    before = {part: part.read_bytes() for part in parts}
+    write_parts(paths[1], examples, held, "utf-8")  # the same again
+    with pytest.raises(InputError, match="b_part.csv is there already and holds something else"):
+        write_parts(paths[1], examples, ~held, "utf-8")
+    assert {part: part.read_bytes() for part in parts} == before

@@ -129,7 +129,7 @@ def find_shard(folder: str, name: str) -> Shard | None:
     content = storage.read_bytes(f"{folder}/{name}.json")
     try:
         return None if content is None else make_shard(json.loads(content))
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 
 
@@ -147,8 +147,8 @@ def read_manifest_file(folder: str) -> dict | None:
     """
     content = storage.read_bytes(f"{folder}/{MANIFEST}")
     try:
-        return None if content is None else json.loads(content)
-    except ValueError as error:
+        return None if content is None else dict(json.loads(content))
+    except (ValueError, TypeError, RecursionError) as error:
         raise InputError(
             f"{folder}/{MANIFEST} is not valid JSON: delete it and prepare the shards again with "
             "--overwrite true; those that are whole are kept."

@@ -172,7 +172,14 @@ def find_tokenizer(settings: CorpusSettings) -> Tokenizer:
     if storage.read_bytes(path) is None:
         keep_vocabulary(path, *train_vocabulary(settings))
     known = storage.read_bytes(record_path(path))
-    for name, before in json.loads(known)["settings"].items() if known else ():
+    try:
+        trained = dict(json.loads(known)["settings"]) if known else {}
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise InputError(
+            f"{record_path(path)} is broken ({error}): train the vocabulary anew with python "
+            "train_vocabulary.py --overwrite true."
+        ) from error
+    for name, before in trained.items():
         now = getattr(settings.preparation, name)
         if before != now:
             raise InputError(
