@@ -40,5 +40,9 @@ def table_in_use() -> Table:
     try:
         values = tomllib.loads(CONFIG.read_text("utf-8-sig"))
         return Table.model_validate(values.get("cache", {}))
-    except (OSError, ValueError, RecursionError):  # whoever reads the settings says what is wrong with them
+    except (
+        OSError,
+        ValueError,
+        RecursionError,
+    ):  # whoever reads the settings says what is wrong with them
         return Table()

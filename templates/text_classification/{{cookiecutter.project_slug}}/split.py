@@ -1,6 +1,6 @@
 """Split a file with labels into one to learn from and one to score; no record is changed.
 
-python split.py FILE [--share 0.1] [--KEY VALUE ...]     writes FILE_part and FILE_dev_part beside it
+python split.py FILE [--share 0.1] [--KEY VALUE ...]  writes FILE_part and FILE_dev_part next to it
 """
 
 import argparse
