@@ -110,7 +110,7 @@ class Training:
             model, position, batches = self.models.training, self.run.position, self.batches
             verbose = (1 if sys.stdout.isatty() else 2) if is_chief() else 0
             model.stop_training = position.stopped
-            progress = EpochsOfTraining(-(-self.last_step // len(batches)))
+            callbacks = [*callbacks, EpochsOfTraining(-(-self.last_step // len(batches)))]
             while position.updates < self.last_step and not model.stop_training:
                 # An interrupted epoch, and one that `steps` ends in, has fewer steps than others.
                 left = self.last_step - position.updates
@@ -121,11 +121,7 @@ class Training:
                     initial_epoch=position.epoch,
                     epochs=position.epoch + epochs,
                     steps_per_epoch=steps,
-                    callbacks=[
-                        *([KeepLossSums(model)] if position.step else []),
-                        *callbacks,
-                        progress,
-                    ],
+                    callbacks=[*([KeepLossSums(model)] if position.step else []), *callbacks],
                     shuffle=False,
                     verbose=verbose,
                 )

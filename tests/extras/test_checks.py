@@ -26,7 +26,7 @@ from core.base import extras as door  # noqa: E402
 from core.base.errors import InputError  # noqa: E402
 from core.base.settings import CoreSettings, with_tables  # noqa: E402
 from core.batches import DataGenerator  # noqa: E402
-from core.data.checks import Finding, read_files  # noqa: E402
+from core.data.checks import Finding  # noqa: E402
 from core.data.tokens import train_tokenizer  # noqa: E402
 from core.step import Models, TrainingModel  # noqa: E402
 from extras.doctor import checking, model_checks, record_checks  # noqa: E402
@@ -598,7 +598,7 @@ def test_a_test_file_that_is_absent_is_said(tmp_path, capsys):
     settings = Settings.model_construct(
         train_file="a", dev_file="b", test_file=str(tmp_path / "no.jsonl")
     )
-    assert list(read_files(settings, lambda path, required: [path])) == ["a", "b"]
+    assert list(record_checks.read_files(settings, lambda path, required: [path])) == ["a", "b"]
     assert "no.jsonl' is not a file, so it is not checked." in capsys.readouterr().out
 
 

@@ -1,4 +1,4 @@
-"""Texts and names of a file as a terminal shows them: short, on one line, in even columns."""
+"""Texts and names as a terminal shows them: short, on one line, in even columns."""
 
 import unicodedata
 from collections.abc import Iterable
@@ -6,39 +6,28 @@ from collections.abc import Iterable
 from rich.cells import cell_len, set_cell_size
 
 GAP = " [...] "
-# They move the cursor, end a line, or turn the direction of what follows.
 CONTROLS = {"Cc", "Zl", "Zp", *"LRE RLE LRO RLO LRI RLI FSI PDF PDI".split()}
 
 
 def printable(text: str) -> str:
-    """Return a text in which control characters are escaped."""
+    """Return a text in which what moves the cursor, or turns the direction, is escaped."""
     kinds = ({unicodedata.category(c), unicodedata.bidirectional(c)} for c in text)
-    return "".join(
-        repr(c)[1:-1] if CONTROLS & kind else c for c, kind in zip(text, kinds, strict=True)
-    )
+    pairs = zip(text, kinds, strict=True)
+    return "".join(repr(c)[1:-1] if CONTROLS & kind else c for c, kind in pairs)
 
 
 def excerpt(text: str, spans: Iterable[tuple[int, int]] = (), most: int = 400) -> str:
-    """Return about `most` characters of a text on one line: around spans, or its beginning.
-
-    Example:
-
-    >>> excerpt("a" * 30 + "Zenco" + "b" * 30, [(30, 35)], most=20)
-    ' [...] aaaaaZencobbbbb [...] '
-    """
-    around, kept = most // 4, set(range(most))
+    """Return about `most` characters of a text on one line: around spans, or its beginning."""
+    kept: set[int] = set(range(most))
     if len(text) > most and (places := sorted({*spans})):
         kept = set()
-        for span in places:
-            near = {i for end in span for i in range(max(end - around, 0), end + around)}
-            if len(kept | near) > most and kept:
-                break
-            kept |= near
-    pieces, before = [], -1
-    for index in sorted(i for i in kept if i < len(text)):
-        pieces += [GAP] * (index != before + 1) + [text[index]]
-        before = index
-    return printable("".join(pieces + [GAP] * (before + 1 < len(text))))
+        for end in (end for span in places for end in span):
+            if len(kept) < most:
+                kept |= {*range(max(end - most // 4, 0), end + most // 4)}
+    ends = [-1, *sorted(i for i in kept if i < len(text)), len(text)]
+    gaps = [GAP * (index != before + 1) for before, index in zip(ends, ends[1:], strict=False)]
+    letters = [*(text[index] for index in ends[1:-1]), ""]
+    return printable("".join(gap + c for gap, c in zip(gaps, letters, strict=True)))
 
 
 def column(text: str, width: int, right: bool = False) -> str:

@@ -80,12 +80,10 @@ def check_members(folders: Sequence[Path], task: str, settings: tuple[str, ...])
         # The tokens first: labels.json may hold some of them, as those that end a text.
         for file, what in (("tokenizer.json", "tokens"), ("labels.json", "")):
             if (first / file).read_bytes() != (folder / file).read_bytes():
-                one, other = (read_json(place / file) for place in (first, folder))
-                names = [name.replace("_", " ") for name in one if one[name] != other.get(name)]
+                what = what or ", ".join(read_json(first / file)).replace("_", " ")
                 raise InputError(
-                    f"{first.name} and {folder.name} have different {what or ', '.join(names)}: "
-                    "only scores of the same ones can be averaged, so train both on the same file "
-                    "and encoder."
+                    f"{first.name} and {folder.name} have different {what}: only scores of the "
+                    "same ones can be averaged, so train both on the same file and encoder."
                 )
         one, other = (read_json(place / "config.json") for place in (first, folder))
         for name in (name for name in settings if one.get(name) != other.get(name)):

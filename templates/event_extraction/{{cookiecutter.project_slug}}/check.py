@@ -9,7 +9,6 @@ import functools
 
 from core.base.errors import command
 from core.base.extras import need
-from core.data.checks import read_files
 from core.encoders.encoder import load_tokenizer
 from inspection.checks import (
     build,
@@ -27,7 +26,7 @@ def main() -> None:
     """Check the files, then the model on one batch; print the findings."""
     checking = need("doctor", "checking")
     checks, settings = checking.begin_checks(Settings)
-    files = read_files(settings, read_examples)
+    files = need("doctor", "record_checks").read_files(settings, read_examples)
     train_examples = files[settings.train_file]
     schema = collect_schema(train_examples)
     tokenizer = load_tokenizer(settings, [example.text for example in train_examples])

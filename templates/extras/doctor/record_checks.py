@@ -4,10 +4,13 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from core.base.files import project_path
+from core.base.settings import RecordSettings
 from core.data.checks import Finding, normalise
 from core.report.words import excerpt
 
@@ -28,6 +31,22 @@ class Text:
 
 # File name -> the texts of its records.
 Texts = Mapping[str, Sequence[Text]]
+
+
+def read_files(
+    settings: RecordSettings, read_examples: Callable[[Path, bool], Sequence[Any]]
+) -> dict[str, Sequence[Any]]:
+    """Return file -> examples, the training file first; the test file is optional.
+
+    `read_examples` gets a path, and whether labels are required: the test file needs none.
+    """
+    names = (settings.train_file, settings.dev_file)
+    files = {name: read_examples(project_path(name), True) for name in names}
+    if project_path(settings.test_file).is_file():
+        files.setdefault(settings.test_file, read_examples(project_path(settings.test_file), False))
+    else:
+        print(f"note: test_file = {settings.test_file!r} is not a file, so it is not checked.")
+    return files
 
 
 def find_record_faults(

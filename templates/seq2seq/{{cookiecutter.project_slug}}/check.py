@@ -9,7 +9,6 @@ import functools
 
 from core.base.errors import command
 from core.base.extras import need
-from core.data.checks import read_files
 from generation.tokenizers import find_target_tokens
 from inspection.checks import build, describe_file, find_reach_faults, measure_reach
 from task.data import PairGenerator, pack_pairs, read_examples
@@ -22,7 +21,9 @@ def main() -> None:
     """Check the files, then the model on one batch of them; print the findings."""
     checking = need("doctor", "checking")
     checks, settings = checking.begin_checks(Settings)
-    files = read_files(settings, functools.partial(read_examples, settings=settings))
+    files = need("doctor", "record_checks").read_files(
+        settings, functools.partial(read_examples, settings=settings)
+    )
     train_examples = files[settings.train_file]
     tokenizer, encoder = load_tokenizer_and_encoder(settings, train_examples)
     tokens = find_target_tokens(tokenizer, encoder)

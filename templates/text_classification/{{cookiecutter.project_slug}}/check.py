@@ -9,7 +9,6 @@ import functools
 
 from core.base.errors import command
 from core.base.extras import need
-from core.data.checks import read_files
 from core.encoders.encoder import load_tokenizer
 from inspection.checks import (
     build,
@@ -28,7 +27,9 @@ def main() -> None:
     """Check the files, then the model on one batch of them; print what was found."""
     checking = need("doctor", "checking")
     checks, settings = checking.begin_checks(Settings)
-    files = read_files(settings, functools.partial(read_examples, settings=settings))
+    files = need("doctor", "record_checks").read_files(
+        settings, functools.partial(read_examples, settings=settings)
+    )
     train_examples = files[settings.train_file]
     labels = collect_targets(train_examples, settings)
     texts = [text for example in train_examples for text in example.texts]
