@@ -4,11 +4,8 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 from core.base.extras import need
-
-AnyExample = TypeVar("AnyExample")
 
 
 @dataclass(frozen=True)
