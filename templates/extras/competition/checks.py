@@ -7,20 +7,26 @@ from typing import Any
 import numpy as np
 
 from core.data.checks import Finding, draw_histogram, normalise
+from extras.competition.sample_checks import find_sample_faults
+from extras.competition.settings import Settings
 from extras.competition.targets import gold_numbers
 
 # Deviations from the mean from which on a number is an outlier, which the squared error follows.
 FAR = 6.0
 
 
-def find_faults(files: dict[str, list[Any]], labels: Any) -> list[Finding]:
-    """Return what is wrong with targets, groups of folds and paths of labels.
+def find_faults(
+    files: dict[str, Sequence[Any]], labels: Any, settings: Settings | None = None
+) -> list[Finding]:
+    """Return what is wrong with targets, groups of folds, paths of labels, and the sample.
 
     Args:
         files: name -> examples, the training file first.
         labels: from `collect_targets`.
+        settings: name sample_submission.csv; None: it is not looked at.
     """
     findings = find_shared_groups(files)
+    findings += find_sample_faults(files, labels, settings) if settings else []
     if labels.are_numbers:
         for name, examples in files.items():
             known = [example for example in examples if example.labelled]
@@ -30,7 +36,7 @@ def find_faults(files: dict[str, list[Any]], labels: Any) -> list[Finding]:
     return findings
 
 
-def find_shared_groups(files: dict[str, list[Any]]) -> list[Finding]:
+def find_shared_groups(files: dict[str, Sequence[Any]]) -> list[Finding]:
     """Find groups of folds that are in two files: one may be scored on what the other teaches."""
     places: dict[str, dict[str, Any]] = defaultdict(dict)
     for name, examples in files.items():
@@ -81,7 +87,7 @@ def find_target_faults(name: str, examples: Sequence[Any], labels: Any) -> list[
     return findings
 
 
-def find_path_faults(files: dict[str, list[Any]], separator: str) -> list[Finding]:
+def find_path_faults(files: dict[str, Sequence[Any]], separator: str) -> list[Finding]:
     """Find paths that differ only in case or blanks, and parts with two parents."""
     paths: dict[str, str] = {}
     for name, examples in files.items():

@@ -18,6 +18,7 @@ class Table(SettingsTable):
     label_column: str = Field("", description="column of the label; empty: found by name")
     label_separator: str = Field("", description="separates labels in a cell; empty: one label")
     target_columns: str = Field("", description="columns of numbers, or of labels with 0 and 1")
+    one_label: bool = Field(False, description="exactly one of the target_columns is 1 in a row")
     id_column: str = Field("", description="column of the ids; empty: found by name")
     group_column: str = Field("", description="records of one group are ranked")
     fold_group_column: str = Field("", description="records of one such group share a fold")
@@ -55,13 +56,14 @@ class Settings(CoreSettings):
 
 def complain(settings: Settings) -> str | None:
     """Refuse settings that this task does not read or that don't fit together."""
-    output = getattr(settings, "output", None)
-    if output is None:
+    if settings.task != "Text classification":
         if settings.competition == Table():
             return None
         return "only text classification reads the table competition: leave it as it was"
-    if output != "number":
+    if getattr(settings, "output", "labels") != "number":  # a bi-encoder's settings lack it
         return None
+    if settings.competition.one_label:
+        return 'one_label is of labels: leave it as it was with "number"'
     if settings.competition.hierarchy or settings.competition.thresholds != "one":
         return 'hierarchy and thresholds are of labels: leave them as they were with "number"'
     if settings.class_weights != "none" or settings.label_smoothing:  # type: ignore[attr-defined]

@@ -1,23 +1,32 @@
 """Write predictions as a table in the format of a competition.
 
-The form comes from sample_submission.csv: its header, the order of its rows, and the kind of its
-cells. A cell is a number, a probability, a label, or the k most likely labels with blanks between.
+The metric says what the cells hold: probabilities for log loss, ranked labels for MAP@k, labels for
+F1. sample_submission.csv gives the header, the order of the rows, and, where the metric leaves it
+open, the kind of the cells. Columns are matched by their names.
 """
 
 import csv
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from core.base.errors import InputError
 from core.base.files import write_text
+from extras.competition.matching import label_of_column, match_columns, same_name
 from extras.competition.settings import Settings
 from extras.competition.tables import DELIMITERS, is_number, read_rows, show
 
 KINDS = ("auto", "labels", "probabilities", "numbers", "grades", "ranked")
+# What a metric scores; "auto" and those of groups leave it open.
+KIND_OF = {
+    **dict.fromkeys(("log_loss", "brier", "roc_auc", "pr_auc"), "probabilities"),
+    **dict.fromkeys(("map_at_k", "top_k_accuracy", "ndcg", "ndcg_at_k"), "ranked"),
+    **dict.fromkeys(("accuracy", "macro_f1", "micro_f1", "matthews", "f1", "f_beta"), "labels"),
+}
 SHOWN_IDS = 3
+MOST_CELLS = 100  # different cells of a sample that are looked at
 
 
 @dataclass(frozen=True)
@@ -28,13 +37,63 @@ class Form:
         header: the id's column first.
         ids: in the order of the rows; None: in the order of prediction.
         kind: one of `KINDS`.
-        first: the cells of the sample's first row without the id; empty: there is no sample.
+        cells: different cells of the sample without its ids; empty: there is no sample.
+        given: column -> what it holds, where --columns says it.
     """
 
     header: tuple[str, ...]
     ids: list[str] | None
     kind: str
-    first: tuple[str, ...] = ()
+    cells: frozenset[str] = frozenset()
+    given: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the cells of a table hold.
+
+    Attributes:
+        kind: one of `KINDS`, but not "auto".
+        header: the id's column first.
+        order: the label or number of each column; empty: a row has one cell.
+        ranks: in a cell of ranked labels, or of the ranked records of a group; None: all.
+        separator: of several labels in a cell.
+        why: what decided the kind.
+        by_group: a row is a group, and its cell the ranked ids of its records.
+    """
+
+    kind: str
+    header: tuple[str, ...]
+    order: list[str]
+    ranks: int | None
+    separator: str
+    why: str
+    by_group: bool = False
+
+    def describe(self) -> str:
+        """Return in one line what the cells hold."""
+        columns, few = self.header[1:], "all" if self.ranks is None else f"the first {self.ranks}"
+        pairs = zip(columns, self.order, strict=False)
+        named = show([c if c == name else f"{c} = {name!r}" for c, name in pairs])
+        what = {
+            "labels": f"1 where a label is predicted, else 0: {named}"
+            if self.order
+            else f"{columns[0]} = the predicted label",
+            "probabilities": f"probabilities: {named}",
+            "numbers": f"numbers: {named}",
+            "grades": f"grades, which are numbers after the cuts: {named}",
+            "ranked": f"{columns[0]} = ids of a group's records, the likeliest first, {few}"
+            if self.by_group
+            else f"{columns[0]} = labels, the likeliest first, {few}",
+        }[self.kind]
+        return f"cells: {what} ({self.why})"
+
+
+def decides(settings: Settings, ranked: bool) -> bool:
+    """Return whether the settings need another table than one of labels, or of ranked records."""
+    kind = KIND_OF.get(settings.metric)  # type: ignore[attr-defined]
+    own = settings.competition.label_separator or settings.competition.hierarchy
+    return kind == "probabilities" or not ranked and (kind == "ranked" or bool(own))
 
 
 def read_form(sample: Path | None, columns: str, kind: str, encoding: str) -> Form:
@@ -42,140 +101,187 @@ def read_form(sample: Path | None, columns: str, kind: str, encoding: str) -> Fo
 
     Args:
         sample: sample_submission.csv; None: there is none.
-        columns: a header with commas that replaces the sample's; empty: the sample's.
+        columns: a header with commas that replaces the sample's; empty: the sample's. `a=b` is the
+            column `a`, which holds the label or the number `b`.
         kind: one of `KINDS`.
         encoding: of the sample.
 
     Raises:
         InputError: the sample is broken, or the header does not fit it.
     """
-    header = tuple(name.strip() for name in columns.split(",") if name.strip())
     if kind not in KINDS:
         raise InputError(f"--values {kind} is unknown: choose one of {', '.join(KINDS)}.")
+    rows = list(read_rows(sample, encoding)) if sample else []
+    own = tuple(rows[0][1]) if rows else ()
+    header, given = read_columns(columns, own)
     if len(header) == 1:
         raise InputError(f"--columns {columns} names one column: name the id's and the answers'.")
     if sample is None:
-        return Form(header, None, kind)
-    rows = list(read_rows(sample, encoding))
-    own = tuple(rows[0][1])
+        return Form(header, None, kind, given=given)
     if len(own) < 2:
         raise InputError(f"{sample} has only the column {own[0]!r}: a sample has ids and answers.")
     ids: dict[str, int] = {}
+    cells: set[str] = set()
     for line, row in rows:
         if (first := ids.setdefault(row[own[0]].strip(), line)) != line:
             raise InputError(
                 f"{sample}, line {line}: the id {row[own[0]]!r} is on line {first} already."
             )
+        if len(cells) < MOST_CELLS:
+            cells |= {row[name].strip() for name in own[1:]}
     if header and len(header) != len(own):
         raise InputError(
             f"--columns names {len(header)} columns, but {sample} has {len(own)}: {show(own)}."
         )
-    first_row = tuple(rows[0][1][name] for name in own[1:])
-    return Form(header or own, list(ids), kind, first_row)
+    return Form(header or own, list(ids), kind, frozenset(cells - {""}), given)
+
+
+def read_columns(columns: str, own: Sequence[str]) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Return the header in the value of --columns, and what it says that columns hold.
+
+    Args:
+        columns: with commas; a name with a comma stands in double quotes.
+        own: the header of the sample, whose names may contain "=".
+
+    Raises:
+        InputError: a column is named twice.
+    """
+    header: list[str] = []
+    given: dict[str, str] = {}
+    line = " ".join(columns.splitlines())
+    [parts] = list(csv.reader([line], skipinitialspace=True)) or [[]]
+    for part in filter(None, map(str.strip, parts)):
+        name, equals, answer = (text.strip() for text in part.partition("="))
+        if part in own or not equals or not name:
+            name, answer = part, ""
+        header.append(name)
+        given |= {name: answer} if answer and len(header) > 1 else {}
+    if twice := [name for name in header if header.count(name) > 1]:
+        raise InputError(f"--columns names {twice[0]!r} twice: name each column once.")
+    return tuple(header), given
 
 
 def write_table(
-    path: Path, records: Sequence[dict], form: Form, labels: Any, settings: Settings
+    path: Path,
+    records: Sequence[dict],
+    form: Form,
+    labels: Any,
+    settings: Settings,
+    groups: Sequence[str | None] = (),
 ) -> None:
-    """Write the records of a predictions file as a table.
+    """Write the records of a predictions file as a table, and print what its cells hold.
 
     Args:
         path: .csv or .tsv.
         records: in the order of the predicted file.
         form: from `read_form`.
         labels: from `collect_targets`.
-        settings: `metric`: `map_at_k` asks for ranked labels, `competition.k` of them in a cell.
+        settings: `metric` decides what is written; `competition.k` is the number of ranks.
+        groups: of the records; empty: they have none.
 
     Raises:
         InputError: ids are missing or unknown, or the columns are not those of the predictions.
     """
-    kind, k = choose_kind(form, labels, settings.metric), settings.competition.k  # type: ignore[attr-defined]
-    names = answer_names(labels, kind)
-    header = form.header or ("id", *(names or [cell_name(kind)]))
-    if names and len(header) == 2 and len(names) > 1 and not labels.are_numbers:
-        names = [single_probability(labels)]
-    order = match_columns(header[1:], names)
+    plan = make_plan(form, labels, settings, groups)
     rows = {str(record["id"]): record for record in records}
+    if plan.by_group:
+        rows = rank_groups(records, groups, labels.positive)
     table = io.StringIO()
     writer = csv.writer(table, delimiter=DELIMITERS[path.suffix.lower()], lineterminator="\n")
-    writer.writerow(header)
+    writer.writerow(plan.header)
     for identity in match_ids(rows, form.ids):
-        writer.writerow([identity, *make_cells(rows[identity], kind, order, labels, k)])
+        writer.writerow([identity, *make_cells(rows[identity], plan, labels)])
     write_text(path, table.getvalue())
+    print(plan.describe())
+    for sentence in find_other_spelling(form, plan, labels):
+        print(f"warning: {sentence}")
 
 
-def choose_kind(form: Form, labels: Any, metric: str) -> str:
-    """Return the kind of the cells; `auto` follows from the sample.
+def make_plan(
+    form: Form, labels: Any, settings: Settings, groups: Sequence[str | None] = ()
+) -> Plan:
+    """Return what the cells of a table are to hold; arguments and errors as in `write_table`."""
+    metric: str = settings.metric  # type: ignore[attr-defined]
+    table = settings.competition
+    known = {str(group) for group in groups if group is not None}
+    kind, why = choose_kind(form, labels, metric, known)
+    of_groups = bool(known) and kind == "ranked" and labels.positive is not None
+    if of_groups and form.ids and not {*form.ids} <= known:
+        raise InputError(
+            "the records have groups, so a ranked cell holds the ids of a group's records and each "
+            "row is a group, but the ids of sample_submission are no groups: write the score of "
+            "each record with --values probabilities."
+        )
+    answers, order = form.header[1:], []
+    header = form.header or make_header(kind, labels, of_groups)
+    if kind in ("labels", "probabilities") and len(answers) == 1:
+        if kind == "probabilities" or columns_are_labels(form, labels):
+            order = [label_of_column(answers[0], labels, form.given, header[0])]
+    elif kind in ("numbers", "grades", "probabilities") or kind == "labels" and len(header) > 2:
+        order = match_columns(header[1:], labels.names, form.given, header[0])
+    elif len(header) != 2:
+        raise InputError(
+            f"the header has the columns {show(answers)} after the id, but a prediction is "
+            "one cell: ask for another kind with --values."
+        )
+    ranks = None if of_groups and not metric.endswith("_at_k") else table.k
+    separator = " " if kind == "ranked" else table.label_separator or "|"
+    plan = Plan(kind, header, order, ranks, separator, why, of_groups)
+    joined = not order and (kind == "ranked" or labels.several)
+    held = [name for name in labels.names if joined and not of_groups and separator in name]
+    if held:
+        raise InputError(
+            f"the label {held[0]!r} holds {separator!r}, which separates the labels of a cell: "
+            "rename it in the training file, or write --values probabilities."
+        )
+    return plan
 
-    A run of numbers gives these, or grades where kappa decided. Other runs give labels, but
-    probabilities where a column has the name of a label, or where the only column holds numbers
-    that are not labels.
+
+def make_header(kind: str, labels: Any, of_groups: bool) -> tuple[str, ...]:
+    """Return the header of a table for which neither a sample nor --columns names one."""
+    if of_groups:
+        return "group", "ids"
+    if kind in ("labels", "ranked"):
+        return "id", "labels" if kind == "ranked" else "label"
+    return "id", *labels.names
+
+
+def choose_kind(form: Form, labels: Any, metric: str, groups: set[str]) -> tuple[str, str]:
+    """Return the kind of the cells, and what decided it.
+
+    --values decides, then the metric. Where that leaves it open, labels are written, but scores for
+    a ranking, and probabilities where columns are labels or the only column has numbers that are no
+    labels.
 
     Raises:
         InputError: the run predicts nothing of this kind.
     """
-    kind = form.kind
-    if kind == "auto":
-        answers = form.header[1:]
-        if labels.are_numbers:
-            return "grades" if metric == "qwk" else "numbers"
-        if answers and set(answers) <= set(labels.names):
-            return "probabilities"
-        if metric == "map_at_k":
-            return "ranked"
-        cell = form.first[0] if len(form.first) == 1 else ""
-        likely = len(labels.names) == 2 and is_number(cell) and bool(cell.strip())
-        return "probabilities" if likely and cell not in labels.names else "labels"
-    if (kind in ("numbers", "grades")) != labels.are_numbers:
-        what = "numbers" if labels.are_numbers else "labels"
-        raise InputError(f"--values {kind} does not fit a run that predicts {what}: leave it out.")
-    return kind
-
-
-def cell_name(kind: str) -> str:
-    """Return the column of a table without a header."""
-    return "labels" if kind == "ranked" else "label"
-
-
-def answer_names(labels: Any, kind: str) -> list[str]:
-    """Return the names with one column each; empty: a row has one cell."""
-    return list(labels.names) if kind in ("probabilities", "numbers", "grades") else []
-
-
-def single_probability(labels: Any) -> str:
-    """Return the label for a single probability column: the positive one, "1", or the last.
-
-    Raises:
-        InputError: more than two labels.
-    """
-    if labels.positive is not None:
-        return labels.positive
-    if len(labels.names) > 2:
-        raise InputError(
-            f"one column can't hold the probabilities of {len(labels.names)} labels: name a column "
-            "for each, or write labels with --values labels."
-        )
-    return labels.names[-1]
-
-
-def match_columns(answers: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Return which answer each column holds: the one of its name, or by order if it has none.
-
-    Raises:
-        InputError: some names match and others don't, or the numbers differ.
-    """
-    if not names:
-        if len(answers) != 1:
+    if form.kind != "auto":
+        if (form.kind in ("numbers", "grades")) != labels.are_numbers:
+            what = "numbers" if labels.are_numbers else "labels"
             raise InputError(
-                f"the header has the columns {show(answers)} after the id, but a prediction is "
-                "one cell: ask for another kind with --values."
+                f"--values {form.kind} does not fit a run that predicts {what}: leave it out."
             )
-        return []
-    if len(answers) != len(names) or (set(answers) & set(names) and set(answers) != set(names)):
-        raise InputError(
-            f"the columns {show(answers)} are not those of the predictions: {show(names)}."
-        )
-    return [name if name in names else other for name, other in zip(answers, names, strict=True)]
+        return form.kind, f"--values {form.kind}"
+    why = f"metric = {metric!r}"
+    if labels.are_numbers:
+        return ("grades" if metric == "qwk" else "numbers"), why
+    named, kind = columns_are_labels(form, labels), KIND_OF.get(metric)
+    if groups and labels.positive is not None and kind in (None, "ranked"):
+        rows_are_groups = form.ids is not None and {*form.ids} <= groups
+        return ("ranked" if rows_are_groups else "probabilities"), f"{why}, of groups"
+    if kind:
+        return ("probabilities" if kind == "ranked" and named else kind), why
+    is_open = f"{why} leaves it open, --values decides: {', '.join(KINDS[1:3])}"
+    alone = len(form.header) == 2 and len(labels.names) == 2 and not labels.several
+    likely = alone and any(is_number(c) and c not in labels.names for c in form.cells)
+    return ("probabilities" if named or likely else "labels"), is_open
+
+
+def columns_are_labels(form: Form, labels: Any) -> bool:
+    """Return whether each column after the id is one label, as its name or --columns says."""
+    answers = form.header[1:]
+    return bool(len(answers) > 1 or form.given or same_name("".join(answers), labels.names))
 
 
 def match_ids(rows: dict[str, dict], ids: list[str] | None) -> list[str]:
@@ -186,33 +292,99 @@ def match_ids(rows: dict[str, dict], ids: list[str] | None) -> list[str]:
     """
     if ids is None:
         return list(rows)
-    missing = [identity for identity in ids if identity not in rows]
-    unknown = sorted(rows.keys() - set(ids))
-    for what, own, every in (
-        ("ids of the sample have no row in the predicted file", missing, len(ids)),
-        ("predicted ids are not in the sample", unknown, len(rows)),
-    ):
-        if own:
-            shown = ", ".join(own[:SHOWN_IDS]) + ", ..." * (len(own) > SHOWN_IDS)
-            raise InputError(
-                f"sample_submission and the predicted file differ: {len(own)} of {every} {what}: "
-                f"{shown}: predict the file that the sample is of."
-            )
+    if differences := compare_ids(list(rows), ids):
+        raise InputError(
+            f"sample_submission and the predicted file differ: {'; '.join(differences)}: predict "
+            "the file that the sample is of."
+        )
     return ids
 
 
-def make_cells(record: dict, kind: str, order: Sequence[str], labels: Any, k: int) -> list[Any]:
+def compare_ids(own: Sequence[str], ids: Sequence[str]) -> list[str]:
+    """Return in words which ids of a sample, or of the file to predict, the other lacks.
+
+    Args:
+        own: of the file to predict.
+        ids: of the sample.
+    """
+    known, asked = {*own}, {*ids}
+    missing = [identity for identity in ids if identity not in known]
+    unknown = [identity for identity in own if identity not in asked]
+    words = []
+    for what, found, every in (
+        ("has no row in the predicted file", missing, len(ids)),
+        ("is not asked for", unknown, len(own)),
+    ):
+        if found:
+            shown = ", ".join(found[:SHOWN_IDS])
+            words.append(f"{what}: {shown} ({len(found)} of {every} ids)")
+    likely = {same_id(identity): identity for identity in unknown}
+    alike = [identity for identity in missing if same_id(identity) in likely]
+    if alike:
+        other = likely[same_id(alike[0])]
+        words.append(f"{alike[0]!r} of the sample looks like {other!r}: write both in one way")
+    return words
+
+
+def same_id(identity: str) -> str:
+    """Return an id without differences in how a number, or a letter's case, is written."""
+    if not is_number(identity):
+        return identity.casefold()
+    try:
+        return f"{float(identity):.17g}"
+    except ValueError:  # such as 1.2.3
+        return identity
+
+
+def rank_groups(
+    records: Sequence[dict], groups: Sequence[str | None], positive: str
+) -> dict[str, dict]:
+    """Return group -> the ids of its records, the likeliest first, in the form of a record."""
+    found: dict[str, list[dict]] = {}
+    for record, group in zip(records, groups, strict=True):
+        found.setdefault(str(group), []).append(record)
+    rows = {}
+    for group, own in found.items():
+        best = sorted(own, key=lambda one: -one["probabilities"][positive])
+        held = [one["id"] for one in best if " " in str(one["id"])]
+        if held:
+            raise InputError(
+                f"the id {held[0]!r} holds a blank, which separates the ids of a cell: rename it, "
+                "or write the score of each record with --values probabilities."
+            )
+        rows[group] = {"ranked": [str(one["id"]) for one in best]}
+    return rows
+
+
+def make_cells(record: dict, plan: Plan, labels: Any) -> list[Any]:
     """Return the cells of a row without the id."""
-    if kind in ("numbers", "grades"):
-        values = record.get("grades", {}) if kind == "grades" else {}
-        return [values.get(name, record["targets"][name]) for name in order]
-    if kind == "probabilities":
-        return [record["probabilities"][name] for name in order]
-    if kind == "ranked":
-        likely = sorted(record["probabilities"].items(), key=lambda item: -item[1])
-        return [" ".join(name for name, _ in likely[:k])]
+    if plan.kind in ("numbers", "grades"):
+        values = record.get("grades", {}) if plan.kind == "grades" else {}
+        return [values.get(name, record["targets"][name]) for name in plan.order]
+    if plan.kind == "probabilities":
+        return [record["probabilities"][name] for name in plan.order]
+    if plan.kind == "ranked":
+        likely = record.get("ranked")
+        if likely is None:
+            pairs = sorted(record["probabilities"].items(), key=lambda item: -item[1])
+            likely = [name for name, _ in pairs]
+        return [plan.separator.join(likely[: plan.ranks])]
     chosen = record.get("labels", [record.get("label")])
+    if plan.order:
+        return [int(name in chosen) for name in plan.order]
     if hierarchy := getattr(labels, "hierarchy", ""):  # a path says all of its parents
         inner = {parent for name in chosen for parent in [name.rpartition(hierarchy)[0]]}
         chosen = [name for name in chosen if name not in inner]
-    return ["|".join(chosen)]
+    return [plan.separator.join(chosen)]
+
+
+def find_other_spelling(form: Form, plan: Plan, labels: Any) -> list[str]:
+    """Return that the sample writes labels, or what stands for them, in another way; or nothing."""
+    if plan.kind != "labels" or plan.order or not form.cells or labels.several:
+        return []
+    if form.cells & {*labels.names}:
+        return []
+    return [
+        f"the sample has {show(sorted(form.cells)[:SHOWN_IDS])} where this run writes its labels, "
+        f"{show(labels.names)}: if labels are spelled so there, spell them so in the training file."
+    ]

@@ -302,7 +302,7 @@ def make_record(
         record |= read_label_cell(columns.label, cells[columns.label], separator)
     elif columns.targets:
         numbers = {name: read_number(name, cells[name]) for name in columns.targets}
-        if settings.output == "number":  # type: ignore[attr-defined]
+        if getattr(settings, "output", "labels") == "number":
             return {**record, "targets": numbers}
         for name, value in numbers.items():
             if value not in (0, 1):
@@ -310,7 +310,15 @@ def make_record(
                     f"the label {name!r} is {cells[name]!r}: write 0 or 1, or set "
                     'output = "number" to predict it as a number.'
                 )
-        record["labels"] = [name for name, value in numbers.items() if value]
+        found = [name for name, value in numbers.items() if value]
+        if not settings.competition.one_label:
+            return {**record, "labels": found}
+        if len(found) != 1:
+            raise InputError(
+                f"{len(found)} of the columns {show(columns.targets)} are 1, and with "
+                "competition.one_label exactly one must be: correct the row, or set it to false."
+            )
+        record["label"] = found[0]
     return record
 
 

@@ -1,13 +1,15 @@
 """Relevance of candidates to queries, rankings, and the scores of trec_eval."""
 
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from core.base.errors import InputError
+from core.base.extras import need
 from core.base.files import read_json_lines
 from core.data.records import read_field, read_id
 
+RECORDS = (".jsonl", ".csv", ".tsv")  # other files are in trec_eval's format
 Judgements = dict[str, dict[str, int]]  # query -> id -> relevance
 Ranking = dict[str, dict[str, float]]  # query -> id -> score
 
@@ -22,7 +24,7 @@ def read_gold(path: Path, positive: str) -> tuple[Judgements, dict[str, str]]:
         InputError: names the line that is of no such file.
     """
     gold: Judgements = {}
-    if path.suffix != ".jsonl":
+    if path.suffix not in RECORDS:
         for line, words in read_table(path, 4):
             try:
                 gold.setdefault(words[0], {})[words[2]] = int(words[3])
@@ -33,7 +35,7 @@ def read_gold(path: Path, positive: str) -> tuple[Judgements, dict[str, str]]:
                 ) from None
         return gold, {}
     pairs, owners = [], {}
-    for line, record in read_json_lines(path):
+    for line, record in read_rows(path):
         try:
             names = ("group", "label")
             group, label = (str(read_field(record, name, str | int)) for name in names)
@@ -49,18 +51,27 @@ def read_gold(path: Path, positive: str) -> tuple[Judgements, dict[str, str]]:
     return gold, owners
 
 
-def read_ranking(path: Path, owners: dict[str, str]) -> Ranking:
+def read_rows(path: Path) -> Iterator[tuple[int, dict]]:
+    """Yield `(line, record)` of JSON Lines, or of a table with columns of the same names."""
+    if path.suffix == ".jsonl":
+        yield from read_json_lines(path)
+    else:
+        yield from need("competition", "tables").read_rows(path)
+
+
+def read_ranking(path: Path, owners: dict[str, str], positive: str = "1") -> Ranking:
     """Return the score of each candidate of each query.
 
     Args:
         path: from rerank.py or predict.py.
         owners: id of a candidate -> its query, for predictions, which don't name it.
+        positive: label whose probability ranks predictions; without it their "score" does.
 
     Raises:
         InputError: a line is not of a ranking; the message names it.
     """
     ranking: Ranking = {}
-    if path.suffix != ".jsonl":
+    if path.suffix not in RECORDS:
         for line, words in read_table(path, 6):
             try:
                 ranking.setdefault(words[0], {})[words[2]] = float(words[4])
@@ -68,14 +79,15 @@ def read_ranking(path: Path, owners: dict[str, str]) -> Ranking:
                 place = f"{path}, line {line}"
                 raise InputError(f"{place}: {words[4]!r} is not a number: write one.") from None
         return ranking
-    for line, record in read_json_lines(path):
+    for line, record in read_rows(path):
         try:
             if "candidates" in record:
                 found = {one["id"]: one["score"] for one in record["candidates"]}
                 ranking[record["query"]] = found
             else:
                 identity = str(record["id"])
-                ranking.setdefault(owners[identity], {})[identity] = float(record["score"])
+                score = record.get("probabilities", {}).get(positive, record["score"])
+                ranking.setdefault(owners[identity], {})[identity] = float(score)
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(
                 f"{path}, line {line}: not a ranking of the pairs of GOLD: write it with "

@@ -1,16 +1,20 @@
 """Queries and their ranked candidates: read from files, written as JSON Lines and for trec_eval."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 from core.base.errors import InputError
+from core.base.extras import need
 from core.base.files import read_json_lines, write_json_lines, write_text
 from core.data.records import read_field, read_id
 
 # The digits of float32.
 DIGITS = 7
+TABLES = (".csv", ".tsv")
 
 
 @dataclass
@@ -43,15 +47,37 @@ class Query:
         self.candidates = sorted(self.candidates, key=lambda one: -one.score)[:count]
 
 
-def read_queries(path: Path) -> list[Query]:
+def read_pairs(path: Path, settings: Any) -> Iterator[tuple[int, dict]]:
+    """Yield `(line, record)` of JSON Lines, or of a table whose columns are those of a run.
+
+    Raises:
+        InputError: the file is broken, or a table and extras/competition is absent.
+    """
+    if path.suffix.lower() not in TABLES:
+        yield from read_json_lines(path)
+        return
+    read_table = need("competition", "tables").read_table
+
+    def keep(record: dict, line: int) -> SimpleNamespace:
+        return SimpleNamespace(id=record["id"], line=line, record=record)
+
+    for row in read_table(path, settings, False, keep):
+        yield row.line, row.record
+
+
+def read_queries(path: Path, settings: Any = None) -> list[Query]:
     """Read pairs `{"id", "text_a", "text_b", "group"}`: a group is a query with its candidates.
+
+    Args:
+        path: of JSON Lines, or of a table (.csv, .tsv).
+        settings: of the run; they name the columns of a table.
 
     Raises:
         InputError: a record is not such a pair; the message names its line.
     """
     queries: dict[str, Query] = {}
     known: dict[str, int] = {}
-    for line, record in read_json_lines(path):
+    for line, record in read_pairs(path, settings):
         try:
             group = str(read_field(record, "group", str | int))
             text = read_field(record, "text_a", str)

@@ -46,14 +46,14 @@ def main() -> None:
     if arguments.corpus:
         queries = search(encoder, arguments.file, arguments.corpus, arguments.vectors, top)
     else:
-        queries = read_queries(arguments.file)
+        queries = read_queries(arguments.file, encoder.runs.settings)
         check_ids([query.id for query in queries], arguments.file)
         check_ids([one.id for query in queries for one in query.candidates], arguments.file)
         score_candidates(encoder, queries)
         for query in queries:
             query.rank(top)
     if arguments.reranker:
-        rerank(queries, arguments.reranker)
+        rerank(queries, arguments.reranker, encoder.best_label)
     table = write_rankings(arguments.out, queries, encoder.folder.name)
     pairs = sum(len(query.candidates) for query in queries)
     print(f"{arguments.out}: {len(queries)} queries, {pairs} candidates; for trec_eval: {table}")
@@ -134,8 +134,13 @@ def score_candidates(encoder: BiEncoder, queries: Sequence[Query]) -> None:
         one.cosine = one.score = float(cosine)
 
 
-def rerank(queries: Sequence[Query], runs: Sequence[str]) -> None:
+def rerank(queries: Sequence[Query], runs: Sequence[str], label: str) -> None:
     """Score each candidate with pair classifiers, by predict.py, and rank again.
+
+    Args:
+        queries: with candidates.
+        runs: of the classifiers.
+        label: of pairs that belong together; its probability is the score.
 
     Raises:
         InputError: predict.py refused them and said why, or they give no scores.
@@ -151,10 +156,13 @@ def rerank(queries: Sequence[Query], runs: Sequence[str]) -> None:
         command_line = [sys.executable, str(PROJECT / "predict.py"), *runs, str(source), str(out)]
         if subprocess.run(command_line, stdout=subprocess.DEVNULL).returncode:
             raise InputError(f"predict.py can't rank pairs with {', '.join(runs)}: see above why.")
-        scores: list[Any] = [record.get("score") for _, record in read_json_lines(out)]
-    if not all(isinstance(score, int | float) for score in scores):
+        # Not "score": without a positive label that is the probability of whatever is predicted.
+        found = (record.get("probabilities", {}) for _, record in read_json_lines(out))
+        scores: list[Any] = [probabilities.get(label) for probabilities in found]
+    if None in scores:
         raise InputError(
-            f"{', '.join(runs)} gives no score to rank by: name a classifier of one label a pair."
+            f"{', '.join(runs)} gives no score to rank by: name a classifier of pairs that knows "
+            f"the label {label!r}, as the bi-encoder does."
         )
     for (_, one), score in zip(pairs, scores, strict=True):
         one.score = score

@@ -6,6 +6,7 @@ the pairs of GOLD. --k sets the ranks.
 """
 
 import argparse
+import functools
 import sys
 from pathlib import Path
 
@@ -33,9 +34,8 @@ def main() -> None:
     if min(arguments.k) < 1:
         raise InputError(f"--k {min(arguments.k)} is not a rank: the first is 1.")
     gold, owners = read_gold(arguments.gold, arguments.positive_label)
-    rows = [
-        score_ranking(gold, read_ranking(path, owners), arguments.k) for path in arguments.rankings
-    ]
+    read = functools.partial(read_ranking, owners=owners, positive=arguments.positive_label)
+    rows = [score_ranking(gold, read(path), arguments.k) for path in arguments.rankings]
     names = [str(path) for path in arguments.rankings]
     print(f"{'':<12}{''.join(column(Path(name).stem, 19, right=True) for name in names)}")
     for measure in rows[0]:

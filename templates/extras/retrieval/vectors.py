@@ -26,7 +26,7 @@ from core.data.records import Id, read_field, read_id
 from core.prediction.loading import TrainedRuns, load_trained
 from core.prediction.predictor import Predictor
 from core.step import Models
-from extras.retrieval.bi_encoder import build_pair_models
+from extras.retrieval.bi_encoder import build_pair_models, order_labels
 from extras.retrieval.settings import Settings
 from extras.retrieval.text_inputs import text_inputs
 
@@ -89,6 +89,13 @@ class BiEncoder:
         self.runs = replace(self.runs, models=[embedder], encoder_inputs=names)
         self.predictor = Predictor([embedder], self.runs.strategy)
         self.dimension = embedder.outputs[0].shape[-1]
+
+    @property
+    def best_label(self) -> str:
+        """The label of pairs that belong together, or the best grade."""
+        labels = SimpleNamespace(**self.runs.labels)
+        places = order_labels(labels, self.runs.settings)
+        return labels.names[int(np.argmax(places))]
 
     @property
     def weights(self) -> str:

@@ -16,6 +16,7 @@ from inspection.checks import (
     find_cut_texts,
     find_data_faults,
     find_label_faults,
+    find_still_score,
     measure_tokens,
 )
 from task.data import ExampleGenerator, check_kind, collect_targets, read_examples
@@ -35,10 +36,11 @@ def main() -> None:
     texts = [text for example in train_examples for text in example.texts]
     tokenizer = load_tokenizer(settings, texts)
     findings = find_data_faults(files) + find_label_faults(files, labels, settings)
+    findings += find_still_score(files[settings.dev_file], labels, settings)
     describe = describe_file
     if getattr(settings, "competition", None):
         competition = need("competition", "checks")
-        findings += competition.find_faults(files, labels)
+        findings += competition.find_faults(files, labels, settings)
         describe = competition.describe_numbers if labels.are_numbers else describe_file
     for name, examples in files.items():
         check_kind(examples, labels, name)

@@ -27,7 +27,7 @@ def main() -> None:
     parser.add_argument(
         "--sample", type=Path, help="sample_submission.csv: gives header, ids and kind of cells"
     )
-    parser.add_argument("--columns", default="", help="a header with commas, the id's column first")
+    parser.add_argument("--columns", default="", help="a header, the id first: id,a=x: a holds x")
     parser.add_argument("--values", default="auto", help="what the cells hold: see README.md")
     arguments = ask("read_flags", parser) or parser.parse_args()
 
@@ -43,7 +43,8 @@ def main() -> None:
 
     records = ask("predict_in_chunks", describe, examples) or describe(examples)
     wishes = (arguments.sample, arguments.columns, arguments.values)
-    write_submission(arguments.out, records, examples[0].group is not None, labels, runs, wishes)
+    groups = [example.group for example in examples] if examples[0].group is not None else ()
+    write_submission(arguments.out, records, groups, labels, runs, wishes)
     print(f"{arguments.out}: {len(records)} records")
 
 

@@ -20,7 +20,7 @@ NO_WISHES: Wishes = (None, "", "auto")
 def write_submission(
     path: Path,
     records: Sequence[dict],
-    ranked: bool,
+    groups: Sequence[str | None] = (),
     labels: Labels | None = None,
     runs: TrainedRuns | None = None,
     wishes: Wishes = NO_WISHES,
@@ -33,7 +33,7 @@ def write_submission(
     Args:
         path: the file to write.
         records: from `prediction_records`.
-        ranked: the examples have groups.
+        groups: of the examples; empty: they have none.
         labels: what the runs predict, and `runs`: these runs; None: a table of labels is written.
         wishes: from the command line.
 
@@ -46,21 +46,23 @@ def write_submission(
                 f"{path} is not a table: call it .csv or .tsv for --sample and the like."
             )
         write_json_lines(path, records)
-    elif labels and runs and (form := find_form(labels, runs, wishes)):
+    elif labels and runs and (form := find_form(labels, runs, wishes, bool(groups))):
         table = need("competition", "submission")
-        table.write_table(path, records, form, labels, runs.settings)
+        table.write_table(path, records, form, labels, runs.settings, groups)
     else:
-        write_plain_table(path, records, ranked)
+        write_plain_table(path, records, bool(groups))
 
 
-def find_form(labels: Labels, runs: TrainedRuns, wishes: Wishes) -> object | None:
-    """Return the form of the table; None: no form is asked for, and labels are predicted."""
+def find_form(labels: Labels, runs: TrainedRuns, wishes: Wishes, ranked: bool) -> object | None:
+    """Return the form of the table; None: no form is asked for, and the metric is of labels."""
     sample, columns, values = wishes
     table = getattr(runs.settings, "competition", None)
     if sample is None and table is not None and table.sample_submission:
         sample = project_path(table.sample_submission)
     if sample is None and wishes == NO_WISHES and not labels.are_numbers:
-        return None
+        form_of = need("competition", "submission") if table is not None else None
+        if form_of is None or not form_of.decides(runs.settings, ranked):
+            return None
     encoding = table.encoding if table is not None else "utf-8"
     return need("competition", "submission").read_form(sample, columns, values, encoding)
 
@@ -68,6 +70,12 @@ def find_form(labels: Labels, runs: TrainedRuns, wishes: Wishes) -> object | Non
 def write_plain_table(path: Path, records: Sequence[dict], ranked: bool) -> None:
     """Write `id` and `label`, and `score` of a ranking."""
     columns = ["id", "label", *(["score"] if ranked else [])]
+    joined = {name for record in records for name in record.get("labels", []) if "|" in name}
+    if joined:
+        raise InputError(
+            f"the label {min(joined)!r} holds |, which separates the labels of a cell: rename it, "
+            "or write JSON Lines, as in OUT.jsonl."
+        )
     table = io.StringIO()
     writer = csv.writer(table, delimiter=DELIMITERS[path.suffix.lower()], lineterminator="\n")
     writer.writerow(columns)
@@ -75,3 +83,5 @@ def write_plain_table(path: Path, records: Sequence[dict], ranked: bool) -> None
         row = {**record, "label": record.get("label", "|".join(record.get("labels", [])))}
         writer.writerow([row[column] for column in columns])
     write_text(path, table.getvalue())
+    scores = ", score = the probability of the label to rank by" if ranked else ""
+    print(f"cells: label = the predicted label{scores}")

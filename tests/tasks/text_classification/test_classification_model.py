@@ -420,10 +420,10 @@ def test_submissions(tmp_path):
     records = prediction_records(
         examples, candidates_of(examples, [[0.7, 0.3], [0.4, 0.6]]), labels, 0
     )
-    write_submission(tmp_path / "a.tsv", records, ranked=False)
+    write_submission(tmp_path / "a.tsv", records)
     rows = list(csv.reader((tmp_path / "a.tsv").open(encoding="utf-8"), delimiter="\t"))
     assert rows == [["id", "label"], ["1", "a"], ["2", "b\tc"]]
-    write_submission(tmp_path / "a.csv", records, ranked=True)
+    write_submission(tmp_path / "a.csv", records, ["g", "g"])
     rows = list(csv.reader((tmp_path / "a.csv").open(encoding="utf-8")))
     assert rows == [["id", "label", "score"], ["1", "a", "0.7"], ["2", "b\tc", "0.6"]]
 
@@ -433,7 +433,7 @@ def test_submissions(tmp_path):
         several, candidates_of(several, [[0.6, 0.7], [0.1, 0.2]]), labels, 0.5
     )
     assert [record["labels"] for record in records] == [["a", "b"], []]
-    write_submission(tmp_path / "b.csv", records, ranked=False)
+    write_submission(tmp_path / "b.csv", records)
     assert (tmp_path / "b.csv").read_text("utf-8") == "id,label\nab,a|b\nb,\n"
 
 

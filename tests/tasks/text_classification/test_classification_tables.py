@@ -16,7 +16,7 @@ from extras.competition import checks  # noqa: E402
 from extras.competition.splitting import hold_out, write_parts  # noqa: E402
 from extras.competition.submission import read_form, write_table  # noqa: E402
 from extras.folds.folds import assign_folds  # noqa: E402
-from inspection.checks import find_data_faults  # noqa: E402
+from inspection import checks as inspection  # noqa: E402
 from inspection.folds import fold_keys  # noqa: E402
 from task.data import check_kind, collect_targets, read_examples  # noqa: E402
 from task.decode import make_candidates, prediction_records  # noqa: E402
@@ -184,8 +184,8 @@ def test_a_submission_follows_the_sample(predicted, tmp_path):
     assert rows_of(tmp_path / "o.csv") == [
         ["id", "score", "flow"], ["a", "2.9", "0.2"], ["b", "1.2", "0.5"], ["c", "1.8", "0.7"]
     ]  # fmt: skip
-    with pytest.raises(InputError, match="the columns Score, flow are not those of the pred"):
-        wrong = read_form(sample, "Id,Score,flow", "grades", "utf-8")
+    with pytest.raises(InputError, match="the columns Points, flow have other names than the pred"):
+        wrong = read_form(sample, "Id,Points,flow", "grades", "utf-8")
         write_table(tmp_path / "o.csv", evaluation.predictions, wrong, labels, settings)
 
 
@@ -294,7 +294,7 @@ def test_check_names_wrong_targets(tmp_path):
     labels = collect_targets(files["a.csv"], settings)
     found = [str(fault) for fault in checks.find_faults(files, labels)]
     assert any("target is 7 in every record" in fault for fault in found)
-    contradictions = [str(fault) for fault in find_data_faults(files)]
+    contradictions = [str(fault) for fault in inspection.find_data_faults(files)]
     [shown] = [fault for fault in contradictions if "different numbers: 1 text " in fault]
     assert "a.csv, line 2: target 0 and b.csv, line 2: target 7" in shown
     assert "take their mean" in shown
@@ -352,3 +352,213 @@ def test_the_parts_of_one_file_never_replace_those_of_another(tmp_path):
     with pytest.raises(InputError, match="b_part.csv is there already and holds something else"):
         write_parts(paths[1], examples, ~held, "utf-8")
     assert {part: part.read_bytes() for part in parts} == before
+
+
+# -------------------------------------------------- the metric decides, names are matched
+
+
+TWO = "id,text,winner\n1,a,0\n2,b,1\n3,c,0\n"
+RISKS = [[0.7, 0.3], [0.2, 0.8], [0.9, 0.1]]
+
+
+def written(tmp_path, labelled_run, sample, columns="", kind="auto", groups=()):
+    """Return the rows of a submission."""
+    evaluation, *rest = labelled_run
+    path = write(tmp_path / "s.csv", sample) if sample else None
+    form = read_form(path, columns, kind, "utf-8")
+    write_table(tmp_path / "o.csv", evaluation.predictions, form, *rest, groups)
+    return rows_of(tmp_path / "o.csv")
+
+
+@pytest.mark.parametrize("metric", ["log_loss", "brier", "roc_auc", "pr_auc"])
+@pytest.mark.parametrize("cell", ["0", "1", "0.5", ""])
+def test_a_metric_of_probabilities_gets_them_whatever_the_sample_holds(
+    metric, cell, tmp_path, capsys
+):
+    run = labelled(tmp_path, TWO, RISKS, metric, label_column="winner")
+    sample = "id,guess\n" + "".join(f"{n},{cell}\n" for n in "123")
+    rows = written(tmp_path, run, sample)
+    assert rows[1:] == [["1", "0.3"], ["2", "0.8"], ["3", "0.1"]]
+    assert f"cells: probabilities: guess = '1' (metric = {metric!r})" in capsys.readouterr().out
+    assert written(tmp_path, run, "")[:2] == [["id", "0", "1"], ["1", "0.7", "0.3"]]
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "macro_f1", "matthews"])
+def test_a_metric_of_labels_gets_labels(metric, tmp_path, capsys):
+    run = labelled(tmp_path, TWO, RISKS, metric, label_column="winner")
+    sample = "id,guess\n1,0.5\n2,0.5\n3,0.5\n"
+    assert written(tmp_path, run, sample)[1:] == [["1", "0"], ["2", "1"], ["3", "0"]]
+    assert "warning: the sample has 0.5 where this run writes its labels" in capsys.readouterr().out
+    three = labelled(tmp_path, THREE, LIKELY, metric)
+    rows = written(tmp_path, three, "id,z,x,y\n1,0,0,0\n2,0,0,0\n3,0,0,0\n")
+    assert rows[1:] == [["1", "0", "1", "0"], ["2", "0", "0", "1"], ["3", "0", "1", "0"]]
+
+
+@pytest.mark.parametrize("metric", ["map_at_k", "top_k_accuracy", "ndcg_at_k"])
+def test_a_metric_of_ranks_gets_the_likeliest_labels(metric, tmp_path):
+    run = labelled(tmp_path, THREE, LIKELY, metric, k=2)
+    assert written(tmp_path, run, "id,guess\n1,0\n2,0\n3,0\n")[1] == ["1", "x y"]
+    blank = labelled(tmp_path, THREE.replace(",y", ",y y"), LIKELY, metric, k=2)
+    with pytest.raises(InputError, match="the label 'y y' holds ' ', which separates the labels"):
+        written(tmp_path, blank, "id,guess\n1,0\n2,0\n3,0\n")
+
+
+MODELS = "id,text,winner\n1,a,model_a\n2,b,model_b\n3,c,tie\n"
+
+
+@pytest.mark.parametrize(
+    ("header", "columns"),
+    [
+        ("id,tie,Model-B,modelA", ""),
+        ("id,prob tie,prob model b,prob model a", ""),
+        ("id,tie_p,model_b_p,model_a_p", ""),
+        ("id,prob_tie,prob_b,prob_a", "id,prob_tie=tie,prob_b=model_b,prob_a=model_a"),
+        ("id,1,2,3", "id,tie,model_b,model_a"),
+    ],
+)
+def test_columns_are_matched_by_name(header, columns, tmp_path):
+    run = labelled(tmp_path, MODELS, LIKELY, "log_loss", label_column="winner")
+    sample = f"{header}\n" + "".join(f"{n},0.3,0.3,0.3\n" for n in "123")
+    assert written(tmp_path, run, sample, columns)[1] == ["1", "0.1", "0.2", "0.7"]
+
+
+@pytest.mark.parametrize("metric", ["auto", "log_loss", "accuracy"])
+def test_columns_of_other_names_are_refused_with_the_mapping(metric, tmp_path):
+    run = labelled(tmp_path, MODELS, LIKELY, metric, label_column="winner")
+    sample = "id,prob_tie,prob_b,prob_a\n1,0.3,0.3,0.3\n2,0.3,0.3,0.3\n3,0.3,0.3,0.3\n"
+    mapping = 'columns "id,prob_tie=tie,prob_b=model_b,prob_a=model_a"'
+    with pytest.raises(InputError, match=mapping):
+        written(tmp_path, run, sample)
+    with pytest.raises(InputError, match="a column 'even', which this run does not predict"):
+        written(tmp_path, run, sample, "id,prob_tie=even,prob_b,prob_a")
+
+
+def test_numbers_are_matched_by_name_too(predicted, tmp_path):
+    sample = write(tmp_path / "s.csv", "id,second,first\na,0,0\nb,0,0\nc,0,0\n")
+    form = read_form(sample, "", "numbers", "utf-8")
+    with pytest.raises(InputError, match="have other names than the predictions flow, score"):
+        write_table(tmp_path / "o.csv", predicted[0].predictions, form, *predicted[1:])
+    form = read_form(sample, "id,second=score,first=flow", "numbers", "utf-8")
+    write_table(tmp_path / "o.csv", predicted[0].predictions, form, *predicted[1:])
+    assert rows_of(tmp_path / "o.csv")[1] == ["a", "2.9", "0.2"]
+
+
+def test_one_column_of_two_labels_says_which_it_is(tmp_path):
+    text = TWO.replace(",0\n", ",fake\n").replace(",1\n", ",real\n")
+    run = labelled(tmp_path, text, RISKS, "roc_auc", label_column="winner")
+    ids = "1,0\n2,0\n3,0\n"
+    with pytest.raises(InputError, match="that of 'fake' or of 'real'. Say it with --columns"):
+        written(tmp_path, run, "id,score\n" + ids)
+    assert written(tmp_path, run, "id,score\n" + ids, "id,score=fake")[1] == ["1", "0.7"]
+    assert written(tmp_path, run, "id,Fake\n" + ids)[1] == ["1", "0.7"]
+    several = labelled(tmp_path, "id,text,p,q\n1,a,1,0\n2,b,0,1\n3,c,0,0\n", RISKS, "roc_auc",
+                       target_columns="p,q")  # fmt: skip
+    with pytest.raises(InputError, match="one column can't hold the probabilities of 2 labels"):
+        written(tmp_path, several, "id,score\n" + ids)
+
+
+def test_several_labels_are_joined_as_they_were_read(tmp_path):
+    text = "id,text,label\n1,a,x;y\n2,b,y\n3,c,z\n"
+    rows = [[0.9, 0.8, 0.1], [0.1, 0.9, 0.1], [0.1, 0.1, 0.9]]
+    run = labelled(tmp_path, text, rows, label_separator=";")
+    assert written(tmp_path, run, "id,label\n1,x\n2,x\n3,x\n")[1] == ["1", "x;y"]
+    assert written(tmp_path, run, "")[1] == ["1", "x;y"]
+
+
+GROUPED = "id,text,group,label\n1,a,g1,0\n2,b,g1,1\n3,c,g2,1\n4,d,g2,0\n"
+CHANCES = [[0.7, 0.3], [0.2, 0.8], [0.9, 0.1], [0.6, 0.4]]
+
+
+@pytest.mark.parametrize("metric", ["auto", "map", "map_at_k", "ndcg"])
+def test_ranked_groups_get_their_records(metric, tmp_path):
+    run = labelled(tmp_path, GROUPED, CHANCES, metric, group_column="group")
+    groups = ["g1", "g1", "g2", "g2"]
+    by_group = written(tmp_path, run, "group,ids\ng2,0\ng1,0\n", groups=groups)
+    assert by_group[1:] == [["g2", "4 3"], ["g1", "2 1"]]
+    scores = "id,score\n4,0\n3,0\n2,0\n1,0\n"
+    assert written(tmp_path, run, scores, groups=groups)[1:3] == [["4", "0.4"], ["3", "0.1"]]
+    with pytest.raises(InputError, match="the ids of sample_submission are no groups"):
+        written(tmp_path, run, scores, kind="ranked", groups=groups)
+    assert written(tmp_path, run, "", kind="ranked", groups=groups)[1] == ["g1", "2 1"]
+
+
+@pytest.mark.parametrize(
+    ("ids", "expected"),
+    [
+        ("1 2", "is not asked for: 3"),
+        ("1 2 3 4", "has no row in the predicted file: 4"),
+        ("1.0 2.0 3.0", "'1.0' of the sample looks like '1': write both in one way"),
+        ("01 2 3", "'01' of the sample looks like '1'"),
+    ],
+)
+def test_check_compares_the_ids_of_sample_and_test_file(ids, expected, tmp_path):
+    sample = write(tmp_path / "s.csv", "id,label\n" + "".join(f"{n},x\n" for n in ids.split()))
+    settings = make_settings(output="labels", sample_submission=str(sample))
+    settings.test_file = "test.csv"
+    train = read_examples(write(tmp_path / "a.csv", THREE), settings=settings)
+    test = read_examples(write(tmp_path / "t.csv", "id,text\n1,a\n2,b\n3,c\n"), False, settings)
+    labels = collect_targets(train, settings)
+    files = {"train.csv": train, "test.csv": test}
+    found = [str(fault) for fault in checks.find_faults(files, labels, settings)]
+    assert len(found) == 1 and found[0].startswith("error: ids differ: ") and expected in found[0]
+    sample.write_text("id,label\n3,x\n1,x\n2,x\n", encoding="utf-8")
+    assert checks.find_faults(files, labels, settings) == []
+    sample.write_text("id,p,q,r\n3,x,y,z\n1,x,y,z\n2,x,y,z\n", encoding="utf-8")
+    [fault] = checks.find_faults(files, labels, settings)
+    assert "predict.py can't fill it as it is" in str(fault) and '--columns "id,p=' in str(fault)
+
+
+ONE_HOT = "id,text,p,q,r\n1,a,1,0,0\n2,b,0,1,0\n3,c,0,0,1\n"
+
+
+def test_columns_of_which_one_is_1_are_one_label(tmp_path):
+    targets = {"output": "labels", "target_columns": "p,q,r"}
+    path = write(tmp_path / "a.csv", ONE_HOT)
+    for one_label in (False, True):
+        settings = make_settings(**targets, one_label=one_label)
+        settings.train_file = settings.dev_file = str(path)
+        examples = read_examples(path, settings=settings)
+        labels = collect_targets(examples, settings)
+        found = inspection.find_label_faults({str(path): examples}, labels, settings)
+        assert labels.several != one_label and labels.names == ("p", "q", "r")
+        said = [f for f in found if "set competition.one_label = true" in f.fix]
+        assert len(said) == (not one_label)
+    for row, number in (("4,d,1,1,0\n", 2), ("4,d,0,0,0\n", 0)):
+        broken = write(tmp_path / "b.csv", ONE_HOT + row)
+        with pytest.raises(InputError, match=f"line 5: {number} of the columns p, q, r are 1"):
+            read_examples(broken, settings=settings)
+
+
+STILL = {
+    "one class": ("macro_f1", "label\n1,a,x\n2,b,x\n", "each record has the same label, x"),
+    "matthews of one class": ("matthews", "label\n1,a,x\n2,b,x\n", "matthews is 0.0000 whatever"),
+    "auc of one class": ("roc_auc", "label\n1,a,x\n2,b,x\n", "roc_auc is 0.5000 whatever a model"),
+    "unknown labels": ("accuracy", "label\n1,a,v\n2,b,w\n", "accuracy is 0.0000 whatever a model"),
+}
+
+
+@pytest.mark.parametrize("case", STILL)
+def test_check_names_a_dev_file_on_which_the_score_stands_still(case, tmp_path):
+    metric, rows, expected = STILL[case]
+    settings = make_settings(output="labels", metric=metric)
+    train = read_examples(write(tmp_path / "a.csv", THREE), settings=settings)
+    path = write(tmp_path / "d.csv", f"id,text,{rows}")
+    settings.dev_file = str(path)
+    labels = collect_targets(train, settings)
+    dev = read_examples(path, settings=settings)
+    [fault] = inspection.find_still_score(dev, labels, settings)
+    assert expected in str(fault) and fault.level == "warning"
+    settings.dev_file = str(tmp_path / "a.csv")
+    assert inspection.find_still_score(train, labels, settings) == []
+
+
+def test_check_names_numbers_on_which_the_score_stands_still(tmp_path):
+    for metric, still in (("pearson", True), ("qwk", True), ("rmse", False)):
+        settings = make_settings(metric=metric)
+        train = read_examples(
+            write(tmp_path / "a.csv", "id,text,target\n1,a,1\n2,b,2\n3,c,3\n"), settings=settings
+        )
+        path = write(tmp_path / "d.csv", "id,text,target\n1,a,2\n2,b,2\n")
+        settings.dev_file = str(path)
+        dev, labels = read_examples(path, settings=settings), collect_targets(train, settings)
+        assert len(inspection.find_still_score(dev, labels, settings)) == still

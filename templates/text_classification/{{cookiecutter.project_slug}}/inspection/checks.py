@@ -1,16 +1,20 @@
 """What check.py asks of the data: can the labels be learned from these texts?"""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 from tokenizers import Tokenizer
 
 from core.base.extras import need
+from core.base.files import project_path
 from core.data.checks import Finding, draw_histogram
 from core.encoders.encoder import load_encoder
 from core.step import Models
-from task.data import Example, Labels, count_labels, encode_examples
-from task.decode import choose_labels
+from task.data import TABLES, Example, Labels, check_kind, count_labels, encode_examples
+from task.decode import choose_labels, make_candidates
+from task.evaluation import evaluate
+from task.metrics import choose_metric
 from task.model import build_models
 from task.settings import Settings
 
@@ -38,8 +42,8 @@ def find_data_faults(files: dict[str, Sequence[Example]]) -> list[Finding]:
 def find_label_faults(
     files: dict[str, Sequence[Example]], labels: Labels, settings: Settings
 ) -> list[Finding]:
-    """Find labels so rare that the loss hardly sees them, and empty texts."""
-    findings = []
+    """Find labels that exclude each other, labels that the loss hardly sees, and empty texts."""
+    findings = find_single_labels(files[settings.train_file], labels, settings)
     most, fewest = max(labels.counts), min(labels.counts)
     ranked = files[settings.train_file][0].group is not None
     if most > IMBALANCE * fewest and settings.class_weights == "none" and not ranked:
@@ -57,6 +61,54 @@ def find_label_faults(
         advice = "give each record the same fields, with text in them."
         findings += warn("records with an empty text", name, empty, examples, advice)
     return findings
+
+
+def find_single_labels(
+    examples: Sequence[Example], labels: Labels, settings: Settings
+) -> list[Finding]:
+    """Find several labels of which each record has exactly one: they exclude each other."""
+    table = getattr(settings, "competition", None)
+    if labels.are_numbers or not labels.several or len(labels.names) < 2:
+        return []
+    if table and table.hierarchy or any(len(example.labels) != 1 for example in examples):
+        return []
+    fix = 'write "label" instead of "labels" in every record.'
+    if Path(settings.train_file).suffix.lower() in TABLES and table:
+        of_cell = "leave competition.label_separator empty."
+        fix = of_cell if table.label_separator else "set competition.one_label = true."
+    what = (
+        f"each record has exactly one of {len(labels.names)} labels, but may have several: each "
+        "gets a probability of its own, and those of a record don't sum to 1"
+    )
+    return [Finding("warning", what, settings.train_file, f"if one always holds, {fix}")]
+
+
+def find_still_score(
+    examples: Sequence[Example], labels: Labels, settings: Settings
+) -> list[Finding]:
+    """Find a dev file on which the best and the worst model have the same score."""
+    check_kind(examples, labels, settings.dev_file)
+    monitor = choose_metric(settings.metric, labels, examples)
+    gold = np.array([getattr(example, "numbers", ()) for example in examples], float)
+    if not labels.are_numbers:
+        gold = labels.targets(examples).astype(float)
+    # Never the gold itself, even where all of it is the same.
+    worst = gold.max() + gold.min() + 1 - gold if labels.are_numbers else 1 - gold
+    path = project_path(settings.dev_file)
+    found = [
+        evaluate(examples, make_candidates(examples, rows, labels), labels, path, settings)
+        for rows in (gold, worst)
+    ]
+    best, lowest = (one.scores[monitor] for one in found)
+    seen = {example.labels for example in examples}
+    fix = "name a dev_file in which the labels of train_file occur, such as a part of that file."
+    if best == lowest:
+        what = f"{monitor} is {best:.4f} whatever a model predicts, so it can choose nothing"
+        return [Finding("warning", what, settings.dev_file, fix)]
+    if len(seen) == 1 and not labels.are_numbers:
+        what = f"each record has the same label, {', '.join(*seen) or 'none'}"
+        return [Finding("warning", what, settings.dev_file, fix)]
+    return []
 
 
 def warn(
