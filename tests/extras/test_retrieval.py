@@ -21,6 +21,8 @@ from core.base.settings import with_tables
 from core.batches import DataGenerator
 from extras.retrieval.bi_encoder import build_pair_models, order_labels, refuse_empty_batches
 from extras.retrieval.pair_losses import PairBatch, cosent_loss, negatives_losses
+from extras.retrieval.ranking_scores import read_gold, read_ranking
+from extras.retrieval.rankings import read_queries
 from extras.retrieval.settings import Settings, Table, complain
 from extras.retrieval.vectors import find_nearest, keep_highest
 
@@ -463,6 +465,42 @@ def test_candidates_are_ranked_and_reranked(project):
     for one, other in zip(ranked, read_lines(folder / "again.jsonl"), strict=True):
         assert [c["id"] for c in one["candidates"]] == [c["id"] for c in other["candidates"]]
         assert all(c["score"] == scores[c["id"]] for c in other["candidates"])
+
+
+def test_a_bi_encoder_reads_the_tables_of_other_extras():
+    """Its own settings lack `output`, which made those of competition refuse any column."""
+    table = {"group_column": "group", "pair_column": "b", "k": 5}
+    settings = with_tables(Settings)(competition=table, retrieval={"loss": "negatives"})
+    assert settings.competition.group_column == "group"
+
+
+def test_pairs_are_read_from_tables(tmp_path):
+    path = tmp_path / "pairs.csv"
+    path.write_text("key,text_a,text_b,query\n1,q,a,g\n2,q,b,g\n", encoding="utf-8")
+    settings = with_tables(Settings)(competition={"group_column": "query", "id_column": "key"})
+    [query] = read_queries(path, settings)
+    assert (query.id, query.text) == ("g", "q")
+    assert [(one.id, one.text) for one in query.candidates] == [("1", "a"), ("2", "b")]
+    gold = tmp_path / "gold.csv"
+    gold.write_text("id,group,label\n1,g,1\n2,g,0\n", encoding="utf-8")
+    assert read_gold(gold, "1") == ({"g": {"1": 1, "2": 0}}, {"1": "g", "2": "g"})
+    predicted = tmp_path / "predicted.csv"
+    predicted.write_text("id,label,score\n1,1,0.75\n2,0,0.25\n", encoding="utf-8")
+    assert read_ranking(predicted, {"1": "g", "2": "g"}) == {"g": {"1": 0.75, "2": 0.25}}
+
+
+def test_predictions_without_a_positive_label_are_ranked_by_the_asked_one(tmp_path):
+    """Their score is the probability of what is predicted, which ranks sure misses first."""
+    path = tmp_path / "predicted.jsonl"
+    rows = [("1", "0", 0.9, 0.1), ("2", "1", 0.8, 0.8)]
+    write_lines(
+        path,
+        [
+            {"id": i, "label": y, "score": s, "probabilities": {"0": 1 - p, "1": p}}
+            for i, y, s, p in rows
+        ],
+    )
+    assert read_ranking(path, {"1": "g", "2": "g"}) == {"g": {"1": 0.1, "2": 0.8}}
 
 
 @pytest.mark.trains
