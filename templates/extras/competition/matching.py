@@ -67,7 +67,7 @@ def pair_names(columns: Sequence[str], names: Sequence[str]) -> dict[str, str]:
 
 
 def same_name(column: str, names: Sequence[str]) -> str | None:
-    """Return the only one of some names that a column has, but for spelling; None: there is none."""
+    """Return the only name that a column has, but for spelling; None: there is none."""
     found = [name for name in names if name == column]
     found = found or [name for name in names if words_of(name) == words_of(column)]
     return found[0] if len(found) == 1 else None

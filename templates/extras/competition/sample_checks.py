@@ -1,4 +1,4 @@
-"""Checks of check.py on sample_submission.csv: can predict.py fill it, and has it the test's ids?"""
+"""Checks of sample_submission.csv: can predict.py fill it, and has it the ids of the test file?"""
 
 from collections.abc import Sequence
 from typing import Any
