@@ -17,6 +17,7 @@ from small_models import make_training
 from core.base.errors import InputError
 from core.base.files import read_json, write_json
 from core.base.settings import CoreSettings
+from core.runs.checkpoints import Position
 from core.runs.finishing import explain_still_score
 from core.runs.manifest import check_files
 from core.runs.run import Run
@@ -58,8 +59,9 @@ def test_a_better_scoring_forgets_the_scores_of_other_files(tmp_path):
     assert (tmp_path / "best.weights.h5").is_file()
 
 
-def test_of_equal_scores_the_latest_weights_are_kept_and_patience_counts(tmp_path):
+def test_of_equal_scores_the_latest_weights_are_kept_and_patience_counts(tmp_path, monkeypatch):
     evaluator = make_evaluator(tmp_path)
+    monkeypatch.setattr(evaluator, "dev_loss", lambda: math.inf)  # of packed rows, say
     evaluator.patience = 3
     evaluator.set_model(evaluator.inference_model)
     kernel, position = evaluator.inference_model.layers[0].kernel, evaluator.run.position
@@ -73,6 +75,33 @@ def test_of_equal_scores_the_latest_weights_are_kept_and_patience_counts(tmp_pat
     for f1 in (0.4, 0.5):
         evaluator.keep_if_best(Evaluation({"f1": f1}, [], []))
     assert position.stopped
+
+
+@pytest.mark.parametrize(
+    ("rows", "kept", "losses"),
+    [
+        # score, loss -> the scoring whose weights are kept, and how many losses were computed
+        ([(0, 5), (0, 3), (0, 4)], 1, 3),
+        ([(0, 5), (0, 5), (0, 6)], 1, 3),
+        ([(0.5, 1), (0.5, 4), (0.5, 3), (0.5, 6)], 2, 3),
+        ([(0, 5), (0, 6), (0.1, 9), (0.1, 8)], 3, 2),
+        ([(0.4, 1), (0.5, 2), (0.5, 3), (0.3, 1)], 2, 0),
+        ([(0.4, 1), (0.3, 2), (0.4, 3), (0.4, 4)], 3, 0),
+    ],
+)
+def test_the_loss_on_dev_chooses_while_the_score_stands_still(
+    rows, kept, losses, tmp_path, monkeypatch
+):
+    """It survives a resumption: all it needs is in the position."""
+    position, computed = Position(), []
+    for number, (score, loss) in enumerate(rows):
+        evaluator = make_evaluator(tmp_path)
+        evaluator.run.position = position
+        monkeypatch.setattr(evaluator, "dev_loss", lambda loss=loss: computed.append(loss) or loss)
+        evaluator.keep_if_best(Evaluation({"f1": score}, [{"id": number}], []))
+    [record] = (tmp_path / "predictions/dev.jsonl").read_text(encoding="utf-8").splitlines()
+    assert json.loads(record)["id"] == kept
+    assert len(computed) == losses
 
 
 @pytest.mark.parametrize(
