@@ -478,7 +478,7 @@ def time_ours(arguments: argparse.Namespace) -> dict:
     batch_size = global_batch_size(settings, make_strategy(settings))
     set_seed_and_precision(settings)
     examples = read_examples(settings.train_file)
-    tokenizer = load_tokenizer(settings, tokenizer_texts(examples))
+    tokenizer = load_tokenizer(settings, examples, tokenizer_texts)
     models = build_models(load_encoder(settings, tokenizer), settings)
     generator = AnswerGenerator(examples, tokenizer, models.encoder_inputs, settings, batch_size)
     compile_as_trained(settings, models, generator)

@@ -125,7 +125,7 @@ def join_parts(arguments: Namespace) -> SimpleNamespace:
     batch_size = global_batch_size(settings, strategy)
     set_seed_and_precision(settings)
     predicates = collect_predicates(train_examples)
-    tokenizer = load_tokenizer(settings, [example.text for example in train_examples])
+    tokenizer = load_tokenizer(settings, train_examples)
     models = build_models(load_encoder(settings, tokenizer), len(predicates), settings)
     encoding = (tokenizer, predicates, models.encoder_inputs, settings)
 

@@ -116,7 +116,7 @@ def measure_worker(arguments: argparse.Namespace) -> None:
     set_seed_and_precision(settings)
     examples = read_examples(project_path(settings.train_file))
     predicates = collect_predicates(examples)
-    tokenizer = load_tokenizer(settings, [example.text for example in examples])
+    tokenizer = load_tokenizer(settings, examples)
     with strategy.scope():
         models = build_models(load_encoder(settings, tokenizer), len(predicates), settings)
     encoder, model = models.encoder, models.training

@@ -205,7 +205,7 @@ def random_encoder() -> BertEncoder:
 
 
 def test_exact_gelu_survives(random_encoder, tmp_path):
-    tokenizer = load_tokenizer(settings_for("tiny"), TEXTS)
+    tokenizer = load_tokenizer(settings_for("tiny"), TEXTS, list)
     save_encoder(tmp_path, random_encoder, tokenizer)
     restored, restored_tokenizer = restore_encoder(tmp_path)
     assert restored_tokenizer.to_str() == tokenizer.to_str()
@@ -335,7 +335,7 @@ def test_names_of_tasks_stay(template):
 def test_an_encoder_of_an_earlier_version_is_restored(tmp_path):
     """Its file names the module that it stood in then."""
     encoder = bert_encoder()
-    tokenizer = load_tokenizer(RecordSettings.model_construct(encoder="tiny"), ["a b c"])
+    tokenizer = load_tokenizer(RecordSettings.model_construct(encoder="tiny"), ["a b c"], list)
     save_encoder(tmp_path, encoder, tokenizer)
     path = tmp_path / "encoder.json"
     saved = json.loads(path.read_text(encoding="utf-8"))

@@ -1,8 +1,10 @@
 """extras/cache: texts, passages with questions, and written targets: batches as without it."""
 
 import functools
+import importlib
 import json
 import random
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
@@ -18,7 +20,7 @@ from safetensors.numpy import save_file
 
 from core.base.errors import InputError
 from core.base.settings import with_tables
-from core.data.tokens import train_tokenizer
+from core.data.tokens import each_text, learn_tokenizer, train_tokenizer
 from extras.cache import items, settings, sources, storage
 from extras.cache.settings import Table
 from extras.cache.sources import Examples
@@ -558,6 +560,66 @@ def test_a_flipped_bit_of_the_records_is_one_sentence(task, table):
     with pytest.raises(InputError, match="was damaged, and is deleted: run the same command again"):
         list(task.read(task.file))
     assert_same(task.kept(), plain)
+
+
+@every_template
+def test_all_damaged_files_are_found_by_one_start(task, table):
+    """Those of another file of records too."""
+    plain, first = task.plain(), task.file
+    task.kept()
+    task.file = first.with_name("dev.jsonl")
+    task.write()
+    task.read(task.file)
+    paths = parts_of(table, "records")
+    others = {path.parent for path in paths}
+    damaged = [next(path for path in paths if path.parent == folder) for folder in others]
+    damaged.append(parts_of(table, "records")[1])
+    for path in damaged:
+        flip(path, 40)
+    with pytest.raises(InputError, match="were damaged; all are deleted: run the same") as told:
+        list(task.read(first))
+    assert len({*damaged}) == 3 and all(str(path) in str(told.value) for path in damaged)
+    task.file = first
+    assert_same(task.kept(), plain)
+    assert len(list(task.read(first.with_name("dev.jsonl")))) == RECORDS
+
+
+# ------------------------------------------------------------------------------ vocabulary
+
+
+def learn(task, examples) -> Any:
+    """Return what the encoder `tiny` of a task learns from examples."""
+    data = sys.modules["task.data"]
+    texts_of = getattr(data, "tokenizer_texts", each_text)
+    train = train_tokenizer
+    if task.template == "seq2seq":
+        train = importlib.import_module("generation.tokenizers").train_text_tokenizer
+    return learn_tokenizer(train, examples, texts_of, 300)
+
+
+@every_template
+def test_a_vocabulary_is_learned_once(task, table, monkeypatch, capsys):
+    plain = learn(task, task.read_plainly())
+    said = capsys.readouterr().out.splitlines()[-1]
+    first = learn(task, task.read(task.file))
+    monkeypatch.setattr(Examples, "__iter__", None)  # no text is read again
+    again = learn(task, task.read(task.file))
+    assert plain.to_str() == first.to_str() == again.to_str()
+    assert re.search(r"vocabulary: \d+ tokens, learned from \d+ texts", said)
+    assert capsys.readouterr().out.splitlines()[-1] == said
+
+
+@every_template
+def test_a_vocabulary_of_other_texts_or_damaged_is_learned_anew(task, table):
+    learn(task, task.read(task.file))
+    for fact in Path(table.folder).glob("*/*.fact"):
+        flip(fact, 20)
+    assert learn(task, task.read(task.file)).to_str() == learn(task, task.read_plainly()).to_str()
+    task.write(first=7)
+    assert learn(task, task.read(task.file)).to_str() == learn(task, task.read_plainly()).to_str()
+
+
+# ---------------------------------------------------------------------------------- files
 
 
 @every_template

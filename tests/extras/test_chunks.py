@@ -421,6 +421,18 @@ def test_a_damaged_chunk_is_predicted_again(file, place):
     assert predict(plan, count_calls(calls)) == whole and [ids[0] for ids in calls] == [16]
 
 
+def test_all_damaged_chunks_are_found_by_one_start(file):
+    plan = make_plan(file)
+    whole = predict(plan, write=False)
+    for number in (1, 3):
+        path = path_of(plan, number)
+        path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(InputError, match="000001.jsonl.*000003.jsonl were damaged, and are"):
+        predict(plan, refuse)
+    calls: list = []
+    assert predict(plan, count_calls(calls)) == whole and len(calls) == 2
+
+
 def test_a_full_disk_leaves_whole_chunks(file, monkeypatch):
     plan, write = make_plan(file), answers.write_whole
 

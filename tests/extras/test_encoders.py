@@ -1041,7 +1041,7 @@ def test_core_refuses_a_tokenizer_that_does_not_fit(core_alone, tmp_path):
 
 
 def test_a_run_whose_encoder_is_gone_gets_a_sentence(core_alone, tmp_path):
-    tokenizer = load_tokenizer(settings_for("tiny"), TEXTS)
+    tokenizer = load_tokenizer(settings_for("tiny"), TEXTS, list)
     save_encoder(tmp_path, load_encoder(settings_for("tiny"), tokenizer), tokenizer)
     path = tmp_path / "encoder.json"
     text = path.read_text(encoding="utf-8").replace("core.encoders.encoder", "extras.gone.encoder")

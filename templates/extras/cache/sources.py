@@ -30,6 +30,7 @@ from extras.cache.storage import (
     NotInTheKey,
     Part,
     Rows,
+    functions_in,
     key_of,
     locked,
     open_part,
@@ -145,17 +146,19 @@ class Examples(Rows):
         return pickle.loads(data)
 
     def mend(self, position: int) -> bytes:
-        """Let the damaged part be made anew by the next process.
+        """Let the damaged part, and any other of the cache, be made anew by the next process.
 
         Raises:
             InputError: always.
         """
-        block = self.source.blocks[self.part_of(position)]
-        (self.source.records / block.name).unlink(missing_ok=True)
-        raise InputError(
-            f"{self.source.records / block.name} was damaged, and is deleted: run the same command "
-            "again, which makes it anew."
-        )
+        path = self.source.records / self.source.blocks[self.part_of(position)].name
+        path.unlink(missing_ok=True)
+        damaged = [path, *delete_damaged(self.source.folder.parent)]
+        shown = ", ".join(map(str, damaged))
+        what, again = "was damaged, and is deleted", "it"
+        if len(damaged) > 1:
+            what, again = "were damaged; all are deleted", "them"
+        raise InputError(f"{shown} {what}: run the same command again, which makes {again} anew.")
 
     def recall(self, function: Callable[[Any], Any], joined: bool = False) -> Any:
         """Return what a function says of all examples, or said of them before.
@@ -425,7 +428,8 @@ def recall(function: Callable[[Any], Any], examples: Examples, joined: bool = Fa
     if examples.chosen is not None:
         return None
     source = examples.source
-    path = source.folder / f"{key_of(function, source.key)}.fact"
+    key = key_of(function, source.key, *(key_of(one) for one in functions_in(function)))
+    path = source.folder / f"{key}.fact"
     with contextlib.suppress(Damaged):
         return pickle.loads(Fact([open_part(path)])[0])
     if joined:
@@ -450,6 +454,24 @@ def join(parts: Sequence[Any]) -> Any:
 def ask_block(block: Block, source: Source, function: Callable[[Any], Any]) -> Any:
     """Return what a function says of the examples of a block."""
     return function(source.examples_of(block))
+
+
+def delete_damaged(folder: Path) -> list[Path]:
+    """Delete all files of a cache that hold a damaged row, and return them.
+
+    Where one is damaged there may be more, and each would end another start. All are read for it.
+    """
+    damaged = []
+    for path in sorted(folder.glob("*/*/*.rows")):
+        try:
+            part = open_part(path)
+            sound = all(row is not None for row in part.rows_between(0, len(part)))
+        except Damaged:
+            sound = False
+        if not sound:
+            path.unlink(missing_ok=True)
+            damaged.append(path)
+    return damaged
 
 
 class Fact(Rows):

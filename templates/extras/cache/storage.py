@@ -445,6 +445,12 @@ def inner(function: Callable) -> Callable:
     return inner(function.func) if isinstance(function, functools.partial) else function
 
 
+def functions_in(function: Callable) -> list[Callable]:
+    """Return the functions among the arguments of a partial one, whose code matters too."""
+    values = getattr(function, "keywords", {}).values()
+    return [value for value in values if callable(value)]
+
+
 def describe(value: Any) -> Any:
     """Return a value as JSON that tells it apart.
 

@@ -40,6 +40,7 @@ from extras.cache.storage import (
     Damaged,
     NotInTheKey,
     Part,
+    functions_in,
     key_of,
     locked,
     open_part,
@@ -86,11 +87,6 @@ def open_stream(path: Path, stream: Callable[[], Iterator[Any]], table: Table) -
         if made:
             print(f"cache: {len(examples)} records of {path} checked, {size_of(source.records)}")
     return examples
-
-
-def functions_in(stream: Any) -> list[Callable]:
-    """Return the functions among the arguments of a partial one, whose code matters too."""
-    return [value for value in stream.keywords.values() if callable(value)]
 
 
 def write_stream(folder: Path, examples: Iterable, size: int) -> None:

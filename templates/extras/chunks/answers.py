@@ -189,6 +189,12 @@ def read_count(plan: Plan, number: int) -> int:
     return int(count) if count.isdigit() and rest else len(read_chunk(plan, number))
 
 
+def read_whole(path: Path) -> bytes | None:
+    """Return the answers in the file of a chunk; None: it is damaged."""
+    first, _, data = path.read_bytes().partition(b"\n")
+    return data if first == first_line(data) else None
+
+
 def read_chunk(plan: Plan, number: int) -> list[dict]:
     """Return the answers of a chunk.
 
@@ -196,12 +202,17 @@ def read_chunk(plan: Plan, number: int) -> list[dict]:
         InputError: its file is damaged; it is deleted and will be made again.
     """
     path = path_of(plan, number)
-    first, _, data = path.read_bytes().partition(b"\n")
-    if first != first_line(data):
-        path.unlink()
+    data = read_whole(path)
+    if data is None:
+        # Where one is damaged there may be more, and each would end another start.
+        others = sorted(plan.folder.glob(f"{plan.key}-*.jsonl"))
+        damaged = [path, *(one for one in others if one != path and read_whole(one) is None)]
+        for one in damaged:
+            one.unlink(missing_ok=True)
+        what = "was damaged, and is" if len(damaged) == 1 else "were damaged, and are"
         raise InputError(
-            f"{path} was damaged, and is deleted: run the same command again, which predicts this "
-            "chunk again."
+            f"{', '.join(map(str, damaged))} {what} deleted: run the same command again, which "
+            "predicts only what is missing."
         )
     # Only at "\n": U+2028 and similar characters are legal inside JSON strings.
     lines = data.decode(errors="surrogatepass").split("\n")

@@ -31,7 +31,7 @@ def main() -> None:
     )
     train_examples = files[settings.train_file]
     schema = collect_schema(train_examples, settings)
-    tokenizer = load_tokenizer(settings, [example.text for example in train_examples])
+    tokenizer = load_tokenizer(settings, train_examples)
     findings = find_data_faults(files)
     for name, examples in files.items():
         reach = measure_reach(examples, tokenizer, schema, settings)

@@ -28,7 +28,7 @@ def main() -> None:
     checks, settings = checking.begin_checks(Settings)
     files = need("doctor", "record_checks").read_files(settings, read_examples)
     train_examples = files[settings.train_file]
-    tokenizer = load_tokenizer(settings, tokenizer_texts(train_examples))
+    tokenizer = load_tokenizer(settings, train_examples, tokenizer_texts)
     findings = find_data_faults(files)
     for name, examples in files.items():
         reach = measure_reach(examples, tokenizer, settings)

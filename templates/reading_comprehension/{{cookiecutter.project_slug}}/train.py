@@ -70,7 +70,7 @@ def train(
     """
     batch_size = global_batch_size(settings, strategy)
     set_seed_and_precision(settings)
-    tokenizer = load_tokenizer(settings, tokenizer_texts(examples))
+    tokenizer = load_tokenizer(settings, examples, tokenizer_texts)
     with strategy.scope():
         encoder = load_encoder(settings, tokenizer)
         models = build_models(encoder, settings)

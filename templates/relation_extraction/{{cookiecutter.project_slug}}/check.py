@@ -29,7 +29,7 @@ def main() -> None:
     files = need("doctor", "record_checks").read_files(settings, read_examples)
     train_examples = files[settings.train_file]
     predicates = collect_predicates(train_examples)
-    tokenizer = load_tokenizer(settings, [example.text for example in train_examples])
+    tokenizer = load_tokenizer(settings, train_examples)
     findings = find_data_faults(files, settings)
     for name, examples in files.items():
         reach = measure_reach(examples, tokenizer, predicates, settings)

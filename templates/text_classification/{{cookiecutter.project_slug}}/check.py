@@ -33,8 +33,7 @@ def main() -> None:
     )
     train_examples = files[settings.train_file]
     labels = collect_targets(train_examples, settings)
-    texts = [text for example in train_examples for text in example.texts]
-    tokenizer = load_tokenizer(settings, texts)
+    tokenizer = load_tokenizer(settings, train_examples)
     findings = find_data_faults(files) + find_label_faults(files, labels, settings)
     findings += find_still_score(files[settings.dev_file], labels, settings)
     describe = describe_file

@@ -74,7 +74,7 @@ def train(
     batch_size = global_batch_size(settings, strategy)
     set_seed_and_precision(settings)
     labels = collect_targets(examples, settings)
-    tokenizer = load_tokenizer(settings, (text for one in examples for text in one.texts))
+    tokenizer = load_tokenizer(settings, examples)
     with strategy.scope():
         encoder = load_encoder(settings, tokenizer)
         models = build_models(encoder, labels, settings)

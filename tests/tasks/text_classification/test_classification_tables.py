@@ -192,8 +192,8 @@ def test_a_submission_follows_the_sample(predicted, tmp_path):
 @pytest.mark.parametrize(
     ("ids", "expected"),
     [
-        ("a b", "1 of 3 predicted ids are not in the sample: c: "),
-        ("a b c d", "1 of 4 ids of the sample have no row in the predicted file: d: "),
+        ("a b", r"is not asked for: c \(1 of 3 ids\): predict"),
+        ("a b c d", r"has no row in the predicted file: d \(1 of 4 ids\): predict"),
         ("a b b", "line 4: the id 'b' is on line 3 already"),
     ],
 )

@@ -68,6 +68,11 @@ def read_example(record: dict, line: int, require_targets: bool) -> Example:
     return Example(read_id(record), source, tuple(dict.fromkeys(targets)), line)
 
 
+def tokenizer_texts(examples: Sequence[Example]) -> Iterator[str]:
+    """Yield the texts that a vocabulary is learned from."""
+    yield from (text for example in examples for text in (example.source, *example.targets))
+
+
 def encode(tokenizer: Tokenizer, texts: Sequence[str], progress: str = "") -> Iterator[list[int]]:
     """Yield the tokens of each text, without special tokens; nothing is cut."""
     tokenizer.no_truncation()

@@ -22,6 +22,7 @@ from tokenizers import Tokenizer
 
 from core.base.errors import InputError
 from core.base.extras import need
+from core.data.tokens import learn_tokenizer
 from core.encoders.encoder import (
     BertEncoder,
     encoder_inputs,
@@ -34,7 +35,7 @@ from core.layers.language_model import INITIAL_DEVIATION, TokenLoss, head_layers
 from core.step import Logits, Models, TrainingModel
 from generation.steps import WritingLayers
 from generation.tokenizers import keep_used_tokens, train_text_tokenizer
-from task.data import Example
+from task.data import Example, tokenizer_texts
 from task.settings import Settings
 
 HEAD_SIZE = 64  # of the attention of the decoder, as in BERT
@@ -49,14 +50,14 @@ def load_tokenizer_and_encoder(
         settings: of the project.
         examples: of the training file.
     """
-    texts = (text for example in examples for text in (example.source, *example.targets))
     if settings.encoder == "tiny":
-        tokenizer = train_text_tokenizer([*texts], settings.tiny_vocabulary)
+        size = settings.tiny_vocabulary
+        tokenizer = learn_tokenizer(train_text_tokenizer, examples, tokenizer_texts, size)
         return tokenizer, load_backbone(settings, tokenizer)
-    tokenizer = load_tokenizer(settings, texts)
+    tokenizer = load_tokenizer(settings, examples)
     encoder = load_backbone(settings, tokenizer)
     if settings.keep_tokens == "used":
-        tokenizer, kept = keep_used_tokens(tokenizer, [*texts])
+        tokenizer, kept = keep_used_tokens(tokenizer, [*tokenizer_texts(examples)])
         encoder = keep_rows(encoder, kept)
     return tokenizer, encoder
 
