@@ -7,6 +7,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import KFold
+from tqdm import tqdm
 
 from extras.competition.targets import gold_numbers
 
@@ -34,7 +35,7 @@ def fit_ridge(
         RidgeCV(PENALTIES, cv=KFold(FOLDS, shuffle=True, random_state=1)).fit(inputs, column)
         if len(numbers) > FOLDS
         else RidgeCV(PENALTIES).fit(inputs.toarray(), column)
-        for column in targets.T
+        for column in tqdm(targets.T, "floor", leave=False, disable=None)
     ]
 
     def predict(features: sparse.csr_matrix) -> np.ndarray:

@@ -7,6 +7,7 @@ import argparse
 from pathlib import Path
 
 from core.base.errors import command
+from core.base.files import read_json
 from core.report.words import column
 from core.runs.provenance import provenance
 from core.scores.keep import keep_scores
@@ -32,12 +33,12 @@ def main() -> None:
     candidates, threshold = predict(runs, examples), read_threshold(runs)
     evaluation = evaluate(examples, candidates, labels, arguments.file, runs.settings, threshold)
     keep_scores(arguments.run, arguments.file, evaluation, provenance(runs.settings))
-    scores = evaluation.scores
+    scores, config = evaluation.scores, read_json(runs.folders[0] / "config.json")
     if "per_label" in scores:
         print_precision_recall_f1("label", scores["per_label"])
     for name, value in scores.items():
         if isinstance(value, float) and name != "threshold":
-            floor = find_floor(scores["data_hash"], name)
+            floor = find_floor(config, scores["data_hash"], name)
             compared = "" if floor is None else f"   (floor {floor:.4f})"
             print(f"{column(name, 15)}{value:>8.4f}{compared}")
 

@@ -4,20 +4,24 @@ It trains in seconds and ignores the order of words. Its score is the floor: a n
 scores no higher has learned nothing but words.
 """
 
-from collections.abc import Sequence
-from typing import Any
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
-from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from tqdm import tqdm
 
 from core.base.extras import need
-from core.base.files import PROJECT, project_path, write_json, write_json_lines
+from core.base.files import PROJECT, delete, project_path, write_json, write_json_lines
+from core.base.settings import flatten
+from core.runs.opening import record_hashes
 from core.runs.provenance import provenance
 from core.runs.scores import read_scores
 from core.scores.evaluation import Evaluation
@@ -28,6 +32,11 @@ from task.metrics import choose_metric
 from task.settings import FLOOR, Settings
 
 FOLDER = PROJECT / "runs" / FLOOR
+# Settings, besides files and tables, that a floor depends on.
+READ = ("output", "positive_label", "metric")
+# Characters of the training texts, times the models that learn from them: a minute or two.
+MOST_WORK = 100_000_000
+WORK_OF_FEATURES = 3  # in models
 MOST_FEATURES = 100_000
 HASHED_FEATURES = 2**20
 INVERSE_REGULARISATION = 1.0
@@ -64,9 +73,9 @@ class Features:
         self.scaler = StandardScaler()
         texts = sorted({text for example in examples for text in example.texts})
         for vectorizer in self.known:
-            vectorizer.fit([*texts, "a"])  # one feature at least, whatever the texts
+            vectorizer.fit(progress([*texts, "a"]))  # one feature at least, whatever the texts
         for pipeline in self.hashed:
-            pipeline.fit(texts)
+            pipeline.fit(progress(texts))
 
     def __call__(self, examples: Sequence[Example], fit: bool = False) -> sparse.csr_matrix:
         """Return `[examples, features]`.
@@ -108,24 +117,35 @@ def row_sums(matrix: sparse.csr_matrix) -> np.ndarray:
     return np.asarray(matrix.sum(axis=1)).ravel()
 
 
+def progress(items: Sequence) -> Iterable:
+    """Return items, with a bar of how many of them are done."""
+    return tqdm(items, FLOOR, leave=False, disable=None)
+
+
 def score_floor(
     settings: Settings,
     examples: Sequence[Example],
     dev_examples: Sequence[Example],
     fold_of: np.ndarray | None = None,
+    always: bool = False,
 ) -> dict[str, Evaluation]:
     """Return and print the scores of the classical model, by the name of the file.
 
     These are `dev`, and `test` where the labels of test_file are known. In a cross-validation it is
-    only `dev`: all training examples, each scored by the model that never saw it.
+    only `dev`: all training examples, each scored by the model that never saw it. Empty: with so
+    many texts and labels it would take minutes, so it is left out, which is printed.
 
     Args:
         settings: of the project.
         examples: of the training file.
         dev_examples: tune the threshold; in a cross-validation they are the same.
         fold_of: the fold that holds out each example `[examples]`; None: no cross-validation.
+        always: train it, however long that takes.
     """
     labels = collect_targets(examples, settings)
+    folds = 1 if fold_of is None else int(max(fold_of)) + 1
+    if not always and is_too_much(labels, examples, folds):
+        return {}
     metric = choose_metric(settings.metric, labels, dev_examples).removeprefix("neg_")
     test_path = project_path(settings.test_file)
     test: Sequence[Example] = []
@@ -178,49 +198,109 @@ def predict_floor(
     # A label that no example has, or all have, as may happen in a fold, gets its share.
     shares = targets.mean(axis=0)
     learnable = np.flatnonzero((shares > 0) & (shares < 1))
+    known = [features(examples) for examples in files]
+    found = [np.tile(shares, (len(examples), 1)).astype(float) for examples in files]
+    of_two = not labels.several and len(learnable) == 2
     # One label after the other: the memory of one, however many there are.
     single = LogisticRegression(C=INVERSE_REGULARISATION, solver="liblinear", max_iter=1000)
-    # Models, the labels whose probabilities each gives, and the columns of its output for them.
-    models: list[tuple[Any, Any, Any]] = []
-    if labels.several:
-        models = [(clone(single).fit(inputs, targets[:, n]), [n], [1]) for n in learnable]
-    elif len(learnable):
-        model = OneVsRestClassifier(single).fit(inputs, targets.argmax(axis=1))
-        models = [(model, model.classes_, slice(None))]
-    predicted = []
-    for examples in files:
-        rows = np.tile(shares, (len(examples), 1)).astype(float)
-        known = features(examples)
-        for model, numbers, columns in models:
-            rows[:, numbers] = model.predict_proba(known)[:, columns]
-        predicted.append(make_candidates(examples, rows, labels))
-    return predicted
+    for number in progress((learnable[1:] if of_two else learnable).tolist()):
+        model = clone(single).fit(inputs, targets[:, number])
+        for rows, own in zip(found, known, strict=True):
+            rows[:, number] = model.predict_proba(own)[:, 1]
+    for rows in found if not labels.several and len(learnable) else ():
+        if of_two:
+            rows[:, learnable[0]] = 1 - rows[:, learnable[1]]
+        sums = rows[:, learnable].sum(axis=1, keepdims=True)
+        rows[:, learnable] /= np.where(sums == 0, 1, sums)
+    return [make_candidates(own, rows, labels) for own, rows in zip(files, found, strict=True)]
+
+
+def is_too_much(labels: Labels, examples: Sequence[Example], folds: int) -> bool:
+    """Tell, and say, whether the classical model would train for minutes.
+
+    Args:
+        labels: from `collect_targets`.
+        examples: to learn from.
+        folds: times that it is trained.
+    """
+    models = len(labels.names)
+    if models == 2 and not labels.several and not labels.are_numbers:
+        models = 1  # the other label has what is left
+    characters = sum(len(text) for example in examples for text in example.texts)
+    if folds * characters * (models + WORK_OF_FEATURES) <= MOST_WORK:
+        return False
+    each = f"{models} models, one for each label, " if models > 1 else "the classical model "
+    times = f", {folds} times" if folds > 1 else ""
+    print(
+        f"floor: left out, because {each}would learn from {characters} characters{times}, which "
+        "takes minutes: python train_floor.py trains it without the network."
+    )
+    return True
 
 
 def keep_floor(settings: Settings, evaluations: dict[str, Evaluation], metric: str) -> None:
-    """Write the scores and predictions of the classical model to runs/floor, as a run's are.
+    """Write the scores and predictions of the classical model, as a run's are.
+
+    They go to runs/floor; if that has a floor of other data or labels, to a folder in it.
 
     Args:
         settings: of the project.
         evaluations: from `score_floor`.
         metric: the score that decides.
     """
+    made_of = describe_data({**settings.model_dump(), **record_hashes(settings)})
+    folder = find_folder(made_of) or FOLDER
+    if (folder / "scores.json").is_file() and folder == FOLDER and not is_of(folder, made_of):
+        digest = hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()
+        folder = FOLDER / f"of_{digest[:8]}"
+        place = f"runs/{FLOOR}/{folder.name}"
+        print(f"runs/{FLOOR} has the floor of other data: this one is in {place}")
     facts = {**provenance(settings), "encoder": "none: TF-IDF and a linear model"}
+    for path in (folder / "predictions").glob("*.jsonl"):
+        delete(path)  # of a file that is no longer scored
     for name, evaluation in evaluations.items():
-        write_json_lines(FOLDER / "predictions" / f"{name}.jsonl", evaluation.predictions)
+        write_json_lines(folder / "predictions" / f"{name}.jsonl", evaluation.predictions)
     files = {name: {**evaluation.scores, **facts} for name, evaluation in evaluations.items()}
     scores = {**facts, "monitor": metric, "dev": files.pop("dev"), "files": files}
-    write_json(FOLDER / "scores.json", scores)
+    write_json(folder / "scores.json", {**scores, "made_of": made_of})
 
 
-def find_floor(data_hash: str, metric: str) -> float | None:
-    """Return what the classical model scores on a file; None: it was not scored on it.
+def describe_data(config: dict) -> dict:
+    """Return what a floor depends on: the data of a run, and how it is read and scored.
 
     Args:
+        config: of a run, with the hashes of its files.
+    """
+    values = flatten(config)
+    names = {*READ, "train_hash", "dev_hash"}
+    names |= {name for name in values if name.startswith(("competition.", "folds."))}
+    names |= {"seed"} if values.get("folds.count") else set()
+    return {name: values[name] for name in sorted(names & values.keys())}
+
+
+def is_of(folder: Path, made_of: dict) -> bool:
+    """Tell whether the floor in a folder is of some data, as far as both say of what they are."""
+    scores = read_scores(folder)
+    dev_hash = scores.get("dev", {}).get("data_hash")
+    known = {"dev_hash": dev_hash, **scores.get("made_of", {})}
+    return all(known[name] == made_of[name] for name in known.keys() & made_of.keys())
+
+
+def find_folder(made_of: dict) -> Path | None:
+    """Return the folder of the floor of some data, from `describe_data`; None: there is none."""
+    return next((place for place in (FOLDER, *FOLDER.glob("of_*")) if is_of(place, made_of)), None)
+
+
+def find_floor(config: dict, data_hash: str, metric: str) -> float | None:
+    """Return what the classical model of a run's data scores on a file; None: it was not scored.
+
+    Args:
+        config: of the run.
         data_hash: of the file.
         metric: name of the score.
     """
-    scores = read_scores(FOLDER)
+    folder = find_folder(describe_data(config))
+    scores = read_scores(folder) if folder else {}
     parts = [scores.get("dev", {}), *scores.get("files", {}).values()]
     same = [part for part in parts if part.get("data_hash") == data_hash]
     return same[0].get(metric) if same else None

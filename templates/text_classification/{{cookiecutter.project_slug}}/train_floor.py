@@ -18,7 +18,7 @@ def main() -> None:
     settings = read_settings(Settings)
     examples, dev_examples = read_files(settings)
     metric = choose_metric(settings.metric, collect_targets(examples, settings), dev_examples)
-    keep_floor(settings, score_floor(settings, examples, dev_examples), metric)
+    keep_floor(settings, score_floor(settings, examples, dev_examples, always=True), metric)
     print("see runs/floor; to compare: python compare.py RUN floor")
 
 

@@ -3,6 +3,7 @@
 import csv
 import functools
 import json
+from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -11,10 +12,13 @@ from conftest import use_template
 
 PROJECT = use_template("text_classification")
 
+from sklearn.linear_model import LogisticRegression  # noqa: E402
 from sklearn.metrics import log_loss  # noqa: E402
+from sklearn.multiclass import OneVsRestClassifier  # noqa: E402
 from sklearn.utils.class_weight import compute_class_weight  # noqa: E402
 from tokenizers import Encoding, Tokenizer, models, pre_tokenizers  # noqa: E402
 
+import floor  # noqa: E402
 from core.base.errors import InputError  # noqa: E402
 from core.base.settings import with_tables  # noqa: E402
 from core.data.tokens import train_tokenizer  # noqa: E402
@@ -489,6 +493,79 @@ def test_the_classical_model_gives_several_labels():
     assert all(row[labels.names.index("e")] == 0 for row in found.values())
     scores = evaluate(rows[:-1], found, labels, PROJECT / "train.py").scores
     assert scores["micro_f1"] > 0.9
+
+
+@pytest.mark.parametrize("count", [2, 3, 7])
+def test_the_classical_model_is_one_against_the_rest(count):
+    """Its probabilities are those of scikit-learn's own class."""
+    random = np.random.default_rng(count)
+    rows = [
+        pair(n, " ".join(random.choice(WORDS, 5)), labels=(f"label {n % count}",))
+        for n in range(10 * count)
+    ]
+    labels, features = collect_labels(rows), floor.Features(rows)
+    (found,) = predict_floor(labels, rows, rows[:9])
+    single = LogisticRegression(C=1.0, solver="liblinear", max_iter=1000)
+    model = OneVsRestClassifier(single)
+    model.fit(features(rows, fit=True), labels.targets(rows).argmax(axis=1))
+    wanted = make_candidates(rows[:9], model.predict_proba(features(rows[:9])), labels)
+    assert {name: row.tolist() for name, row in found.items()} == {
+        name: row.tolist() for name, row in wanted.items()
+    }
+
+
+def test_a_classical_model_that_takes_minutes_is_left_out(monkeypatch, capsys):
+    """Of very many labels, of several of them, and of numbers; train_floor.py trains it."""
+    settings, learned = Settings.model_construct(test_file="no.jsonl"), []
+    monkeypatch.setattr(floor, "predict_floor", lambda labels, *_: learned.append(labels) or [{}])
+    monkeypatch.setattr(floor, "predict_held_out", lambda *_: {})
+    monkeypatch.setattr(floor, "evaluate", lambda *_: SimpleNamespace(scores={"accuracy": 0.5}))
+    monkeypatch.setattr(floor, "choose_metric", lambda *_: "accuracy")
+    for count, several, folds in ((3000, False, 1), (3000, True, 1), (700, False, 5)):
+        rows = [pair(n, "word " * 14, labels=(str(n),), several=several) for n in range(count)]
+        fold_of = np.arange(count) % folds if folds > 1 else None
+        assert floor.score_floor(settings, rows, rows, fold_of) == {} and not learned
+        said = capsys.readouterr().out
+        times = ", 5 times" if folds > 1 else ""
+        sentence = f"floor: left out, because {count} models, one for each label, would learn from "
+        assert f"{sentence}{70 * count} characters{times}, which takes minutes: python" in said
+        assert floor.score_floor(settings, rows, rows, fold_of, always=True)
+        learned.clear()
+        capsys.readouterr()
+    few = [pair(n, "word " * 14, labels=(str(n % 2),)) for n in range(3000)]
+    assert floor.score_floor(settings, few, few) and "left out" not in capsys.readouterr().out
+
+
+def test_a_floor_of_other_data_is_kept_beside_the_first(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(floor, "FOLDER", tmp_path / "floor")
+    monkeypatch.setattr(floor, "record_hashes", lambda settings: dict(settings.model_extra))
+    monkeypatch.setattr(floor, "provenance", lambda settings: {})
+
+    def keep(train: str, dev: str, score: float, **changes) -> dict:
+        usual = {"positive_label": "", "folds": {"count": 0}, "seed": 1}
+        values = {"train_hash": train, "dev_hash": dev, **usual, **changes}
+        settings = SimpleNamespace(model_dump=lambda: values, model_extra={})
+        evaluation = SimpleNamespace(predictions=[], scores={"f1": score, "data_hash": dev})
+        floor.keep_floor(settings, {"dev": evaluation}, "f1")
+        return values
+
+    # The data, the training file alone, and how both are read.
+    runs = [
+        keep("a", "d", 0.1),
+        keep("b", "e", 0.2),
+        keep("c", "d", 0.3),
+        keep("a", "d", 0.4, positive_label="x"),
+        keep("a", "d", 0.5, folds={"count": 5}, seed=1),
+        keep("a", "d", 0.6, folds={"count": 5}, seed=2),
+    ]
+    told = capsys.readouterr().out
+    assert told.count("runs/floor has the floor of other data: this one is in runs/floor/of_") == 5
+    found = [floor.find_floor(run, run["dev_hash"], "f1") for run in runs]
+    assert found == [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
+    assert floor.find_floor({"train_hash": "z", "dev_hash": "d"}, "d", "f1") is None
+    keep("b", "e", 0.7)
+    assert floor.find_floor(runs[1], "e", "f1") == 0.7
+    assert floor.find_floor(runs[0], "d", "f1") == found[0]
 
 
 def test_checks_find_what_is_wrong():
