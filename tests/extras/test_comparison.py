@@ -191,6 +191,51 @@ def test_a_system_against_itself(tmp_path, capsys):
     assert ", 95 % interval +0.0000 to +" in capsys.readouterr().out
 
 
+def test_a_table_has_the_columns_of_its_rows_or_is_not_printed(tmp_path, capsys):
+    run = comparison.Scored("run", tmp_path, "dev.jsonl", "sha256:0")
+    found = comparison.Difference(0.5, 0.4, 0.1, 0.05, 0.15, 10)
+    comparison.print_comparison(run, run, found, {}, "label", "qwk")
+    said = capsys.readouterr().out
+    assert said.splitlines()[-1].startswith("verdict: ") and "gold" not in said
+    scores = {"run_score": 0.5, "other_score": 0.4, "difference": 0.1}
+    comparison.print_comparison(run, run, found, {"vocabulary": scores}, "target", "qwk")
+    said = capsys.readouterr().out
+    assert "vocabulary" in said and "+0.100" in said and "gold" not in said and "right" not in said
+    counts = {"run_correct": 3, "other_correct": 2, "gold": 4}
+    comparison.print_comparison(run, run, found, {"x": {**scores, **counts}}, "label", "f1")
+    said = capsys.readouterr().out
+    assert "gold" in said and "3 : 2" in said
+
+
+@pytest.mark.parametrize("labels", [3, 100])
+def test_many_columns_are_the_same_as_few(labels):
+    """Counts of many labels are summed by another way."""
+    random = np.random.default_rng(7)
+    first, second = (random.random((40, labels)) < 0.1 for _ in range(2))
+    statistic = lambda *sums, axis: sum(own.sum(axis) for own in sums)  # noqa: E731
+    found = paired_bootstrap(first, second, statistic, resamples=200)
+    whole = (own.sum(axis=1)[:, None] for own in (first, second))
+    assert found == paired_bootstrap(*whole, statistic, resamples=200)
+
+
+@pytest.mark.parametrize("records", [50, 400])
+def test_the_same_records_are_drawn_for_a_seed(records):
+    """Those that numpy draws from the seed 1, whatever a score is computed from."""
+    random = np.random.default_rng(8)
+    first, second = random.random((2, records, 1))
+    drawn = np.random.default_rng(1).integers(0, records, (300, records))
+    wanted = np.percentile((first - second)[drawn, 0].mean(axis=1), [2.5, 97.5])
+    found = paired_bootstrap(first, second, np.mean, resamples=300)
+    assert [found.low, found.high] == pytest.approx(wanted, abs=1e-12)
+
+
+def test_very_many_records_are_drawn_fewer_times(monkeypatch):
+    monkeypatch.setattr(comparison, "DRAWN_RECORDS", 30_000)
+    scores = np.random.default_rng(9).random((2, 100, 1))
+    assert paired_bootstrap(*scores, np.mean).resamples == 300
+    assert paired_bootstrap(*scores, np.mean, resamples=50).resamples == 50
+
+
 def test_nothing_found_and_nothing_to_find():
     empty = np.zeros((5, 3), int)
     assert paired_bootstrap(empty, empty, resamples=100).first == 0

@@ -15,10 +15,9 @@ import pytest
 from scipy import stats
 from sklearn import metrics
 
-from extras.competition import label_scores, number_scores, rankings
+from extras.competition import drawn, label_scores, number_scores, rankings, resampling
 from extras.competition.cuts import apply_cuts, grades_between, tune_cuts
 from extras.competition.paths import consistent, with_parents
-from extras.competition.resampling import correlation, error_parts, kappa_of
 from extras.competition.settings import Table
 
 CASES = 300
@@ -82,6 +81,11 @@ def test_several_targets_have_the_mean_of_their_scores():
     assert [row["pearson"] for row in scores["per_target"].values()] == pytest.approx(pearsons)
 
 
+def kappa(gold: np.ndarray, found: np.ndarray) -> float:
+    """Return the kappa from which compare.py draws records."""
+    return drawn.Drawable(drawn.kappa_of(gold, found), len(gold)).value
+
+
 def test_kappa_is_that_of_scikit_learn():
     random = np.random.default_rng(3)
     for _ in range(CASES):
@@ -92,7 +96,7 @@ def test_kappa_is_that_of_scikit_learn():
         wanted = metrics.cohen_kappa_score(*pair, labels=every, weights="quadratic")
         wanted = 0.0 if np.isnan(wanted) else wanted
         assert number_scores.quadratic_kappa(gold, found) == pytest.approx(wanted, abs=1e-12)
-        assert kappa_of(1)(gold, found) == pytest.approx(wanted, abs=1e-9)
+        assert kappa(gold, found) == pytest.approx(wanted, abs=1e-9)
 
 
 def test_cuts_have_the_best_kappa_of_all():
@@ -107,13 +111,13 @@ def test_cuts_have_the_best_kappa_of_all():
         places = [values[0] - 1, *((values[1:] + values[:-1]) / 2), values[-1] + 1]
         every = itertools.combinations_with_replacement(places, top)
         given = np.array([apply_cuts(found, cuts, 1) for cuts in every])
-        # The kappa of `kappa_of` is that of scikit-learn: see above.
-        best = kappa_of(1)(np.broadcast_to(gold, given.shape), given).max()
+        # This kappa is that of scikit-learn: see above.
+        best = max(kappa(gold, own) for own in given)
         tuned = tune_cuts(gold, found, grades)
         assert len(tuned) == top and sorted(tuned) == tuned
-        kappa = kappa_of(1)(gold, apply_cuts(found, tuned, 1))
+        own = kappa(gold, apply_cuts(found, tuned, 1))
         if best > 1e-9:
-            assert kappa == pytest.approx(best, abs=1e-9)
+            assert own == pytest.approx(best, abs=1e-9)
         else:  # nothing beats chance
             assert tuned == (grades[:-1] + 0.5).tolist()
 
@@ -158,9 +162,9 @@ def test_scores_of_one_label_are_those_of_scikit_learn():
         numbers = random.integers(0, columns, rows)
         gold = np.eye(columns, dtype=bool)[numbers]
         labels = make_labels(columns)
-        scores = label_scores.score_probabilities(gold, given, labels)
+        scores = probability_scores(gold, given, labels)
         wanted = metrics.log_loss(numbers, given, labels=list(range(columns)))
-        assert scores["log_loss"] == pytest.approx(wanted) == -scores["neg_log_loss"]
+        assert scores["log_loss"] == pytest.approx(wanted)
         whole = np.sum((given - gold) ** 2, axis=1).mean()
         tried = [1] if columns == 2 else range(columns)
         if columns == 2:
@@ -176,7 +180,13 @@ def test_scores_of_one_label_are_those_of_scikit_learn():
         if columns > 2 and rows > 5:
             k = int(random.integers(1, columns))
             wanted = metrics.top_k_accuracy_score(numbers, given, k=k, labels=range(columns))
-            assert label_scores.top_k_accuracy(gold, given, k) == wanted
+            assert label_scores.top_k_hits(gold, given, k, gold.any(axis=1)).mean() == wanted
+
+
+def probability_scores(gold: np.ndarray, given: np.ndarray, labels: SimpleNamespace) -> dict:
+    """Return the scores of probabilities by name."""
+    makers = label_scores.make_scores(gold, gold, given, [None] * len(gold), labels, Table())
+    return {name: makers[name]().value for name in ("log_loss", "brier", "roc_auc", "pr_auc")}
 
 
 def test_scores_of_several_labels_are_those_of_scikit_learn():
@@ -186,7 +196,7 @@ def test_scores_of_several_labels_are_those_of_scikit_learn():
         given = random.integers(0, 6, (rows, columns)) / 5
         gold = random.random((rows, columns)) < random.random(columns)
         labels = make_labels(columns, several=True)
-        scores = label_scores.score_probabilities(gold, given, labels)
+        scores = probability_scores(gold, given, labels)
         losses = [metrics.log_loss(gold[:, n], given[:, n], labels=[0, 1]) for n in range(columns)]
         assert scores["log_loss"] == pytest.approx(np.mean(losses))
         briers = [
@@ -201,7 +211,7 @@ def test_scores_of_several_labels_are_those_of_scikit_learn():
             assert (scores["roc_auc"], scores["pr_auc"]) == (0.5, 0.0)
         found, beta = given > 0.5, float(random.choice([0.5, 1.0, 5.0]))
         wanted = metrics.fbeta_score(gold, found, beta=beta, average="micro", zero_division=0)
-        assert label_scores.f_beta(gold, found, labels, beta) == pytest.approx(wanted)
+        assert label_scores.f_beta(gold, found, labels, beta).value == pytest.approx(wanted)
 
 
 def test_f_beta_of_one_label_is_that_of_scikit_learn():
@@ -211,9 +221,9 @@ def test_f_beta_of_one_label_is_that_of_scikit_learn():
         pair = gold.argmax(axis=1), found.argmax(axis=1)
         beta = float(random.choice([0.5, 2.0]))
         wanted = metrics.fbeta_score(*pair, beta=beta, average="macro", zero_division=0)
-        assert label_scores.f_beta(gold, found, make_labels(3), beta) == pytest.approx(wanted)
+        assert label_scores.f_beta(gold, found, make_labels(3), beta).value == pytest.approx(wanted)
         wanted = metrics.fbeta_score(pair[0] == 1, pair[1] == 1, beta=beta, zero_division=0)
-        own = label_scores.f_beta(gold, found, make_labels(3, positive="b"), beta)
+        own = label_scores.f_beta(gold, found, make_labels(3, positive="b"), beta).value
         assert own == pytest.approx(wanted)
 
 
@@ -297,8 +307,9 @@ def test_rankings_are_those_of_pytrec_eval():
 def test_groups_without_anything_relevant_are_left_out():
     relevant = np.array([True, False, False])
     groups = ["a", "a", "b"]
-    assert label_scores.map_of_groups(relevant, np.array([0.9, 0.1, 0.5]), groups, 3) == 1
-    assert label_scores.map_of_groups(relevant, np.array([0.5, 0.5, 0.5]), groups, 3) == 0.5
+    for scores, wanted in (([0.9, 0.1, 0.5], 1), ([0.5, 0.5, 0.5], 0.5)):
+        values = rankings.average_precision_of_groups(relevant, np.array(scores), groups, 3)
+        assert np.isnan(values[1]) and label_scores.mean_of_known(values).value == wanted
 
 
 # --------------------------------------------------------------------- comparison
@@ -309,9 +320,120 @@ def test_what_chance_draws_again_gives_the_scores():
     gold, found = random.normal(size=(2, 40, 2)).round(1)
     names, none = ("a", "b"), [None] * 40
     scores = number_scores.score_numbers(gold, found, names, none, {}, [0, 0], 3)
-    for name in ("neg_rmse", "neg_mcrmse", "neg_mae"):
-        parts, statistic = error_parts(name, gold, found)
-        assert statistic(*parts.T, axis=-1) == pytest.approx(scores[name])
-    columns = np.concatenate([gold, found], axis=1).T
-    for name in ("pearson", "spearman"):
-        assert correlation(2, name == "spearman")(*columns) == pytest.approx(scores[name])
+    for name in ("neg_rmse", "neg_mcrmse", "neg_mae", "pearson", "spearman"):
+        own = resampling.number_score(name, gold, found, none, None)
+        assert own.value == pytest.approx(scores[name])
+
+
+def draw(random: np.random.Generator, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the drawn rows of some draws, and how often each row is drawn in each."""
+    drawn_rows = random.integers(0, rows, (5, rows))
+    return drawn_rows, np.array([np.bincount(own, minlength=rows) for own in drawn_rows], float)
+
+
+def test_drawn_numbers_have_the_scores_of_scikit_learn_and_scipy():
+    random = np.random.default_rng(13)
+    theirs = {
+        "neg_rmse": lambda g, f: -metrics.root_mean_squared_error(g, f),
+        "neg_mae": lambda g, f: -metrics.mean_absolute_error(g, f),
+        "pearson": lambda g, f: stats.pearsonr(g, f).statistic,
+        "spearman": lambda g, f: stats.spearmanr(g, f).statistic,
+        "qwk": lambda g, f: metrics.cohen_kappa_score(
+            g.astype(int), f.astype(int), weights="quadratic"
+        ),
+    }
+    for _ in range(CASES // 10):
+        size = random.integers(3, 25)
+        gold = random.integers(1, 5, size).astype(float) + 1000 * random.integers(0, 2)
+        found = gold + random.integers(-1, 2, size)
+        rows, counts = draw(random, size)
+        for name, function in theirs.items():
+            score = resampling.number_score(name, gold[:, None], found[:, None], [], None).score
+            for own, taken in zip(score(counts), rows, strict=True):
+                wanted = function(gold[taken], found[taken])
+                constant = name[0] != "n" and not (np.ptp(gold[taken]) and np.ptp(found[taken]))
+                assert own == pytest.approx(0.0 if constant else wanted, abs=1e-9) or (
+                    name == "qwk" and np.ptp([*gold[taken], *found[taken]])
+                )
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_drawn_records_have_the_scores_of_scikit_learn(several):
+    """The scores of drawn records are those of a file that holds these records."""
+    random = np.random.default_rng(14)
+    defined = 0
+    for _ in range(CASES // 10):
+        size, columns = random.integers(4, 25), int(random.integers(2, 6))
+        labels = make_labels(columns, several=several)
+        gold = np.eye(columns, dtype=bool)[random.integers(0, columns, size)]
+        if several:
+            gold = random.random(gold.shape) < 0.4
+        given = random.integers(1, 6, gold.shape) / 5
+        given = given if several else given / given.sum(axis=1, keepdims=True)
+        best = given.argmax(axis=1)
+        found = given > 0.5 if several else np.eye(columns, dtype=bool)[best]
+        none = [None] * size
+        makers = label_scores.make_scores(gold, found, given, none, labels, Table())
+        rows, counts = draw(random, size)
+        own_scores = {name: make().score(counts) for name, make in makers.items()}
+        for number, taken in enumerate(rows):
+            wanted = scores_elsewhere(gold[taken], found[taken], given[taken], labels)
+            defined += len(wanted)
+            for name, value in wanted.items():
+                assert own_scores[name][number] == pytest.approx(value, abs=1e-9), name
+    assert defined > CASES
+
+
+def scores_elsewhere(
+    gold: np.ndarray, found: np.ndarray, given: np.ndarray, labels: SimpleNamespace
+) -> dict[str, float]:
+    """Return the scores of records by scikit-learn, those that it defines."""
+    columns = range(len(labels.names))
+    tried = [1] if len(columns) == 2 and not labels.several else columns
+    seen = [n for n in tried if 0 < gold[:, n].sum() < len(gold)]
+    scores = {}
+    if seen:
+        curves = {"roc_auc": metrics.roc_auc_score, "pr_auc": metrics.average_precision_score}
+        scores = {
+            name: np.mean([score(gold[:, n], given[:, n]) for n in seen])
+            for name, score in curves.items()
+        }
+    ranked = [n for n in range(len(gold)) if gold[n].any()]
+    if ranked:
+        scores["ndcg"] = metrics.ndcg_score(gold[ranked], given[ranked])
+        scores["ndcg_at_k"] = metrics.ndcg_score(gold[ranked], given[ranked], k=3)
+    if labels.several:
+        losses = [metrics.log_loss(gold[:, n], given[:, n], labels=[0, 1]) for n in columns]
+        scores["log_loss"] = np.mean(losses)
+        pair, average = (gold, found), "micro"
+    else:
+        numbers = gold.argmax(axis=1)
+        scores["log_loss"] = metrics.log_loss(numbers, given, labels=list(columns))
+        if len(columns) > 3:
+            scores["top_k_accuracy"] = metrics.top_k_accuracy_score(
+                numbers, given, k=3, labels=columns
+            )
+        pair, average = (numbers, found.argmax(axis=1)), "macro"
+    beta = metrics.fbeta_score(*pair, beta=Table().beta, average=average, zero_division=0)
+    return {**scores, "f_beta": beta}
+
+
+def test_groups_are_drawn_as_a_whole():
+    random = np.random.default_rng(15)
+    labels = make_labels(2, positive="b")
+    groups = np.repeat([*"uvwxyz"], 4).tolist()
+    gold = np.eye(2, dtype=bool)[random.integers(0, 2, 24)]
+    gold[:4], gold[4::4] = [True, False], [False, True]  # nothing is relevant to the first
+    given = random.random((24, 1)).round(1)
+    given = np.concatenate([1 - given, given], axis=1)
+    makers = label_scores.make_scores(gold, gold, given, groups, labels, Table(k=2))
+    for name, k in (("ndcg", None), ("ndcg_at_k", 2)):
+        own = makers[name]()
+        wanted = [
+            metrics.ndcg_score([gold[rows, 1]], [given[rows, 1]], k=k)
+            for rows in np.arange(4, 24).reshape(5, 4)
+        ]
+        assert own.rows == 5 and own.value == pytest.approx(np.mean(wanted))
+        assert own.score(np.array([[2, 0, 0, 3, 0]]))[0] == pytest.approx(
+            (2 * wanted[0] + 3 * wanted[3]) / 5
+        )

@@ -10,7 +10,7 @@ from core.base.extras import need
 from core.runs.scores import read_scores
 from inspection.errors import read_prediction
 from task.data import read_examples
-from task.metrics import count_matches, score
+from task.metrics import count_matches, score_labels
 
 
 @command
@@ -29,7 +29,7 @@ def main() -> None:
         records = comparison.read_predictions(scored, [gold.id for gold in golds])
         events = {gold.id: read_prediction(*records[gold.id])[0] for gold in golds}
         counts.append(np.array([count_matches(gold, events[gold.id], metric) for gold in golds]))
-        tables.append(score(golds, events)[table])
+        tables.append(score_labels(golds, events, table))
     total = comparison.paired_bootstrap(counts[0], counts[1])
     labels = comparison.compare_labels(*tables)
     comparison.print_comparison(

@@ -7,20 +7,22 @@ probabilities leave out records whose gold label is not in the training file. MA
 accuracy leave out records that may have several labels and have none.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import (
-    average_precision_score,
-    fbeta_score,
-    log_loss,
-    roc_auc_score,
-    top_k_accuracy_score,
-)
+from scipy import sparse
 
 from core.base.errors import InputError
-from extras.competition.rankings import average_precision_at_k, by_groups, mean_ndcg, top_k
+from extras.competition.drawn import Drawable, curve_of, mean_of
+from extras.competition.rankings import (
+    average_precision_at_k,
+    average_precision_of_groups,
+    ndcg_of_groups,
+    ndcg_of_rows,
+    top_k,
+)
 from extras.competition.settings import Settings, Table
 
 # Setting -> the score that decides; higher is better.
@@ -58,6 +60,8 @@ def score_labels(
 ) -> dict[str, float]:
     """Return the scores of probabilities and rankings, and F-beta.
 
+    Log loss and Brier score also come negated, as `neg_...`, which chooses the best epoch.
+
     Args:
         examples: gold.
         candidates: record id -> probabilities `[labels]`.
@@ -69,18 +73,21 @@ def score_labels(
     found = label_matrix(predictions, labels.names)
     probabilities = np.array([candidates[example.id] for example in examples], np.float64)
     groups = [example.group for example in examples]
-    return score_matrices(gold, found, probabilities, groups, labels, settings.competition)
+    makers = make_scores(gold, found, probabilities, groups, labels, settings.competition)
+    scores = {name: make().value for name, make in makers.items()}
+    negated = {f"neg_{name}": -scores[name] for name in LOSSES if name in scores}
+    return scores | negated
 
 
-def score_matrices(
+def make_scores(
     gold: np.ndarray,
     found: np.ndarray,
     probabilities: np.ndarray,
     groups: Sequence[str | None],
     labels: Any,
     table: Table,
-) -> dict[str, float]:
-    """Return the scores of `score_labels`.
+) -> dict[str, Callable[[], Drawable]]:
+    """Return the scores of `score_labels` by name, each computed when it is called.
 
     Args:
         gold: `[records, labels]` of booleans; `found`: the predicted ones.
@@ -89,26 +96,31 @@ def score_matrices(
         labels: from `collect_targets`.
         table: `k` and `beta`.
     """
-    scores = {"f_beta": f_beta(gold, found, labels, table.beta)}
-    known = gold.any(axis=1) | labels.several
-    if known.any():
-        scores |= score_probabilities(gold[known], probabilities[known], labels)
+    pair = gold, probabilities
+    makers: dict[str, Callable[[], Drawable]] = {
+        "f_beta": partial(f_beta, gold, found, labels, table.beta)
+    }
+    if (gold.any(axis=1) | labels.several).any():
+        makers |= {name: partial(LOSSES[name], *pair, labels) for name in LOSSES}
+        makers |= {name: partial(curve, name, *pair, labels) for name in CURVES}
+    k = table.k
     if groups[0] is not None and labels.positive is not None:
         column = labels.names.index(labels.positive)
-        relevant, given = gold[:, column], probabilities[:, column]
-        scores["map_at_k"] = map_of_groups(relevant, given, groups, table.k)
-    else:
-        relevant, given = gold.ravel(), probabilities.ravel()
-        groups = np.repeat(np.arange(len(gold)).astype(str), len(labels.names)).tolist()
-        # A record with several labels may have none; a single label may be new, which is wrong.
-        rows = gold.any(axis=1) | (not labels.several)
-        scores |= {"map_at_k": 0.0, "top_k_accuracy": 0.0}
-        if rows.any():
-            scores["map_at_k"] = map_of_rows(gold[rows], probabilities[rows], table.k)
-            scores["top_k_accuracy"] = top_k_accuracy(gold[rows], probabilities[rows], table.k)
-    scores["ndcg"] = mean_ndcg(relevant.astype(float), given, groups)
-    scores["ndcg_at_k"] = mean_ndcg(relevant.astype(float), given, groups, table.k)
-    return scores
+        ranked = gold[:, column], probabilities[:, column], groups
+        makers["map_at_k"] = lambda: mean_of_known(average_precision_of_groups(*ranked, k))
+        makers["ndcg"] = lambda: mean_of_known(ndcg_of_groups(*ranked))
+        makers["ndcg_at_k"] = lambda: mean_of_known(ndcg_of_groups(*ranked, k))
+        return makers
+    # A record with several labels may have none; a single label may be new, which is wrong.
+    some = np.asarray(gold.any(axis=1))
+    rows = np.ones(len(gold), bool) if not labels.several else some
+    return {
+        **makers,
+        "map_at_k": lambda: mean_of(average_precision_at_k(*pair, k), rows),
+        "top_k_accuracy": lambda: mean_of(top_k_hits(*pair, k, rows), rows),
+        "ndcg": lambda: mean_of(ndcg_of_rows(*pair), some),
+        "ndcg_at_k": lambda: mean_of(ndcg_of_rows(*pair, k), some),
+    }
 
 
 def label_matrix(rows: Sequence[Sequence[str]], names: Sequence[str]) -> np.ndarray:
@@ -120,84 +132,93 @@ def label_matrix(rows: Sequence[Sequence[str]], names: Sequence[str]) -> np.ndar
     return matrix
 
 
-def score_probabilities(gold: np.ndarray, probabilities: np.ndarray, labels: Any) -> dict:
-    """Return log loss, Brier score, ROC-AUC and PR-AUC; both arguments `[records, labels]`.
+def mean_of_known(values: np.ndarray) -> Drawable:
+    """Return the mean of the values of groups; those without one, NaN, are left out."""
+    return mean_of(values[~np.isnan(values)])
 
-    Log loss and Brier score also come negated, as `neg_...`, which chooses the best epoch. With one
-    label a record the Brier score sums over the labels; of two labels only one counts.
+
+def columns_of(labels: Any) -> list[int]:
+    """Return the labels that ROC-AUC, PR-AUC and Brier score average; of two only one counts."""
+    if len(labels.names) == 2 and not labels.several:
+        return [labels.names.index(labels.positive) if labels.positive else 1]
+    return list(range(len(labels.names)))
+
+
+def log_loss(gold: np.ndarray, probabilities: np.ndarray, labels: Any) -> Drawable:
+    """Return the mean of -log of the probability that was given to what is right.
+
+    Both arrays are `[records, labels]`. Of several labels it is the mean over the labels.
     """
+    small = np.finfo(np.float64).eps
     if labels.several:
-        columns = list(range(len(labels.names)))
-    elif len(labels.names) == 2:
-        columns = [labels.names.index(labels.positive) if labels.positive else 1]
-    else:
-        columns = list(range(len(labels.names)))
-    scores = {
-        "roc_auc": mean_of_labels(roc_auc_score, gold, probabilities, columns, 0.5),
-        "pr_auc": mean_of_labels(average_precision_score, gold, probabilities, columns, 0.0),
-    }
-    squares = (probabilities - gold)[:, columns] ** 2
+        given = np.where(gold, probabilities, 1 - probabilities)
+        return mean_of(-np.log(given.clip(small, 1 - small)).mean(axis=1))
+    # Rounded probabilities may not sum to 1.
+    whole = (probabilities / probabilities.sum(axis=1, keepdims=True)).clip(small, 1 - small)
+    own = np.take_along_axis(whole, gold.argmax(axis=1)[:, None], axis=1)[:, 0]
+    return mean_of(-np.log(own), np.asarray(gold.any(axis=1)))
+
+
+def brier(gold: np.ndarray, probabilities: np.ndarray, labels: Any) -> Drawable:
+    """Return the mean square of probability and gold; both `[records, labels]`.
+
+    With one label a record it sums over the labels.
+    """
+    squares = ((probabilities - gold) ** 2)[:, columns_of(labels)]
     if labels.several:
-        losses = [log_loss(gold[:, n], probabilities[:, n], labels=[False, True]) for n in columns]
-        scores["log_loss"], scores["brier"] = float(np.mean(losses)), float(squares.mean())
-    else:
-        # Rounded probabilities may not sum to 1.
-        whole = probabilities / probabilities.sum(axis=1, keepdims=True)
-        numbers = list(range(len(labels.names)))
-        scores["log_loss"] = float(log_loss(gold.argmax(axis=1), whole, labels=numbers))
-        scores["brier"] = float(squares.sum(axis=1).mean())
-    return scores | {f"neg_{name}": -scores[name] for name in ("log_loss", "brier")}
+        return mean_of(squares.mean(axis=1))
+    return mean_of(squares.sum(axis=1), np.asarray(gold.any(axis=1)))
 
 
-def mean_of_labels(
-    score: Any, gold: np.ndarray, scores: np.ndarray, columns: Sequence[int], undefined: float
-) -> float:
-    """Return the mean of a score over the labels that some but not all records have."""
-    values = [score(gold[:, n], scores[:, n]) for n in columns if len(np.unique(gold[:, n])) == 2]
-    return float(np.mean(values)) if values else undefined
+def curve(name: str, gold: np.ndarray, probabilities: np.ndarray, labels: Any) -> Drawable:
+    """Return ROC-AUC or PR-AUC, by its name in `CURVES`; both arrays `[records, labels]`."""
+    columns, counted = columns_of(labels), gold.any(axis=1) | labels.several
+    pair = gold[:, columns], probabilities[:, columns]
+    return curve_of(name, *pair, counted, CURVES[name])
 
 
-def f_beta(gold: np.ndarray, found: np.ndarray, labels: Any, beta: float) -> float:
-    """Return F-beta of the positive label; else over all of several labels, or their mean."""
+# Scores of which lower is better.
+LOSSES = {"log_loss": log_loss, "brier": brier}
+# Scores with a threshold that moves, and what they are where no label has one.
+CURVES = {"roc_auc": 0.5, "pr_auc": 0.0}
+
+
+def f_beta(gold: np.ndarray, found: np.ndarray, labels: Any, beta: float) -> Drawable:
+    """Return F-beta of the positive label; else over all of several labels, or their mean.
+
+    The mean is over the labels that occur, like that of macro F1.
+    """
     if labels.positive is not None:
         column = labels.names.index(labels.positive)
-        pair = gold[:, column], found[:, column]
-        return float(fbeta_score(*pair, beta=beta, zero_division=0))
-    average = "micro" if labels.several else "macro"
-    seen = (gold | found).any(axis=0)  # macro over the occurring labels, like macro_f1
-    pair = gold[:, seen], found[:, seen]
-    if not seen.any():
-        return 0.0
-    if pair[0].shape[1] == 1:
-        return float(fbeta_score(pair[0][:, 0], pair[1][:, 0], beta=beta, zero_division=0))
-    return float(fbeta_score(*pair, beta=beta, average=average, zero_division=0))
+        gold, found = gold[:, [column]], found[:, [column]]
+    parts = [sparse.csr_array(own.T, dtype=float) for own in (gold & found, found, gold)]
+
+    def score(counts: np.ndarray) -> np.ndarray:
+        correct, given, right = (part @ counts.T for part in parts)
+        occurs = given + right > 0
+        if labels.several:
+            correct, given, right = (own.sum(axis=0)[None] for own in (correct, given, right))
+        below = beta**2 * right + given
+        values = (1 + beta**2) * correct / np.where(below > 0, below, 1)
+        count = 1 if labels.several else occurs.sum(axis=0)
+        return values.sum(axis=0) / np.maximum(count, 1)
+
+    return Drawable(score, len(gold))
 
 
-def map_of_groups(
-    relevant: np.ndarray, scores: np.ndarray, groups: Sequence[str | None], k: int
-) -> float:
-    """Return the mean average precision at k of groups with a relevant record."""
-    members = [own for own in by_groups(groups) if relevant[own].any()]
-    values = [average_precision_at_k(relevant[own], scores[own], k) for own in members]
-    return float(np.mean(values)) if values else 0.0
+def top_k_hits(gold: np.ndarray, probabilities: np.ndarray, k: int, rows: np.ndarray) -> np.ndarray:
+    """Return whether a gold label is among the k most likely `[records]`.
 
-
-def map_of_rows(gold: np.ndarray, probabilities: np.ndarray, k: int) -> float:
-    """Return the mean average precision at k of the records' labels; 0 without a gold label."""
-    return float(average_precision_at_k(gold, probabilities, k).mean())
-
-
-def top_k_accuracy(gold: np.ndarray, probabilities: np.ndarray, k: int) -> float:
-    """Return the share of records with a gold label among the k most likely.
-
-    With one label a record scikit-learn ranks equal probabilities, the later label first. Otherwise
-    wrong labels come first among equals.
+    Where each of the rows has one of three labels or more, the later of equally likely labels is
+    ranked first, as in scikit-learn. Otherwise wrong labels come first among equals.
     """
     labels = gold.shape[1]
-    if k < labels and labels > 2 and (gold.sum(axis=1) == 1).all():
-        numbers = gold.argmax(axis=1)
-        return float(top_k_accuracy_score(numbers, probabilities, k=k, labels=range(labels)))
-    return float(top_k(gold, probabilities, k).mean())
+    if not (k < labels and labels > 2 and (gold[rows].sum(axis=1) == 1).all()):
+        return top_k(gold, probabilities, k)
+    right = gold.argmax(axis=1)[:, None]
+    own = np.take_along_axis(probabilities, right, axis=1)
+    later = (probabilities == own) & (np.arange(labels) > right)
+    return ((probabilities > own) | later).sum(axis=1) < k
 
 
 def tune_thresholds(

@@ -1,13 +1,14 @@
 """Scores of rankings: MAP@k and NDCG, of groups of records or of the labels of each record.
 
 For MAP@k, of equal scores the less relevant are ranked first, so the order of the file gains
-nothing. NDCG is scikit-learn's, which takes the mean over all orders of equal scores.
+nothing. NDCG takes the mean over all orders of equal scores, as scikit-learn does.
 """
 
 from collections.abc import Sequence
 
 import numpy as np
-from sklearn.metrics import ndcg_score
+
+NUMBERS_AT_ONCE = 1_000_000
 
 
 def ranked_relevance(relevance: np.ndarray, scores: np.ndarray) -> np.ndarray:
@@ -30,19 +31,83 @@ def mean_ndcg(
         groups: of the records.
         k: number of ranks that count; None: all.
     """
-    values = []
-    for members in by_groups(groups):
-        gains = relevance[members]
-        if gains.any():
-            single = len(members) == 1
-            values.append(1.0 if single else ndcg_score([gains], [scores[members]], k=k))
-    return float(np.mean(values)) if values else 0.0
+    values = ndcg_of_groups(relevance, scores, groups, k)
+    values = values[~np.isnan(values)]
+    return float(values.mean()) if values.size else 0.0
 
 
-def by_groups(groups: Sequence[str | None]) -> list[np.ndarray]:
-    """Return the positions of the records of each group."""
-    _, number = np.unique(np.array([str(group) for group in groups]), return_inverse=True)
-    return np.split(np.argsort(number, kind="stable"), np.cumsum(np.bincount(number))[:-1])
+def ndcg_of_groups(
+    relevance: np.ndarray, scores: np.ndarray, groups: Sequence[str | None], k: int | None = None
+) -> np.ndarray:
+    """Return the NDCG `[groups]` as in `mean_ndcg`; NaN for a group without anything relevant."""
+    number, relevance = number_groups(groups), relevance.astype(float)
+    best, ideal = np.lexsort((-scores, number)), np.lexsort((-relevance, number))
+    return ndcg_of_ranked(relevance[best], scores[best], relevance[ideal], number[best], k)
+
+
+def ndcg_of_rows(relevance: np.ndarray, scores: np.ndarray, k: int | None = None) -> np.ndarray:
+    """Return the NDCG `[rows]` of items `[rows, items]`; NaN for a row without relevant items."""
+    size = max(1, NUMBERS_AT_ONCE // relevance.shape[1])
+    parts = []
+    for first in range(0, len(relevance), size):
+        part = slice(first, first + size)
+        gains, own = relevance[part].astype(float), scores[part]
+        best, ideal = (np.argsort(-values, axis=1, kind="stable") for values in (own, gains))
+        reached, falling, possible = (
+            np.take_along_axis(values, order, axis=1).ravel()
+            for values, order in ((gains, best), (own, best), (gains, ideal))
+        )
+        number = np.arange(len(gains)).repeat(gains.shape[1])
+        parts.append(ndcg_of_ranked(reached, falling, possible, number, k))
+    return np.concatenate(parts)
+
+
+def ndcg_of_ranked(
+    gains: np.ndarray, scores: np.ndarray, ideal: np.ndarray, number: np.ndarray, k: int | None
+) -> np.ndarray:
+    """Return the NDCG `[groups]` of items whose groups follow each other.
+
+    Args:
+        gains: `[items]` by falling scores within each group; `scores`: likewise.
+        ideal: `[items]`, the gains by falling gains within each group.
+        number: rising, of the group of each item.
+        k: as in `mean_ndcg`.
+    """
+    firsts = np.flatnonzero(np.diff(number, prepend=-1))
+    ranks = np.arange(len(number)) - np.repeat(firsts, np.diff(firsts, append=len(number)))
+    discounts = np.where(ranks < (len(number) if k is None else k), 1 / np.log2(ranks + 2), 0.0)
+    changes = np.append(True, scores[1:] != scores[:-1]) | (ranks == 0)
+    ties = np.flatnonzero(changes)  # the first of equal scores
+    means = np.add.reduceat(gains, ties) / np.diff(ties, append=len(number))
+    reached = np.bincount(number[ties], means * np.add.reduceat(discounts, ties))
+    possible = np.bincount(number, ideal * discounts)
+    return np.where(possible > 0, reached / np.where(possible > 0, possible, 1), np.nan)
+
+
+def number_groups(groups: Sequence[str | None]) -> np.ndarray:
+    """Return the number of the group of each record `[records]`."""
+    return np.unique(np.array([str(group) for group in groups]), return_inverse=True)[1]
+
+
+def average_precision_of_groups(
+    relevant: np.ndarray, scores: np.ndarray, groups: Sequence[str | None], k: int
+) -> np.ndarray:
+    """Return the average precision of the first k ranks `[groups]`; NaN: nothing is relevant.
+
+    Args:
+        relevant: `[records]` of booleans; others as in `average_precision_at_k`.
+        scores: `[records]`.
+        groups: of the records.
+        k: number of ranks that count.
+    """
+    number = number_groups(groups)
+    order = np.lexsort((relevant, -scores, number))
+    number, hits = number[order], relevant[order].astype(float)
+    sizes, wanted = np.bincount(number), np.bincount(number, hits)
+    ranks = np.arange(len(number)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    found = np.cumsum(hits) - np.repeat(np.cumsum(wanted) - wanted, sizes)
+    sums = np.bincount(number, np.where(ranks < k, hits * found / (ranks + 1), 0.0))
+    return np.where(wanted > 0, sums / np.clip(wanted, 1, k), np.nan)
 
 
 def average_precision_at_k(relevant: np.ndarray, scores: np.ndarray, k: int) -> np.ndarray:

@@ -1,118 +1,124 @@
-"""What the scores of this extra are computed from, so that compare.py can draw records again."""
+"""The scores of this extra, prepared so that compare.py can draw records again and again."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from core.base.errors import InputError
-from extras.competition.label_scores import label_matrix, score_matrices
+from extras.competition.drawn import (
+    Drawable,
+    Score,
+    kappa_of,
+    mean_of,
+    of_sums,
+    pearson_of,
+    spearman_of,
+)
+from extras.competition.label_scores import CURVES, label_matrix, make_scores
 from extras.competition.number_evaluation import read_numbers
 from extras.competition.number_scores import ERRORS
-from extras.competition.rankings import by_groups
+from extras.competition.rankings import ndcg_of_groups
 from extras.competition.settings import Settings
 
-MOST_RESAMPLES, FEW_RESAMPLES = 10_000, 500
-RANKED = ("map_at_k", "ndcg", "ndcg_at_k")
-SUMMED = ("neg_rmse", "neg_mcrmse", "neg_mae")
-CORRELATED = ("pearson", "spearman")
+MOST_RESAMPLES, FEW_RESAMPLES, FEWEST_RESAMPLES = 10_000, 500, 200
+SQUARED = ("neg_rmse", "neg_mcrmse")
+SUMMED = (*SQUARED, "neg_mae")
+CORRELATED = {"pearson": pearson_of, "spearman": spearman_of}
+OF_COLUMNS = {**CORRELATED, "qwk": kappa_of}
+GAINS = ("ndcg", "ndcg_at_k")
+# Records, times labels or targets, whose order counts in each draw, in all draws together.
+NUMBERS_TO_RANK = 40_000_000
+NUMBERS_OF_CURVES = 400_000_000
+# Id -> place and record of a predictions file.
+Predicted = dict[Any, tuple[str, dict]]
 
 
-def number_parts(
-    metric: str, golds: Sequence[Any], rows: dict[Any, tuple[str, dict]]
-) -> tuple[np.ndarray, Callable[..., np.ndarray]]:
-    """Return the values behind a score of numbers, `[records, columns]`, and the statistic.
+def compare_numbers(
+    metric: str, golds: Sequence[Any], systems: Sequence[Predicted], settings: Settings
+) -> tuple[list[Drawable], dict[str, dict]]:
+    """Return the score of numbers of two systems, and both scores of each of several targets.
 
     Args:
         metric: the deciding score.
         golds: the records.
-        rows: id -> place and record of a predictions file.
+        systems: the predictions files of the two.
+        settings: `k` of the table `competition`.
 
     Raises:
         InputError: the score has no interval here, or a record has no predicted numbers.
     """
-    names = golds[0].labels
+    names, groups = golds[0].labels, [example.group for example in golds]
+    k = settings.competition.k if metric == "ndcg_at_k" else None
     gold = np.array([example.numbers for example in golds])
-    found = np.array([read_numbers(*rows[example.id], names) for example in golds])
-    if metric in SUMMED:
-        return error_parts(metric, gold, found)
-    if metric in CORRELATED:
-        columns = np.concatenate([gold, found], axis=1)
-        return columns, correlation(len(names), metric == "spearman")
-    if metric == "qwk" and all("grades" in rows[example.id][1] for example in golds):
-        grades = [rows[example.id][1]["grades"] for example in golds]
-        found = np.array([[float(row[name]) for name in names] for row in grades])
-        return np.concatenate([gold, found], axis=1), kappa_of(len(names))
-    raise InputError(
-        f"compare.py has no interval for {metric}: train with another metric, such as "
-        f"{', '.join((*ERRORS, *CORRELATED))}, or compare scores.json."
-    )
+    found = [read_columns(metric, golds, system) for system in systems]
+    rows = {}
+    if len(names) > 1 and metric not in GAINS:  # a ranking is by the first target
+        for place, name in enumerate(names):
+            own = gold[:, [place]]
+            pair = [number_score(metric, own, given[:, [place]], groups, k) for given in found]
+            first, second = (one.value for one in pair)
+            scores = {"run_score": first, "other_score": second}
+            rows[name] = {**scores, "difference": first - second}
+    return [number_score(metric, gold, given, groups, k) for given in found], rows
 
 
-def error_parts(
-    metric: str, gold: np.ndarray, found: np.ndarray
-) -> tuple[np.ndarray, Callable[..., np.ndarray]]:
-    """Return the errors of each record, and the statistic: their negated mean or its root."""
-    if metric == "neg_mae":
-        return np.abs(gold - found).mean(axis=1)[:, None], lambda c, axis=-1: -c.mean(axis)
-    squares = (gold - found) ** 2
-    if metric == "neg_rmse":
-        squares = squares.mean(axis=1)[:, None]
-
-    def statistic(*columns: np.ndarray, axis: int = -1) -> np.ndarray:
-        return -np.mean([np.sqrt(column.mean(axis)) for column in columns], axis=0)
-
-    return squares, statistic
+def read_columns(metric: str, golds: Sequence[Any], rows: Predicted) -> np.ndarray:
+    """Return the predicted numbers, for kappa the grades, `[records, targets]`."""
+    names = golds[0].labels
+    if metric != "qwk":
+        return np.array([read_numbers(*rows[example.id], names) for example in golds])
+    try:
+        return np.array([[float(rows[e.id][1]["grades"][name]) for name in names] for e in golds])
+    except KeyError:
+        raise InputError(
+            "compare.py has no interval for qwk: a predictions file lacks grades: train with "
+            f"another metric, such as {', '.join((*ERRORS, *CORRELATED))}, or compare scores.json."
+        ) from None
 
 
-def correlation(targets: int, of_ranks: bool) -> Callable[..., np.ndarray]:
-    """Return the mean correlation of gold columns with the same number of predicted ones."""
-
-    def statistic(*columns: np.ndarray, axis: int = -1) -> np.ndarray:
-        if of_ranks:
-            columns = tuple(stats.rankdata(column, axis=axis) for column in columns)
-        centred = [column - column.mean(axis, keepdims=True) for column in columns]
-        values = []
-        for gold, found in zip(centred[:targets], centred[targets:], strict=True):
-            below = np.sqrt((gold**2).sum(axis) * (found**2).sum(axis))
-            above = (gold * found).sum(axis)
-            values.append(np.where(below > 0, above / np.where(below > 0, below, 1), 0.0))
-        return np.mean(values, axis=0)
-
-    return statistic
-
-
-def kappa_of(targets: int) -> Callable[..., np.ndarray]:
-    """Return the mean quadratic weighted kappa of gold and predicted grades."""
-
-    def statistic(*columns: np.ndarray, axis: int = -1) -> np.ndarray:
-        values = []
-        for gold, found in zip(columns[:targets], columns[targets:], strict=True):
-            # 1 - E[(g - p)^2] / E[(g' - p)^2], with g' drawn independently of p.
-            apart = gold.var(axis) + found.var(axis) + (gold.mean(axis) - found.mean(axis)) ** 2
-            together = ((gold - found) ** 2).mean(axis)
-            values.append(np.where(apart > 0, 1 - together / np.where(apart > 0, apart, 1), 0.0))
-        return np.mean(values, axis=0)
-
-    return statistic
-
-
-def label_parts(
+def number_score(
     metric: str,
-    golds: Sequence[Any],
-    rows: dict[Any, tuple[str, dict]],
-    labels: Any,
-    settings: Settings,
-) -> tuple[np.ndarray, Callable[..., np.ndarray]]:
-    """Return the values behind a score of probabilities, and the statistic.
+    gold: np.ndarray,
+    found: np.ndarray,
+    groups: Sequence[str | None],
+    k: int | None,
+) -> Drawable:
+    """Return a score of numbers `[records, targets]`; `k` ranks count in a ranking, None: all."""
+    if metric in GAINS:
+        values = ndcg_of_groups(gold[:, 0], found[:, 0], groups, k)
+        return mean_of(values[~np.isnan(values)])
+    if metric == "neg_mae":
+        return mean_of(-np.abs(gold - found).mean(axis=1))
+    if metric in SQUARED:
+        squares = (gold - found) ** 2
+        squares = squares if metric == "neg_mcrmse" else squares.mean(axis=1)[:, None]
+        roots = [of_sums(column[:, None], root_of_mean(len(gold))) for column in squares.T]
+        return mean_of_scores([root.score for root in roots], len(gold))
+    score = OF_COLUMNS[metric]
+    pairs = zip(gold.T, found.T, strict=True)
+    return mean_of_scores([score(*pair) for pair in pairs], len(gold))
 
-    A row is a record, or a group of a ranking.
+
+def root_of_mean(records: int) -> Callable[[np.ndarray], np.ndarray]:
+    """Return the negated root of a sum over some records, divided by their number."""
+    return lambda total: -np.sqrt(total / records)
+
+
+def mean_of_scores(scores: Sequence[Score], records: int) -> Drawable:
+    """Return the mean of scores of the same records."""
+    return Drawable(lambda counts: np.mean([score(counts) for score in scores], axis=0), records)
+
+
+def label_score(
+    metric: str, golds: Sequence[Any], rows: Predicted, labels: Any, settings: Settings
+) -> Drawable:
+    """Return a score of probabilities.
 
     Args:
         metric: the deciding score.
         golds: the records.
-        rows: id -> place and record of a predictions file.
+        rows: of a predictions file.
         labels: from `collect_targets`.
         settings: `k` and `beta` of the table `competition`.
 
@@ -124,28 +130,12 @@ def label_parts(
     gold = label_matrix([example.labels for example in golds], labels.names)
     chosen = [record.get("labels", [record.get("label")]) for record in records]
     found = label_matrix(chosen, labels.names)
-    none, table = [None] * len(golds), settings.competition
-    if metric in RANKED and golds[0].group is not None and labels.positive is not None:
-        groups = by_groups([example.group for example in golds])
-        groups = [own for own in groups if any(labels.positive in golds[n].labels for n in own)]
-        values = [
-            score_matrices(
-                gold[own], found[own], probabilities[own], ["group"] * len(own), labels, table
-            )[metric]
-            for own in groups
-        ]
-        return np.array(values).reshape(-1, 1), np.mean
-
-    def statistic(*columns: np.ndarray, axis: int = -1) -> np.ndarray:
-        drawn = np.stack(columns, axis=-1)  # [..., records, columns]
-        values = []
-        for rows in drawn.reshape(-1, *drawn.shape[-2:]):
-            own_gold, own_found, own_probabilities = np.split(rows, 3, axis=1)
-            hits = own_gold > 0, own_found > 0
-            values.append(score_matrices(*hits, own_probabilities, none, labels, table)[metric])
-        return np.array(values).reshape(drawn.shape[:-2])
-
-    return np.concatenate([gold, found, probabilities], axis=1), statistic
+    groups, table = [example.group for example in golds], settings.competition
+    makers = make_scores(gold, found, probabilities, groups, labels, table)
+    if metric.startswith("neg_"):
+        own = makers[metric.removeprefix("neg_")]()
+        return Drawable(lambda counts: -own.score(counts), own.rows)
+    return makers[metric]()
 
 
 def read_probabilities(place: str, record: dict, labels: Any) -> np.ndarray:
@@ -156,6 +146,15 @@ def read_probabilities(place: str, record: dict, labels: Any) -> np.ndarray:
     return np.array([known[name] for name in labels.names], float)
 
 
-def count_draws(metric: str) -> int:
-    """Return the number of resamples: few where each of them is scored anew."""
-    return MOST_RESAMPLES if metric in (*SUMMED, *CORRELATED, "qwk") else FEW_RESAMPLES
+def count_draws(metric: str, size: int) -> int:
+    """Return the number of resamples: fewer where the order of many numbers counts in each.
+
+    Args:
+        metric: the deciding score.
+        size: records, times targets or labels.
+    """
+    most = MOST_RESAMPLES if metric in (*SUMMED, *OF_COLUMNS) else FEW_RESAMPLES
+    numbers = {"spearman": NUMBERS_TO_RANK, **dict.fromkeys(CURVES, NUMBERS_OF_CURVES)}
+    if metric not in numbers:
+        return most
+    return int(np.clip(numbers[metric] // size, FEWEST_RESAMPLES, most))

@@ -27,7 +27,14 @@ from extras.extraction.records import (
     read_examples,
     read_prediction,
 )
-from extras.extraction.scores import METRICS, MONITORS, TABLES, count_matches, score
+from extras.extraction.scores import (
+    METRICS,
+    MONITORS,
+    TABLES,
+    count_matches,
+    score,
+    score_labels,
+)
 from extras.extraction.settings import Table
 
 # If a perfect writer scores below this F1, the data or the lengths are at fault.
@@ -281,7 +288,7 @@ class Extractor:
                 items[gold.id] = read_prediction(place, record, self.kind)
             matches = [count_matches(gold, items[gold.id], metric) for gold in golds]
             counts.append(np.array(matches))
-            tables.append(score(golds, items, self.kind)[table])
+            tables.append(score_labels(golds, items, self.kind, table))
         total = comparison.paired_bootstrap(*counts)
         labels = comparison.compare_labels(*tables)
         title = "trigger of" if by_trigger else table.removeprefix("per_")

@@ -6,7 +6,7 @@ extra imports no task. So this module has its own metrics, and a test compares b
 records.
 """
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -85,21 +85,26 @@ def score(golds: Sequence[Example], predictions: Mapping[Id, Sequence[Item]], ki
         kind: "triples" or "events".
     """
     totals = {metric: np.zeros(3, int) for metric in METRICS[kind]}
-    tables: dict[str, dict] = {name: defaultdict(lambda: np.zeros(3, int)) for name in TABLES[kind]}
     for gold in golds:
-        found = predictions.get(gold.id, ())
         for metric in METRICS[kind]:
-            totals[metric] += count_matches(gold, found, metric)
-        for name, (metric, place) in TABLES[kind].items():
-            right, guess = gold_and_found(gold, found, metric)
-            for part in right | guess:
-                counts = part in right and part in guess, part in guess, part in right
-                tables[name][part[place]] += counts
+            totals[metric] += count_matches(gold, predictions.get(gold.id, ()), metric)
     numbers = {metric: precision_recall_f1(*counts) for metric, counts in totals.items()}
     result: dict = dict(numbers["f1"]) if kind == "triples" else {}
     if kind == "events":
         result = {metric: row["f1"] for metric, row in numbers.items()}
         result["metrics"] = {name.removesuffix("_f1"): row for name, row in numbers.items()}
-    for name, rows in tables.items():
-        result[name] = {label: precision_recall_f1(*rows[label]) for label in sorted(rows)}
-    return result
+    return result | {name: score_labels(golds, predictions, kind, name) for name in TABLES[kind]}
+
+
+def score_labels(
+    golds: Sequence[Example], predictions: Mapping[Id, Sequence[Item]], kind: str, table: str
+) -> dict[str, dict]:
+    """Return precision, recall and F1 of each label of one of the `TABLES` of a kind."""
+    metric, place = TABLES[kind][table]
+    counts: tuple[Counter, ...] = Counter(), Counter(), Counter()
+    for gold in golds:
+        right, found = gold_and_found(gold, predictions.get(gold.id, ()), metric)
+        for counter, parts in zip(counts, (right & found, found, right), strict=True):
+            counter.update(part[place] for part in parts)
+    labels = sorted(counts[1] | counts[2])
+    return {label: precision_recall_f1(*(own[label] for own in counts)) for label in labels}

@@ -11,7 +11,7 @@ from core.base.files import read_json
 from core.base.settings import read_settings, saved_settings
 from inspection.errors import read_prediction
 from task.data import read_examples
-from task.metrics import count_matches, score
+from task.metrics import count_matches, score_types
 from task.settings import Settings
 
 
@@ -28,9 +28,9 @@ def main() -> None:
     for scored in (run, other):
         records = comparison.read_predictions(scored, [gold.id for gold in golds])
         entities = {gold.id: read_prediction(*records[gold.id]) for gold in golds}
-        matches = [count_matches(gold, entities[gold.id]).values() for gold in golds]
-        counts.append(np.array([sum(own, np.zeros(3, int)) for own in matches]))
-        tables.append(score(golds, entities)["per_type"])
+        matches = [count_matches(gold, entities[gold.id]) for gold in golds]
+        counts.append(np.array([sum(own.values(), np.zeros(3, int)) for own in matches]))
+        tables.append(score_types(matches))
     total = comparison.paired_bootstrap(counts[0], counts[1])
     labels = comparison.compare_labels(*tables)
     comparison.print_comparison(run, other, total, labels, "type", per_type=labels)

@@ -4,19 +4,21 @@ python compare.py RUN [OTHER]        python compare.py RUN floor: with the class
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from core.base.errors import command
+from core.base.errors import InputError, command
 from core.base.extras import need
 from core.base.files import read_json
 from core.base.settings import read_settings, saved_settings
+from floor import describe_data, find_folder
 from inspection.score_parts import count_resamples, read_score, score_parts
 from task.data import Example, read_examples
 from task.decode import read_prediction
 from task.metrics import OWN_METRICS, RANKING_METRICS, all_names, count_matches, label_scores
 from task.prediction import restore_labels
-from task.settings import Settings
+from task.settings import FLOOR, Settings
 
 
 @command
@@ -24,6 +26,8 @@ def main() -> None:
     """Print the difference of the two scores, and how much of it may be chance."""
     comparison = need("comparison")
     run, other = comparison.read_arguments(__doc__)
+    if other.name == FLOOR:
+        other = floor_of(comparison, run)
     known = read_json(run.folder / "scores.json")
     metric, positive = known["monitor"], known["dev"].get("positive_label")
     ranked = metric in RANKING_METRICS
@@ -33,18 +37,23 @@ def main() -> None:
     found = [
         comparison.read_predictions(scored, [gold.id for gold in golds]) for scored in (run, other)
     ]
-    if metric not in OWN_METRICS:
-        compare_further(comparison, run, other, metric, golds, found, settings)
+    if hasattr(golds[0], "numbers"):
+        compare_numbers(comparison, run, other, metric, golds, found, settings)
         return
     predictions = [[read_prediction(*rows[gold.id]) for gold in golds] for rows in found]
-    scores = [[read_score(*rows[gold.id]) for gold in golds] if ranked else [] for rows in found]
     labels = [gold.labels for gold in golds]
     names = all_names(labels, [name for rows in predictions for row in rows for name in row])
-    (first, statistic), (second, _) = (
-        score_parts(metric, golds, *system, names, positive)
-        for system in zip(predictions, scores, strict=True)
-    )
-    total = comparison.paired_bootstrap(first, second, statistic, resamples=count_resamples(first))
+    if metric in OWN_METRICS:
+        asked = golds if ranked else []
+        scores = [[read_score(*rows[gold.id]) for gold in asked] for rows in found]
+        (first, statistic), (second, _) = (
+            score_parts(metric, golds, *system, names, positive)
+            for system in zip(predictions, scores, strict=True)
+        )
+        draws = count_resamples(first)
+        total = comparison.paired_bootstrap(first, second, statistic, resamples=draws)
+    else:
+        total = compare_probabilities(comparison, run, other, metric, golds, found, settings)
     rows = comparison.compare_labels(
         *(label_scores(count_matches(labels, system, names), names) for system in predictions)
     )
@@ -52,6 +61,24 @@ def main() -> None:
     comparison.print_comparison(
         run, other, total, rows, "label", metric, label_metric="F1", **facts
     )
+
+
+def floor_of(comparison: Any, run: Any) -> Any:
+    """Return the scored folder of the classical model of a run's data.
+
+    Raises:
+        InputError: there is only one of other data.
+    """
+    path = run.folder / "config.json"
+    # The reference has no config.json: it is scored on the sample.
+    made_of = describe_data(read_json(path)) if path.is_file() else {"dev_hash": run.data_hash}
+    folder = find_folder(made_of)
+    if folder is None:
+        raise InputError(
+            f"runs/{FLOOR} is of other data, labels or settings than {run.name}: train the floor "
+            f"of its files with python train_floor.py and the settings of {run.name}."
+        )
+    return replace(comparison.find_scored(str(folder)), name=FLOOR)
 
 
 def settings_of(*folders: Path) -> Settings:
@@ -62,7 +89,7 @@ def settings_of(*folders: Path) -> Settings:
     return read_settings(Settings, [])
 
 
-def compare_further(
+def compare_numbers(
     comparison: Any,
     run: Any,
     other: Any,
@@ -71,7 +98,26 @@ def compare_further(
     found: list[dict],
     settings: Settings,
 ) -> None:
-    """Compare by a score of extras/competition, which has no rows by label.
+    """Compare by a score of numbers, and print it; arguments as of `compare_probabilities`."""
+    competition = need("competition", "resampling")
+    systems, rows = competition.compare_numbers(metric, golds, found, settings)
+    draws = competition.count_draws(metric, len(golds) * len(golds[0].labels))
+    scores = (system.score for system in systems)
+    total = comparison.compare_scores(*scores, systems[0].rows, draws)
+    facts = {"monitor": metric, "per_target": rows} if rows else {"monitor": metric}
+    comparison.print_comparison(run, other, total, rows, "target", metric, **facts)
+
+
+def compare_probabilities(
+    comparison: Any,
+    run: Any,
+    other: Any,
+    metric: str,
+    golds: Sequence[Example],
+    found: list[dict],
+    settings: Settings,
+) -> Any:
+    """Return the difference of a score of probabilities.
 
     Args:
         comparison: the extra.
@@ -84,17 +130,14 @@ def compare_further(
         InputError: neither is a run, so the labels are unknown.
     """
     competition = need("competition", "resampling")
-    if hasattr(golds[0], "numbers"):
-        parts = [competition.number_parts(metric, golds, rows) for rows in found]
-    else:
-        places = (scored.folder / "labels.json" for scored in (run, other))
-        path = next((path for path in places if path.is_file()), run.folder / "labels.json")
-        labels = restore_labels(read_json(path))
-        parts = [competition.label_parts(metric, golds, rows, labels, settings) for rows in found]
-    (first, statistic), (second, _) = parts
-    resamples = competition.count_draws(metric)
-    total = comparison.paired_bootstrap(first, second, statistic, resamples=resamples)
-    comparison.print_comparison(run, other, total, {}, "label", metric, monitor=metric)
+    places = (scored.folder / "labels.json" for scored in (run, other))
+    path = next((path for path in places if path.is_file()), run.folder / "labels.json")
+    labels = restore_labels(read_json(path))
+    first, second = (
+        competition.label_score(metric, golds, rows, labels, settings) for rows in found
+    )
+    draws = competition.count_draws(metric, len(golds) * len(labels.names))
+    return comparison.compare_scores(first.score, second.score, first.rows, draws)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ F1 with the most similar gold argument of its type and role.
 """
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import get_args
 
@@ -90,23 +90,30 @@ def score(golds: Sequence[Example], predictions: dict[Id, list[Event]]) -> dict:
         `metrics`: precision, recall and counts of each. `TABLES`: the same for each label.
     """
     metrics = {name: np.zeros(3) for name in (*METRICS, "event")}
-    tables: dict[str, dict] = {name: defaultdict(lambda: np.zeros(3)) for name in TABLES}
     for gold in golds:
         found = predictions.get(gold.id, [])
         for metric in METRICS:
             metrics[metric] += count_matches(gold, found, metric)
         metrics["event"] += count_whole(gold, found)
-        for name, (metric, part) in TABLES.items():
-            right, guess = (items_of(events, gold.text, metric) for events in (gold.events, found))
-            for item in right | guess:
-                counts = item in right and item in guess, item in guess, item in right
-                tables[name][item[part]] += counts
     numbers = {name: precision_recall_f1(*counts) for name, counts in metrics.items()}
     result: dict = {f"{name}_f1": row["f1"] for name, row in numbers.items()}
     result["metrics"] = numbers
-    for name, rows in tables.items():
-        result[name] = {label: precision_recall_f1(*rows[label]) for label in sorted(rows)}
-    return result
+    return result | {name: score_labels(golds, predictions, name) for name in TABLES}
+
+
+def score_labels(
+    golds: Sequence[Example], predictions: dict[Id, list[Event]], table: str
+) -> dict[str, dict]:
+    """Return precision, recall and F1 of each label of one of `TABLES`."""
+    metric, part = TABLES[table]
+    counts: tuple[Counter, ...] = Counter(), Counter(), Counter()
+    for gold in golds:
+        events = gold.events, predictions.get(gold.id, [])
+        right, found = (items_of(own, gold.text, metric) for own in events)
+        for counter, items in zip(counts, (right & found, found, right), strict=True):
+            counter.update(item[part] for item in items)
+    labels = sorted(counts[1] | counts[2])
+    return {label: precision_recall_f1(*(own[label] for own in counts)) for label in labels}
 
 
 def tune_threshold(golds: Sequence[Example], graphs: dict[Id, Graph], metric: str) -> dict:

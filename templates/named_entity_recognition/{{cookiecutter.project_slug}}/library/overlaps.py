@@ -23,8 +23,8 @@ def match_overlaps(gold: Iterable[Entity], predicted: Iterable[Entity], how: str
 
     def fitness(entity: Entity, one: Entity) -> float:
         if how == "type" and one.type == entity.type:
-            distances = np.subtract(one.span, entity.span)
-            return 1 / (1 + float(np.abs(distances).sum()))
+            (start, end), (other_start, other_end) = one.span, entity.span
+            return 1 / (1 + abs(start - other_start) + abs(end - other_end))
         return float(how != "type" and one.span == entity.span)
 
     for entity in found:

@@ -34,23 +34,31 @@ def score(
         Micro precision, recall and F1, and `f_beta` where beta is not 1; `per_type`, the same for
         each type, and `overlap` for each of `OVERLAPS`.
     """
-    totals: dict[str, np.ndarray] = {}
     overlaps = {how: np.zeros(3) for how in OVERLAPS}
+    matches = []
     for gold in golds:
         found = list(predictions.get(gold.id, []))
-        for kind, counts in count_matches(gold, found).items():
-            totals[kind] = totals.get(kind, np.zeros(3, int)) + counts
+        matches.append(count_matches(gold, found))
         for how in OVERLAPS:
             overlaps[how] += match_overlaps(gold.entities, found, how)
-    total = sum(totals.values(), np.zeros(3, int))
+    total = sum((counts for own in matches for counts in own.values()), np.zeros(3, int))
     correct, predicted, right = total
     best = {"f_beta": float(f_beta(correct, predicted, right, beta)), "beta": beta}
     return {
         **precision_recall_f1(*total),
         **(best if beta != 1 else {}),
-        "per_type": {kind: precision_recall_f1(*totals[kind]) for kind in sorted(totals)},
+        "per_type": score_types(matches),
         "overlap": {how: precision_recall_f1(*counts) for how, counts in overlaps.items()},
     }
+
+
+def score_types(matches: Iterable[Mapping[str, np.ndarray]]) -> dict[str, dict]:
+    """Return precision, recall and F1 of each type, from `count_matches` of each record."""
+    totals: dict[str, np.ndarray] = {}
+    for own in matches:
+        for kind, counts in own.items():
+            totals[kind] = totals.get(kind, 0) + counts
+    return {kind: precision_recall_f1(*totals[kind]) for kind in sorted(totals)}
 
 
 def list_candidates(
@@ -59,9 +67,10 @@ def list_candidates(
     """Return score and correctness of each candidate `[n]` without overlaps; the gold entities."""
     everything = defaultdict[str, float](lambda: -np.inf)
     rows = [
-        (value, entity in set(gold.entities))
+        (value, entity in right)
         for gold in golds
         if gold.id in candidates
+        for right in [set(gold.entities)]
         for entity, value in candidates[gold.id].above(everything)
     ]
     scores, hits = zip(*rows, strict=True) if rows else ((), ())
