@@ -127,7 +127,8 @@ def dask_cluster(folder: Path, path: Sequence[Path], workers: int = 3) -> Iterat
     with daemons(folder) as start:
         own = {"PYTHONPATH": os.pathsep.join(map(str, path)), "OMP_NUM_THREADS": "1"}
         host = ("--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", str(cluster.file))
-        start(sys.executable, "-m", "distributed.cli.dask_scheduler", "--port", str(port), *host, **own)
+        scheduler = ("-m", "distributed.cli.dask_scheduler", "--port", str(port))
+        start(sys.executable, *scheduler, *host, **own)
         wait_until(cluster.file.is_file, "Dask's scheduler")
         count = ("--nworkers", str(workers), "--nthreads", "1")
         start(sys.executable, "-m", "distributed.cli.dask_worker", *count, *host, **own)

@@ -9,7 +9,6 @@ import functools
 
 from core.base.errors import command
 from core.base.extras import need
-from core.data.checks import read_files
 from core.encoders.encoder import load_tokenizer
 from inspection.checks import (
     build,
@@ -27,10 +26,10 @@ def main() -> None:
     """Check the files, then the model on one batch of them; print what was found."""
     checking = need("doctor", "checking")
     checks, settings = checking.begin_checks(Settings)
-    files = read_files(settings, read_examples)
+    files = need("doctor", "record_checks").read_files(settings, read_examples)
     train_examples = files[settings.train_file]
     predicates = collect_predicates(train_examples)
-    tokenizer = load_tokenizer(settings, [example.text for example in train_examples])
+    tokenizer = load_tokenizer(settings, train_examples)
     findings = find_data_faults(files, settings)
     for name, examples in files.items():
         reach = measure_reach(examples, tokenizer, predicates, settings)

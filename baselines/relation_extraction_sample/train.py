@@ -66,7 +66,7 @@ def train(
     batch_size = global_batch_size(settings, strategy)
     set_seed_and_precision(settings)
     predicates = collect_predicates(examples)
-    tokenizer = load_tokenizer(settings, (example.text for example in examples))
+    tokenizer = load_tokenizer(settings, examples)
     with strategy.scope():
         encoder = load_encoder(settings, tokenizer)
         models = build_models(encoder, len(predicates), settings)

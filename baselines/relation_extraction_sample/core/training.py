@@ -110,6 +110,7 @@ class Training:
             model, position, batches = self.models.training, self.run.position, self.batches
             verbose = (1 if sys.stdout.isatty() else 2) if is_chief() else 0
             model.stop_training = position.stopped
+            callbacks = [*callbacks, EpochsOfTraining(-(-self.last_step // len(batches)))]
             while position.updates < self.last_step and not model.stop_training:
                 # An interrupted epoch, and one that `steps` ends in, has fewer steps than others.
                 left = self.last_step - position.updates
@@ -124,6 +125,17 @@ class Training:
                     shuffle=False,
                     verbose=verbose,
                 )
+
+
+class EpochsOfTraining(keras.callbacks.ProgbarLogger):
+    """Show the epochs of the whole training, of which a call of `fit` may be a part."""
+
+    def __init__(self, epochs: int) -> None:
+        super().__init__()
+        self.all_epochs = epochs
+
+    def set_params(self, params: dict) -> None:
+        super().set_params({**params, "epochs": self.all_epochs})
 
 
 class KeepLossSums(keras.callbacks.Callback):

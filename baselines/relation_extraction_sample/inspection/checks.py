@@ -9,8 +9,9 @@ import numpy as np
 from tokenizers import Tokenizer
 from tqdm import tqdm
 
-from core.data.checks import Finding, draw_histogram, find_record_faults
-from core.data.tokens import Window, is_aligned, split_into_windows
+from core.base.extras import need
+from core.data.checks import Finding, draw_histogram
+from core.data.tokens import Window, split_into_windows
 from core.encoders.encoder import load_encoder
 from core.step import Models
 from task.data import Example, Triple, pointer_labels
@@ -31,20 +32,21 @@ class Reach:
 
     Attributes:
         tokens: of each window.
-        unaligned: spans that don't begin and end with a token, as `line N, [start, end] 'words'`.
+        cut: spans that don't begin and end with a token, from the doctor.
         apart: lines of the triples whose spans never share a window.
         oracle: scores of the gold triples after encoding and decoding.
     """
 
     tokens: list[int]
-    unaligned: list[str]
+    cut: list
     apart: list[int]
     oracle: dict
 
 
 def find_data_faults(files: Mapping[str, Sequence[Example]], settings: Settings) -> list[Finding]:
     """Find repeats, leaks, predicates never shown in training, and heads that learn wrong."""
-    findings = find_record_faults(files, lambda example: [example.text], count_predicates)
+    find, texts = need("doctor", "record_checks").find_record_faults, lambda example: [example.text]
+    findings = find(files, texts, describe_triples, count_predicates, "triples")
     train = files[settings.train_file]
     partial = sum(example.annotated_predicates is not None for example in train)
     if settings.entity_heads == "shared" and partial >= MANY_PARTIAL * len(train):
@@ -55,6 +57,17 @@ def find_data_faults(files: Mapping[str, Sequence[Example]], settings: Settings)
         fix = 'set entity_heads = "per_predicate".'
         findings.append(Finding("warning", what, settings.train_file, fix))
     return findings
+
+
+def describe_triples(example: Example) -> list[str]:
+    """Return the triples of a record in words."""
+    words = [
+        [example.text[slice(*span)] for span in (t.subject, t.object)] for t in example.triples
+    ]
+    return [
+        f"{[*t.subject]} {one!r} {t.predicate} {[*t.object]} {two!r}"
+        for t, (one, two) in zip(example.triples, words, strict=True)
+    ]
 
 
 def count_predicates(examples: Sequence[Example]) -> Counter:
@@ -69,21 +82,19 @@ def measure_reach(
     texts = [example.text for example in examples]
     length, overlap = settings.max_length, settings.window_overlap
     windows = split_into_windows(tokenizer, texts, length, overlap, "encode")
-    unaligned, apart, found = [], [], {}
+    find_cut_span = need("doctor", "span_faults").find_cut_span
+    cut, apart, found = [], [], {}
     pairs = zip(examples, windows, strict=True)
     for example, parts in tqdm(pairs, "oracle", len(examples), leave=False, disable=None):
         for triple in example.triples:
             spans = (triple.subject, triple.object)
-            for span in spans:
-                if not any(is_aligned(span, window) for window in parts):
-                    words = example.text[slice(*span)]
-                    unaligned.append(f"line {example.line}, {list(span)} {words!r}")
+            cut += [find_cut_span(example.text, span, example.line, parts) for span in spans]
             if not any(all(window.token_span(span) for span in spans) for window in parts):
                 apart.append(example.line)
         decoded = (decode_gold(example, window, predicates, settings) for window in parts)
         found[example.id] = list(dict.fromkeys(triple for part in decoded for triple in part))
     tokens = [len(window) for parts in windows for window in parts]
-    return Reach(tokens, unaligned, apart, score(examples, found))
+    return Reach(tokens, [*filter(None, cut)], apart, score(examples, found))
 
 
 def decode_gold(
@@ -110,7 +121,7 @@ def decode_gold(
 def describe_file(name: str, examples: Sequence[Example], reach: Reach) -> str:
     """Return the numbers and the histograms of a file."""
     triples = sum(len(example.triples) for example in examples)
-    aligned = 1 - len(reach.unaligned) / max(2 * triples, 1)
+    aligned = 1 - len(reach.cut) / max(2 * triples, 1)
     lines = [
         f"\n{name}: {len(examples)} records, {triples} triples",
         f"windows: {len(reach.tokens) / len(examples):.2f} a text",
@@ -128,11 +139,7 @@ def describe_file(name: str, examples: Sequence[Example], reach: Reach) -> str:
 
 def find_reach_faults(name: str, reach: Reach) -> list[Finding]:
     """Find the labels that no model can learn, or that decoding loses."""
-    findings = []
-    if reach.unaligned:
-        what = f"spans that don't begin and end with a token: {len(reach.unaligned)}"
-        fix = "correct the offsets, or choose an encoder with shorter tokens."
-        findings.append(Finding("warning", what, f"{name}, {reach.unaligned[0]} for one", fix))
+    findings = need("doctor", "span_faults").find_span_faults(name, reach.cut)
     if reach.apart:
         what = f"triples whose spans never share a window: {len(reach.apart)}"
         fix = "raise max_length and window_overlap."

@@ -39,7 +39,7 @@ class Example:
     id: Id
     text: str
     triples: tuple[Triple, ...]
-    annotated_predicates: frozenset[str] | None
+    annotated_predicates: tuple[str, ...] | None
     line: int
 
 
@@ -73,7 +73,7 @@ def read_example(record: dict, line: int, require_triples: bool) -> Example:
                 f"the triple with predicate {triple.predicate!r} is not among "
                 '"annotated_predicates": add the predicate there, or drop the triple.'
             )
-    annotated = None if annotated is None else frozenset(annotated)
+    annotated = None if annotated is None else tuple(dict.fromkeys(annotated))
     return Example(read_id(record), text, triples, annotated, line)
 
 
@@ -101,7 +101,7 @@ def find_predicates(examples: Sequence[Example]) -> set[str]:
     predicates = set()
     for example in examples:
         predicates |= {triple.predicate for triple in example.triples}
-        predicates |= example.annotated_predicates or set()
+        predicates.update(example.annotated_predicates or ())
     return predicates
 
 

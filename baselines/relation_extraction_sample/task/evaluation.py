@@ -5,6 +5,7 @@ from pathlib import Path
 
 from core.base.files import project_path
 from core.data.records import name_file
+from core.report.words import excerpt
 from core.scores.evaluation import DevScorer, Evaluation
 from task.data import Example, Triple, TripleGenerator
 from task.decode import Candidates, above, predict_triples, prediction_records
@@ -50,13 +51,15 @@ def describe(example: Example, predicted: Sequence[Triple], most: int = 8) -> st
     """Return a text with its gold and its predicted triples, at most `most` of each."""
 
     def words(triples: Sequence[Triple]) -> str:
-        text = example.text
+        ends = [[excerpt(example.text[slice(*s)]) for s in (t.subject, t.object)] for t in triples]
         listed = [
-            f"{text[slice(*t.subject)]} | {t.predicate} | {text[slice(*t.object)]}"
-            for t in sorted(triples)[:most]
+            f"{one} | {t.predicate} | {two}"
+            for t, (one, two) in sorted(zip(triples, ends, strict=True))[:most]
         ]
         more = [f"and {len(triples) - most} more"] if len(triples) > most else []
         return "; ".join(listed + more)
 
     gold, found = words(example.triples), words(predicted)
-    return f"{example.text}\n  gold:      {gold}\n  predicted: {found}\n"
+    spans = [span for t in (*example.triples, *predicted) for span in (t.subject, t.object)]
+    shown = excerpt(example.text, spans)
+    return f"{shown}\n  gold:      {gold}\n  predicted: {found}\n"

@@ -155,7 +155,7 @@ def is_own(path: Path) -> bool:
     """Return whether a file belongs to this project, or is data that config.toml names."""
     try:
         values = tomllib.loads((PROJECT / "config.toml").read_text("utf-8-sig"))
-    except (OSError, ValueError):  # it is not needed for what is written
+    except (OSError, ValueError, RecursionError):  # it is not needed for what is written
         values = {}
     named = [project_path(v) for n, v in values.items() if n.endswith("_file") and v]
     if any(file.exists() and path.samefile(file) for file in named):

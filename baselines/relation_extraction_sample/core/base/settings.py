@@ -23,6 +23,8 @@ from core.base.extras import declared, how_to_get, settings_modules
 from core.base.files import PROJECT
 
 CONFIG = PROJECT / "config.toml"
+# Former name -> name, with its table. `baselines update` reads the file too.
+RENAMED: dict[str, str] = tomllib.loads(Path(__file__).with_name("renamed.toml").read_text("utf-8"))
 STRATEGIES = ("auto", "single", "mirrored", "tpu")
 
 
@@ -223,6 +225,8 @@ def read_settings(task_class: type[AnySettings], flags: list[str] | None = None)
         raise InputError(explain_value(error.errors()[0], settings_class, flags)) from error
     except ValueError as error:
         raise InputError(f"config.toml is not valid TOML ({error}): fix that line.") from error
+    except RecursionError as error:
+        raise InputError("config.toml or a flag nests too many brackets: remove some.") from error
 
 
 def split_values(flags: list[str]) -> list[str]:
@@ -240,13 +244,13 @@ def saved_settings(
 ) -> AnySettings:
     """Return the settings in the config.json of a run, for the devices of this machine.
 
-    Older runs have only flat keys. Errors name the file.
+    Older runs have former names. Errors name the file.
 
     Raises:
         InputError: the run was trained by another version of this project.
     """
     settings_class = with_tables(task_class)
-    known = fill_in(settings_class.model_construct().model_dump(), values)
+    known = fill_in(settings_class.model_construct().model_dump(), with_new_names(values))
     known["strategy"] = "single" if known["strategy"] == "single" else "auto"
     try:
         return settings_class.model_validate(known)
@@ -255,10 +259,20 @@ def saved_settings(
         raise InputError(f"{file}: {what}") from error
 
 
+def with_new_names(values: dict[str, Any]) -> dict[str, Any]:
+    """Return settings under the names that they have now, in their tables."""
+    former = {name for name in RENAMED.keys() & values if not isinstance(values[name], dict)}
+    renewed = {name: value for name, value in values.items() if name not in former}
+    for name in former:
+        table, _, key = RENAMED[name].partition(".")
+        renewed[table] = {key: values[name], **renewed.get(table, {})}
+    return renewed
+
+
 def fill_in(defaults: dict, values: dict) -> dict:
     """Return the defaults, replaced by the given values where there are any, tables included."""
     return {
-        name: fill_in(default, found if isinstance(found := values.get(name), dict) else values)
+        name: fill_in(default, values.get(name, {}))
         if isinstance(default, dict)
         else values.get(name, default)
         for name, default in defaults.items()
@@ -289,7 +303,7 @@ def explain_value(
     where = key if flags is None else where
     if error["type"] == "extra_forbidden" and key in EXTRA_NAMES:
         return f"{where} belongs to extras/{key}, which is absent: {how_to_get(key)}."
-    if error["type"] == "extra_forbidden":
+    if error["type"] == "extra_forbidden" or key in RENAMED:
         return f"{where} is not a setting{suggest(key, settings_class)}"
     meaning = dict(all_fields(settings_class)).get(key, "")
     if not meaning:  # settings of a table that don't fit together
@@ -311,7 +325,8 @@ def suggest(key: str, settings_class: type[CoreSettings], prefix: str = "") -> s
     """Return `: did you mean X?`, or where to look."""
     names = [name for name, _ in all_fields(settings_class)]
     in_tables = [name for name in names if name.rpartition(".")[2] == key]
-    close = in_tables or difflib.get_close_matches(key, names, n=1)
+    renamed = [RENAMED[key]] if key in RENAMED else []
+    close = in_tables or renamed or difflib.get_close_matches(key, names, n=1)
     return f": did you mean {prefix}{close[0]}?" if close else ": config.toml lists all settings."
 
 

@@ -2,16 +2,10 @@
 
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TypeVar
 
 from core.base.extras import need
-from core.base.files import project_path
-from core.base.settings import RecordSettings
-
-AnyExample = TypeVar("AnyExample")
 
 
 @dataclass(frozen=True)
@@ -25,38 +19,6 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.level}: {self.what} ({self.where}): {self.fix}"
-
-
-def read_files(
-    settings: RecordSettings, read_examples: Callable[[Path, bool], Sequence[AnyExample]]
-) -> dict[str, Sequence[AnyExample]]:
-    """Return file -> examples, the training file first; the test file is optional.
-
-    `read_examples` gets a path, and whether labels are required: the test file needs none.
-    """
-    names = (settings.train_file, settings.dev_file)
-    files = {name: read_examples(project_path(name), True) for name in names}
-    if project_path(settings.test_file).is_file():
-        files.setdefault(settings.test_file, read_examples(project_path(settings.test_file), False))
-    else:
-        print(f"note: test_file = {settings.test_file!r} is not a file, so it is not checked.")
-    return files
-
-
-def find_record_faults(
-    files: Mapping[str, Sequence[AnyExample]],
-    texts_of: Callable[[AnyExample], Sequence[str]],
-    count_labels: Callable[[Sequence[AnyExample]], Counter] | None = None,
-) -> list[Finding]:
-    """Return repeated texts, leaks, and labels that the first file does not have.
-
-    Args:
-        files: name of a file -> its examples, the training file first.
-        texts_of: gives the text of an example, or both texts of a pair; a leak of the first text
-            of a pair is found too.
-        count_labels: counts the labels of examples; None: there are none.
-    """
-    return need("doctor", "record_checks").find_record_faults(files, texts_of, count_labels)
 
 
 def draw_histogram(values: Sequence[int] | Counter, unit: str) -> list[str]:

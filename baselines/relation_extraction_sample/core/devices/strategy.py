@@ -44,7 +44,7 @@ def refuse_unknown_cluster() -> None:
     """Refuse to train if TF_CONFIG names other workers: each would train and write the same run."""
     try:
         workers = len(json.loads(os.environ.get("TF_CONFIG", ""))["cluster"]["worker"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         workers = 1
     if workers > 1:
         raise InputError(

@@ -2,7 +2,7 @@
 
 import functools
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from core.base.errors import InputError, gist
 from core.base.extras import ask, how_to_get, present
 from core.base.files import project_path, read_json, write_json
 from core.base.settings import CoreSettings, RecordSettings
-from core.data.tokens import load_tokenizer_file, train_tokenizer
+from core.data.tokens import each_text, learn_tokenizer, load_tokenizer_file, train_tokenizer
 from core.fast.transformer import exact_gelu_function, fuse_layer, tanh_gelu_function
 
 # Names of the tanh approximation in the config.json of Hugging Face.
@@ -75,14 +75,16 @@ class BertEncoder(keras_hub.models.BertBackbone):
         }
 
 
-def load_tokenizer(settings: RecordSettings, texts: Iterable[str]) -> Tokenizer:
-    """Return the tokenizer of the encoder; `tiny` learns its vocabulary from the texts.
+def load_tokenizer(
+    settings: RecordSettings, examples: Sequence[Any], texts_of: Callable = each_text
+) -> Tokenizer:
+    """Return the tokenizer of the encoder; `tiny` learns its vocabulary from texts of examples.
 
     Raises:
         InputError: the encoder's folder has no tokenizer, or only one that gives no offsets.
     """
     if settings.encoder == "tiny":
-        return train_tokenizer(texts, settings.tiny_vocabulary)
+        return learn_tokenizer(train_tokenizer, examples, texts_of, settings.tiny_vocabulary)
     name, folder = settings.encoder, local_folder(settings.encoder)
     if (tokenizer := ask("load_tokenizer", name, folder, settings)) is not None:
         return tokenizer

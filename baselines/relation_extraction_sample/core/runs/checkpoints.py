@@ -22,7 +22,7 @@ class Position:
     """How far a training has come.
 
     `step` counts the consumed batches of `epoch`, and `seconds` the training time so far. `best`,
-    `waited` and `stopped` belong to the evaluator.
+    `still_loss`, `waited` and `stopped` belong to the evaluator.
     """
 
     epoch: int = 0
@@ -30,6 +30,7 @@ class Position:
     updates: int = 0
     seconds: float = 0.0
     best: float = -math.inf
+    still_loss: float = math.inf
     waited: int = 0
     stopped: bool = False
 

@@ -77,8 +77,10 @@ def check_members(folders: Sequence[Path], task: str, settings: tuple[str, ...])
             what = f"is a run of another task, {trained}: use the project that trained it"
             raise InputError(f"{folder.name} {what}.")
     for folder in others:
-        for file, what in (("labels.json", "labels"), ("tokenizer.json", "tokens")):
+        # The tokens first: labels.json may hold some of them, as those that end a text.
+        for file, what in (("tokenizer.json", "tokens"), ("labels.json", "")):
             if (first / file).read_bytes() != (folder / file).read_bytes():
+                what = what or ", ".join(read_json(first / file)).replace("_", " ")
                 raise InputError(
                     f"{first.name} and {folder.name} have different {what}: only scores of the "
                     "same ones can be averaged, so train both on the same file and encoder."

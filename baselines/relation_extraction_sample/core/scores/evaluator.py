@@ -11,6 +11,7 @@ import tensorflow as tf
 from core.base.errors import InputError
 from core.base.files import append_json_line, delete, write_json, write_json_lines, write_whole
 from core.base.workers import is_chief
+from core.prediction.predictor import Predictor
 from core.runs.provenance import provenance
 from core.scores.evaluation import Evaluation
 
@@ -90,7 +91,9 @@ class Evaluator(keras.callbacks.Callback):
         self.writer.flush()
         if logs is not None:
             logs[f"dev_{self.monitor}"] = score
-        print(*(f"\n{text}" for text in evaluation.shown), sep="", end="")
+        # Keras shows the score of an epoch's end, unless that was scored as a step.
+        due = [f"step {position.updates}: dev_{self.monitor} {score:.4f}\n"] * self.is_due()
+        print(*(f"\n{text}" for text in [*evaluation.shown, *due]), sep="", end="")
         self.since = (time.perf_counter(), position.updates)
 
     def finish(self) -> None:
@@ -105,9 +108,7 @@ class Evaluator(keras.callbacks.Callback):
         """Write weights, predictions, scores and `facts` if no score so far is better."""
         position, score = self.run.position, evaluation.scores[self.monitor]
         gained = score > position.best
-        # Of equal scores the latest weights are kept: where a score can't move, as on a dev file
-        # without gold, the first ones are hardly trained.
-        if score >= position.best:
+        if self.is_best(score):
             position.best = score
             folder = self.run.folder
             self.run.note_files("best.weights.h5", stay=False)  # a kill must not leave a wrong hash
@@ -126,3 +127,27 @@ class Evaluator(keras.callbacks.Callback):
         if self.patience and position.waited >= self.patience:
             self.model.stop_training = True
             position.stopped = True
+
+    def is_best(self, score: float) -> bool:
+        """Return whether these weights are to be kept: of equal scores the latest are.
+
+        While no score has moved from 0, as without gold, or from the first one, dev's loss chooses.
+        """
+        position = self.run.position
+        if -math.inf < position.best != score:
+            position.still_loss = math.nan  # the score moves: from now on it chooses
+        if math.isnan(position.still_loss) or score and position.best == -math.inf:
+            return score >= position.best
+        before, loss = position.still_loss, self.dev_loss()
+        position.still_loss = min(before, loss)
+        return loss <= before
+
+    def dev_loss(self) -> float:
+        """Return the mean loss of dev without dropout; infinite: its rows are no examples."""
+        training, batches = self.training, self.training.batches
+        if not batches.arguments:  # of packed rows, or of a corpus
+            return math.inf
+        dev_batches = batches.of(training.scorer.batches.examples, *batches.arguments)
+        predictor = Predictor([training.models.training], training.strategy)
+        found = predictor.decode(dev_batches, lambda _, losses: sum(losses.values()))
+        return float(np.mean([loss for _, loss in found]))

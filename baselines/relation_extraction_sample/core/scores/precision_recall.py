@@ -1,5 +1,9 @@
 """Precision, recall and F1 of counts."""
 
+from core.report.words import column
+
+WIDTH = 31  # cells of a label
+
 
 def precision_recall_f1(correct: float, predicted: int, gold: int) -> dict[str, float | int]:
     """Return precision, recall and F1 of three counts; a quotient of zero items is 0."""
@@ -15,7 +19,7 @@ def precision_recall_f1(correct: float, predicted: int, gold: int) -> dict[str, 
 
 def print_precision_recall_f1(title: str, rows: dict[str, dict]) -> None:
     """Print a table of precision, recall and F1 by label; `title` says what a label is."""
-    print(f"{title:<32}{'precision':>10}{'recall':>10}{'F1':>10}{'gold':>8}")
+    print(f"{column(title, WIDTH)}{'precision':>10}{'recall':>10}{'F1':>10}{'gold':>8}")
     for label, row in rows.items():
         numbers = "".join(f"{row[name]:>10.4f}" for name in ("precision", "recall", "f1"))
-        print(f"{label:<32}{numbers}{row['gold']:>8}")
+        print(f"{column(label, WIDTH)}{numbers}{row['gold']:>8}")

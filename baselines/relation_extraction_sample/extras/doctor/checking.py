@@ -132,6 +132,8 @@ def finish_checks(
 def conclude(findings: list[Finding]) -> None:
     """Print what was found, and exit: 1 if there is an error, else 0."""
     print("", *findings, sep="\n")
-    errors = sum(finding.level == "error" for finding in findings)
-    print(f"errors: {errors}, warnings: {len(findings) - errors}" if findings else "sound")
-    sys.exit(1 if errors else 0)
+    levels = [finding.level for finding in findings]
+    counts = {level: levels.count(level) for level in ("error", "warning", "note")}
+    shown = [f"{level}s: {n}" for level, n in counts.items() if n or level != "note"]
+    print(", ".join(shown) if findings else "sound")
+    sys.exit(1 if counts["error"] else 0)

@@ -3,35 +3,83 @@
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from core.base.files import project_path
+from core.base.settings import RecordSettings
 from core.data.checks import Finding, normalise
+from core.report.words import excerpt
 
 BAR_WIDTH = 40
 SHOWN_PLACES = 3
 
-# File name -> (text, line) of each record.
-Texts = dict[str, list[tuple[str, int]]]
+MOST_WORDS, MOST_NAME = 60, 100  # characters
+
+
+@dataclass(frozen=True)
+class Text:
+    """The text of a record, its line, and its gold in words; None: nobody has labelled it."""
+
+    text: str
+    line: int
+    gold: tuple[str, ...] | None = ()
+
+
+# File name -> the texts of its records.
+Texts = Mapping[str, Sequence[Text]]
+
+
+def read_files(
+    settings: RecordSettings, read_examples: Callable[[Path, bool], Sequence[Any]]
+) -> dict[str, Sequence[Any]]:
+    """Return file -> examples, the training file first; the test file is optional.
+
+    `read_examples` gets a path, and whether labels are required: the test file needs none.
+    """
+    names = (settings.train_file, settings.dev_file)
+    files = {name: read_examples(project_path(name), True) for name in names}
+    if project_path(settings.test_file).is_file():
+        files.setdefault(settings.test_file, read_examples(project_path(settings.test_file), False))
+    else:
+        print(f"note: test_file = {settings.test_file!r} is not a file, so it is not checked.")
+    return files
 
 
 def find_record_faults(
     files: Mapping[str, Sequence[Any]],
     texts_of: Callable[[Any], Sequence[str]],
-    count_labels: Callable[[Sequence[Any]], Counter] | None,
+    gold_of: Callable[[Any], Sequence[str] | None],
+    count_labels: Callable[[Sequence[Any]], Counter] | None = None,
+    gold: str = "labels",
 ) -> list[Finding]:
-    """Return repeats, leaks, and labels that the training file does not have.
+    """Return repeats, contradictions, leaks, and labels that the training file does not have.
 
-    The arguments are those of the function in core/data/checks.py that calls this.
+    Args:
+        files: name of a file -> its examples, the training file first.
+        texts_of: gives the text of an example, or both texts of a pair; a leak of the first text
+            of a pair is found too.
+        gold_of: gives the gold of an example in words; None: it is not labelled.
+        count_labels: counts the labels of examples; None: there are none.
+        gold: the word for what `gold_of` gives.
     """
     texts, first_texts = {}, {}
     for name, examples in files.items():
-        rows = [(texts_of(example), example.line) for example in examples]
-        texts[name] = [("\n".join(parts), line) for parts, line in rows]
-        first_texts[name] = [(parts[0], line) for parts, line in rows if len(parts) > 1]
-    findings = [*find_duplicates(texts), *find_leaks(texts)]
+        rows = [(texts_of(example), example.line, gold_of(example)) for example in examples]
+        labelled = any(own for *_, own in rows)  # a record of many may have no label
+        texts[name] = [
+            Text("\n".join(parts), line, None if own is None or not labelled else tuple(own))
+            for parts, line, own in rows
+        ]
+        first_texts[name] = [
+            replace(text, text=parts[0])
+            for text, (parts, *_) in zip(texts[name], rows, strict=True)
+            if len(parts) > 1
+        ]
+    findings = [*find_duplicates(texts), *find_contradictions(texts, gold), *find_leaks(texts)]
     findings += find_leaks_of_first_texts(first_texts)
     if count_labels:
         labels = {name: count_labels(examples) for name, examples in files.items()}
@@ -41,12 +89,15 @@ def find_record_faults(
 
 
 def find_duplicates(texts: Texts) -> Iterator[Finding]:
-    """Find texts that occur twice in one file, ignoring case and white space."""
+    """Find texts that occur twice in one file with the same gold.
+
+    Differences in case and white space are ignored, here and below.
+    """
     for file, records in texts.items():
-        repeated = [lines for lines in lines_by_text(records).values() if len(lines) > 1]
+        repeated = [own for own in group_by_text(records) if len(own) > 1 and agree(own)]
         if repeated:
-            extra = sum(len(lines) - 1 for lines in repeated)
-            shown = ", ".join(map(str, repeated[0][:SHOWN_PLACES]))
+            extra = sum(len(own) - 1 for own in repeated)
+            shown = ", ".join(str(record.line) for record in repeated[0][:SHOWN_PLACES])
             yield Finding(
                 "warning",
                 f"repeated texts: {extra} of {len(records)} records",
@@ -55,23 +106,82 @@ def find_duplicates(texts: Texts) -> Iterator[Finding]:
             )
 
 
-def find_leaks(texts: Texts) -> Iterator[Finding]:
-    """Find texts that occur in two files, ignoring case and white space.
+def find_contradictions(texts: Texts, gold: str) -> Iterator[Finding]:
+    """Find texts whose gold differs from record to record, in one file or in several.
 
     Args:
-        texts: the training file first; its texts make the score of another file too good.
+        texts: of all files.
+        gold: the word for what differs.
     """
-    lines = {file: lines_by_text(records) for file, records in texts.items()}
-    for first, second in itertools.combinations(lines, 2):
+    places = {id(text): file for file, records in texts.items() for text in records}
+    known = [text for records in texts.values() for text in records if text.gold is not None]
+    against = [own for own in group_by_text(known) if not agree(own)]
+    if against:
+        other = next(text for text in against[0] if not agree([text, against[0][0]]))
+        shown = (
+            f"{places[id(text)]}, line {text.line}: {describe_gold(text)}"
+            for text in (against[0][0], other)
+        )
+        merge = (
+            f"if all {gold} are right, merge the records into one; if not, correct the wrong ones"
+        )
+        if gold == "numbers":
+            merge = "take their mean, or correct the wrong ones"
+        yield Finding(
+            "warning",
+            f"the same text with different {gold}: {count(len(against), 'text')}",
+            f"{' and '.join(shown)}, for one",
+            f"{merge}: no model can give both.",
+        )
+
+
+def agree(records: Sequence[Text]) -> bool:
+    """Return whether all records that are labelled have the same gold, in any order."""
+    return len({frozenset(record.gold) for record in records if record.gold is not None}) <= 1
+
+
+def describe_gold(record: Text) -> str:
+    """Return the gold of a record in a few words."""
+    gold = record.gold or ("none",)
+    more = f" and {len(gold) - SHOWN_PLACES} more" if len(gold) > SHOWN_PLACES else ""
+    words = (excerpt(one, most=MOST_WORDS) for one in gold[:SHOWN_PLACES])
+    return " + ".join(words) + more
+
+
+def count(number: int, noun: str) -> str:
+    """Return a number with its noun, such as `1 text` or `2 texts`."""
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
+def find_leaks(texts: Texts) -> Iterator[Finding]:
+    """Find texts that occur in two files.
+
+    Args:
+        texts: the training file first; its texts make the score of another file too good. A file
+            without labels has no score here, so its texts are only noted.
+    """
+    firsts = {
+        file: {normalise(own[0].text): own[0] for own in group_by_text(records)}
+        for file, records in texts.items()
+    }
+    for first, second in itertools.combinations(firsts, 2):
         # In file order, so that the same place is named each time.
-        shared = [text for text in lines[second] if text in lines[first]]
+        shared = [text for text in firsts[second] if text in firsts[first]]
         if shared:
-            places = [lines[file][shared[0]][0] for file in (first, second)]
+            places = [firsts[file][shared[0]].line for file in (first, second)]
+            scored = any(record.gold is not None for record in texts[second])
+            trained = first == next(iter(texts))
+            fix = f"take them out of {first}, or the score on {second} says nothing."
+            if not scored:
+                fix = (
+                    f"leave them if the competition gave them: {second} has no labels, so no score "
+                    "here is too good."
+                )
             yield Finding(
-                "error" if first == next(iter(texts)) else "warning",
+                "note" if not scored else "error" if trained else "warning",
                 f"texts of {second} that are in {first} too: {len(shared)}",
                 f"{second}, line {places[1]}, is {first}, line {places[0]}, for one",
-                f"take them out of {first}, or the score on {second} says nothing.",
+                fix,
             )
 
 
@@ -79,7 +189,7 @@ def find_leaks_of_first_texts(texts: Texts) -> Iterator[Finding]:
     """Find first texts of pairs in two files, such as a dev question with answers in training."""
     for leak in find_leaks(texts):
         what = leak.what.replace("texts of", "first texts of")
-        yield replace(leak, level="warning", what=what)
+        yield replace(leak, level="note" if leak.level == "note" else "warning", what=what)
 
 
 def find_unseen_labels(labels: dict[str, Counter]) -> Iterator[Finding]:
@@ -117,12 +227,12 @@ def find_missing_gold(labels: dict[str, Counter]) -> Iterator[Finding]:
         )
 
 
-def lines_by_text(records: list[tuple[str, int]]) -> dict[str, list[int]]:
-    """Return normalised text -> its lines."""
-    lines: dict[str, list[int]] = {}
-    for text, line in records:
-        lines.setdefault(normalise(text), []).append(line)
-    return lines
+def group_by_text(records: Sequence[Text]) -> list[list[Text]]:
+    """Return the records of each text together."""
+    groups: dict[str, list[Text]] = {}
+    for record in records:
+        groups.setdefault(normalise(record.text), []).append(record)
+    return [*groups.values()]
 
 
 def draw_histogram(values: Sequence[int] | Counter, unit: str) -> list[str]:
@@ -162,7 +272,6 @@ def draw_bars(names: Sequence[str], counts: Sequence[int]) -> list[str]:
     largest = max(counts, default=1)
     bars = ["█" * round(BAR_WIDTH * count / largest) or "▏" for count in counts]
     return [
-        # A tab or line break in a label would break the table.
-        f"  {count:>7} {bar:<{BAR_WIDTH}} {name if name.isprintable() else repr(name)}"
+        f"  {count:>7} {bar:<{BAR_WIDTH}} {excerpt(name, most=MOST_NAME)}"
         for name, count, bar in zip(names, counts, bars, strict=True)
     ]
