@@ -533,6 +533,7 @@ STILL = {
     "one class": ("macro_f1", "label\n1,a,x\n2,b,x\n", "each record has the same label, x"),
     "matthews of one class": ("matthews", "label\n1,a,x\n2,b,x\n", "matthews is 0.0000 whatever"),
     "auc of one class": ("roc_auc", "label\n1,a,x\n2,b,x\n", "roc_auc is 0.5000 whatever a model"),
+    "loss of unknown": ("log_loss", "label\n1,a,v\n2,b,w\n", "neg_log_loss is 0.0000 whatever"),
     "unknown labels": ("accuracy", "label\n1,a,v\n2,b,w\n", "accuracy is 0.0000 whatever a model"),
 }
 

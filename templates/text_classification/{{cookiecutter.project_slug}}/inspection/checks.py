@@ -99,7 +99,7 @@ def find_still_score(
         evaluate(examples, make_candidates(examples, rows, labels), labels, path, settings)
         for rows in (gold, worst)
     ]
-    best, lowest = (one.scores[monitor] for one in found)
+    best, lowest = (one.scores.get(monitor, 0.0) for one in found)  # none: no gold label is known
     seen = {example.labels for example in examples}
     fix = "name a dev_file in which the labels of train_file occur, such as a part of that file."
     if best == lowest:
