@@ -127,11 +127,11 @@ def dask_cluster(folder: Path, path: Sequence[Path], workers: int = 3) -> Iterat
     with daemons(folder) as start:
         own = {"PYTHONPATH": os.pathsep.join(map(str, path)), "OMP_NUM_THREADS": "1"}
         host = ("--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", str(cluster.file))
-        scheduler = ("-m", "distributed.cli.dask_scheduler", "--port", str(port))
-        start(sys.executable, *scheduler, *host, **own)
+        module = (sys.executable, "-m")
+        start(*module, "distributed.cli.dask_scheduler", "--port", str(port), *host, **own)
         wait_until(cluster.file.is_file, "Dask's scheduler")
         count = ("--nworkers", str(workers), "--nthreads", "1")
-        start(sys.executable, "-m", "distributed.cli.dask_worker", *count, *host, **own)
+        start(*module, "distributed.cli.dask_worker", *count, *host, **own)
         wait_until(lambda: len(cluster.processes()) == workers, "Dask's workers")
         yield cluster
 

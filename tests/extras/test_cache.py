@@ -1,5 +1,6 @@
 """extras/cache: the same batches as without it, whatever happens to its files."""
 
+import ast
 import errno
 import functools
 import hashlib
@@ -8,6 +9,7 @@ import json
 import os
 import pickle
 import random
+import re
 import shlex
 import subprocess
 import sys
@@ -243,6 +245,44 @@ def test_a_cluster_that_loses_a_worker_encodes_as_one(tmp_path, table, monkeypat
         assert cluster.killed
     assert rows_in(made) == rows_in(kept) and len(rows_in(kept)) > 60
     assert not [*made.rglob(".writing-*")]
+
+
+PICKLED = """
+import pickle, sys
+from extras.cache.processes import load_later
+load_later()
+from task.data import read_example
+print(pickle.dumps(read_example({"id": 1, "text": "x", "triples": [], FIELD: NAMES}, 1, True)))
+"""
+PICKLED = PICKLED.replace("FIELD", "'annotated_predicates'").replace(
+    "NAMES", "['b', 'a', 'c', 'b']"
+)
+
+
+def test_a_record_has_the_same_bytes_in_each_process():
+    """Python orders sets of strings by hashes that each process draws."""
+    project = ROOT / "templates/relation_extraction/{{cookiecutter.project_slug}}"
+    path = os.pathsep.join(map(str, (ROOT / "templates", project)))
+    seen = {
+        subprocess.run(
+            [sys.executable, "-c", PICKLED],
+            env={**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize("template", TASKS)
+def test_examples_hold_no_sets(template):
+    folder = ROOT / "templates" / template / "{{cookiecutter.project_slug}}"
+    tree = ast.parse((folder / "task/data.py").read_text(encoding="utf-8"))
+    records = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.decorator_list]
+    fields = [line for node in records for line in node.body if isinstance(line, ast.AnnAssign)]
+    assert fields
+    assert not [line for line in map(ast.unparse, fields) if re.search(r"\b(frozen)?set\b", line)]
 
 
 def rows_in(folder: Path) -> dict[Path, bytes]:

@@ -30,7 +30,14 @@ from core.base.settings import flatten, with_tables  # noqa: E402
 from corpus import blocks, shards, tfrecord, vocabulary  # noqa: E402
 from corpus.blocks import Block, Reading, TextFile, cut_into_blocks, find_files, read_texts  # noqa: E402
 from corpus.encode import Example, Lengths, encode_lines, make_examples  # noqa: E402
-from corpus.preparation import find_texts, finish, make_plan, open_folder, prepare_block  # noqa: E402
+from corpus.preparation import (  # noqa: E402
+    find_prepared,
+    find_texts,
+    finish,
+    make_plan,
+    open_folder,
+    prepare_block,
+)
 from corpus.settings import CorpusSettings, PreparationTable  # noqa: E402
 from corpus.shards import read_manifest  # noqa: E402
 from corpus.vocabulary import find_tokenizer, train_vocabulary  # noqa: E402
@@ -475,6 +482,19 @@ def test_a_cluster_that_loses_a_worker_gives_the_same_bytes(text, tmp_path):
 def is_finished(folder: Path) -> bool:
     """Return whether the manifest of shards says that all of them are there."""
     return json.loads((folder / shards.MANIFEST).read_text(encoding="utf-8"))["finished"]
+
+
+def test_a_shard_that_a_worker_wrote_elsewhere_is_missed(text, tmp_path):
+    settings = settings_for(text, tmp_path / "here")
+    tokenizer = find_tokenizer(settings)
+    [(split, files)] = find_texts(settings).items()
+    plan = make_plan(settings, tokenizer, split, files)
+    open_folder(plan, tokenizer)
+    made = [prepare_block(plan.recipe, *job) for job in enumerate(plan.blocks)]
+    assert find_prepared(plan) == made
+    (tmp_path / "here/train/shard-00001.json").unlink()
+    with pytest.raises(InputError, match="train lacks shard-00001, which a worker has prepared: "):
+        find_prepared(plan)
 
 
 def test_what_a_killed_process_left_is_deleted(text, tmp_path):

@@ -337,8 +337,8 @@ def find_prepared(plan: Plan) -> list[Shard]:
         shard = find_shard(folder, shard_name(number))
         if shard is None or shard.preparation != plan.recipe.hash:
             raise InputError(
-                f"{folder} lacks {shard_name(number)}, which a worker has prepared: keep text and "
-                "shards where all machines see them, at the same paths."
+                f"{folder} lacks {shard_name(number)}, which a worker has prepared: text and "
+                "shards must lie where all machines see them, at the same paths."
             )
         shards.append(shard)
     return shards
