@@ -19,8 +19,8 @@ PROJECTS = [ROOT / "templates" / name / "{{cookiecutter.project_slug}}" for name
 # From the ground up: imports point down. Modules of the reading path stand between the folders.
 FLOORS = ["core.base", "core.data", "core.exact", "core.fast", "core.devices", "core.encoders"]
 FLOORS += ["core.batches", "core.windows", "core.step", "core.layers", "core.optimizer"]
-FLOORS += ["core.runs", "core.scores"]
-FLOORS += ["core.training", "core.prediction", "core.report"]
+FLOORS += ["core.runs", "core.prediction", "core.scores"]
+FLOORS += ["core.training", "core.report"]
 PACKAGES = {"base", "data", "fast", "exact", "devices", "encoders", "layers", "runs", "scores"}
 PACKAGES |= {"prediction", "report"}
 # What a template has beside its task, such as the corpus of pre-training.

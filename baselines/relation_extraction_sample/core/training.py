@@ -18,6 +18,7 @@ from core.devices.strategy import Strategy
 from core.encoders.encoder import save_encoder
 from core.exact.dropout import place_dropout
 from core.fast.adamw import AdamW
+from core.runs.callbacks import EpochsOfTraining, KeepLossSums
 from core.runs.run import Run
 from core.scores.evaluation import DevScorer, OwnWeights
 from core.step import Models
@@ -125,26 +126,3 @@ class Training:
                     shuffle=False,
                     verbose=verbose,
                 )
-
-
-class EpochsOfTraining(keras.callbacks.ProgbarLogger):
-    """Show the epochs of the whole training, of which a call of `fit` may be a part."""
-
-    def __init__(self, epochs: int) -> None:
-        super().__init__()
-        self.all_epochs = epochs
-
-    def set_params(self, params: dict) -> None:
-        super().set_params({**params, "epochs": self.all_epochs})
-
-
-class KeepLossSums(keras.callbacks.Callback):
-    """Give back the loss sums of a resumed epoch, which `fit` resets as the epoch begins."""
-
-    def __init__(self, model: keras.Model) -> None:
-        super().__init__()
-        self.saved = [(v, v.numpy()) for metric in model.metrics for v in metric.variables]
-
-    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
-        for variable, value in self.saved:
-            variable.assign(value)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from core.base.files import project_path
+from core.base.words import excerpt
 from core.data.records import name_file
-from core.report.words import excerpt
 from core.scores.evaluation import DevScorer, Evaluation
 from task.data import Example, Triple, TripleGenerator
 from task.decode import Candidates, above, predict_triples, prediction_records
@@ -51,15 +51,14 @@ def describe(example: Example, predicted: Sequence[Triple], most: int = 8) -> st
     """Return a text with its gold and its predicted triples, at most `most` of each."""
 
     def words(triples: Sequence[Triple]) -> str:
-        ends = [[excerpt(example.text[slice(*s)]) for s in (t.subject, t.object)] for t in triples]
+        text = example.text
         listed = [
-            f"{one} | {t.predicate} | {two}"
-            for t, (one, two) in sorted(zip(triples, ends, strict=True))[:most]
+            " | ".join(map(excerpt, (text[slice(*t.subject)], t.predicate, text[slice(*t.object)])))
+            for t in sorted(triples)[:most]
         ]
         more = [f"and {len(triples) - most} more"] if len(triples) > most else []
         return "; ".join(listed + more)
 
     gold, found = words(example.triples), words(predicted)
     spans = [span for t in (*example.triples, *predicted) for span in (t.subject, t.object)]
-    shown = excerpt(example.text, spans)
-    return f"{shown}\n  gold:      {gold}\n  predicted: {found}\n"
+    return f"{excerpt(example.text, spans)}\n  gold:      {gold}\n  predicted: {found}\n"

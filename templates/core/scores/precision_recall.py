@@ -1,6 +1,6 @@
 """Precision, recall and F1 of counts."""
 
-from core.report.words import column
+from core.base.words import column
 
 WIDTH = 31  # cells of a label
 

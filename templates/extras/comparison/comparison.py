@@ -19,8 +19,8 @@ from scipy import sparse, stats
 
 from core.base.errors import InputError
 from core.base.files import PROJECT, file_hash, project_path, read_json, read_json_lines, write_json
+from core.base.words import printable
 from core.data.records import Id
-from core.report.words import printable
 from core.runs.manifest import check_files
 from core.runs.members import known_runs
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from core.base.errors import InputError
 from core.base.files import read_json
+from core.base.words import excerpt
 from core.data.records import name_file
 from core.report.report import ErrorExample, ErrorItem
-from core.report.words import excerpt
 from core.runs.scores import read_scores
 from core.scores.evaluation import Evaluation
 from extras.competition.cuts import apply_cuts, tune_cuts

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from core.base.errors import InputError
+from core.base.words import excerpt
 from core.data.checks import Finding
 from core.data.records import Id, name_file
 from core.report.report import ErrorExample, ErrorItem
-from core.report.words import excerpt
 from core.runs.scores import read_scores
 from core.scores.evaluation import Evaluation
 from extras.extraction.language import REASONS, Names, name_items, read_drafts, write_items

@@ -13,7 +13,7 @@ from pathlib import Path
 sys.path[0] = str(Path(__file__).resolve().parents[2])  # the project with the needed code
 
 from core.base.errors import InputError, command  # noqa: E402
-from core.report.words import column  # noqa: E402
+from core.base.words import column  # noqa: E402
 from extras.retrieval.ranking_scores import (  # noqa: E402
     read_gold,
     read_ranking,

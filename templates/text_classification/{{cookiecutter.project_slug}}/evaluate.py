@@ -8,7 +8,7 @@ from pathlib import Path
 
 from core.base.errors import command
 from core.base.files import read_json
-from core.report.words import column
+from core.base.words import column
 from core.runs.provenance import provenance
 from core.scores.keep import keep_scores
 from core.scores.precision_recall import print_precision_recall_f1

@@ -74,3 +74,26 @@ class Checkpoint(keras.callbacks.Callback):
         self.run.save(self.model)
         if end:
             raise ToldToEnd("told to end: all is saved; run the same command again to go on.")
+
+
+class EpochsOfTraining(keras.callbacks.ProgbarLogger):
+    """Show the epochs of the whole training, of which a call of `fit` may be a part."""
+
+    def __init__(self, epochs: int) -> None:
+        super().__init__()
+        self.all_epochs = epochs
+
+    def set_params(self, params: dict) -> None:
+        super().set_params({**params, "epochs": self.all_epochs})
+
+
+class KeepLossSums(keras.callbacks.Callback):
+    """Give back the loss sums of a resumed epoch, which `fit` resets as the epoch begins."""
+
+    def __init__(self, model: keras.Model) -> None:
+        super().__init__()
+        self.saved = [(v, v.numpy()) for metric in model.metrics for v in metric.variables]
+
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
+        for variable, value in self.saved:
+            variable.assign(value)

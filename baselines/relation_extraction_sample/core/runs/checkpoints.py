@@ -59,8 +59,10 @@ def restore_checkpoint(folder: Path, position: Position, model: keras.Model) -> 
     arrays = read_checkpoint(folder, model) if is_chief() else {}
     if not broadcast(bool(arrays)):
         return False
-    for name in vars(position):
-        setattr(position, name, broadcast(arrays.get(f"position/{name}")).item())
+    for name, value in vars(position).items():
+        # An older version had fewer of them.
+        value = np.asarray(arrays.get(f"position/{name}", value))
+        setattr(position, name, broadcast(value).item())
     for index, variable in enumerate(checkpoint_variables(model)):
         variable.assign(broadcast(arrays.get(f"{index:05}")))
     return True

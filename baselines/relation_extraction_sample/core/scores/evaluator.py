@@ -149,5 +149,5 @@ class Evaluator(keras.callbacks.Callback):
             return math.inf
         dev_batches = batches.of(training.scorer.batches.examples, *batches.arguments)
         predictor = Predictor([training.models.training], training.strategy)
-        found = predictor.decode(dev_batches, lambda _, losses: sum(losses.values()))
+        found = predictor.decode(dev_batches, lambda _, own: [*np.sum([*own.values()], axis=0)])
         return float(np.mean([loss for _, loss in found]))

@@ -11,8 +11,8 @@ import numpy as np
 
 from core.base.files import project_path
 from core.base.settings import RecordSettings
+from core.base.words import excerpt
 from core.data.checks import Finding, normalise
-from core.report.words import excerpt
 
 BAR_WIDTH = 40
 SHOWN_PLACES = 3

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from core.base.files import project_path
+from core.base.words import excerpt
 from core.data.records import Id, name_file
-from core.report.words import excerpt
 from core.scores.evaluation import DevScorer, Evaluation
 from formats.records import prediction_records
 from library.graph import Graph, sort_key
@@ -64,12 +64,12 @@ def describe(example: Example, predicted: Sequence[Event], most: int = 6) -> str
         listed = []
         for event in sorted(events, key=sort_key)[:most]:
             parts = [
-                ("" if role is None else f"{role}=") + excerpt(example.text[slice(*span)])
+                ("" if role is None else f"{role}=") + example.text[slice(*span)]
                 for role, span in event.nodes()
             ]
             listed.append(f"{event.type}: {' | '.join(parts)}")
         more = [f"and {len(events) - most} more"] if len(events) > most else []
-        return "; ".join(listed + more)
+        return excerpt("; ".join(listed + more), most=800)
 
     gold, found = words(example.events), words(predicted)
     spans = [span for event in (*example.events, *predicted) for _, span in event.nodes()]

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from core.base.files import project_path, read_json
+from core.base.words import excerpt
 from core.data.records import name_file
 from core.prediction.predictor import Predictor
-from core.report.words import excerpt
 from core.runs.members import tuned_threshold
 from core.runs.scores import read_scores
 from core.scores.evaluation import DevScorer, Evaluation
@@ -120,9 +120,9 @@ def describe(example: Example, predicted: Sequence[Entity], most: int = 8) -> st
 
     def words(entities: Sequence[Entity]) -> str:
         text = example.text
-        listed = [f"{excerpt(text[slice(*e.span)])} ({e.type})" for e in entities[:most]]
+        listed = [f"{text[slice(*e.span)]} ({e.type})" for e in entities[:most]]
         more = [f"and {len(entities) - most} more"] if len(entities) > most else []
-        return "; ".join(listed + more)
+        return excerpt("; ".join(listed + more), most=800)
 
     gold, found = words(example.entities), words(predicted)
     spans = [entity.span for entity in (*example.entities, *predicted)]

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from tokenizers import Tokenizer
 
+from core.base.words import excerpt
 from core.prediction.predictor import Predictor
-from core.report.words import excerpt
 from core.scores.evaluation import DevScorer, Evaluation
 from task.data import HeldOutGenerator
 from task.masking import NO_TOKEN

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from core.base.files import project_path
+from core.base.words import excerpt
 from core.data.records import name_file
 from core.prediction.predictor import Predictor
-from core.report.words import excerpt
 from core.scores.evaluation import DevScorer, Evaluation
 from formats.records import prediction_records
 from task.data import AnswerGenerator, Example

@@ -7,9 +7,9 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 from core.base.files import project_path
+from core.base.words import excerpt
 from core.data.records import Id, name_file
 from core.prediction.predictor import Predictor
-from core.report.words import excerpt
 from core.scores.evaluation import DevScorer, Evaluation
 from generation.texts import Written
 from task.data import Example, SourceGenerator

@@ -7,8 +7,8 @@ import numpy as np
 
 from core.base.extras import need
 from core.base.files import project_path
+from core.base.words import excerpt
 from core.data.records import name_file
-from core.report.words import excerpt
 from core.scores.evaluation import DevScorer, Evaluation
 from core.scores.thresholds import best_threshold
 from task.data import Example, ExampleGenerator, Labels
