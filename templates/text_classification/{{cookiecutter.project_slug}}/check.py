@@ -19,7 +19,13 @@ from inspection.checks import (
     find_still_score,
     measure_tokens,
 )
-from task.data import ExampleGenerator, check_kind, collect_targets, read_examples
+from task.data import (
+    ExampleGenerator,
+    check_kind,
+    collect_targets,
+    read_examples,
+    tokenizer_texts,
+)
 from task.settings import Settings
 
 
@@ -33,7 +39,7 @@ def main() -> None:
     )
     train_examples = files[settings.train_file]
     labels = collect_targets(train_examples, settings)
-    tokenizer = load_tokenizer(settings, train_examples)
+    tokenizer = load_tokenizer(settings, train_examples, tokenizer_texts)
     findings = find_data_faults(files) + find_label_faults(files, labels, settings)
     findings += find_still_score(files[settings.dev_file], labels, settings)
     describe = describe_file

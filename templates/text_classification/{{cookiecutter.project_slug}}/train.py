@@ -25,7 +25,14 @@ from core.scores.evaluator import Evaluator
 from core.training import Training
 from floor import keep_floor, score_floor
 from inspection.errors import find_errors
-from task.data import Example, ExampleGenerator, check_kind, collect_targets, read_examples
+from task.data import (
+    Example,
+    ExampleGenerator,
+    check_kind,
+    collect_targets,
+    read_examples,
+    tokenizer_texts,
+)
 from task.evaluation import LabelScorer
 from task.metrics import choose_metric
 from task.model import build_models
@@ -74,7 +81,7 @@ def train(
     batch_size = global_batch_size(settings, strategy)
     set_seed_and_precision(settings)
     labels = collect_targets(examples, settings)
-    tokenizer = load_tokenizer(settings, examples)
+    tokenizer = load_tokenizer(settings, examples, tokenizer_texts)
     with strategy.scope():
         encoder = load_encoder(settings, tokenizer)
         models = build_models(encoder, labels, settings)

@@ -102,7 +102,7 @@ def test_a_kind_of_data_from_training_to_submission(kind, process, tmp_path):
     if curve:
         assert_scored_alike(process, kind, data / "train.jsonl", tmp_path / "learned.jsonl", best)
     # Told beside the floor's score, which is kept in the form of a run.
-    floor = json.loads((project / "runs/floor/scores.json").read_text("utf-8"))
+    floor = json.loads((floor_of(project, kind) / "scores.json").read_text("utf-8"))
     assert f"the floor's {floor['dev'][metric]:.4f}" in told
     assert floor["dev"]["data_hash"] == scores["dev"]["data_hash"]
     page = (project / "runs" / kind / "report.html").read_text("utf-8")
@@ -134,6 +134,16 @@ def test_a_kind_of_data_from_training_to_submission(kind, process, tmp_path):
     refuse_other_texts(process, kind, data / "test.jsonl", tmp_path / "other.jsonl")
     if kind == "several":  # what check.py says of the model is alike for all
         assert "oracle (gold labels" in run(process, "check.py", *flags(project, **settings))
+
+
+def floor_of(project, run_name):
+    """Return the folder of the floor that was scored on the dev file of a run."""
+    scores = json.loads((project / "runs" / run_name / "scores.json").read_text("utf-8"))
+    folders = [project / "runs/floor", *(project / "runs/floor").glob("of_*")]
+    known = [json.loads((one / "scores.json").read_text("utf-8"))["dev"] for one in folders]
+    wanted = scores["dev"]["data_hash"]
+    [found] = [f for f, dev in zip(folders, known, strict=True) if dev["data_hash"] == wanted]
+    return found
 
 
 def assert_scored_alike(process, kind, train_file, file, row):
@@ -198,7 +208,7 @@ def test_a_cross_validation_has_a_floor_on_the_same_records(process):
     run(process, "extras/folds/cross_validate.py", *flags(project, **settings))
     told = run(process, "compare.py", "crossed", "floor")
     assert "verdict: crossed against floor" in told
-    assert len(read(project / "runs/floor/predictions/dev.jsonl")) == 64
+    assert len(read(floor_of(project, "crossed") / "predictions/dev.jsonl")) == 64
 
 
 def test_a_refused_command_leaves_no_floor(process, tmp_path):

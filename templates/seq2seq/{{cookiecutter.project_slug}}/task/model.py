@@ -22,7 +22,6 @@ from tokenizers import Tokenizer
 
 from core.base.errors import InputError
 from core.base.extras import need
-from core.data.tokens import learn_tokenizer
 from core.encoders.encoder import (
     BertEncoder,
     encoder_inputs,
@@ -50,13 +49,9 @@ def load_tokenizer_and_encoder(
         settings: of the project.
         examples: of the training file.
     """
-    if settings.encoder == "tiny":
-        size = settings.tiny_vocabulary
-        tokenizer = learn_tokenizer(train_text_tokenizer, examples, tokenizer_texts, size)
-        return tokenizer, load_backbone(settings, tokenizer)
-    tokenizer = load_tokenizer(settings, examples)
+    tokenizer = load_tokenizer(settings, examples, tokenizer_texts, train_text_tokenizer)
     encoder = load_backbone(settings, tokenizer)
-    if settings.keep_tokens == "used":
+    if settings.keep_tokens == "used" and settings.encoder != "tiny":
         tokenizer, kept = keep_used_tokens(tokenizer, [*tokenizer_texts(examples)])
         encoder = keep_rows(encoder, kept)
     return tokenizer, encoder

@@ -2,7 +2,7 @@
 
 import functools
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -135,6 +135,11 @@ def read_examples(
                     "records, or to none."
                 )
     return examples
+
+
+def tokenizer_texts(examples: Sequence[Example]) -> Iterator[str]:
+    """Yield the texts that a vocabulary is learned from."""
+    yield from (text for example in examples for text in example.texts)
 
 
 def find_kinds(examples: Sequence[Example]) -> dict[tuple, int]:
