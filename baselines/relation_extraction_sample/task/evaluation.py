@@ -53,11 +53,11 @@ def describe(example: Example, predicted: Sequence[Triple], most: int = 8) -> st
     def words(triples: Sequence[Triple]) -> str:
         text = example.text
         listed = [
-            " | ".join(map(excerpt, (text[slice(*t.subject)], t.predicate, text[slice(*t.object)])))
+            f"{text[slice(*t.subject)]} | {t.predicate} | {text[slice(*t.object)]}"
             for t in sorted(triples)[:most]
         ]
         more = [f"and {len(triples) - most} more"] if len(triples) > most else []
-        return "; ".join(listed + more)
+        return excerpt("; ".join(listed + more), most=800)
 
     gold, found = words(example.triples), words(predicted)
     spans = [span for t in (*example.triples, *predicted) for span in (t.subject, t.object)]

@@ -1,10 +1,9 @@
 """Tokens with exact character offsets, and overlapping windows of long texts."""
 
-import functools
 import itertools
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from tokenizers.normalizers import BertNormalizer
 from tqdm import tqdm
 
 from core.base.errors import InputError
-from core.data.records import collect
 
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
@@ -85,39 +83,10 @@ def train_tokenizer(texts: Iterable[str], vocabulary_size: int) -> Tokenizer:
     return word_piece_tokenizer(tokenizer.get_vocab())
 
 
-def learn_tokenizer(
-    train: Callable[[list[str], int], Tokenizer],
-    examples: Sequence[Any],
-    texts_of: Callable[[Sequence[Any]], Iterable[str]],
-    vocabulary_size: int,
-) -> Tokenizer:
-    """Train a tokenizer on the texts of examples, and print on how many; extras/cache keeps it.
-
-    Args:
-        train: from texts and the size of the vocabulary to a tokenizer.
-        examples: of the training file.
-        texts_of: from examples to their texts.
-        vocabulary_size: as in `train_tokenizer`.
-    """
-    learn = functools.partial(train_on, train=train, texts_of=texts_of, size=vocabulary_size)
-    state, count = collect(learn, examples)
-    tokenizer = Tokenizer.from_str(state)
-    print(f"vocabulary: {tokenizer.get_vocab_size()} tokens, learned from {count} texts")
-    return tokenizer
-
-
-def train_on(
-    examples: Sequence[Any], train: Callable, texts_of: Callable, size: int
-) -> tuple[str, int]:
-    """Return a trained tokenizer as JSON, and the number of its texts; as `learn_tokenizer`."""
-    texts = [*texts_of(examples)]
+def train_on(examples: Sequence, texts_of: Any, train: Any, size: int) -> tuple[str, int]:
+    """Return a tokenizer that was trained on the texts of examples, as JSON, and their number."""
+    texts = [*texts_of(examples)] if texts_of else [example.text for example in examples]
     return train(texts, size).to_str(), len(texts)
-
-
-def each_text(examples: Iterable[Any]) -> Iterator[str]:
-    """Yield the text of each example, or its texts."""
-    for example in examples:
-        yield from getattr(example, "texts", None) or (example.text,)
 
 
 def break_words(texts: Iterable[str]) -> list[str]:

@@ -16,7 +16,8 @@ from core.base.errors import InputError, gist
 from core.base.extras import ask, how_to_get, present
 from core.base.files import project_path, read_json, write_json
 from core.base.settings import CoreSettings, RecordSettings
-from core.data.tokens import each_text, learn_tokenizer, load_tokenizer_file, train_tokenizer
+from core.data.records import collect
+from core.data.tokens import load_tokenizer_file, train_on, train_tokenizer
 from core.fast.transformer import exact_gelu_function, fuse_layer, tanh_gelu_function
 
 # Names of the tanh approximation in the config.json of Hugging Face.
@@ -76,15 +77,18 @@ class BertEncoder(keras_hub.models.BertBackbone):
 
 
 def load_tokenizer(
-    settings: RecordSettings, examples: Sequence[Any], texts_of: Callable = each_text
+    settings: RecordSettings, examples: Sequence, texts_of: Any = None, train: Any = train_tokenizer
 ) -> Tokenizer:
-    """Return the tokenizer of the encoder; `tiny` learns its vocabulary from texts of examples.
+    """Return the tokenizer of the encoder; `tiny` learns its own from the texts of examples.
 
     Raises:
         InputError: the encoder's folder has no tokenizer, or only one that gives no offsets.
     """
     if settings.encoder == "tiny":
-        return learn_tokenizer(train_tokenizer, examples, texts_of, settings.tiny_vocabulary)
+        options = {"texts_of": texts_of, "train": train, "size": settings.tiny_vocabulary}
+        state, count = collect(functools.partial(train_on, **options), examples)
+        print(f"vocabulary of tiny: learned from {count} texts")
+        return Tokenizer.from_str(state)
     name, folder = settings.encoder, local_folder(settings.encoder)
     if (tokenizer := ask("load_tokenizer", name, folder, settings)) is not None:
         return tokenizer

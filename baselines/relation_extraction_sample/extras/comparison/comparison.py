@@ -168,12 +168,7 @@ def paired_bootstrap(
 
 
 def score_of_sums(columns: np.ndarray, statistic: Callable[..., np.ndarray]) -> Score:
-    """Return the score of drawn records that is computed from the sums of their values.
-
-    Args:
-        columns: `[records, columns]`.
-        statistic: as in `paired_bootstrap`.
-    """
+    """Return the score of drawn records from the sums of their values `[records, columns]`."""
     is_wide = columns.shape[1] > FEW_COLUMNS  # counts of many labels, which are mostly 0
     values = sparse.csr_array(columns.T) if is_wide else np.ascontiguousarray(columns.T, float)
 
