@@ -51,9 +51,8 @@ def describe(example: Example, predicted: Sequence[Triple], most: int = 8) -> st
     """Return a text with its gold and its predicted triples, at most `most` of each."""
 
     def words(triples: Sequence[Triple]) -> str:
-        text = example.text
         listed = [
-            f"{text[slice(*t.subject)]} | {t.predicate} | {text[slice(*t.object)]}"
+            f"{example.text[slice(*t.subject)]} | {t.predicate} | {example.text[slice(*t.object)]}"
             for t in sorted(triples)[:most]
         ]
         more = [f"and {len(triples) - most} more"] if len(triples) > most else []
