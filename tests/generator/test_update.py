@@ -158,6 +158,32 @@ def run_script(project: Path, *command: str | Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_a_file_in_the_way_is_in_conflict_and_kept(
+    versions, rendered, tmp_path: Path, capsys
+) -> None:
+    """A file of the owner where the new version has one of its own, and a line that both changed."""
+    old, _, _ = versions
+    fresh_old, fresh_new = rendered("relation_extraction")
+    project = tmp_path / "relation_extraction"
+    shutil.copytree(fresh_old, project)
+    with_commit(project, old.origin["commit"])
+    new_text = {
+        name: content
+        for name, content in contents(fresh_new).items()
+        if name not in contents(fresh_old) and name.endswith((".py", ".toml", ".lock"))
+    }
+    name = sorted(new_text)[0]
+    write(project / name, "mine\n")
+    before = contents(project)
+    with pytest.raises(SystemExit) as ending:
+        app(["update", str(project)])
+    assert ending.value.code == 1
+    assert f"CONFLICT {name}: both sides changed the same lines" in capsys.readouterr().out
+    text = (project / name).read_bytes()
+    assert b"<<<<<<< yours\nmine\n=======\n" in text and new_text[name] in text
+    assert (project / REPLACED / old.label / name).read_bytes() == before[name]
+
+
 @pytest.mark.parametrize("moment", ["staging", "plan", "first copy", "first file", "last file"])
 def test_an_interrupted_update_is_finished(moment, versions, rendered, tmp_path: Path) -> None:
     old, _, folder = versions
