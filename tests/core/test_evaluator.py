@@ -104,6 +104,13 @@ def test_the_loss_on_dev_chooses_while_the_score_stands_still(
     assert len(computed) == losses
 
 
+def test_a_score_that_dev_does_not_allow_is_a_sentence(tmp_path):
+    evaluator = make_evaluator(tmp_path)
+    with pytest.raises(InputError, match="dev_file has no gold that f1 can be computed on"):
+        evaluator.keep_if_best(Evaluation({"records": 3}, [], []))
+    assert not (tmp_path / "best.weights.h5").exists()
+
+
 @pytest.mark.parametrize(
     ("scores", "still"),
     [([0.0], True), ([0.0, 0.0], True), ([1.0, 1.0], True), ([0.5], False), ([0.0, 0.1], False)],

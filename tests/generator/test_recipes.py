@@ -194,7 +194,7 @@ def test_adding_to_a_project_whose_extras_were_deleted(tmp_path: Path) -> None:
     path = project / ".cookiecutter.json"
     path.write_text(path.read_text().replace(__version__, "0.0.9"))
     said = add_extra(ROOT, "orbit", project)
-    assert said.endswith(f"\nIt is of version {__version__}, the project of 0.0.9.")
+    assert f"\nIt is of version {__version__}, the project of 0.0.9: `baselines update`" in said
     assert json.loads(path.read_text())["version"] == "0.0.9"
 
 

@@ -105,7 +105,16 @@ class Evaluator(keras.callbacks.Callback):
             print(f"average of the weights after {steps} steps: {self.monitor} {score:.4f}")
 
     def keep_if_best(self, evaluation: Evaluation, **facts: Any) -> None:
-        """Write weights, predictions, scores and `facts` if no score so far is better."""
+        """Write weights, predictions, scores and `facts` if no score so far is better.
+
+        Raises:
+            InputError: dev has no gold on which the score can be computed.
+        """
+        if self.monitor not in evaluation.scores:
+            raise InputError(
+                f"dev_file has no gold that {self.monitor} can be computed on, such as a label of "
+                "train_file: name another dev_file; python check.py says more."
+            )
         position, score = self.run.position, evaluation.scores[self.monitor]
         gained = score > position.best
         if self.is_best(score):
@@ -149,5 +158,6 @@ class Evaluator(keras.callbacks.Callback):
             return math.inf
         dev_batches = batches.of(training.scorer.batches.examples, *batches.arguments)
         predictor = Predictor([training.models.training], training.strategy)
+        predictor.exact = False  # its batches have the padded lengths of training
         found = predictor.decode(dev_batches, lambda _, own: [*np.sum([*own.values()], axis=0)])
         return float(np.mean([loss for _, loss in found]))

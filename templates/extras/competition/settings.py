@@ -56,7 +56,7 @@ class Settings(CoreSettings):
 
 def complain(settings: Settings) -> str | None:
     """Refuse settings that this task does not read or that don't fit together."""
-    if settings.task != "Text classification":
+    if getattr(settings, "task", "") != "Text classification":
         if settings.competition == Table():
             return None
         return "only text classification reads the table competition: leave it as it was"
