@@ -161,7 +161,7 @@ def run_script(project: Path, *command: str | Path) -> None:
 def test_a_file_in_the_way_is_in_conflict_and_kept(
     versions, rendered, tmp_path: Path, capsys
 ) -> None:
-    """A file of the owner where the new version has one of its own, and a line that both changed."""
+    """The owner has a file of a name that the new version uses for one of its own."""
     old, _, _ = versions
     fresh_old, fresh_new = rendered("relation_extraction")
     project = tmp_path / "relation_extraction"
