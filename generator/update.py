@@ -154,6 +154,7 @@ def new_origin(origin: dict, new: Version) -> bytes:
     """Return .cookiecutter.json of the new version, with the answers of the project."""
     there: dict = {"version": new.origin["version"], "template": origin["template"]}
     there |= {name: value for name, value in new.origin.items() if name != "version"}
+    there["address"] = new.origin["address"] or origin["address"]  # a copy at hand has none
     there["cookiecutter"] = origin["cookiecutter"]
     return (json.dumps(there, ensure_ascii=False, indent=1) + "\n").encode()
 

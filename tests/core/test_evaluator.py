@@ -17,7 +17,7 @@ from small_models import make_training
 from core.base.errors import InputError
 from core.base.files import read_json, write_json
 from core.base.settings import CoreSettings
-from core.runs.checkpoints import Position
+from core.runs.checkpoints import Position, restore_checkpoint, save_checkpoint
 from core.runs.finishing import explain_still_score
 from core.runs.manifest import check_files
 from core.runs.run import Run
@@ -102,6 +102,18 @@ def test_the_loss_on_dev_chooses_while_the_score_stands_still(
     [record] = (tmp_path / "predictions/dev.jsonl").read_text(encoding="utf-8").splitlines()
     assert json.loads(record)["id"] == kept
     assert len(computed) == losses
+
+
+def test_a_checkpoint_of_an_older_version_is_restored(tmp_path):
+    """It knows less of the position: what it lacks begins as in a new run."""
+    model = keras.Sequential([keras.Input([2]), keras.layers.Dense(1)])
+    model.compile("adam", "mse")
+    older = Position(updates=7, best=0.5)
+    del older.still_loss
+    save_checkpoint(tmp_path, older, model)
+    found = Position(still_loss=3.0)
+    assert restore_checkpoint(tmp_path, found, model)
+    assert vars(found) == vars(Position(updates=7, best=0.5, still_loss=3.0))
 
 
 def test_a_score_that_dev_does_not_allow_is_a_sentence(tmp_path):

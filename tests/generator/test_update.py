@@ -33,6 +33,7 @@ from generator.versions import copy_version, extract_version, render
 pytestmark = pytest.mark.slow
 
 OLDER = 40  # commits
+ADDRESS = "https://example.org/team/baselines.git"
 EXTRAS = "comparison, doctor, folds, lora"
 
 
@@ -88,10 +89,11 @@ def rendered(versions):
     return of
 
 
-def with_commit(project: Path, commit: str) -> None:
+def with_commit(project: Path, commit: str, address: str = "") -> None:
     """Note in a project which commit it was made from, as baking does now."""
     path = project / ".cookiecutter.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "commit": commit}))
+    origin = {**json.loads(path.read_text()), "address": address, "commit": commit}
+    path.write_text(json.dumps(origin))
 
 
 # --------------------------------------------------------------------------- real versions
@@ -106,7 +108,7 @@ def test_an_update_is_a_fresh_project_with_the_changes_of_its_owner(
     project, expected = tmp_path / template, tmp_path / "expected"
     shutil.copytree(fresh_old, project)
     shutil.copytree(fresh_new, expected)
-    with_commit(project, old.origin["commit"])
+    with_commit(project, old.origin["commit"], ADDRESS)
     for folder in (project, expected):
         config = folder / "config.toml"
         config.write_text(config.read_text().replace("\npatience = 0 ", "\npatience = 3 "))
@@ -124,6 +126,9 @@ def test_an_update_is_a_fresh_project_with_the_changes_of_its_owner(
     assert update(ROOT, project), capsys.readouterr().out
     found, wanted = contents(project), contents(expected)
     kept = {name for name in found if name.startswith((REPLACED, "runs/"))}
+    origin = json.loads(found[".cookiecutter.json"])
+    assert origin["address"] == ADDRESS and origin["commit"] != old.origin["commit"]
+    assert origin["cookiecutter"] == answers(template)
     assert kept - {"runs/default/weights.txt"} and not (project / STAGED).exists()
     # The page of the extras is merged like any other: it lacks the row of one that joined by hand.
     for name in (*kept, ".cookiecutter.json", "extras/README.md"):
