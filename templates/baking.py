@@ -129,7 +129,8 @@ def as_literal(source: str) -> str:
 def read_version() -> str:
     """Return the version of the repository."""
     path = TEMPLATES.parent / "generator" / "__init__.py"
-    found = re.search(r'__version__ = "(.+)"', path.read_text(encoding="utf-8"))
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    found = re.search(r'__version__ = "(.+)"', text)
     return found[1] if found else "unknown"
 
 

@@ -129,6 +129,7 @@ def test_all_ways_give_the_same_bytes(
     found, expected = contents(tmp_path / project.name), contents(project)
     origin = json.loads(found.pop(".cookiecutter.json"))
     assert bool(origin.pop("commit")) == (way == "git")
+    origin.pop("modified", None)  # this clone has no .gitignore for what baking brings
     assert {**origin, "commit": ""} == json.loads(expected.pop(".cookiecutter.json"))
     assert found == expected
 
