@@ -121,7 +121,6 @@ LOST = {
         ],
         {},
     ),
-    "unaligned": ([Event("x", (0, 1), (("r", (1, 3)),))], {}),
     "apart": ([event("x", None, "r=a", "s=l")], {"max_length": 9}),
     "overlapping": ([event("x", "a", "r=b-d", "s=c")], {"model": "crf"}),
     "composed": (
@@ -140,6 +139,15 @@ def test_lost_events_have_their_cause(cause):
     finding = checks.find_reach_faults("dev.jsonl", found, settings)[0]
     assert finding.what.startswith(f"events that {checks.CAUSES[cause][0]}: ")
     assert finding.where == "dev.jsonl, line 7 for example"
+
+
+def test_an_event_with_a_span_that_cuts_tokens_is_left_to_the_doctor():
+    found = reach(Event("x", (0, 1), (("r", (1, 3)),)))
+    assert {name for name, lines in found.faults.items() if lines} - {"invented"} == {checks.CUT}
+    settings = Settings.model_construct(metric="argument_classification")
+    finding = checks.find_reach_faults("dev.jsonl", found, settings)[0]
+    assert len(found.cut) == 1 and finding.where.startswith("dev.jsonl, line 7")
+    assert "spans" in finding.what
 
 
 def test_an_unseen_label_is_not_blamed_on_its_overlap():
