@@ -186,10 +186,12 @@ def merge_project(
     plan.settings = put_values(merged.folder / CONFIG, values, moved)
     note_conflicts(merged, plan)
     contents: dict[str, bytes | None] = {path.as_posix(): None for path in staged}
+    # A new file has the line ends of those of its kind.
+    kinds = {name.suffix for name in windows}
+    all_windows = kinds - {name.suffix for name in ours & staged.keys() - windows}
     for name in list_files(merged.folder):
         content = (merged.folder / name).read_bytes()
-        alike = {other for other in staged if other in ours and other.suffix == name.suffix}
-        ends = name in windows if name in staged else bool(alike) and alike <= windows
+        ends = name in windows if name in staged else name.suffix in all_windows
         contents[name.as_posix()] = with_windows_ends(content) if ends else content
         if os.access(merged.folder / name, os.X_OK):
             plan.executable.append(name.as_posix())
@@ -327,7 +329,7 @@ def put_values(config: Path, values: dict[str, object], moved: dict[str, str]) -
         else:
             sentences.append(
                 f"config.toml: {former} = {value!r} is now {moved[former]}, which this project "
-                "does not have: add it, or let it go."
+                "does not have: add it, or leave it out."
             )
     if any(document):
         config.write_text(tomlkit.dumps(document), encoding="utf-8", newline="\n")

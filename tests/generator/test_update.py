@@ -349,7 +349,7 @@ def test_values_move_to_the_names_that_settings_have_now(tmp_path: Path) -> None
     assert said == [
         "config.toml: folds is now folds.count: 5 is there.",
         "config.toml: soup = 3 is now averaging.soup, which this project does not have: add it, or "
-        "let it go.",
+        "leave it out.",
     ]
 
 
