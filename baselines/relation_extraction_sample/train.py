@@ -84,7 +84,8 @@ def train(
     training.begin(tokenizer, {"predicates": predicates})  # makes the run's folder, or resumes it
     # `fit` is Keras's. After each epoch the evaluator keeps the weights if `monitor` is higher.
     evaluator = Evaluator(training)
-    training.fit([PositionCounter(run, len(batches)), evaluator, Checkpoint(run, settings)])
+    counter = PositionCounter(run, len(training.batches))
+    training.fit([counter, evaluator, Checkpoint(run, settings)])
     evaluator.finish()  # scores averaged weights, if an extra keeps some
 
 

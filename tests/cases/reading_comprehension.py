@@ -6,7 +6,7 @@ from pathlib import Path
 # One window for each passage of the sample: as many examples as records.
 SMALL = {"pointer_size": 16, "tiny_vocabulary": 700, "max_length": 160, "window_overlap": 16}
 DEV_SCORE = "f1"
-FIELDS = ("id", "question", "context", "answers", "answer_texts")
+FIELDS = ("id", "question", "context", "answers", "answer_texts", "weight")
 RECORD = {
     "id": "1",
     "question": "Who founded Zenco?",

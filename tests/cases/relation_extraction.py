@@ -5,7 +5,16 @@ from pathlib import Path
 
 SMALL = {"pointer_size": 16, "window_overlap": 16}
 DEV_SCORE = "f1"
-FIELDS = ("id", "text", "triples", "annotated_predicates", "subject", "predicate", "object")
+FIELDS = (
+    "id",
+    "text",
+    "triples",
+    "annotated_predicates",
+    "subject",
+    "predicate",
+    "object",
+    "weight",
+)
 RECORD = {
     "id": "1",
     "text": "Ada founded Zenco.",

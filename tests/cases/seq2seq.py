@@ -5,7 +5,7 @@ from pathlib import Path
 
 SMALL = {"target_length": 24, "generation.beams": 2}
 DEV_SCORE = "bleu"
-FIELDS = ("id", "source", "targets")
+FIELDS = ("id", "source", "targets", "weight")
 RECORD = {"id": "1", "source": "town: Zenby; sky: fog", "targets": ["There is fog in Zenby."]}
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import os
 import re
 import shutil
@@ -390,6 +391,18 @@ def test_broken_files_of_the_task(process, case, tmp_path, subtests):
     for name, (content, *words) in case.BROKEN_FILES.items():
         with subtests.test(name):
             assert_file_refused(process, tmp_path, content, words)
+
+
+BAD_WEIGHTS = {"below 0": -1, "text": "1", "true": True, "list": [1]}
+BAD_WEIGHTS |= {"infinite": math.inf, "no number": math.nan, "null": None}
+
+
+@pytest.mark.parametrize("name", BAD_WEIGHTS)
+def test_bad_weights(name, process, case, tmp_path):
+    record = {**json.loads(case.GOOD.splitlines()[0]), "id": "w", "weight": BAD_WEIGHTS[name]}
+    content = case.GOOD + json.dumps(record) + "\n"
+    words = [f'line 2: "weight" must be a number from 0 on, not {BAD_WEIGHTS[name]!r}']
+    assert_file_refused(process, tmp_path, content, words)
 
 
 def test_nothing_to_learn(process, case, tmp_path, subtests):

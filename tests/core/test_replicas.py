@@ -80,7 +80,19 @@ pytestmark = pytest.mark.trains
 def project(request, tmp_path_factory) -> Path:
     project = bake_project(request.param, tmp_path_factory.mktemp("project"))
     shorten(project, {"train": EXAMPLES, "dev": 21})
+    weigh(project)
     return project
+
+
+def weigh(project: Path) -> None:
+    """Give every third record of the training file a weight in the loss."""
+    path = project / "sample" / "train.jsonl"
+    if path.is_file():  # else a corpus
+        records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        for number, record in enumerate(records[::3]):
+            record["weight"] = (0.5, 2, 3)[number % 3]
+        lines = [json.dumps(record, ensure_ascii=False) for record in records]
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 @pytest.fixture(scope="module")

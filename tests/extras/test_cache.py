@@ -74,6 +74,8 @@ def make_record(number: int) -> dict:
     record = {"id": number, "text": " ".join(words), "triples": triples}
     if number % 7 == 0:
         record["annotated_predicates"] = ["p0", "p1", "p2", "p3"]
+    if number % 4 == 0:
+        record["weight"] = number / 8
     return record
 
 

@@ -6,6 +6,7 @@ from typing import Any, Self
 import numpy as np
 
 from core.base.extras import ask
+from core.data.records import record_weights
 from core.fast.buckets import bucket_boundaries, cut_batches
 from core.fast.feeding import Feeding
 
@@ -32,7 +33,10 @@ class DataGenerator(Feeding):
     @classmethod
     def of(cls, examples: Any, *arguments: Any) -> Self:
         """Return the batches of examples; an optional extra may encode them once for all runs."""
-        made: Any = ask("open_batches", cls, examples, arguments) or cls(examples, *arguments)
+        made: Any = ask("open_batches", cls, examples, arguments)
+        if made is None:
+            made = cls(examples, *arguments)
+            made.weights = np.array(record_weights(made), np.float32)
         made.arguments = arguments
         return made
 
@@ -43,6 +47,7 @@ class DataGenerator(Feeding):
         self.batch_size = batch_size
         self.boundaries = bucket_boundaries(*np.unique(lengths, return_counts=True), buckets)
         self.seed = seed
+        self.weights: Any = np.ones(len(self.lengths), np.float32)  # of each example in the loss
 
     def measure(self) -> None:
         """Compute sizes that all batches share, such as the number of label slots."""
@@ -75,22 +80,22 @@ class DataGenerator(Feeding):
         lengths = self.pad_to(self.lengths[order], epoch)
         return cut_batches(order, lengths, self.batch_size, random)
 
-    def pad_to(self, lengths: np.ndarray, epoch: int | None) -> np.ndarray:
-        """Return the length to which a batch is padded, given that of its longest example."""
-        # `fits_batch` (fast/feeding.py): prediction pads to the longest example, not to a bucket.
-        fits = epoch is None and self.fits_batch
-        return lengths if fits else self.boundaries[np.searchsorted(self.boundaries, lengths)]
-
     def batches(self, epoch: int | None, skip: int = 0) -> Iterator[Batch]:
         """Yield the batches of an epoch, without the first `skip`.
 
-        Each has `loss_weight` `[batch_size]`: 1 / real examples, and 0 for filler examples.
+        Each has `loss_weight` `[batch_size]`: the weight of the record / `count_targets`, and 0 for
+        filler examples.
         """
         for positions, length in self.plan(epoch)[skip:]:
-            rows = len(positions) if epoch is None and self.fits_batch else self.batch_size
-            filled, weight = np.resize(positions, rows), np.zeros(rows, np.float32)
-            weight[: len(positions)] = 1 / len(positions)
-            yield {**self.make_batch(filled, length), "loss_weight": weight}
+            real = len(positions)
+            weight = np.zeros(real if epoch is None and self.fits_batch else self.batch_size)
+            batch = self.make_batch(np.resize(positions, len(weight)), length)
+            weight[:real] = self.weights[positions % self.size] / self.count_targets(batch, real)
+            yield {**batch, "loss_weight": weight.astype(np.float32)}
+
+    def count_targets(self, batch: Batch, real: int) -> int:
+        """Return what the loss is a mean over: the examples of a batch that are no filler."""
+        return real
 
 
 def pad(arrays: Sequence[np.ndarray], length: int, value: int = 0) -> np.ndarray:

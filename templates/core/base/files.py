@@ -242,3 +242,17 @@ def file_hash(path: str | Path) -> str:
     """Return `sha256:<hex>` of a file, with the digest that `sha256sum` prints."""
     with open(path, "rb") as file:
         return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def hash_of_files(paths: Iterable[Path]) -> str:
+    """Return one hash of several files, in order; that of a folder is that of its files.
+
+    Raises:
+        InputError: one is absent.
+    """
+    files: list[Path] = []
+    for path in paths:
+        files += sorted(path.glob("*")) if path.is_dir() else [path]
+    for absent in (file for file in files if not file.is_file()):
+        raise InputError(f"{absent} is not a file: check the path, or the setting that names it.")
+    return "sha256:" + hashlib.sha256("".join(map(file_hash, files)).encode()).hexdigest()

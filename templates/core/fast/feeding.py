@@ -35,6 +35,11 @@ class Feeding:
         """
         self.fits_batch = fits
 
+    def pad_to(self, lengths: np.ndarray, epoch: int | None) -> np.ndarray:
+        """Return the length to which a batch is padded, given that of its longest example."""
+        fits = epoch is None and self.fits_batch  # prediction: no bucket
+        return lengths if fits else self.boundaries[np.searchsorted(self.boundaries, lengths)]
+
     def first_batch(self, epoch: int | None) -> tuple[np.ndarray, int]:
         """Return the positions and the padded length of the first batch of an epoch."""
         return self.plan(epoch)[0]

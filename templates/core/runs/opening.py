@@ -2,7 +2,7 @@
 
 from core.base.errors import InputError
 from core.base.extras import declared
-from core.base.files import PROJECT, file_hash, project_path, read_json
+from core.base.files import PROJECT, file_hash, hash_of_files, project_path, read_json
 from core.base.settings import CoreSettings, flatten
 from core.runs.code_hash import code_hashes
 from core.runs.run import Run
@@ -76,4 +76,12 @@ def record_hashes(settings: CoreSettings) -> dict[str, str]:
     """Return the hashes of the files that a run is trained and scored on."""
     values = flatten(settings.model_dump())
     names = (name for name in ("train_file", "dev_file", *declared("FILES")) if values[name])
-    return {n.removesuffix("_file") + "_hash": file_hash(project_path(values[n])) for n in names}
+    hashes = {}
+    for name in names:
+        value = values[name]
+        several = isinstance(value, list)
+        made = (
+            hash_of_files(map(project_path, value)) if several else file_hash(project_path(value))
+        )
+        hashes[name.removesuffix("_file") + "_hash"] = made
+    return hashes

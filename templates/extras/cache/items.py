@@ -13,7 +13,7 @@ import numpy as np
 
 from core.base.errors import InputError
 from core.base.settings import CoreSettings
-from core.batches import DataGenerator
+from core.batches import DataGenerator, record_weights
 from extras.cache.plans import plan
 from extras.cache.sources import Block, Examples, Source, size_of
 from extras.cache.storage import (
@@ -144,11 +144,12 @@ def what_measure_sets(generator: DataGenerator) -> dict[str, Any]:
 
 def items_of(generator: DataGenerator) -> Iterator[tuple[list, list[int]]]:
     """Yield the entries of each item with its numbers."""
-    lists = [getattr(generator, name) for name in generator.of_items]
+    lists = [*(getattr(generator, name) for name in generator.of_items), record_weights(generator)]
     absent = [own is None or not len(own) for own in lists]
     for item, numbers in enumerate(numbers_of(generator).tolist()):
-        row = [None if no else own[item] for own, no in zip(lists, absent, strict=True)]
-        yield row, numbers
+        *row, weight = (None if no else own[item] for own, no in zip(lists, absent, strict=True))
+        # An item without a weight has as many entries as `of_items`: most files have none.
+        yield row if weight in (None, 1) else [*row, weight], numbers
 
 
 def numbers_of(generator: DataGenerator) -> np.ndarray:
@@ -256,9 +257,18 @@ class Entries(Sequence):
         if isinstance(index, np.ndarray) and index.ndim:
             return np.stack([self[position] for position in index.tolist()])
         position = range(len(self))[index]
-        return self.items[position if self.positions is None else self.positions[position]][
-            self.entry
-        ]
+        return self.of(self.items[position if self.positions is None else self.positions[position]])
+
+    def of(self, row: list) -> Any:
+        """Return the entry of an item."""
+        return row[self.entry]
+
+
+class Weights(Entries):
+    """The weight of each item in the loss: the entry after those of `of_items`, or 1."""
+
+    def of(self, row: list) -> float:
+        return row[self.entry] if len(row) > self.entry else 1.0
 
 
 class ExampleOf(Sequence):
@@ -290,6 +300,7 @@ def fill(
     for entry, name in enumerate(generator.of_items):
         if items[0][entry] is not None:
             setattr(generator, name, Entries(items, entry, positions))
+    generator.weights = Weights(items, len(generator.of_items), positions)
     others = {"examples": examples, "example_of": example_of, "sizes": sizes}
     vars(generator).update({k: v for k, v in others.items() if hasattr(generator, k)})
     if positions is not None or sizes_of(generator) is not None:

@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from core.base.errors import InputError
 from core.base.files import PROJECT, TEMPORARY
-from core.data.records import SHOWN_KEYS
+from core.data.records import SHOWN_KEYS, read_weighted
 from extras.cache.beam_workers import share_on_beam
 from extras.cache.processes import count_cores, share
 from extras.cache.settings import Table
@@ -379,7 +379,7 @@ def check_block(
                         raise Unfit
                     if "\\u" in text:  # as half a character may be written
                         json.dumps(record, ensure_ascii=False).encode()
-                    example = read_one(record, line)
+                    example = read_weighted(record, line, read_one)
                     yield pickle.dumps(example, PICKLE), (short_hash(str(example.id)),)
 
     try:

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from core.base.errors import InputError
+from core.data.annotated import read_annotated
 from core.data.records import Id, Span, check_span, read_field, read_id, read_records, read_span
 
 FIELDS = {
@@ -57,6 +58,7 @@ class Example:
     items: tuple[Item, ...]
     labelled: bool
     annotated: frozenset[str] | None = None
+    weight: float = 1.0
 
 
 def make_event(name: str, nodes: Iterable[Node]) -> Item:
@@ -85,23 +87,15 @@ def read_examples(path: str | Path, kind: str, require: bool) -> list[Example]:
 def read_example(record: dict, line: int, kind: str, require: bool) -> Example:
     """Check one record."""
     text = read_field(record, "text", str)
-    annotated = record.get("annotated_predicates") if kind == "triples" else None
-    if annotated is not None and not (
-        isinstance(annotated, list) and all(isinstance(name, str) for name in annotated)
-    ):
-        raise InputError('"annotated_predicates" must be a list of strings, or absent.')
     read_item = read_triple if kind == "triples" else read_event
     wanted = require or kind in record
     items = [read_item(item, text) for item in read_field(record, kind, list)] if wanted else []
     for item in items:
-        if annotated is not None and item.name not in annotated:
-            raise InputError(
-                f"the triple with predicate {item.name!r} is not among "
-                '"annotated_predicates": add the predicate there, or drop the triple.'
-            )
         for name in (item.name, *(role for role, _ in item.nodes if role is not None)):
             if not name.strip():
                 raise InputError(f"the name {name!r} is blank and can't be written: give one.")
+    names = [item.name for item in items]
+    annotated = read_annotated(record, names) if kind == "triples" else None
     own = None if annotated is None else frozenset(annotated)
     return Example(read_id(record), text, (), line, tuple(dict.fromkeys(items)), wanted, own)
 

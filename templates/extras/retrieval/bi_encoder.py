@@ -14,6 +14,7 @@ import numpy as np
 from keras import ops
 
 from core.base.errors import InputError
+from core.data.records import WEIGHT, is_weighted
 from core.encoders.encoder import encoder_inputs, hidden_states
 from core.step import Logits, Models, TrainingModel
 from extras.retrieval.settings import Settings
@@ -185,9 +186,14 @@ def refuse_empty_batches(settings: Settings, train_batches: Any) -> None:
     """Warn of batches of the first epoch that have nothing to learn from.
 
     Raises:
-        InputError: all are so.
+        InputError: all are so, or records have weights, which these losses can't take.
     """
     loss = settings.retrieval.loss
+    if is_weighted(train_batches):
+        raise InputError(
+            f'records have a "{WEIGHT}", but retrieval.loss = {loss} compares the records of a '
+            "batch with each other: leave the weights out, or set loss = cosine."
+        )
     places = np.array(order_labels(train_batches.labels, settings))
     planned = (positions for positions, _ in train_batches.plan(0))
     found = [places[train_batches.targets[own].argmax(axis=-1)] for own in planned]

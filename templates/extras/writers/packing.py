@@ -5,14 +5,15 @@ scores the whole vocabulary, reads only the second block. The number of an examp
 which tokens belong together. Source: Krell et al. 2021, https://arxiv.org/abs/2107.02027.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import keras
 import numpy as np
 
+from core.base.errors import InputError
 from core.base.workers import is_chief
 from core.batches import Batch, DataGenerator, pad
+from core.data.records import WEIGHT, is_weighted
 from extras.writers.decoder import Decoder, PromptWriter
 
 FITTED = 1024  # examples packed together, because each is tried in each row
@@ -104,16 +105,9 @@ class PackedGenerator(DataGenerator):
         joined = [np.concatenate(row).astype(np.int32) for row in rows]
         return pad(joined, int(self.room[side]), value)
 
-    def batches(self, epoch: int | None, skip: int = 0) -> Iterator[Batch]:
-        """Yield the batches of an epoch, without the first `skip`.
-
-        Each has `loss_weight` `[batch_size]`: 1 / target tokens of the whole batch, so that the
-        weighted sum of the rows' losses is the mean over tokens; 0 for padding rows.
-        """
-        for batch in super().batches(epoch, skip):
-            real = batch["loss_weight"] > 0
-            tokens = np.sum(batch["target_examples"][real] > 0)
-            yield {**batch, "loss_weight": (real / tokens).astype(np.float32)}
+    def count_targets(self, batch: Batch, real: int) -> int:
+        """Return the target tokens of a batch: the loss of a row is a sum over its tokens."""
+        return int(np.sum(batch["target_examples"][:real] > 0))
 
 
 def pack(pairs: Any, row_length: int) -> PackedGenerator:
@@ -121,7 +115,15 @@ def pack(pairs: Any, row_length: int) -> PackedGenerator:
 
     The arguments are those of `PackedGenerator`; `pairs.block_lengths` has the places of an
     example.
+
+    Raises:
+        InputError: records have weights, and those of a row would share one.
     """
+    if is_weighted(pairs):
+        raise InputError(
+            f'records have a "{WEIGHT}", but with writers.packing those of a row share one: set '
+            "writers.packing = false."
+        )
     packed = PackedGenerator(pairs, row_length)
     examples, rows, tokens = len(packed.sizes), packed.size, packed.sizes.sum()
     before = sum(len(batch) * sum(pairs.block_lengths(length)) for batch, length in pairs.plan(0))

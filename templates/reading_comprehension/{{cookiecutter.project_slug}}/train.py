@@ -91,7 +91,8 @@ def train(
     # Feeds the batches to Keras's `fit`. After each epoch the evaluator scores dev, and keeps the
     # weights if the score named `monitor` is higher than before.
     evaluator = Evaluator(training)
-    training.fit([PositionCounter(run, len(batches)), evaluator, Checkpoint(run, settings)])
+    counter = PositionCounter(run, len(training.batches))
+    training.fit([counter, evaluator, Checkpoint(run, settings)])
     evaluator.finish()  # scores averaged weights, if an extra keeps some
 
 

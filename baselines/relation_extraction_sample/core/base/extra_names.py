@@ -4,6 +4,7 @@ EXTRA_NAMES: dict[str, str] = {
     "cluster": "several machines train together",
     "writers": "pretrained models that generate, or classify",
     "encoders": "more families of encoders, in all usual file formats",
+    "distillation": "learn from other models, from more files, in two stages",
     "used_rows": "only the embeddings in use are trained",
     "optimizers": "other optimizers and learning-rate schedules",
     "lora": "low-rank updates (LoRA) of a frozen encoder",

@@ -1,7 +1,9 @@
 """Read and check records; every message names the file and the line."""
 
+import math
 import textwrap
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,6 +15,7 @@ Id = str | int
 Span = tuple[int, int]
 AnyExample = TypeVar("AnyExample", bound=Any)
 SHOWN_KEYS = 3
+WEIGHT = "weight"  # of a record in the loss, which a record of any task may have
 
 
 def read_records(
@@ -22,12 +25,13 @@ def read_records(
 
     Args:
         path: of the file, one record per line.
-        fields: the known keys of a record and of the objects within it.
-        read_one: from a record and its line number to an example, which has an `id`.
+        fields: the known keys of a record and of the objects within it, besides `weight`.
+        read_one: from a record and its line number to an example, which has an `id` and a `weight`.
 
     Raises:
         InputError: names file, line and what is wrong with the record.
     """
+    fields = (*fields, WEIGHT)
     if kept := ask("open_records", path, fields, read_one):
         return kept
     examples: list[AnyExample] = []
@@ -43,7 +47,7 @@ def read_records(
 
     for line, record in read_json_lines(path, make_object):
         try:
-            example = read_one(record, line)
+            example = read_weighted(record, line, read_one)
             if (first := lines.setdefault(str(example.id), line)) != line:
                 raise InputError(
                     f"id {example.id!r} is on line {first} already: give each record an id of "
@@ -62,6 +66,37 @@ def read_records(
     if len(strange) > SHOWN_KEYS:
         print(f"warning: {path}: the same holds for {len(strange) - SHOWN_KEYS} more keys")
     return examples
+
+
+def read_weighted(
+    record: dict, line: int, read_one: Callable[[dict, int], AnyExample]
+) -> AnyExample:
+    """Return the example of a record, with the weight that the record gives it in the loss.
+
+    Raises:
+        InputError: the weight is not a number from 0 on, or the record is invalid.
+    """
+    example = read_one(record, line)
+    if WEIGHT not in record:
+        return example
+    weight = record[WEIGHT]
+    if type(weight) not in (int, float) or not 0 <= weight < math.inf:
+        raise InputError(
+            f'"{WEIGHT}" must be a number from 0 on, not {weight!r}: 1 is that of a record without.'
+        )
+    return replace(example, weight=float(weight))
+
+
+def record_weights(batches: Any) -> list[float]:
+    """Return the weight in the loss of each example of a `DataGenerator`: that of its record."""
+    records = getattr(batches, "examples", [None] * batches.size)
+    rows = getattr(batches, "example_of", range(len(records)))
+    return [getattr(records[row], WEIGHT, 1.0) for row in rows]
+
+
+def is_weighted(batches: Any) -> bool:
+    """Return whether the records of a `DataGenerator` have weights other than 1."""
+    return any(weight != 1 for weight in batches.weights)
 
 
 def read_stream(

@@ -47,12 +47,13 @@ class Event:
 
 @dataclass(frozen=True)
 class Example:
-    """One record of a file."""
+    """One record of a file; `weight` is its weight in the loss."""
 
     id: Id
     text: str
     events: tuple[Event, ...]
     line: int
+    weight: float = 1.0
 
 
 @dataclass(frozen=True)

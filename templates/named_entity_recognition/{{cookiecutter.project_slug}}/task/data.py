@@ -48,6 +48,7 @@ class Example:
     Attributes:
         tokens: spans of the tokens of a CoNLL file, with which its entities start and end.
         line: where it starts.
+        weight: in the loss.
     """
 
     id: Id
@@ -55,6 +56,7 @@ class Example:
     entities: tuple[Entity, ...]
     tokens: tuple[Span, ...] | None
     line: int
+    weight: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ class Example:
     """One record of a file.
 
     `answers` are spans of the context. `answer_texts` are all gold answers as texts, if some of
-    them are not spans; the score then uses these.
+    them are not spans; the score then uses these. `weight` is that of the record in the loss.
     """
 
     id: Id
@@ -38,6 +38,7 @@ class Example:
     answers: tuple[Span, ...]
     answer_texts: tuple[str, ...]
     line: int
+    weight: float = 1.0
 
     @property
     def gold_texts(self) -> list[str]:

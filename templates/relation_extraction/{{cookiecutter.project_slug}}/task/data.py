@@ -12,6 +12,7 @@ from tokenizers import Tokenizer
 from core.base.errors import InputError
 from core.base.files import project_path
 from core.batches import Batch, pad
+from core.data.annotated import read_annotated
 from core.data.records import Id, Span, collect, read_field, read_id, read_records, read_span
 from core.data.tokens import Window
 from core.windows import WindowGenerator
@@ -33,7 +34,8 @@ class Triple:
 class Example:
     """One record of a file.
 
-    `annotated_predicates` is None if the record was annotated for all predicates.
+    `annotated_predicates` is None if the record was annotated for all predicates. `weight` is that
+    of the record in the loss.
     """
 
     id: Id
@@ -41,6 +43,7 @@ class Example:
     triples: tuple[Triple, ...]
     annotated_predicates: tuple[str, ...] | None
     line: int
+    weight: float = 1.0
 
 
 def read_examples(path: str | Path, require_triples: bool = True) -> Sequence[Example]:
@@ -59,21 +62,10 @@ def read_examples(path: str | Path, require_triples: bool = True) -> Sequence[Ex
 def read_example(record: dict, line: int, require_triples: bool) -> Example:
     """Check one record."""
     text = read_field(record, "text", str)
-    annotated = record.get("annotated_predicates")
-    if annotated is not None and not (
-        isinstance(annotated, list) and all(isinstance(name, str) for name in annotated)
-    ):
-        raise InputError('"annotated_predicates" must be a list of strings, or absent.')
     wanted = require_triples or "triples" in record
     items = read_field(record, "triples", list) if wanted else []
     triples = tuple(dict.fromkeys(read_triple(item, text) for item in items))
-    for triple in triples:
-        if annotated is not None and triple.predicate not in annotated:
-            raise InputError(
-                f"the triple with predicate {triple.predicate!r} is not among "
-                '"annotated_predicates": add the predicate there, or drop the triple.'
-            )
-    annotated = None if annotated is None else tuple(dict.fromkeys(annotated))
+    annotated = read_annotated(record, [triple.predicate for triple in triples])
     return Example(read_id(record), text, triples, annotated, line)
 
 

@@ -24,12 +24,13 @@ NO_TOKEN = -1  # label behind the end of a target: nothing to predict
 
 @dataclass(frozen=True)
 class Example:
-    """One record of a file; its targets are equally good."""
+    """One record of a file; its targets are equally good. `weight` is its weight in the loss."""
 
     id: Id
     source: str
     targets: tuple[str, ...]
     line: int
+    weight: float = 1.0
 
 
 def read_examples(
@@ -213,16 +214,9 @@ class PairGenerator(DataGenerator):
             "target_labels": labels,
         }
 
-    def batches(self, epoch: int | None, skip: int = 0) -> Iterator[Batch]:
-        """Yield the batches of an epoch, without the first `skip`.
-
-        Each has `loss_weight` `[batch_size]`: 1 / target tokens of the whole batch, so that the
-        weighted sum of the examples' losses is the mean over tokens; 0 for filler examples.
-        """
-        for batch in super().batches(epoch, skip):
-            real = batch["loss_weight"] > 0
-            tokens = np.sum(batch["target_labels"][real] != NO_TOKEN)
-            yield {**batch, "loss_weight": (real / tokens).astype(np.float32)}
+    def count_targets(self, batch: Batch, real: int) -> int:
+        """Return the target tokens of a batch: the loss of an example is a sum over its tokens."""
+        return int(np.sum(batch["target_labels"][:real] != NO_TOKEN))
 
 
 def pack_pairs(pairs: PairGenerator, settings: Settings) -> DataGenerator:

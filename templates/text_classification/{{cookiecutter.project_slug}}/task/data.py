@@ -2,7 +2,7 @@
 
 import functools
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -32,7 +32,9 @@ class Example:
 
     `labels` holds the one label of a record, or any number of them where `several` is true. Where
     `labelled` is false they are unknown. Examples of one `group` are ranked against each other;
-    those of one `fold_group` are never in two folds.
+    those of one `fold_group` are never in two folds. `probabilities` are those of labels, as
+    another model may give them: the model learns these, and `labels` are the likely ones. `weight`
+    is that of the record in the loss.
     """
 
     id: Id
@@ -44,6 +46,8 @@ class Example:
     line: int
     labelled: bool = True
     fold_group: str | None = None
+    probabilities: tuple[tuple[str, float], ...] = ()
+    weight: float = 1.0
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -85,11 +89,16 @@ class Labels:
         return self.several or (self.positive is not None and len(self.names) == 2)
 
     def targets(self, examples: Sequence[Example]) -> np.ndarray:
-        """Return `[examples, labels]`: 1 where an example has a label; unknown ones don't count."""
+        """Return `[examples, labels]`: 1 where an example has a label, or its probability.
+
+        Labels that are not among `names` don't count.
+        """
         number = {name: index for index, name in enumerate(self.names)}
         targets = np.zeros((len(examples), len(self.names)), np.float32)
         for row, example in zip(targets, examples, strict=True):
-            row[[number[label] for label in example.labels if label in number]] = 1
+            for label, share in label_shares(example):
+                if label in number:
+                    row[number[label]] = share
         return targets
 
     def consistent(self, probabilities: np.ndarray) -> np.ndarray:
@@ -167,9 +176,12 @@ def read_labelled(record: dict, line: int, require_labels: bool) -> Example:
     identity = read_id(record)
     if "label" in record and "labels" in record:
         raise InputError('the record has both "label" and "labels": keep one of them.')
-    several, labels = "labels" in record, []
+    several, labels, probabilities = "labels" in record, [], ()
     labelled = require_labels or several or "label" in record
-    if several:
+    if isinstance(record.get("labels" if several else "label"), dict):
+        read_soft_labels = need("distillation", "soft_labels").read_soft_labels
+        labels, probabilities = read_soft_labels(record, several)
+    elif several:
         labels = read_field(record, "labels", list)
         if not all(type(label) in (str, int) for label in labels):
             raise InputError(f'"labels" must be a list of strings or numbers, not {labels!r}.')
@@ -189,6 +201,7 @@ def read_labelled(record: dict, line: int, require_labels: bool) -> Example:
         several=several,
         line=line,
         labelled=labelled,
+        probabilities=probabilities,
         **groups,
     )
 
@@ -263,8 +276,17 @@ def collect_labels(
 
 
 def count_labels(examples: Sequence[Example]) -> Counter[str]:
-    """Return how many examples have each label."""
-    return Counter(label for example in examples for label in example.labels)
+    """Return how many examples have each label; a label of a probability counts as much."""
+    counts: Counter = Counter()
+    for example in examples:
+        for label, share in label_shares(example):
+            counts[label] += share
+    return counts
+
+
+def label_shares(example: Example) -> Iterable[tuple[str, float]]:
+    """Return the labels of an example with their probabilities: 1 where it gives none."""
+    return example.probabilities or ((label, 1) for label in example.labels)
 
 
 def check_kind(

@@ -1,0 +1,149 @@
+"""Write what trained runs say of unlabelled records, as records to learn from.
+
+python extras/distillation/label.py RUN [RUN ...] FILE OUT.jsonl      several runs: an ensemble
+python extras/distillation/label.py CROSS_VALIDATION FILE FOLDER      a file for each fold, by the
+                                                                      model that held it out
+"""
+
+import argparse
+import inspect
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+PROJECT = Path(__file__).resolve().parents[2]
+sys.path[0] = str(PROJECT)  # the project, whose code this needs
+
+import predict  # noqa: E402
+
+from core.base.errors import InputError, command  # noqa: E402
+from core.base.files import (  # noqa: E402
+    check_destination,
+    file_hash,
+    read_json_lines,
+    write_json,
+    write_json_lines,
+)
+from core.runs.members import find_runs, fold_folders  # noqa: E402
+from extras.distillation.pseudo_labels import label_record  # noqa: E402
+from extras.distillation.teachers import note_path, note_teachers  # noqa: E402
+from task.data import read_examples  # noqa: E402
+from task.settings import Settings  # noqa: E402
+
+TEXT_FIELDS = ("text", "text_a", "text_b", "question", "context", "source", "group")
+
+
+@command
+def main() -> None:
+    """Predict, keep what is sure enough, write."""
+    arguments = parse_arguments()
+    if arguments.out.suffix:
+        check_destination(arguments.out, arguments.file)
+        write_labelled(arguments, arguments.runs, arguments.out)
+        return
+    folds = [folder for run in arguments.runs for folder in fold_folders(PROJECT / "runs" / run)]
+    if len(arguments.runs) > 1 or not folds:
+        raise InputError(
+            f"{arguments.out} has no ending, so it is a folder with a file for each fold: name one "
+            "cross-validation, or a file such as pseudo.jsonl."
+        )
+    for number, folder in enumerate(folds, start=1):
+        path = arguments.out / f"fold_{number}.jsonl"
+        check_destination(path, arguments.file)
+        write_labelled(arguments, [str(folder)], path)
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Return the arguments of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="folder of a run, or name in runs/")
+    parser.add_argument("file", type=Path, help="in the format of train_file; gold is not read")
+    parser.add_argument("out", type=Path, help="file to write (.jsonl), or a folder: one a fold")
+    parser.add_argument(
+        "--above", type=float, default=0.0, help="keep records whose teacher is at least so sure"
+    )
+    parser.add_argument(
+        "--hard", action="store_true", help="labels of classifiers without probabilities"
+    )
+    parser.add_argument(
+        "--weigh", action="store_true", help="give each record its teacher's probability as weight"
+    )
+    arguments = parser.parse_args()
+    if not 0 <= arguments.above <= 1:
+        raise InputError(f"--above {arguments.above:g} is no probability: choose one from 0 to 1.")
+    return arguments
+
+
+def write_labelled(arguments: argparse.Namespace, runs: Sequence[str], out: Path) -> None:
+    """Write the records that some runs are sure enough of, and which runs these are."""
+    records = read_records(arguments.file)
+    kept, unsure, unknown = [], 0, 0
+    for record, prediction in zip(records, predictions(runs, arguments.file), strict=True):
+        labelled, sure = label_record(record, prediction, arguments.hard)
+        unknown += sure is None
+        if sure is not None and sure < arguments.above:
+            unsure += 1
+            continue
+        if arguments.weigh and sure is not None:
+            labelled["weight"] = round(sure, 4)
+        kept.append(labelled)
+    if not kept:
+        raise InputError(
+            f"no record of {arguments.file} is labelled with a probability of {arguments.above:g}: "
+            "lower --above."
+        )
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_json_lines(out, kept)
+    facts = {
+        "labelled": {"file": arguments.file.name, "data_hash": file_hash(arguments.file)},
+        "command": " ".join(["python", *sys.argv]),
+        "records": len(kept),
+    }
+    write_json(note_path(out), note_teachers(out, find_runs(runs), facts))
+    print(describe(out, len(kept), unsure, unknown, arguments.above))
+
+
+def predictions(runs: Sequence[str], file: Path) -> Iterator[dict]:
+    """Yield what predict.py of this project writes of each record of a file."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "predictions.jsonl"
+        command_line, sys.argv = sys.argv, ["predict.py", *runs, str(file), str(out)]
+        if "--format" in inspect.getsource(predict):  # entities: in ours, with scores
+            sys.argv += ["--format", "records"]
+        try:
+            predict.main()
+        finally:
+            sys.argv = command_line
+        yield from (record for _, record in read_json_lines(out))
+
+
+def read_records(path: Path) -> list[dict[str, Any]]:
+    """Return the records of a file as JSON Lines have them, without labels if it is a table."""
+    if path.suffix.lower() in (".json", ".jsonl"):
+        return [record for _, record in read_json_lines(path)]
+    # A table, or columns: `read_examples` of a task names what it needs in its own way.
+    names = inspect.signature(read_examples).parameters
+    own = {name: False for name in names if name.startswith("require")}
+    if "settings" in names:
+        own["settings"] = Settings()
+    examples = read_examples(path, **own)
+    return [
+        {"id": one.id, **{n: getattr(one, n) for n in TEXT_FIELDS if getattr(one, n, None)}}
+        for one in examples
+    ]
+
+
+def describe(out: Path, kept: int, unsure: int, unknown: int, above: float) -> str:
+    """Return in words what was written."""
+    parts = [f"{kept} records to learn from"]
+    if above:
+        parts.append(f"{unsure} left out, of which the teacher is less sure than {above:g}")
+    if unknown and above:
+        parts.append(f"{unknown} kept of which it can't say how sure it is, as nothing was found")
+    return f"{out}: " + "; ".join(parts)
+
+
+if __name__ == "__main__":
+    main()

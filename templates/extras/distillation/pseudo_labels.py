@@ -1,0 +1,95 @@
+"""From the predictions of a model to records that another one learns from."""
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+# The gold of a record, whatever the task: predictions take its place.
+GOLD = ("label", "labels", "triples", "entities", "events", "answers", "answer_texts", "targets")
+NOT_IN_GOLD = ("score", "text", "trigger_text", "trigger_score", "subject_text", "object_text")
+
+# Fields of a record, and how sure its teacher is, from 0 to 1; None: it can't say.
+Labelled = tuple[dict[str, Any], float | None]
+
+
+def label_record(record: dict, prediction: dict, hard: bool) -> tuple[dict[str, Any], float | None]:
+    """Return a record with what was predicted as its gold, and how sure the teacher is.
+
+    Args:
+        record: of the unlabelled file.
+        prediction: the record of the predictions file with the same id.
+        hard: labels without probabilities.
+    """
+    kinds: dict[str, Callable[[dict, bool], Labelled]] = {
+        "probabilities": from_probabilities,
+        "triples": from_items,
+        "entities": from_items,
+        "events": from_items,
+        "n_best": from_answer,
+        "prediction": from_text,
+        "targets": from_numbers,
+    }
+    read = next(function for field, function in kinds.items() if field in prediction)
+    fields, sure = read(prediction, hard)
+    return {**{n: v for n, v in record.items() if n not in GOLD}, **fields}, sure
+
+
+def from_probabilities(prediction: dict, hard: bool) -> Labelled:
+    """Return the label or labels of a text, with their probabilities unless `hard`."""
+    probabilities = prediction["probabilities"]
+    if "label" in prediction:
+        sure = max(probabilities.values())
+        if hard:
+            return {"label": prediction["label"]}, sure
+        total = sum(probabilities.values())
+        return {"label": {name: share / total for name, share in probabilities.items()}}, sure
+    sure = min(max(share, 1 - share) for share in probabilities.values())
+    return {"labels": prediction["labels"] if hard else probabilities}, sure
+
+
+def from_numbers(prediction: dict, hard: bool) -> Labelled:
+    """Return the numbers of a text, each under its name."""
+    return dict(prediction["targets"]), None
+
+
+def from_items(prediction: dict, hard: bool) -> Labelled:
+    """Return triples, entities or events; the least sure item counts, None if there is none."""
+    name = next(name for name in ("triples", "entities", "events") if name in prediction)
+    scores = [*scores_in(prediction[name])]
+    return {name: without_scores(prediction[name])}, min(scores, default=None)
+
+
+def from_answer(prediction: dict, hard: bool) -> Labelled:
+    """Return the answer of a question, or that it has none, and the probability of that.
+
+    The score is the log-odds of the answer against none.
+    """
+    answer = prediction["answer"]
+    odds = prediction["score"] if answer is not None else -prediction["score"]
+    return {"answers": [] if answer is None else [answer]}, 1 / (1 + math.exp(min(-odds, 700)))
+
+
+def from_text(prediction: dict, hard: bool) -> Labelled:
+    """Return the text that was written; its score is a mean log-probability of the tokens."""
+    return {"targets": [prediction["prediction"]]}, math.exp(min(prediction["score"], 0))
+
+
+def scores_in(value: Any) -> Iterator[float]:
+    """Yield all scores in a list of items."""
+    if isinstance(value, list):
+        for item in value:
+            yield from scores_in(item)
+    elif isinstance(value, dict):
+        for name, part in value.items():
+            if name.endswith("score"):
+                yield part
+            else:
+                yield from scores_in(part)
+
+
+def without_scores(value: Any) -> Any:
+    """Return items as a training file holds them, without scores and the texts of spans."""
+    if isinstance(value, dict):
+        kept = {name: part for name, part in value.items() if name not in NOT_IN_GOLD}
+        return {name: without_scores(part) for name, part in kept.items()}
+    return [without_scores(part) for part in value] if isinstance(value, list) else value
