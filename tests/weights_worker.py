@@ -1,4 +1,4 @@
-"""Compare a batch of a project's train.py with its records: python weights_worker.py PROJECT [FLAGS]
+"""Compare a batch of train.py with its records: python weights_worker.py PROJECT [FLAGS]
 
 The loss and its gradient are computed once more, one example at a time, from the weights that the
 training file gives its records.

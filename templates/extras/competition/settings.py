@@ -22,6 +22,7 @@ class Table(SettingsTable):
     id_column: str = Field("", description="column of the ids; empty: found by name")
     group_column: str = Field("", description="records of one group are ranked")
     fold_group_column: str = Field("", description="records of one such group share a fold")
+    weight_column: str = Field("", description="column of the weight of a record in the loss")
     sample_submission: str = Field("", description="the competition's own sample_submission.csv")
     encoding: str = Field("utf-8", description="encoding of .csv and .tsv")
     loss: Literal["mse", "huber", "bce", "ordinal"] = Field("mse", description="loss of numbers")

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from core.base.errors import InputError
+from core.base.extras import present
 from core.base.files import project_path
-from core.data.records import read_stream
+from core.data.records import WEIGHT, read_stream, read_weighted
 from extras.competition.settings import Settings, Table
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
@@ -39,6 +40,7 @@ class Columns:
     targets: tuple[str, ...]
     group: str | None
     fold_group: str | None
+    weight: str | None
 
     def describe(self) -> str:
         """Return in words what each column is read as."""
@@ -50,6 +52,7 @@ class Columns:
             "targets": ", ".join(self.targets),
             "group": self.group,
             "fold group": self.fold_group,
+            "weight": self.weight,
         }
         return "; ".join(f"{what}: {name}" for what, name in parts.items() if name)
 
@@ -106,7 +109,7 @@ def stream_examples(
     for position, (line, row) in enumerate(read_rows(path, settings.competition.encoding)):
         try:
             record = make_record(row, columns, settings, require_labels)
-            yield read_one({"id": position, **record}, line)
+            yield read_weighted({"id": position, **record}, line, read_one)
         except InputError as error:
             what = textwrap.shorten(str(error), 400, placeholder=" [...].")
             raise InputError(f"{path}, line {line}: {what}") from error
@@ -211,7 +214,7 @@ def find_columns(
     sample_id, sample_rest = read_sample_header(table)
     number = getattr(settings, "output", "labels") == "number"
 
-    def present(name: str, setting: str, required: bool = True) -> str | None:
+    def column(name: str, setting: str, required: bool = True) -> str | None:
         if name and name not in header and required:
             raise InputError(
                 f"{path} has no column {name!r}, which competition.{setting} names: its columns "
@@ -219,29 +222,30 @@ def find_columns(
             )
         return name if name in header else None
 
-    identity = present(table.id_column, "id_column")
+    identity = column(table.id_column, "id_column")
     for name in (sample_id, "id", "Id", "ID"):
-        identity = identity or present(name, "", required=False)
+        identity = identity or column(name, "", required=False)
     targets, label = table.target_names, None
     if not targets and not table.label_column and (number or len(sample_rest) > 1):
         known = all(name in header for name in sample_rest)
         targets = sample_rest if sample_rest and (known or not require_labels) else ("target",)
         targets = targets if number or known else ()
     if number or targets:
-        names = [present(name, "target_columns", require_labels) for name in targets]
+        names = [column(name, "target_columns", require_labels) for name in targets]
         targets = tuple(targets) if all(names) else ()
     if not number and not targets:
         wanted = table.label_column or "".join(sample_rest[:1]) or "label"
         if wanted not in header and "label" in header and not table.label_column:
             wanted = "label"
-        label = present(wanted, "label_column", require_labels)
-    pair = present(table.pair_column, "pair_column")
-    group = present(table.group_column, "group_column")
-    fold_group = present(table.fold_group_column, "fold_group_column", require_labels)
-    pair = pair or present("text_b", "", required=False)
-    taken = {identity, label, *targets, group, fold_group, pair}
-    text = present(table.text_column, "text_column") or find_text(path, header, rows, taken)
-    return Columns(identity, text, pair, label, targets, group, fold_group)
+        label = column(wanted, "label_column", require_labels)
+    pair = column(table.pair_column, "pair_column")
+    group = column(table.group_column, "group_column")
+    fold_group = column(table.fold_group_column, "fold_group_column", require_labels)
+    pair = pair or column("text_b", "", required=False)
+    weight = column(table.weight_column, "weight_column", require_labels)
+    taken = {identity, label, *targets, group, fold_group, pair, weight}
+    text = column(table.text_column, "text_column") or find_text(path, header, rows, taken)
+    return Columns(identity, text, pair, label, targets, group, fold_group, weight)
 
 
 def find_text(
@@ -294,6 +298,8 @@ def make_record(
         record["id"] = row[columns.id].strip()
     names = {"text_b": columns.pair, "group": columns.group, "fold_group": columns.fold_group}
     record |= {field: row[name] for field, name in names.items() if name}
+    if columns.weight and require_labels:
+        record[WEIGHT] = read_number(columns.weight, row[columns.weight].strip(), "weight")
     cells = {name: row[name].strip() for name in (*columns.targets, columns.label) if name}
     if not require_labels and not all(cells.values()):
         return record
@@ -304,12 +310,15 @@ def make_record(
         numbers = {name: read_number(name, cells[name]) for name in columns.targets}
         if getattr(settings, "output", "labels") == "number":
             return {**record, "targets": numbers}
+        soft = "distillation" in present() and any(0 < value < 1 for value in numbers.values())
         for name, value in numbers.items():
-            if value not in (0, 1):
+            if value not in (0, 1) and not (soft and 0 < value < 1):
                 raise InputError(
                     f"the label {name!r} is {cells[name]!r}: write 0 or 1, or set "
                     'output = "number" to predict it as a number.'
                 )
+        if soft:  # probabilities, which extras/distillation reads
+            return {**record, "label" if settings.competition.one_label else "labels": numbers}
         found = [name for name, value in numbers.items() if value]
         if not settings.competition.one_label:
             return {**record, "labels": found}
@@ -336,17 +345,22 @@ def is_number(cell: str) -> bool:
     return not cell.strip() or bool(re.fullmatch(r"\s*[-+]?[\d.]+(e[-+]?\d+)?\s*", cell, re.I))
 
 
-def read_number(name: str, cell: str) -> float:
+def read_number(name: str, cell: str, what: str = "target") -> float:
     """Return the number in a cell.
+
+    Args:
+        name: of the column.
+        cell: without blanks around it.
+        what: the word for the number.
 
     Raises:
         InputError: the cell is empty, or not a finite number.
     """
     if not cell:
-        raise InputError(f"the target {name!r} is empty: fill it in, or leave the row out.")
+        raise InputError(f"the {what} {name!r} is empty: fill it in, or leave the row out.")
     written = re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", cell, re.I)
     if not written or not math.isfinite(float(cell)):
         raise InputError(
-            f"the target {name!r} is {cell!r}, which is not a finite number: write it as 2.5."
+            f"the {what} {name!r} is {cell!r}, which is not a finite number: write it as 2.5."
         )
     return float(cell)

@@ -2,6 +2,7 @@
 
 import functools
 
+from core.runs.members import find_runs
 from core.training import Training
 
 
@@ -19,5 +20,6 @@ def prepare(training: Training) -> None:
     if table.init_from:
         from extras.distillation.first_weights import start_from
 
+        find_runs([table.init_from])  # before anything is written
         # Which labels the run has to learn is known when its folder is there.
         training.on_begin.append(functools.partial(start_from, training, table.init_from))

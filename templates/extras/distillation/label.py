@@ -49,6 +49,7 @@ def main() -> None:
             f"{arguments.out} has no ending, so it is a folder with a file for each fold: name one "
             "cross-validation, or a file such as pseudo.jsonl."
         )
+    arguments.out.mkdir(exist_ok=True)
     for number, folder in enumerate(folds, start=1):
         path = arguments.out / f"fold_{number}.jsonl"
         check_destination(path, arguments.file)
@@ -94,7 +95,6 @@ def write_labelled(arguments: argparse.Namespace, runs: Sequence[str], out: Path
             f"no record of {arguments.file} is labelled with a probability of {arguments.above:g}: "
             "lower --above."
         )
-    out.parent.mkdir(parents=True, exist_ok=True)
     write_json_lines(out, kept)
     facts = {
         "labelled": {"file": arguments.file.name, "data_hash": file_hash(arguments.file)},

@@ -61,6 +61,45 @@ def test_columns_follow_the_sample(tmp_path):
     assert (example.id, example.text_a, example.labelled) == ("9", "some words", False)
 
 
+def test_a_column_weighs_the_records(tmp_path):
+    text = "id,words,label,trust\n1,a b,x,0.5\n2,c d,y,2\n"
+    settings = make_settings(output="labels", weight_column="trust")
+    examples = read_examples(write(tmp_path / "a.csv", text), settings=settings)
+    assert [example.weight for example in examples] == [0.5, 2.0]
+    for cell, words in (
+        ("", "line 2: the weight 'trust' is empty"),
+        ("much", "line 2: the weight 'trust' is 'much', which is not a finite number"),
+        ("-1", 'line 2: "weight" must be a number from 0 on, not -1.0'),
+    ):
+        path = write(tmp_path / "b.csv", text.replace("0.5", cell))
+        with pytest.raises(InputError) as error:
+            read_examples(path, settings=settings)
+        assert words in str(error.value)
+    with pytest.raises(InputError) as error:
+        settings = make_settings(output="labels", weight_column="rust")
+        read_examples(tmp_path / "a.csv", settings=settings)
+    assert "no column 'rust', which competition.weight_column names" in str(error.value)
+
+
+def test_columns_of_probabilities_are_soft_targets(tmp_path):
+    text = "id,words,a,b\n1,a b,0.25,0.75\n2,c d,1,0\n"
+    path = write(tmp_path / "a.csv", text)
+    settings = make_settings(output="labels", target_columns="a,b", one_label=True)
+    examples = read_examples(path, settings=settings)
+    assert [example.labels for example in examples] == [("b",), ("a",)]
+    labels = collect_targets(examples, settings)
+    assert labels.counts == (1.25, 0.75) and not labels.several
+    assert labels.targets(examples).tolist() == [[0.25, 0.75], [1, 0]]
+    settings = make_settings(output="labels", target_columns="a,b")
+    examples = read_examples(path, settings=settings)
+    assert collect_targets(examples, settings).targets(examples).tolist() == [[0.25, 0.75], [1, 0]]
+    path = write(tmp_path / "b.csv", text.replace("0.75", "0.5"))
+    settings = make_settings(output="labels", target_columns="a,b", one_label=True)
+    with pytest.raises(InputError) as error:
+        read_examples(path, settings=settings)
+    assert 'line 2: the probabilities of "label" add up to 0.75' in str(error.value)
+
+
 def test_columns_of_zeros_and_ones_are_labels(tmp_path):
     text = "id,comment_text,toxic,mild\n1,a b,1,0\n2,c d,0,0\n3,e,1,1\n"
     settings = make_settings(output="labels", target_columns="toxic,mild")

@@ -1,0 +1,288 @@
+"""extras/distillation: pseudo-labels, soft targets, more files, a second stage."""
+
+import json
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from conftest import use_template
+from project_process import Done, ProjectProcess
+from projects import TASKS, bake_project, flags, shorten, template_of
+
+use_template("text_classification")
+
+from core.base.errors import InputError  # noqa: E402
+from extras.distillation.pseudo_labels import label_record  # noqa: E402
+from extras.distillation.soft_labels import read_soft_labels  # noqa: E402
+from task.data import Example, Labels, read_labelled  # noqa: E402
+from task.model import SigmoidLoss, SoftmaxLoss  # noqa: E402
+
+LABEL = "extras/distillation/label.py"
+STEPS = {"steps": 2, "epochs": 1, "shown_examples": 0}
+
+
+def read(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def write(path: Path, records: list[dict]) -> None:
+    text = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+    path.write_text(text, encoding="utf-8")
+
+
+@pytest.fixture(scope="module", params=TASKS)
+def process(request, tmp_path_factory):
+    """A process of a project with a run `teacher`, and test files without gold."""
+    project = bake_project(request.param, tmp_path_factory.mktemp("project"))
+    shorten(project, {"train": 48, "dev": 12, "test": 20})
+    process = ProjectProcess(project)
+    succeeds(process, "train.py", *flags(project, run_name="teacher", **STEPS))
+    yield process
+    process.stop()
+
+
+def succeeds(process: ProjectProcess, *command) -> Done:
+    done = process.run(*command)
+    assert done.code == 0, f"{done.out}\n{done.err}"
+    return done
+
+
+def settings_of(process: ProjectProcess, **changes) -> list[str]:
+    texts = {n: v if isinstance(v, str) else json.dumps(v) for n, v in changes.items()}
+    asked = {f"distillation.{name}": text for name, text in texts.items()}
+    return flags(process.project, **STEPS, **asked)
+
+
+@pytest.mark.trains
+def test_a_student_learns_what_a_teacher_wrote(process, tmp_path):
+    """From the commands of the README: label, check, train; then a second stage."""
+    project, out = process.project, tmp_path / "pseudo.jsonl"
+    done = succeeds(process, LABEL, "teacher", "sample/test.jsonl", out, "--weigh")
+    records = read(out)
+    assert f"{len(records)} records to learn from" in done.out and len(records) == 20
+    note = json.loads((tmp_path / "pseudo.jsonl.teachers.json").read_text(encoding="utf-8"))
+    assert [teacher["run"] for teacher in note["teachers"]] == ["teacher"]
+
+    asked = settings_of(process, files=[str(out)], weights=[0.5])
+    # No error about texts that are in test_file, too: it is what competitions ask for.
+    check = process.run("check.py", *asked, "--test_file", "none.jsonl")
+    assert "Traceback" not in check.err and "pseudo.jsonl" in check.out, check.err
+    done = succeeds(process, "train.py", *asked, "--run_name", "student")
+    assert "20 more records to learn from, of weight 0.5" in done.out
+    config = json.loads((project / "runs" / "student" / "config.json").read_text("utf-8"))
+    assert config["distillation.files_hash"].startswith("sha256:")
+
+    second = settings_of(process, init_from="student")
+    still = ("--learning_rate", "1e-12", "--head_learning_rate", "1e-12", "--run_name", "second")
+    done = succeeds(process, "train.py", *second, *still)
+    assert "the training starts from the weights of student\n" in done.out
+    scores = [
+        json.loads((project / "runs" / name / "scores.json").read_text("utf-8"))["dev"]
+        for name in ("student", "second")
+    ]
+    refused = process.run("train.py", *settings_of(process, init_from="x"), "--run_name", "third")
+    assert refused.code == 1 and "x is not a run" in refused.err
+    assert not (project / "runs" / "third").exists()
+    numbers = [{k: v for k, v in own.items() if isinstance(v, float)} for own in scores]
+    assert numbers[0] == pytest.approx(numbers[1], abs=1e-4)
+
+
+@pytest.mark.trains
+def test_a_teacher_that_knows_the_dev_file_is_refused(process, tmp_path):
+    """Also one of a cross-validation, which knows what another fold holds out."""
+    out = tmp_path / "pseudo.jsonl"
+    succeeds(process, LABEL, "teacher", "sample/test.jsonl", out)
+    asked = settings_of(process, files=[str(out)])
+    refused = process.run("train.py", *asked, "--dev_file", "sample/train.jsonl", "--run_name", "x")
+    assert refused.code == 1 and "was labelled by teacher, which learned from" in refused.err
+    assert not (process.project / "runs" / "x").exists()
+    crossing = (*asked, "--run_name", "y", "--folds.count", "2")
+    refused = process.run("extras/folds/cross_validate.py", *crossing)
+    assert refused.code == 1 and "fold 1 holds out: the score would be too good" in refused.err
+    write(out, read(out)[1:])
+    refused = process.run("train.py", *asked, "--run_name", "x")
+    assert refused.code == 1 and "pseudo.jsonl has changed since" in refused.err
+
+
+@pytest.mark.trains
+def test_each_fold_has_a_teacher_of_its_own(process, tmp_path):
+    project, folds = process.project, "extras/folds/cross_validate.py"
+    if template_of(project) not in ("text_classification", "relation_extraction"):
+        pytest.skip("the same code of folds and files as for other tasks")
+    two = ("--folds.count", "2")
+    succeeds(process, folds, *flags(project, run_name="teachers", **STEPS), *two)
+    out = tmp_path / "pseudo"
+    succeeds(process, LABEL, "teachers", "sample/test.jsonl", out)
+    assert sorted(p.name for p in out.glob("*.jsonl")) == ["fold_1.jsonl", "fold_2.jsonl"]
+    asked = (*settings_of(process, files=[str(out)]), *two)
+    done = succeeds(process, folds, *asked, "--run_name", "students")
+    assert done.out.count("20 more records to learn from") == 2
+    refused = process.run("train.py", *settings_of(process, files=[str(out)]), "--run_name", "z")
+    assert refused.code == 1 and "a folder with a file for each fold" in refused.err
+    # The file of one fold, learned by the others: its teacher saw what they hold out.
+    own = (*settings_of(process, files=[str(out / "fold_2.jsonl")]), *two)
+    refused = process.run(folds, *own, "--run_name", "z")
+    assert refused.code == 1 and "teachers/fold_2, which learned from records" in refused.err
+
+
+@pytest.mark.trains
+def test_a_second_stage_with_other_labels_takes_the_encoder(process, tmp_path):
+    """The weights of the encoder after a step without a learning rate are those of the teacher."""
+    project = process.project
+    if template_of(project) != "text_classification":
+        pytest.skip("the labels of one task show what holds for all")
+    records = read(project / "sample" / "train.jsonl")
+    for record in records:
+        record["label"] = "new" if record["label"] == records[0]["label"] else "old"
+    path = tmp_path / "train.jsonl"
+    write(path, records)
+    asked = (*settings_of(process, init_from="teacher"), "--train_file", path, "--dev_file", path)
+    still = ("--learning_rate", "1e-12", "--run_name", "other")
+    done = succeeds(process, "train.py", *asked, *still)
+    assert "weights of teacher, but for the head" in done.out
+    found = [weights_of(project / "runs" / name) for name in ("teacher", "other")]
+    encoder = [name for name in found[0] if "encoder" in name and found[0][name].size > 1]
+    assert len(encoder) > 10
+    for name in encoder:
+        np.testing.assert_allclose(found[0][name], found[1][name], atol=1e-6)
+
+
+def weights_of(run: Path) -> dict[str, np.ndarray]:
+    """Return the best weights of a run by their names in the file."""
+    found: dict[str, np.ndarray] = {}
+
+    def keep(name: str, item: object) -> None:
+        if isinstance(item, h5py.Dataset):
+            found[name] = item[()]
+
+    with h5py.File(run / "best.weights.h5") as file:
+        file.visititems(keep)
+    return found
+
+
+SOFT = {
+    "one label": ({"label": {"a": 0.7, "b": 0.3}}, ["a"], (("a", 0.7), ("b", 0.3))),
+    "rounded": ({"label": {"a": 0.3333, "b": 0.6667}}, ["b"], (("a", 0.3333), ("b", 0.6667))),
+    "several": ({"labels": {"a": 0.9, "b": 0.5, "c": 0.1}}, ["a", "b"], None),
+    "none of several": ({"labels": {"a": 0.1}}, [], (("a", 0.1),)),
+}
+
+
+@pytest.mark.parametrize("name", SOFT)
+def test_probabilities_are_read(name):
+    record, labels, probabilities = SOFT[name]
+    found = read_soft_labels(record, "labels" in record)
+    assert found[0] == labels
+    assert dict(found[1]) == pytest.approx(dict(probabilities or record["labels"]))
+
+
+BAD = {
+    "sum": ({"label": {"a": 0.7, "b": 0.7}}, 'of "label" add up to 1.4: divide each by that'),
+    "nothing": ({"label": {}}, '"label" must give each label a probability from 0 to 1'),
+    "negative": ({"labels": {"a": -0.1}}, '"labels" must give each label a probability'),
+    "above": ({"labels": {"a": 1.5}}, "probability from 0 to 1, not"),
+    "text": ({"label": {"a": "1"}}, "probability from 0 to 1, not"),
+    "true": ({"labels": {"a": True}}, "probability from 0 to 1, not"),
+    "no number": ({"label": {"a": float("nan")}}, "probability from 0 to 1, not"),
+    "no name": ({"label": {"": 1.0}}, "probability from 0 to 1, not"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_probabilities_are_one_sentence(name):
+    record, words = BAD[name]
+    with pytest.raises(InputError) as error:
+        read_soft_labels(record, "labels" in record)
+    assert words in str(error.value)
+
+
+def make_example(**given) -> Example:
+    return read_labelled({"id": 1, "text_a": "x", **given}, 1, True)
+
+
+def test_losses_of_soft_targets_are_cross_entropies():
+    """Against the formulas, in float64."""
+    names, rows = ("a", "b", "c"), [[0.2, 0.5, 0.3], [1.0, 0.0, 0.0]]
+    logits = np.array([[0.3, -1.2, 2.0], [1.5, 0.1, -0.4]])
+    for several, loss in ((False, SoftmaxLoss()), (True, SigmoidLoss())):
+        field = "labels" if several else "label"
+        examples = [make_example(**{field: dict(zip(names, row, strict=True))}) for row in rows]
+        labels = Labels(names, several, None, (1, 1, 1), 2, False)
+        targets = labels.targets(examples)
+        np.testing.assert_allclose(targets, rows, atol=1e-6)
+        shares = np.array(rows)
+        if several:
+            p = 1 / (1 + np.exp(-logits))
+            expected = -(shares * np.log(p) + (1 - shares) * np.log(1 - p)).sum(axis=-1)
+        else:
+            expected = -(shares * (logits - np.log(np.exp(logits).sum(-1, keepdims=True)))).sum(-1)
+        np.testing.assert_allclose(loss(logits.astype("float32"), targets), expected, rtol=1e-5)
+
+
+PREDICTED = {
+    "triples": (
+        {
+            "text": "t",
+            "triples": [
+                {"subject": [0, 1], "predicate": "p", "object": [2, 3], "score": 0.9},
+                {"subject": [0, 1], "predicate": "q", "object": [2, 3], "score": 0.6},
+            ],
+        },
+        {
+            "triples": [
+                {"subject": [0, 1], "predicate": "p", "object": [2, 3]},
+                {"subject": [0, 1], "predicate": "q", "object": [2, 3]},
+            ]
+        },
+        0.6,
+    ),
+    "nothing found": ({"entities": []}, {"entities": []}, None),
+    "events": (
+        {
+            "events": [
+                {
+                    "type": "e",
+                    "trigger": [0, 1],
+                    "trigger_text": "a",
+                    "trigger_score": 0.8,
+                    "arguments": [{"role": "r", "span": [2, 3], "text": "c", "score": 0.7}],
+                }
+            ]
+        },
+        {
+            "events": [
+                {"type": "e", "trigger": [0, 1], "arguments": [{"role": "r", "span": [2, 3]}]}
+            ]
+        },
+        0.7,
+    ),
+    "answer": ({"answer": [0, 3], "score": 0.0, "n_best": []}, {"answers": [[0, 3]]}, 0.5),
+    "no answer": ({"answer": None, "score": -2.0, "n_best": []}, {"answers": []}, 0.880797),
+    "text": ({"prediction": "hi", "score": np.log(0.25)}, {"targets": ["hi"]}, 0.25),
+    "label": (
+        {"label": "a", "probabilities": {"a": 0.75, "b": 0.25}},
+        {"label": {"a": 0.75, "b": 0.25}},
+        0.75,
+    ),
+    "labels": (
+        {"labels": ["a"], "probabilities": {"a": 0.75, "b": 0.1}},
+        {"labels": {"a": 0.75, "b": 0.1}},
+        0.75,
+    ),
+    "numbers": ({"targets": {"grade": 2.5}}, {"grade": 2.5}, None),
+}
+
+
+@pytest.mark.parametrize("name", PREDICTED)
+def test_predictions_become_gold(name):
+    prediction, gold, sure = PREDICTED[name]
+    labelled, found = label_record({"id": 7, "text": "abc"}, {"id": 7, **prediction}, False)
+    assert labelled == {"id": 7, "text": "abc", **gold}
+    assert found == pytest.approx(sure) if sure else found is None
+
+
+def test_hard_labels_and_old_gold():
+    prediction = {"label": "a", "probabilities": {"a": 0.75, "b": 0.25}}
+    labelled, _ = label_record({"id": 7, "label": "b", "text_a": "x"}, prediction, True)
+    assert labelled == {"id": 7, "text_a": "x", "label": "a"}
