@@ -1,6 +1,8 @@
 """Checks of the records of any task: repeats, leaks, labels that can't be learned."""
 
 import itertools
+import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +18,9 @@ from core.data.checks import Finding, normalise
 
 BAR_WIDTH = 40
 SHOWN_PLACES = 3
+
+# What programs write into a cell without a value. "none" and "na" are labels as often.
+EMPTY = ("nan", "<na>", "null", "#n/a")
 
 MOST_WORDS, MOST_NAME = 60, 100  # characters
 
@@ -83,6 +88,7 @@ def find_record_faults(
     findings += find_leaks_of_first_texts(first_texts)
     if count_labels:
         labels = {name: count_labels(examples) for name, examples in files.items()}
+        findings += find_strange_labels(labels)
         findings += find_unseen_labels(labels)
         findings += find_missing_gold(labels)
     return findings
@@ -209,6 +215,58 @@ def find_unseen_labels(labels: dict[str, Counter]) -> Iterator[Finding]:
                 f"{file}: {names}{', ...' if len(unseen) > SHOWN_PLACES else ''}",
                 f"add examples of them to {train}: no model can find them otherwise.",
             )
+
+
+def find_strange_labels(labels: dict[str, Counter]) -> Iterator[Finding]:
+    """Find labels that differ in spelling only, and labels that are an empty cell or a list.
+
+    Args:
+        labels: file -> number of each label.
+    """
+    places = {name: file for file, counts in reversed(labels.items()) for name in counts}
+    total = sum(labels.values(), Counter())
+    alike: dict[str, list[str]] = {}
+    for name, _ in total.most_common():
+        alike.setdefault(spell(name), []).append(name)
+    twins = [own for own in alike.values() if len(own) > 1]
+    if twins:
+        shown = ", ".join(f"{name!r} ({total[name]}, in {places[name]})" for name in twins[0])
+        yield Finding(
+            "warning",
+            f"labels that differ only in how they are written: {len(twins)}",
+            f"{shown} for one",
+            "write each in one way: the model takes them for different labels.",
+        )
+    for what, names, fix in (
+        (
+            "labels that look like an empty cell",
+            [name for name in total if name.strip().casefold() in EMPTY],
+            "leave these records out, or give the label a name of its own if it is one.",
+        ),
+        (
+            "labels that are a list or an object in JSON",
+            [name for name in total if is_json(name)],
+            'write one label, or several as "labels": ["a", "b"].',
+        ),
+    ):
+        if names:
+            where = f"{places[names[0]]}: {excerpt(names[0], most=MOST_WORDS)!r} for one"
+            items = sum(total[name] for name in names)
+            yield Finding("warning", f"{what}: {len(names)}, of {items} items", where, fix)
+
+
+def spell(label: str) -> str:
+    """Return a label without what spellings differ in: case, blanks, hyphens, and 1.0 for 1."""
+    label = re.sub(r"(?<=\w)[\s_-]+(?=\w)", " ", normalise(label))
+    return re.sub(r"(?<![\d.])(\d+)\.0+(?![\d.])", r"\1", label)
+
+
+def is_json(label: str) -> bool:
+    """Return whether a label is a list or an object in JSON."""
+    try:
+        return label.startswith(("{", "[")) and isinstance(json.loads(label), list | dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def find_missing_gold(labels: dict[str, Counter]) -> Iterator[Finding]:
