@@ -724,6 +724,38 @@ def test_triples_beyond_every_window_are_found():
     assert apart.what.startswith("triples whose spans never share a window: 1")
 
 
+def test_triples_beyond_those_that_a_window_keeps_are_named():
+    text = " ".join(70 * ["ada"])
+    gold = tuple(Triple((0, 3), "founded", (4 * n, 4 * n + 3)) for n in range(1, 70))
+    example = Example("a", text, gold, None, 7)
+    settings = with_tables(Settings)(max_length=100, window_overlap=4)
+    tokenizer = train_tokenizer(4 * TEXTS, 100)
+    found = checks.measure_reach([example], tokenizer, ["founded"], settings)
+    assert found.crowded == 5 * [7]
+    crowded, oracle = checks.find_reach_faults("dev.jsonl", found)
+    assert "triples beyond the 64 subjects, 64 objects and 256 triples" in crowded.what
+    assert crowded.where == "dev.jsonl, line 7 for one" and oracle.level == "warning"
+    # A predicate that training lacks is another finding.
+    unseen = reach(founded((0, 3), (12, 17), predicate="left"))
+    assert unseen.crowded == [] and unseen.oracle["f1"] == 0
+
+
+def test_dev_that_is_train_has_its_leaks_found(tmp_path):
+    settings = Settings.model_construct(train_file="a", dev_file="a", test_file="no")
+    files = record_checks.read_files(settings, lambda path, required: [Text("b", 1)])
+    assert [*files] == ["a", "a (dev_file)"]
+    [leak] = record_checks.find_leaks(files)
+    assert leak.level == "error" and "take them out of a" in leak.fix
+
+
+def test_a_dev_file_without_gold_is_named():
+    texts = {"train": [Text("a", 1, ("x",))], "dev": [Text("b", 1, ()), Text("c", 2, None)]}
+    [finding] = record_checks.find_missing_gold(texts)
+    assert (finding.level, finding.where) == ("warning", "dev")
+    texts["dev"].append(Text("d", 3, ("x",)))
+    assert [*record_checks.find_missing_gold(texts)] == []
+
+
 def test_partial_annotation_asks_for_entity_heads_of_its_own():
     partial = [Example("a", "ada", (), ("founded",), 1)]
     whole = 4 * [Example("b", "bob", (), None, 2)]

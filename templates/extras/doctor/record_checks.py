@@ -47,6 +47,8 @@ def read_files(
     """
     names = (settings.train_file, settings.dev_file)
     files = {name: read_examples(project_path(name), True) for name in names}
+    if len(files) == 1:  # its leaks are found as those of a copy
+        files[f"{settings.dev_file} (dev_file)"] = files[settings.dev_file]
     if project_path(settings.test_file).is_file():
         files.setdefault(settings.test_file, read_examples(project_path(settings.test_file), False))
     else:
@@ -86,11 +88,11 @@ def find_record_faults(
         ]
     findings = [*find_duplicates(texts), *find_contradictions(texts, gold), *find_leaks(texts)]
     findings += find_leaks_of_first_texts(first_texts)
+    findings += find_missing_gold(texts)
     if count_labels:
         labels = {name: count_labels(examples) for name, examples in files.items()}
         findings += find_strange_labels(labels)
         findings += find_unseen_labels(labels)
-        findings += find_missing_gold(labels)
     return findings
 
 
@@ -269,14 +271,14 @@ def is_json(label: str) -> bool:
         return False
 
 
-def find_missing_gold(labels: dict[str, Counter]) -> Iterator[Finding]:
+def find_missing_gold(texts: Texts) -> Iterator[Finding]:
     """Find a dev file without any gold: its score can choose nothing.
 
     Args:
-        labels: file -> number of each label; the training file first, then dev.
+        texts: of all files; the training file first, then dev.
     """
-    dev = next(iter([*labels][1:]), None)
-    if dev is not None and not labels[dev].total():
+    dev = next(iter([*texts][1:]), None)
+    if dev is not None and not any(record.gold for record in texts[dev]):
         yield Finding(
             "warning",
             "no record has gold, so the score is the same after every epoch and chooses nothing",

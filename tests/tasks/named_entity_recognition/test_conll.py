@@ -345,6 +345,23 @@ def test_a_hashtag_gets_the_tag_that_was_found(tmp_path):
     assert out.read_text() == "#text\tO\nme\tB-PER\n\nAda\tO\n"
 
 
+def test_a_type_with_a_blank_is_written_where_columns_allow_it(tmp_path):
+    kind, out = "public place", tmp_path / "out.conll"
+
+    def write_with(content, own=kind):
+        file = read_conll(write(tmp_path, content), settings().conll, False)
+        write_conll(out, file, [[(own, 0, 0)]], "bio2")
+        [example] = read_examples(out, settings())
+        return out.read_text(), words([example])
+
+    assert write_with("Oslo\tO\n") == (f"Oslo\tB-{kind}\n", [[("Oslo", kind)]])
+    assert write_with("Oslo\n") == (f"Oslo\tB-{kind}\n", [[("Oslo", kind)]])
+    assert write_with("Oslo\n", "place")[0] == "Oslo B-place\n"
+    for content, own in (("Oslo O\n", kind), ("Oslo\tO\n", "a\tb"), ("Oslo\n", "a\nb")):
+        with pytest.raises(InputError, match="holds what separates the columns .* by tabs"):
+            write_with(content, own)
+
+
 @pytest.mark.parametrize(
     ("content", "expected"),
     [

@@ -265,6 +265,11 @@ def find_columns(
     return token, tag if tagged else None
 
 
+def is_single(file: ConllFile) -> bool:
+    """Return whether a file has one column."""
+    return all(len(cells) == 1 for sentence in file.sentences for cells in sentence.values())
+
+
 def has_tags(path: str | Path, table: ConllTable) -> bool:
     """Return whether a file of columns has tags, with an entity: its labels can be checked."""
     if not is_conll(path):
@@ -440,9 +445,22 @@ def write_conll(out: Path, file: ConllFile, chunks: Sequence[Sequence[Chunk]], s
         file: the source; without tags it gets one more column.
         chunks: of each sentence.
         scheme: of `LETTERS`.
+
+    Raises:
+        InputError: a type holds what separates the columns of the file.
     """
     lines = [line for _, line in read_lines(file.path)]
     tab = "\t" if file.separator == "\t" else " "
+    kinds = {kind for own in chunks for kind, *_ in own}
+    held = [kind for kind in sorted(kinds) if re.search(rf"[\r\n]|{file.separator}", kind)]
+    spaced = bool(held) and not re.search(r"[\t\r\n]", "".join(held))
+    if spaced and file.tag is None and is_single(file):
+        held, tab = [], "\t"  # of one column anything can separate the second
+    if held:
+        raise InputError(
+            f"the type {held[0]!r} holds what separates the columns of {file.path}: separate them "
+            "by tabs, or write records with --format records."
+        )
     for sentence, own in zip(file.sentences, chunks, strict=True):
         tags = write_chunks(own, len(sentence), scheme)
         for (line, cells), (letter, kind) in zip(sentence.items(), tags, strict=True):
