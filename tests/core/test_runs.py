@@ -16,6 +16,7 @@ from core.prediction.loading import TrainedRuns
 from core.runs.manifest import check_files, load_best
 from core.runs.members import tuned_threshold
 from core.runs.run import Run
+from core.runs.scores import read_scores
 
 
 def test_files_that_were_changed_are_found(tmp_path):
@@ -76,3 +77,11 @@ def test_every_task_predicts_with_it(template):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "Predictor"
         }
     assert made == {"train"}
+
+
+@pytest.mark.parametrize("content", [{"dev": 5}, {"files": []}, {"monitor": None}, {"dev": None}])
+def test_scores_of_another_shape_are_a_sentence(content, tmp_path):
+    write_json(tmp_path / "scores.json", content)
+    [name] = content
+    with pytest.raises(InputError, match=f'scores.json: "{name}" is not what a training writes'):
+        read_scores(tmp_path)
