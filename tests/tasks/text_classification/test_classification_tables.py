@@ -639,6 +639,12 @@ def test_the_parts_of_a_tsv_hold_its_lines(tmp_path):
     assert dev.read_text() == "id\ttext\tlabel\n" + "".join(lines[:2])
 
 
+@pytest.mark.parametrize("name", ["hex", "rot13", "base64", "nope"])
+def test_what_is_no_encoding_of_texts_is_refused(name):
+    with pytest.raises(ValueError, match="Python has no such encoding"):
+        make_settings(encoding=name)
+
+
 # ------------------------------------------------------------------------- cells of labels
 
 
