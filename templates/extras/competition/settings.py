@@ -35,7 +35,7 @@ class Table(SettingsTable):
     def check_encoding(cls, name: str) -> str:
         """Refuse an encoding unknown to Python."""
         try:
-            b"".decode(name)
+            "a".encode(name)
         except LookupError as error:
             raise ValueError("Python has no such encoding: utf-8, cp1252, gb18030") from error
         return name
