@@ -85,3 +85,22 @@ def test_scores_of_another_shape_are_a_sentence(content, tmp_path):
     [name] = content
     with pytest.raises(InputError, match=f'scores.json: "{name}" is not what a training writes'):
         read_scores(tmp_path)
+
+
+def test_a_run_whose_last_row_was_cut_off_goes_on(tmp_path, capsys):
+    (tmp_path / "metrics.jsonl").write_bytes(b'{"epoch": 1}\n{"epo')
+    Run(tmp_path).begin()
+    assert (tmp_path / "metrics.jsonl").read_bytes() == b'{"epoch": 1}\n'
+    assert "metrics.jsonl was cut off, and is left out" in capsys.readouterr().out
+
+
+def test_overwriting_leaves_no_results_of_the_old_run(tmp_path):
+    for name in ("metrics.jsonl", "scores.json", "best.weights.h5", "report.html", "kept.txt"):
+        (tmp_path / name).write_text("{}")
+    for name in ("predictions", "tensorboard", "fold_1"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "old").write_text("")
+    Run(tmp_path, new_config={"devices": {}}).begin()
+    assert {path.name for path in tmp_path.iterdir()} == {
+        *(".training.lock", "config.json", "kept.txt")
+    }
