@@ -28,7 +28,10 @@ BROKEN_FILES = {
     "targets empty": (GOOD + record(targets=[]), 'line 2: "targets" is empty: give at least one'),
     "target a number": (record(targets=["fog", 3]), '"targets" must be a list of strings', "3"),
     "target empty": (record(targets=["fog", ""]), 'line 1: "targets" holds an empty text'),
-    "id of a wrong type": (record(id=[1]), 'line 1: "id" must be a string or a number, not [1]'),
+    "id of a wrong type": (
+        record(id=[1]),
+        'line 1: "id" must be a string or a whole number, not [1]',
+    ),
 }
 BAD_COMMANDS = {
     "unknown model": ("train.py --model lstm", "--model = 'lstm'", "'unilm', 'encoder_decoder' or"),

@@ -39,8 +39,11 @@ BROKEN_FILES = {
     "text a list": (record(text_a=["a"]), "line 1: \"text_a\" must be a string, not ['a']"),
     "second text a number": (record(text_b=1), 'line 1: "text_b" must be a string, not 1'),
     "no label": (GOOD + record(label=None), 'line 2: the field "label" is missing: add it'),
-    "label a list": (record(label=["a"]), 'line 1: "label" must be a string or a number'),
-    "label true": (record(label=True), 'line 1: "label" must be a string or a number, not True'),
+    "label a list": (record(label=["a"]), 'line 1: "label" must be a string or a whole number'),
+    "label true": (
+        record(label=True),
+        'line 1: "label" must be a string or a whole number, not True',
+    ),
     "label empty": (record(label=""), "line 1: a label is empty: give it a name"),
     "labels a string": (record(label=None, labels="a"), 'line 1: "labels" must be a list'),
     "labels of lists": (
@@ -52,7 +55,10 @@ BROKEN_FILES = {
         GOOD + record(label=None, labels=["a"]),
         'line 2: the record has "labels", but line 1 has "label": write "labels" in every record',
     ),
-    "group of a wrong type": (record(group=[1]), 'line 1: "group" must be a string or a number'),
+    "group of a wrong type": (
+        record(group=[1]),
+        'line 1: "group" must be a string or a whole number',
+    ),
     "group in one record only": (
         GOOD + record(group="q1"),
         'line 2: the record has a "group", but line 1 has none: give it to all records',

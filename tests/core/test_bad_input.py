@@ -17,7 +17,7 @@ from projects import CASES, ENVIRONMENT, TASKS, bake_project, flags, run, shorte
 
 # What stands in the training file after a good line, and the words of the sentence.
 BROKEN_FILES = {
-    "id of a wrong type": ("BAD ID", 'line 2: "id" must be a string or a number, not [1]'),
+    "id of a wrong type": ("BAD ID", 'line 2: "id" must be a string or a whole number, not [1]'),
     "not JSON": (
         "{'id': 1}\n",
         "line 2: not a JSON object (column 2: Expecting property name",
@@ -34,7 +34,7 @@ BROKEN_FILES = {
     ),
     "not UTF-8": (b'{"id": "\xff"}\n', "line 2: not UTF-8 (invalid start byte): save the file"),
     "UTF-16": ('{"id": "1"}\n'.encode("utf-16"), "line 2: not UTF-8"),
-    "a megabyte": ("MEGABYTE", 'line 2: "id" must be a string or a number, not [...]'),
+    "a megabyte": ("MEGABYTE", 'line 2: "id" must be a string or a whole number, not [...]'),
     "repeated id": ("\nGOOD", "line 3: id '0' is on line 1 already"),
 }
 EMPTY_FILES = {

@@ -69,7 +69,9 @@ def test_that_no_card_may_be_used_is_not_told_as_an_error(monkeypatch, driver, v
     ("text", "refused"),
     [
         (json.dumps({"cluster": {"worker": ["a:1", "b:1"]}, "task": {}}), True),
+        (json.dumps({"cluster": {"chief": ["a:1"], "worker": ["b:1"]}, "task": {}}), True),
         (json.dumps({"cluster": {"worker": ["a:1"]}, "task": {}}), False),
+        (json.dumps({"cluster": {"worker": "localhost:1"}, "task": {}}), False),
         ("not JSON", False),
         ("[]", False),
         ("", False),

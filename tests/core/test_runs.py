@@ -16,6 +16,7 @@ from core.prediction.loading import TrainedRuns
 from core.runs.manifest import check_files, load_best
 from core.runs.members import tuned_threshold
 from core.runs.run import Run
+from core.runs.scores import read_scores
 
 
 def test_files_that_were_changed_are_found(tmp_path):
@@ -76,3 +77,30 @@ def test_every_task_predicts_with_it(template):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "Predictor"
         }
     assert made == {"train"}
+
+
+@pytest.mark.parametrize("content", [{"dev": 5}, {"files": []}, {"monitor": None}, {"dev": None}])
+def test_scores_of_another_shape_are_a_sentence(content, tmp_path):
+    write_json(tmp_path / "scores.json", content)
+    [name] = content
+    with pytest.raises(InputError, match=f'scores.json: "{name}" is not what a training writes'):
+        read_scores(tmp_path)
+
+
+def test_a_run_whose_last_row_was_cut_off_goes_on(tmp_path, capsys):
+    (tmp_path / "metrics.jsonl").write_bytes(b'{"epoch": 1}\n{"epo')
+    Run(tmp_path).begin()
+    assert (tmp_path / "metrics.jsonl").read_bytes() == b'{"epoch": 1}\n'
+    assert "metrics.jsonl was cut off, and is left out" in capsys.readouterr().out
+
+
+def test_overwriting_leaves_no_results_of_the_old_run(tmp_path):
+    for name in ("metrics.jsonl", "scores.json", "best.weights.h5", "report.html", "kept.txt"):
+        (tmp_path / name).write_text("{}")
+    for name in ("predictions", "tensorboard", "fold_1"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "old").write_text("")
+    Run(tmp_path, new_config={"devices": {}}).begin()
+    assert {path.name for path in tmp_path.iterdir()} == {
+        *(".training.lock", "config.json", "kept.txt")
+    }

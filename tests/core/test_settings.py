@@ -242,7 +242,7 @@ def test_keras_is_the_same_on_every_machine(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", script],
         cwd=ROOT / "templates",
-        env={**os.environ, "HOME": str(tmp_path), "KERAS_BACKEND": "torch"},
+        env={**os.environ, "KERAS_HOME": str(tmp_path / ".keras"), "KERAS_BACKEND": "torch"},
         capture_output=True,
         encoding="utf-8",
     )

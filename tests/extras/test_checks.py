@@ -568,6 +568,16 @@ OTHER_GOLD = {
 }
 
 
+def write_label_otherwise(row) -> bool:
+    """Write one label of a record in capitals; False: the task has none."""
+    if "label" in row:
+        row["label"] = row["label"].upper()
+    for name, key in (("entities", "type"), ("triples", "predicate"), ("events", "type")):
+        if name in row:
+            row[name][0][key] = row[name][0][key].upper()
+    return not row.keys() & {"answers", "targets"}
+
+
 @pytest.mark.trains
 @pytest.mark.parametrize("template", sorted(OTHER_GOLD))
 def test_each_task_tells_contradictions_and_files_without_labels(template, tmp_path):
@@ -575,6 +585,7 @@ def test_each_task_tells_contradictions_and_files_without_labels(template, tmp_p
     [(name, other)] = OTHER_GOLD[template].items()
     lines = (project / "sample/train.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [row for row in map(json.loads, lines) if row[name] not in ([], other)][:40]
+    spelled = write_label_otherwise(rows[5])
     files = {
         "train": [*rows, {**rows[0], "id": "again", name: other}],
         "test": [{key: value for key, value in row.items() if key != name} for row in rows[:3]],
@@ -588,6 +599,7 @@ def test_each_task_tells_contradictions_and_files_without_labels(template, tmp_p
     assert len(shown) == 1 and "sample/train.jsonl, line 1: " in shown[0], done.stdout
     assert "sample/train.jsonl, line 41: " in shown[0] and "merge" in shown[0]
     assert "repeated texts" not in done.stdout
+    assert ("warning: labels that differ only in how they are written: " in done.stdout) == spelled
     shared = [line for line in done.stdout.splitlines() if line.startswith("note: texts of sample")]
     assert len(shared) == 1 and "no labels" in shared[0]
     assert done.stdout.splitlines()[-1].startswith("errors: 0, warnings: ")
@@ -614,6 +626,31 @@ def test_labels_that_train_never_shows():
     (finding,) = record_checks.find_unseen_labels(labels)
     assert finding.where == "dev: c (5), b (2)" and "2, of 7 items" in finding.what
     assert str(finding).startswith("warning: labels never seen in train")
+
+
+@pytest.mark.parametrize(
+    ("labels", "what"),
+    [
+        ({"a": 5, "A": 1}, "differ only in how they are written: 1 ("),
+        ({"not ok": 5, "Not-OK": 1, "not_ok": 1}, "differ only in how they are written: 1 ("),
+        ({"1": 5, "1.0": 2}, "differ only in how they are written: 1 ("),
+        ({"ａ": 5, "a": 1}, "differ only in how they are written: 1 ("),
+        ({"x": 5, "NaN": 3, "null": 1}, "look like an empty cell: 2, of 4 items (train: 'NaN'"),
+        ({"x": 5, '{"choices": ["x"]}': 2}, "are a list or an object in JSON: 1, of 2 items"),
+    ],
+)
+def test_strange_labels_are_named(labels, what):
+    [finding] = record_checks.find_strange_labels({"train": Counter(labels)})
+    assert finding.level == "warning" and f"labels that {what}" in str(finding)
+    # In two files just as well.
+    first, *others = labels
+    files = {"train": Counter([first]), "dev": Counter(labels)}
+    assert len([*record_checks.find_strange_labels(files)]) == 1
+
+
+def test_labels_of_different_words_are_not_strange():
+    labels = ("+1", "-1", "1", "10", "1.5", "15", "a", "b", "none", "NA", "[CLS]", "a/b", "a b c")
+    assert [*record_checks.find_strange_labels({"train": Counter(labels)})] == []
 
 
 def test_length_histogram_counts_everything_once():
@@ -685,6 +722,38 @@ def test_triples_beyond_every_window_are_found():
     assert len(found.tokens) > 1
     apart, _ = checks.find_reach_faults("train.jsonl", found)
     assert apart.what.startswith("triples whose spans never share a window: 1")
+
+
+def test_triples_beyond_those_that_a_window_keeps_are_named():
+    text = " ".join(70 * ["ada"])
+    gold = tuple(Triple((0, 3), "founded", (4 * n, 4 * n + 3)) for n in range(1, 70))
+    example = Example("a", text, gold, None, 7)
+    settings = with_tables(Settings)(max_length=100, window_overlap=4)
+    tokenizer = train_tokenizer(4 * TEXTS, 100)
+    found = checks.measure_reach([example], tokenizer, ["founded"], settings)
+    assert found.crowded == 5 * [7]
+    crowded, oracle = checks.find_reach_faults("dev.jsonl", found)
+    assert "triples beyond the 64 subjects, 64 objects and 256 triples" in crowded.what
+    assert crowded.where == "dev.jsonl, line 7 for one" and oracle.level == "warning"
+    # A predicate that training lacks is another finding.
+    unseen = reach(founded((0, 3), (12, 17), predicate="left"))
+    assert unseen.crowded == [] and unseen.oracle["f1"] == 0
+
+
+def test_dev_that_is_train_has_its_leaks_found(tmp_path):
+    settings = Settings.model_construct(train_file="a", dev_file="a", test_file="no")
+    files = record_checks.read_files(settings, lambda path, required: [Text("b", 1)])
+    assert [*files] == ["a", "a (dev_file)"]
+    [leak] = record_checks.find_leaks(files)
+    assert leak.level == "error" and "take them out of a" in leak.fix
+
+
+def test_a_dev_file_without_gold_is_named():
+    texts = {"train": [Text("a", 1, ("x",))], "dev": [Text("b", 1, ()), Text("c", 2, None)]}
+    [finding] = record_checks.find_missing_gold(texts)
+    assert (finding.level, finding.where) == ("warning", "dev")
+    texts["dev"].append(Text("d", 3, ("x",)))
+    assert [*record_checks.find_missing_gold(texts)] == []
 
 
 def test_partial_annotation_asks_for_entity_heads_of_its_own():

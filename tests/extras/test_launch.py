@@ -282,7 +282,18 @@ def test_tf_config_names_the_cluster(environment):
 @pytest.mark.parametrize(
     ("config", "sentence"),
     [
-        ("{", "TF_CONFIG is broken"),
+        ("{", "TF_CONFIG is broken, because it is not valid JSON: it must hold"),
+        ("[]", "because it has no .cluster., or not as an object"),
+        ('{"cluster": null}', "because it has no .cluster., or not as an object"),
+        ('{"cluster": {"worker": "a:1"}, "task": {}}', "has no list of addresses for .worker."),
+        (
+            '{"cluster": {"worker": ["a:1"]}, "task": {}}',
+            "it has no .type. and .index. of the task",
+        ),
+        (
+            '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": "x"}}',
+            "it names no worker, or an index that is no whole number",
+        ),
         (
             '{"cluster": {"master": ["a:1"], "worker": ["b:2"]}, "task": {"type": "master", '
             '"index": 0}}',
@@ -292,7 +303,10 @@ def test_tf_config_names_the_cluster(environment):
             '{"cluster": {"worker": ["a:1", "b:70000"]}, "task": {"type": "worker", "index": 0}}',
             "has the port 70000: ports are 1 to 65535; or set strategy = single",
         ),
-        ('{"cluster": {"worker": ["a:1", "b:2"]}}', "TF_CONFIG is broken .KeyError: 'task'"),
+        (
+            '{"cluster": {"worker": ["a:1", "b:2"]}}',
+            "it has no .task., or not as an object: it must hold",
+        ),
         (
             '{"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "worker", "index": 2}}',
             "calls this process worker 2, but the cluster has 2 workers: number them from 0",
@@ -303,7 +317,7 @@ def test_tf_config_names_the_cluster(environment):
         ),
         (
             '{"cluster": {"worker": ["a", "b"]}, "task": {"type": "worker", "index": 0}}',
-            "TF_CONFIG is broken .ValueError",
+            "it has the address 'a' without a port: it must hold",
         ),
         (
             '{"cluster": {"chief": ["a:1"], "worker": ["b:2"], "ps": ["c:3"]}, '
@@ -420,6 +434,22 @@ def test_kubernetes_names_the_cluster(environment):
         "cluster": {"worker": ["train-0.inside:999", "train-1.inside:999"]},
         "task": {"type": "worker", "index": 1},
     }
+
+
+@pytest.mark.parametrize(
+    ("variables", "sentence"),
+    [
+        ({"SLURM_STEP_NUM_TASKS": "many"}, "SLURM_STEP_NUM_TASKS is 'many' instead of a whole"),
+        ({"JOB_COMPLETION_INDEX": "x", "WORKERS": "2"}, "JOB_COMPLETION_INDEX is 'x' instead of"),
+        ({"JOB_COMPLETION_INDEX": "1", "WORKERS": "2.5"}, "WORKERS is '2.5' instead of a whole"),
+        ({"JOB_COMPLETION_INDEX": "2", "WORKERS": "2"}, "JOB_COMPLETION_INDEX is 2, but WORKERS"),
+    ],
+)
+def test_numbers_of_a_scheduler_that_are_none_are_a_sentence(environment, variables, sentence):
+    for name, value in {"JOB_NAME": "train", "SERVICE_NAME": "inside", **variables}.items():
+        environment(name, value)
+    with pytest.raises(InputError, match=f"{sentence}.*or set strategy = single"):
+        cluster.find_cluster(999)
 
 
 def test_a_worker_parts_when_all_have_come_to_their_end(monkeypatch):

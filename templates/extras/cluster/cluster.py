@@ -83,7 +83,7 @@ def read_tf_config() -> dict | None:
             raise KeyError("worker")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(
-            f"TF_CONFIG is broken ({type(error).__name__}: {error}): it must hold "
+            f"TF_CONFIG is broken, because it {find_missing_part(text)}: it must hold "
             '{"cluster": {"worker": ["host:port", ...]}, "task": {"type": "worker", "index": 0}}'
             f"{OR_ALONE}."
         ) from error
@@ -114,13 +114,34 @@ def read_tf_config() -> dict | None:
     }
 
 
+def find_missing_part(text: str) -> str:
+    """Return what a TF_CONFIG lacks, or has in another form, such as `has no "task"`."""
+    try:
+        config = json.loads(text)
+    except (ValueError, RecursionError):
+        return "is not valid JSON"
+    for name in ("cluster", "task"):
+        if not isinstance(config, dict) or not isinstance(config.get(name), dict):
+            return f'has no "{name}", or not as an object'
+    for role in ("chief", "worker"):
+        addresses = config["cluster"].get(role, [])
+        if not isinstance(addresses, list):
+            return f'has no list of addresses for "{role}"'
+        for address in addresses:
+            if not re.fullmatch(r".+:\d+", str(address)):
+                return f"has the address {address!r} without a port"
+    if {"type", "index"} - config["task"].keys():
+        return 'has no "type" and "index" of the task'
+    return "names no worker, or an index that is no whole number"
+
+
 def read_slurm(port: int) -> dict | None:
     """Return the cluster of a SLURM job step: one worker per task of `srun`.
 
     Raises:
         InputError: a machine has more workers than GPUs, or SLURM's variables are incomplete.
     """
-    tasks = int(os.environ.get("SLURM_STEP_NUM_TASKS", 1))
+    tasks = read_number("SLURM_STEP_NUM_TASKS")
     if tasks < 2:
         return None
     try:
@@ -172,8 +193,28 @@ def read_kubernetes(port: int) -> dict | None:
         raise InputError(
             "WORKERS is set without JOB_NAME and SERVICE_NAME: see extras/cluster/kubernetes.yaml."
         )
-    workers = [f"{job}-{n}.{service}:{port}" for n in range(int(os.environ["WORKERS"]))]
-    return {"cluster": {"worker": workers}, "task": {"type": "worker", "index": int(index)}}
+    place, count = read_number("JOB_COMPLETION_INDEX"), read_number("WORKERS")
+    if place >= count:
+        raise InputError(
+            f"JOB_COMPLETION_INDEX is {place}, but WORKERS is {count}: set it to the completions "
+            f"of the Job, as extras/cluster/kubernetes.yaml does{OR_ALONE}."
+        )
+    workers = [f"{job}-{n}.{service}:{port}" for n in range(count)]
+    return {"cluster": {"worker": workers}, "task": {"type": "worker", "index": place}}
+
+
+def read_number(name: str) -> int:
+    """Return the number in a variable of the environment; 1: it is not set.
+
+    Raises:
+        InputError: it is no number.
+    """
+    value = os.environ.get(name, "1")
+    if not value.strip().isdecimal():
+        raise InputError(
+            f"{name} is {value!r} instead of a whole number: correct it, or unset it{OR_ALONE}."
+        )
+    return int(value)
 
 
 def join(cluster: dict, logical_devices: int = 0) -> tf.distribute.Strategy:

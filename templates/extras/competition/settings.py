@@ -1,6 +1,5 @@
 """The table [competition] of config.toml."""
 
-import codecs
 from typing import Literal
 
 from pydantic import Field, field_validator
@@ -37,7 +36,7 @@ class Table(SettingsTable):
     def check_encoding(cls, name: str) -> str:
         """Refuse an encoding unknown to Python."""
         try:
-            codecs.lookup(name)
+            "a".encode(name)
         except LookupError as error:
             raise ValueError("Python has no such encoding: utf-8, cp1252, gb18030") from error
         return name

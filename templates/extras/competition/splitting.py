@@ -12,7 +12,7 @@ import numpy as np
 from core.base.errors import InputError
 from core.base.files import write_whole
 from core.data.checks import normalise
-from extras.competition.tables import DELIMITERS, read_rows
+from extras.competition.tables import DELIMITERS, find_quoting, read_rows
 
 
 def check_share(share: float) -> None:
@@ -121,7 +121,15 @@ def part_text(path: Path, lines: set[int], encoding: str) -> str:
     rows = list(read_rows(path, encoding))
     table = io.StringIO()
     delimiter = DELIMITERS[path.suffix.lower()]
-    writer = csv.DictWriter(table, list(rows[0][1]), delimiter=delimiter, lineterminator="\n")
+    quoting = find_quoting(path, encoding)
+    writer = csv.DictWriter(
+        table,
+        list(rows[0][1]),
+        delimiter=delimiter,
+        lineterminator="\n",
+        quoting=quoting,
+        quotechar=None if quoting == csv.QUOTE_NONE else '"',
+    )
     writer.writeheader()
     writer.writerows(row for line, row in rows if line in lines)
     return table.getvalue()

@@ -4,9 +4,11 @@ Python's own csv module reads them. pandas would turn texts such as "NA" and "nu
 values and ids such as "007" into numbers. It would also guess broken rows, and names no line.
 """
 
+import ast
 import csv
 import functools
 import itertools
+import json
 import math
 import re
 import sys
@@ -20,6 +22,7 @@ from core.base.errors import InputError
 from core.base.extras import present
 from core.base.files import project_path
 from core.data.records import WEIGHT, read_stream, read_weighted
+from extras.competition.quotes import Lines, encloses_cells, explain_quotes, swallows_rows
 from extras.competition.settings import Settings, Table
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
@@ -118,14 +121,16 @@ def stream_examples(
 def read_rows(path: str | Path, encoding: str = "utf-8") -> Iterator[tuple[int, dict[str, str]]]:
     """Yield `(line, row)`: the first line of a row, and its cells by column.
 
-    A byte order mark and empty lines are skipped. Quoted cells may contain line breaks.
+    A byte order mark and empty lines are skipped. Quoted cells may contain line breaks. In .tsv the
+    lines say whether quotes enclose cells: see `encloses_cells`.
 
     Raises:
         InputError: the file is absent, empty or in another encoding, or a row is broken.
     """
     path = Path(path)
+    delimiter, lines = DELIMITERS[path.suffix.lower()], Lines(read_lines(path, encoding))
     reader = csv.reader(
-        read_lines(path, encoding), delimiter=DELIMITERS[path.suffix.lower()], strict=True
+        lines, delimiter=delimiter, quoting=find_quoting(path, encoding), strict=True
     )
     header: list[str] | None = None
     count, line = 0, 1
@@ -133,6 +138,14 @@ def read_rows(path: str | Path, encoding: str = "utf-8") -> Iterator[tuple[int, 
     try:
         for cells in reader:
             begin, line = line, reader.line_num + 1
+            if line > begin + 1 and swallows_rows(lines.last, delimiter):
+                raise InputError(
+                    f"{path}, lines {begin} to {line - 1}: a double quote opens a cell here and is "
+                    "closed lines later, and each of these lines is a row: close the quote where "
+                    "its text ends, or write a quote that belongs to a text twice within quotes."
+                    + explain_quotes(path, read_lines(path, encoding), delimiter)
+                )
+            lines.forget()
             if not cells:
                 continue
             if header is None:
@@ -147,16 +160,23 @@ def read_rows(path: str | Path, encoding: str = "utf-8") -> Iterator[tuple[int, 
             count += 1
             yield begin, dict(zip(header, cells, strict=True))
     except csv.Error as error:
-        what = str(error)
+        what = str(error).replace("'\t'", "a tab")
         if "unexpected end" in what:
             what = "a double quote that opens in this row is never closed"
         advice = 'within quotes write a double quote twice, as in "say ""yes"""'
-        raise InputError(f"{path}, line {line}: {what}: {advice}.") from error
+        advice += "." + explain_quotes(path, read_lines(path, encoding), delimiter)
+        raise InputError(f"{path}, line {line}: {what}: {advice}") from error
     finally:
         csv.field_size_limit(limit)
     if not count:
         what = "holds a header and no row" if header else "is empty"
         raise InputError(f"{path} {what}: the first line names the columns, rows follow.")
+
+
+def find_quoting(path: Path, encoding: str) -> int:
+    """Return how the csv module has to take the quotes of a table."""
+    enclosing = path.suffix.lower() != ".tsv" or encloses_cells(read_lines(path, encoding))
+    return csv.QUOTE_MINIMAL if enclosing else csv.QUOTE_NONE
 
 
 def read_lines(path: Path, encoding: str) -> Iterator[str]:
@@ -333,11 +353,29 @@ def make_record(
 
 def read_label_cell(name: str, cell: str, separator: str) -> dict[str, Any]:
     """Return `label`, or `labels` if a cell holds several."""
+    if holds_several(cell):
+        raise InputError(
+            f"the label in the column {name!r} is {cell!r}, which lists labels as a program does: "
+            f"write {'them as a|b' if not separator else f'them as a{separator}b'}, with "
+            "competition.label_separator, or one label."
+        )
     if separator:
         return {"labels": [part.strip() for part in cell.split(separator) if part.strip()]}
     if not cell:
         raise InputError(f"the label in the column {name!r} is empty: fill it in, or leave it out.")
     return {"label": cell}
+
+
+def holds_several(cell: str) -> bool:
+    """Return whether a cell is a list or an object in JSON, or as Python prints it."""
+    if not cell.startswith(("{", "[")):
+        return False
+    for read in (json.loads, ast.literal_eval):
+        try:
+            return isinstance(read(cell), list | dict | set)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+    return False
 
 
 def is_number(cell: str) -> bool:

@@ -10,6 +10,7 @@ import functools
 from core.base.errors import command
 from core.base.extras import need
 from core.encoders.encoder import load_tokenizer
+from formats.conll import has_tags
 from inspection.checks import (
     build,
     describe_file,
@@ -27,7 +28,10 @@ def main() -> None:
     checking = need("doctor", "checking")
     checks, settings = checking.begin_checks(Settings)
     files = need("doctor", "record_checks").read_files(
-        settings, lambda path, needed: read_examples(path, settings, needed)
+        settings,
+        lambda path, needed: read_examples(
+            path, settings, needed or has_tags(path, settings.conll)
+        ),
     )
     train_examples = files[settings.train_file]
     schema = collect_schema(train_examples, settings)

@@ -14,11 +14,14 @@ from formats.conll import (  # noqa: E402
     LETTERS,
     find_chunks,
     find_scheme,
+    has_tags,
     is_conll,
     join_tokens,
     parse_tag,
     read_chunks,
+    read_conll,
     write_chunks,
+    write_conll,
 )
 from formats.records import prediction_records  # noqa: E402
 from formats.submission import write_submission  # noqa: E402
@@ -301,3 +304,75 @@ def test_the_schema_knows_the_scheme_and_whether_entities_overlap(tmp_path):
     nested = doccano(label=[[0, 3, "PER"], [2, 8, "LOC"], [12, 16, "LOC"]])
     path = write(tmp_path, nested, "in.jsonl")
     assert not find_schema(read_examples(path, settings()), path, settings()).flat
+
+
+# ----------------------------------------------------------- hashtags, tagged test files
+
+
+@pytest.mark.parametrize(
+    ("content", "texts"),
+    [
+        ("#text\tB-LOC\nme\tO\n\n#id\tO\n1\tO\n", ["#text me", "#id 1"]),
+        ("#text B-LOC\nme O\n\n#newpar O\n", ["#text me", "#newpar"]),
+        ("# id 3\tdomain=en\n#id\tO\nOslo\tB-LOC\n", ["#id Oslo"]),
+        ("# sent_id = 1\n# text = Ada O\nAda O\nOslo B-LOC\n", ["Ada Oslo"]),
+        ("# id 7\nAda NN B-LOC\n", ["Ada"]),
+        ("#text\tB-LOC\n", ["#text"]),
+    ],
+)
+def test_a_hashtag_is_a_token(content, texts, tmp_path):
+    path = write(tmp_path, content)
+    assert [example.text for example in read_examples(path, settings())] == texts
+
+
+@pytest.mark.parametrize(
+    ("content", "texts"),
+    [
+        ("#text\nme\n\n#id\n1\n", ["#text me", "#id 1"]),
+        ("# id 7\n#text\nme\n", ["#text me"]),
+        ("#text\tNN\nme\tPR\n", ["#text me"]),
+        ("# id 7\tdomain=en\n#text\tNN\n", ["#text"]),
+    ],
+)
+def test_a_hashtag_is_a_token_without_tags(content, texts, tmp_path):
+    path = write(tmp_path, content)
+    assert [example.text for example in read_examples(path, settings(), False)] == texts
+
+
+def test_a_hashtag_gets_the_tag_that_was_found(tmp_path):
+    path, out = write(tmp_path, "#text\tB-LOC\nme\tO\n\nAda\tO\n"), tmp_path / "out.conll"
+    write_conll(out, read_conll(path, settings().conll, False), [[("PER", 1, 1)], []], "bio2")
+    assert out.read_text() == "#text\tO\nme\tB-PER\n\nAda\tO\n"
+
+
+def test_a_type_with_a_blank_is_written_where_columns_allow_it(tmp_path):
+    kind, out = "public place", tmp_path / "out.conll"
+
+    def write_with(content, own=kind):
+        file = read_conll(write(tmp_path, content), settings().conll, False)
+        write_conll(out, file, [[(own, 0, 0)]], "bio2")
+        [example] = read_examples(out, settings())
+        return out.read_text(), words([example])
+
+    assert write_with("Oslo\tO\n") == (f"Oslo\tB-{kind}\n", [[("Oslo", kind)]])
+    assert write_with("Oslo\n") == (f"Oslo\tB-{kind}\n", [[("Oslo", kind)]])
+    assert write_with("Oslo\n", "place")[0] == "Oslo B-place\n"
+    for content, own in (("Oslo O\n", kind), ("Oslo\tO\n", "a\tb"), ("Oslo\n", "a\nb")):
+        with pytest.raises(InputError, match="holds what separates the columns .* by tabs"):
+            write_with(content, own)
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("Ada\tB-PER\nwept\tO\n", True),
+        ("Ada\tO\nwept\tO\n", False),  # O for what nobody has labelled
+        ("Ada\t_\nwept\tO\n", False),
+        ("Ada\t-\nwept\tB-PER\n", False),
+        ("Ada\nwept\n", False),
+        ("Ada\tNN\nwept\tVB\n", False),
+        ('{"id": 1, "text": "a"}\n', False),
+    ],
+)
+def test_check_knows_a_test_file_with_tags(content, expected, tmp_path):
+    assert has_tags(write(tmp_path, content), settings().conll) is expected

@@ -16,7 +16,13 @@ from extras.tpu import static_checks  # noqa: E402
 from formats.conll import whole_tokens  # noqa: E402
 from inspection.checks import find_reach_faults, find_slips, measure_reach  # noqa: E402
 from task.data import Entity, EntityGenerator, Example, Schema, tag_labels  # noqa: E402
-from task.decode import make_selector, predict_entities, rank, snap_to_tokens  # noqa: E402
+from task.decode import (  # noqa: E402
+    MOST_SPANS,
+    make_selector,
+    predict_entities,
+    rank,
+    snap_to_tokens,
+)
 from task.model import build_models  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
@@ -76,6 +82,24 @@ def test_causes_are_told_apart(tokenizer):
         "unseen",
         "long",
     ]
+
+
+def test_entities_beyond_those_that_a_window_keeps_are_named(tokenizer):
+    text = " ".join((MOST_SPANS + 6) * ["Bo"])
+    gold = tuple(Entity((3 * n, 3 * n + 2), "PER") for n in range(MOST_SPANS + 6))
+    crowded = Example("a", text, gold, None, 4)
+    settings = make_settings(max_length=MOST_SPANS + 20)
+    reach = measure_reach([crowded], tokenizer, NESTED, settings)
+    assert reach.faults["crowded"] == 6 * [4]
+    [finding] = find_reach_faults("dev", reach)
+    assert f"beyond the {MOST_SPANS} that each window keeps: 6" in str(finding)
+    assert "lower max_length" in finding.fix
+    unseen = Example("b", "Ada met", (Entity((0, 3), "GOD"),), None, 5)
+    [finding, oracle] = find_reach_faults(
+        "dev", measure_reach([unseen], tokenizer, NESTED, settings)
+    )
+    assert finding.what.startswith("entities that have a type that is not in the training file: 1")
+    assert (oracle.level, oracle.what) == ("error", "a perfect model would score F1 0.0000")
 
 
 def test_slips_are_words_that_nearly_always_have_another_type():

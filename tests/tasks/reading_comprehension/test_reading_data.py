@@ -225,6 +225,23 @@ def test_an_answer_longer_than_every_window_is_left_out_and_reported():
         generator([long], max_length=24)
 
 
+def test_answers_that_are_never_given_are_named():
+    settings = Settings.model_construct(
+        max_length=24, window_overlap=8, answer_length=1, metric="squad"
+    )
+    texts = make(identity="texts", answers=[], texts=["nowhere"], line=3)
+    examples = [make(), make(identity="long", answers=[(0, 70)], line=9), texts]
+    reach = checks.measure_reach(examples, bert(), settings)
+    found = {finding.what: finding for finding in checks.find_reach_faults("dev", reach)}
+    assert found["answers that fit into no window: 1"].fix == "raise max_length."
+    assert found["answers longer than answer_length: 1"].fix == "raise answer_length."
+    assert found["a perfect model would score F1 0.0000"].level == "error"
+    untaught = checks.find_untaught({"train": [make()], "dev": examples})
+    assert [note.what for note in untaught] == [
+        "questions with answer_texts and no span: 1, scored, but no model can find them"
+    ]
+
+
 def test_prediction_keeps_every_question():
     examples = [make(identity="texts", answers=[], texts=["x"]), make(identity="long", answers=())]
     made = generator(examples, labels=False)

@@ -16,6 +16,7 @@ from tokenizers import BertWordPieceTokenizer, ByteLevelBPETokenizer
 
 use_template("seq2seq")
 
+from core.base import settings as base_settings  # noqa: E402
 from core.base.errors import InputError  # noqa: E402
 from core.encoders.encoder import BertEncoder  # noqa: E402
 from generation.search import Writer, block_ngrams, draw  # noqa: E402
@@ -455,10 +456,35 @@ def test_texts_without_what_follows_a_stop_string(word_tokenizer):
 
 
 @pytest.mark.parametrize(
-    ("value", "strings"), [("\n", ["\n"]), ('["a", "[b]"]', ["a", "[b]"]), (["a"], ["a"])]
+    ("value", "strings"),
+    [
+        *(("\n", ["\n"]), ('["a", "[b]"]', ["a", "[b]"]), (["a"], ["a"]), ("[END]", ["[END]"])),
+        *(
+            ("[1]", ["[1]"]),
+            ("a,b", ["a,b"]),
+            ('"x"', ['"x"']),
+            ("{a}", ["{a}"]),
+            (" The", [" The"]),
+        ),
+        *(("\\", ["\\"]), ('["é\\n"]', ["é\n"]), ("null", ["null"]), ("[]", [])),
+    ],
 )
-def test_stop_strings_of_a_flag(value, strings):
+def test_stop_strings_of_a_flag(value, strings, tmp_path, monkeypatch):
+    """They arrive as they are written: the command line must not split or strip them."""
+    (tmp_path / "config.toml").write_text("[generation]\nstop = ['z']\nbeams = 2\n")
+    monkeypatch.setattr(base_settings, "CONFIG", tmp_path / "config.toml")
+    read_settings = functools.partial(base_settings.read_settings, Settings)
     assert GenerationTable(stop=value).stop == strings
+    if isinstance(value, str):
+        for flags in (["--generation.stop", value], [f"--generation.stop={value}"]):
+            table = read_settings(["--seed", "3", *flags]).generation
+            assert (table.stop, table.beams) == (strings, 2)
+            twice = read_settings([*flags, "--generation.stop", "q,r"]).generation.stop
+            assert twice == [value, "q,r"]
+    with pytest.raises(InputError, match="--generation.stop = .* an empty string ends every text"):
+        read_settings(["--generation.stop="])
+    with pytest.raises(InputError, match="--generation.stop: expected one argument"):
+        read_settings(["--generation.stop", "--seed", "3"])
 
 
 def test_sampling_writes_one_text():

@@ -28,7 +28,7 @@ from generation.tokenizers import (  # noqa: E402
     keep_used_tokens,
     train_text_tokenizer,
 )
-from inspection.checks import measure_reach  # noqa: E402
+from inspection.checks import find_reach_faults, measure_reach  # noqa: E402
 from task.data import NO_TOKEN, Example, PairGenerator, SourceGenerator, encode  # noqa: E402
 from task.model import build_models, find_positions, keep_rows  # noqa: E402
 from task.settings import Settings  # noqa: E402
@@ -340,6 +340,44 @@ def test_tokenizer_file_is_complete(tokenizer, tmp_path):
     again = Tokenizer.from_file(str(path))
     assert [again.encode(t).ids for t in ODD] == [tokenizer.encode(t).ids for t in ODD]
     assert decode_texts(again, list(encode(again, ODD))) == ODD
+
+
+def reach_of(targets, **changes):
+    """Return the findings about targets of 4 to 12 words, and the other settings."""
+    examples = [Example(number, "fog", (own,), number) for number, own in enumerate(targets, 1)]
+    tokenizer = train_text_tokenizer([" ".join(targets)] * 5, 200)
+    settings = with_tables(Settings)(**{"target_length": 60, **changes})
+    reach = measure_reach(examples, tokenizer, [], settings)
+    return {found.what: found for found in find_reach_faults("dev", reach, settings)}
+
+
+LONG = [f"fog and rain in the north of {place}" for place in ("Oslo", "Bergen", "Turku")]
+
+
+def test_targets_that_are_never_written_are_named(tmp_path):
+    assert reach_of(LONG) == {}
+    found = reach_of(LONG, generation={"stop": [" of Ber"]})
+    what = "targets that hold a stop string, which ends a text: 1 of 3"
+    assert found[what].where.startswith("dev, line 2, 'fog and rain in the north of Bergen'")
+    (tmp_path / "allowed.txt").write_text(f"{LONG[0]}\n{LONG[2].upper()}\n", encoding="utf-8")
+    table = {"allowed": str(tmp_path / "allowed.txt")}
+    assert [*reach_of(LONG, generation=table)] == [
+        "targets that are not in generation.allowed: 2 of 3"
+    ]
+    found = reach_of(LONG, generation=table, lowercase_scores=True)
+    assert [*found] == ["targets that are not in generation.allowed: 1 of 3"]
+
+
+def test_targets_for_which_no_score_is_possible_are_named():
+    found = reach_of(["yes", "no"], metric="bleu")
+    assert [(one.level, one.what) for one in found.values()] == [
+        ("error", "a perfect model would score bleu 0")
+    ]
+    assert 'set metric = "rouge_l"' in next(iter(found.values())).fix
+    assert reach_of(["yes", "no"], metric="exact_match") == {}
+    cut = reach_of(LONG, metric="exact_match", target_length=4)
+    assert cut["a perfect model would score exact_match 0"].level == "error"
+    assert [what[:28] for what in cut][0] == "targets that lose their end:"
 
 
 def test_a_perfect_model_writes_no_further_than_an_end_within_a_target():

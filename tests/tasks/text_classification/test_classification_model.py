@@ -386,8 +386,10 @@ def test_only_pairs_with_a_named_positive_label_may_have_no_other(pairs, rows, p
     examples = [pair(n, "a", "b" if pairs else None, [y]) for n, y in enumerate(rows)]
     settings = with_tables(Settings)(positive_label=positive)
     if counts is None:
-        with pytest.raises(InputError, match="there is nothing to learn"):
+        with pytest.raises(InputError, match="there is nothing to learn") as error:
             collect_targets(examples, settings)
+        # Pairs of one label may belong together: positive_label says so, and nothing else could.
+        assert ("set positive_label = '1' if these" in str(error.value)) == (pairs and not positive)
     else:
         labels = collect_targets(examples, settings)
         assert dict(zip(labels.names, labels.counts, strict=True)) == counts

@@ -602,3 +602,119 @@ def test_check_names_numbers_on_which_the_score_stands_still(tmp_path):
         settings.dev_file = str(path)
         dev, labels = read_examples(path, settings=settings), collect_targets(train, settings)
         assert len(inspection.find_still_score(dev, labels, settings)) == still
+
+
+# ------------------------------------------------------------------------- quotes of a table
+
+EVEN = "".join(f"{n}\tplain words {n}\t{n % 2}\n" for n in range(3, 9))
+
+
+@pytest.mark.parametrize(
+    ("rows", "texts"),
+    [
+        # A text that begins with a quote, and one that ends with one: not a cell of several rows.
+        ('1\t"Great , fun\t1\n2\tsaid "she"\t0\n', ['"Great , fun', 'said "she"']),
+        ('1\t"Great"\t1\n2\t""\t0\n', ['"Great"', '""']),
+        ('1\t"\t1\n2\t"a" b "c"\t0\n', ['"', '"a" b "c"']),
+        # As pandas writes: quotes around a cell whose own are written twice, or with a tab.
+        ('1\t"say ""yes"""\t1\n2\t"a"\t0\n', ['say "yes"', "a"]),
+        ('1\t"a\tb"\t1\n2\t"c\nd"\t0\n', ["a\tb", "c\nd"]),
+    ],
+)
+def test_quotes_of_a_tsv_are_what_its_lines_say(rows, texts, tmp_path):
+    path = write(tmp_path / "a.tsv", "id\ttext\tlabel\n" + rows + EVEN)
+    examples = read_examples(path, settings=make_settings(output="labels"))
+    assert [example.text_a for example in examples[:2]] == texts
+    assert len(examples) == 8 and [e.id for e in examples] == [str(n) for n in range(1, 9)]
+
+
+def test_a_tsv_with_quotes_around_every_cell_is_unquoted(tmp_path):
+    path = write(tmp_path / "a.tsv", '"id"\t"text"\t"label"\n"1"\t"Great"\t"x"\n')
+    [example] = read_examples(path, settings=make_settings(output="labels"))
+    assert (example.id, example.text_a, example.labels) == ("1", "Great", ("x",))
+
+
+SWALLOWED = {
+    # Line 5 has a cell less, so the quotes could be those of cells with line breaks.
+    "a.tsv": (
+        'id\ttext\tlabel\n1\t"Great , fun\t1\n2\tfine\t1\n3\tsaid "she"\t0\n4\tb\n',
+        "line 2: a tab expected after '\"'",
+    ),
+    "b.tsv": (
+        'id\ttext\tlabel\n1\t"Great , fun\t1\n2\tfine\t1\n3\tshe said"\t0\n4\tb\n',
+        "lines 2 to 4: a double quote opens a cell",
+    ),
+    "c.csv": (
+        'id,text,label\n1,"Great fun,1\n2,fine,1\n3,she said",0\n4,b,1\n',
+        "lines 2 to 4: a double quote opens a cell",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SWALLOWED)
+def test_a_quote_that_swallows_rows_is_named(name, tmp_path):
+    content, expected = SWALLOWED[name]
+    path = write(tmp_path / name, content)
+    with pytest.raises(InputError) as error:
+        read_examples(path, settings=make_settings(output="labels"))
+    message = str(error.value)
+    assert expected in message
+    assert ("line 5, which has 2 cells" in message) == name.endswith(".tsv")
+
+
+def test_a_csv_text_of_several_lines_is_no_row(tmp_path):
+    path = write(tmp_path / "a.csv", 'id,text,label\n1,"I came, saw\nand won, too",1\n2,b,0\n')
+    examples = read_examples(path, settings=make_settings(output="labels"))
+    assert [example.text_a for example in examples] == ["I came, saw\nand won, too", "b"]
+
+
+def test_the_parts_of_a_tsv_hold_its_lines(tmp_path):
+    lines = [f'{n}\t"Great , fun {n}\t{n % 2}\n' for n in range(8)]
+    path = write(tmp_path / "a.tsv", "id\ttext\tlabel\n" + "".join(lines))
+    examples = read_examples(path, settings=make_settings(output="labels"))
+    held = np.arange(8) < 2
+    (part, _), (dev, _) = write_parts(path, examples, held, "utf-8")
+    assert part.read_text() == "id\ttext\tlabel\n" + "".join(lines[2:])
+    assert dev.read_text() == "id\ttext\tlabel\n" + "".join(lines[:2])
+
+
+@pytest.mark.parametrize("name", ["hex", "rot13", "base64", "nope"])
+def test_what_is_no_encoding_of_texts_is_refused(name):
+    with pytest.raises(ValueError, match="Python has no such encoding"):
+        make_settings(encoding=name)
+
+
+# ------------------------------------------------------------------------- cells of labels
+
+
+@pytest.mark.parametrize(
+    "cell", ['{"choices":["a","b"]}', '["a", "b"]', "['a', 'b']", "{'a': 1}", "[1, 2]"]
+)
+@pytest.mark.parametrize("separator", ["", "|"])
+def test_a_list_in_a_label_cell_is_refused(cell, separator, tmp_path):
+    quoted = cell.replace('"', '""')
+    path = write(tmp_path / "a.csv", f'id,text,label\n1,b,x\n2,c,"{quoted}"\n')
+    settings = make_settings(output="labels", label_separator=separator)
+    with pytest.raises(InputError, match="line 3: the label in the column 'label' is .*lists lab"):
+        read_examples(path, settings=settings)
+
+
+def test_labels_in_brackets_are_labels(tmp_path):
+    path = write(tmp_path / "a.csv", "id,text,label\n1,b,[CLS]\n2,c,{x}\n")
+    examples = read_examples(path, settings=make_settings(output="labels"))
+    assert [example.labels for example in examples] == [("[CLS]",), ("{x}",)]
+
+
+def test_ids_and_labels_that_pandas_made_floats_are_whole_numbers(tmp_path):
+    rows = [{"id": 1.0, "text_a": "a", "label": 2.0}, {"id": 2.0, "text_a": "b", "label": 2}]
+    path = write(tmp_path / "a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    examples = read_examples(path)
+    assert [example.id for example in examples] == [1, 2]
+    assert [type(example.id) for example in examples] == [int, int]
+    assert {example.labels for example in examples} == {("2",)}
+    rows = [{"id": 1, "text_a": "a", "labels": [2.0, 3]}]
+    path = write(tmp_path / "b.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    assert read_examples(path)[0].labels == ("2", "3")
+    write(path, json.dumps({"id": 1.5, "text_a": "a", "label": "b"}))
+    with pytest.raises(InputError, match='"id" must be a string or a whole number, not 1.5'):
+        read_examples(path)

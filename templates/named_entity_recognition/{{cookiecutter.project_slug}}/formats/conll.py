@@ -25,7 +25,7 @@ from core.data.records import read_stream
 from formats.settings import ConllTable
 
 DOCUMENT_MARK = "-DOCSTART-"
-# Comments that some files have above a sentence. A token # is followed by a tag instead.
+# Comments that some files have above a sentence. A token such as #text has a token's columns.
 COMMENT = re.compile(r"# ?(id|sent_id|text|newdoc|newpar|global\.columns)\b")
 NO_TAGS = ("-", "_", "?", "")  # placeholders for tags in files to predict
 # Begins, continues, ends, is a whole entity.
@@ -178,16 +178,49 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
 def split_sentences(path: Path, separator: str) -> Iterator[Sentence]:
     """Yield the sentences of a file; raises as `read_lines` does."""
     split = re.compile(f"({separator})").split
+    usual = find_usual_line(path, split)
     sentence: Sentence = {}
     for number, line in read_lines(path):
-        mark = line.startswith(DOCUMENT_MARK) or not sentence and COMMENT.match(line)
+        cells = split(line.rstrip(" \r"))
+        comment = not sentence and COMMENT.match(line) and not is_token_line(cells, usual)
+        mark = line.startswith(DOCUMENT_MARK) or comment
         if not mark and line.strip(" \t\r"):
-            sentence[number] = split(line.rstrip(" \r"))
+            sentence[number] = cells
         elif sentence:
             yield sentence
             sentence = {}
     if sentence:
         yield sentence
+
+
+def find_usual_line(path: Path, split: Callable[[str], list[str]]) -> list[str]:
+    """Return the first line of a file that can't be a comment, split; empty: there is none."""
+    for _, line in read_lines(path):
+        mark = line.startswith(DOCUMENT_MARK) or COMMENT.match(line)
+        if not mark and line.strip(" \t\r"):
+            return split(line.rstrip(" \r"))
+    return []
+
+
+def is_token_line(cells: Sequence[str], usual: Sequence[str]) -> bool:
+    """Return whether a line that looks like a comment is a token, such as a hashtag.
+
+    Args:
+        cells: of the line, with their separators in between.
+        usual: those of a line that is no comment; empty: there is none.
+
+    Example:
+        >>> is_token_line(["#text", "\t", "O"], ["Ada", "\t", "B-per"])
+        True
+        >>> is_token_line(["# id 7", "\t", "domain=en"], ["Ada", "\t", "B-per"])
+        False
+    """
+    usual = usual or cells
+    if len(cells) != len(usual):
+        return False
+    if len(usual) > 1 and is_tag(usual[-1]):
+        return is_tag(cells[-1])
+    return " " not in cells[0] and cells[0] != "#"
 
 
 def find_columns(
@@ -230,6 +263,22 @@ def find_columns(
             raise InputError(f"{path}, line {line}: the token is empty: write one, or delete it.")
         tagged = tagged and (require_tags or is_tag(parts[2 * tag]))
     return token, tag if tagged else None
+
+
+def is_single(file: ConllFile) -> bool:
+    """Return whether a file has one column."""
+    return all(len(cells) == 1 for sentence in file.sentences for cells in sentence.values())
+
+
+def has_tags(path: str | Path, table: ConllTable) -> bool:
+    """Return whether a file of columns has tags, with an entity: its labels can be checked."""
+    if not is_conll(path):
+        return False
+    file = read_conll(path, table, False)
+    if file.tag is None:
+        return False
+    cells = {cell for sentence in file.sentences for cell in file.column(sentence, file.tag)}
+    return not cells & {*NO_TAGS} and cells != {"O"}
 
 
 def count_columns(count: int) -> str:
@@ -396,9 +445,22 @@ def write_conll(out: Path, file: ConllFile, chunks: Sequence[Sequence[Chunk]], s
         file: the source; without tags it gets one more column.
         chunks: of each sentence.
         scheme: of `LETTERS`.
+
+    Raises:
+        InputError: a type holds what separates the columns of the file.
     """
     lines = [line for _, line in read_lines(file.path)]
     tab = "\t" if file.separator == "\t" else " "
+    kinds = {kind for own in chunks for kind, *_ in own}
+    held = [kind for kind in sorted(kinds) if re.search(rf"[\r\n]|{file.separator}", kind)]
+    spaced = bool(held) and not re.search(r"[\t\r\n]", "".join(held))
+    if spaced and file.tag is None and is_single(file):
+        held, tab = [], "\t"  # of one column anything can separate the second
+    if held:
+        raise InputError(
+            f"the type {held[0]!r} holds what separates the columns of {file.path}: separate them "
+            "by tabs, or write records with --format records."
+        )
     for sentence, own in zip(file.sentences, chunks, strict=True):
         tags = write_chunks(own, len(sentence), scheme)
         for (line, cells), (letter, kind) in zip(sentence.items(), tags, strict=True):

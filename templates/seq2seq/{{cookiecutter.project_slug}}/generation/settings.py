@@ -1,7 +1,6 @@
 """Settings of generation: the table [generation] of config.toml, flags, begin and end tokens."""
 
 import argparse
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -9,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError, field_validator
 
 from core.base.errors import InputError
-from core.base.settings import SettingsTable
+from core.base.settings import SettingsTable, read_list
 
 
 @dataclass(frozen=True)
@@ -56,9 +55,7 @@ class GenerationTable(SettingsTable):
     @classmethod
     def read_stop(cls, value: Any) -> Any:
         """Return the strings of a flag: a JSON list, or a single string."""
-        if not isinstance(value, str):
-            return value
-        return json.loads(value) if value.startswith("[") and value.endswith("]") else [value]
+        return read_list(value) if isinstance(value, str) else value
 
     @field_validator("stop")
     @classmethod

@@ -1,13 +1,13 @@
 """Checks of the data for check.py: can the targets be written and read back?"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tokenizers import Tokenizer
 
 from core.data.checks import Finding, draw_histogram
 from core.step import Models
-from generation.texts import decode_texts
+from generation.texts import decode_texts, read_allowed
 from task.data import Example, encode
 from task.metrics import normal_form, score, score_records
 from task.model import build_models, load_tokenizer_and_encoder
@@ -15,6 +15,9 @@ from task.settings import Settings
 
 # Above this share of targets that change by encoding and decoding, the tokenizer is at fault.
 MOST_CHANGED = 0.2
+# Below this share of the best score the targets are at fault, and far below it no model scores.
+LOWEST_ORACLE, NO_SCORE = 0.9, 0.01
+BEST = {"bleu": 100.0}  # of other scores it is 1
 # Above this share of sources or targets that are cut, the lengths are at fault.
 MOST_CUT = 0.05
 
@@ -29,6 +32,7 @@ class Reach:
         unknown: examples with a token that the tokenizer does not know.
         changed: examples and targets that encoding and decoding changes.
         oracle: scores of the targets after encoding, cutting and decoding; empty without targets.
+        never: why a target is never written -> the examples and targets for which it holds.
     """
 
     source_tokens: list[int]
@@ -36,6 +40,7 @@ class Reach:
     unknown: list[Example]
     changed: list[tuple[Example, str]]
     oracle: dict[str, float]
+    never: dict[str, list[tuple[Example, str]]] = field(default_factory=dict)
 
 
 def measure_reach(
@@ -55,6 +60,7 @@ def measure_reach(
     targets = list(encode(tokenizer, [target for _, target in pairs], "targets"))
     encoded = zip([*examples, *(example for example, _ in pairs)], sources + targets, strict=True)
     decoded = zip(pairs, decode_texts(tokenizer, targets), strict=True)
+    never = find_never_written(pairs, settings)
     return Reach(
         source_tokens=[len(ids) + frame for ids in sources],
         target_tokens=[len(ids) + 1 for ids in targets],
@@ -63,9 +69,27 @@ def measure_reach(
             pair
             for pair, text in decoded
             if normal_form(text, settings) != normal_form(pair[1], settings)
+            and not settings.generation.allowed  # a line is written as its file has it
         ],
         oracle=score_oracle(examples, [cut(ids, ends) for ids in targets], tokenizer, settings),
+        never=never,
     )
+
+
+def find_never_written(
+    pairs: Sequence[tuple[Example, str]], settings: Settings
+) -> dict[str, list[tuple[Example, str]]]:
+    """Return why targets are never written, such as `hold a stop string`, with these targets."""
+    table = settings.generation
+    never = {}
+    if table.stop:
+        held = [pair for pair in pairs if any(stop in pair[1] for stop in table.stop)]
+        never["hold a stop string, which ends a text"] = held
+    if table.allowed:
+        lines = {normal_form(line, settings) for line in read_allowed(table.allowed)}
+        missing = [pair for pair in pairs if normal_form(pair[1], settings) not in lines]
+        never["are not in generation.allowed"] = missing
+    return {why: found for why, found in never.items() if found}
 
 
 def cut(ids: list[int], ends: Sequence[int]) -> list[int]:
@@ -123,6 +147,12 @@ def find_reach_faults(name: str, reach: Reach, settings: Settings) -> list[Findi
                     f"raise {setting}, or keep it if the beginning is all that matters.",
                 )
             )
+    for why, targets in reach.never.items():
+        many = len(targets) > MOST_CUT * len(reach.target_tokens)
+        what = f"targets that {why}: {len(targets)} of {len(reach.target_tokens)}"
+        where = f"{name}, line {targets[0][0].line}, {targets[0][1][:60]!r} for one"
+        fix = "change this setting of generation, or these targets: no model writes them."
+        findings.append(Finding("warning" if many else "note", what, where, fix))
     if reach.unknown:
         findings.append(
             Finding(
@@ -132,6 +162,7 @@ def find_reach_faults(name: str, reach: Reach, settings: Settings) -> list[Findi
                 "choose an encoder of that language: these can be neither read nor written.",
             )
         )
+    findings += find_low_oracle(name, reach.oracle, settings)
     if reach.changed and not settings.extractor:  # it says which items are lost
         example, target = reach.changed[0]
         many = len(reach.changed) > MOST_CHANGED * len(reach.target_tokens)
@@ -145,6 +176,19 @@ def find_reach_faults(name: str, reach: Reach, settings: Settings) -> list[Findi
             )
         )
     return findings
+
+
+def find_low_oracle(name: str, oracle: dict[str, float], settings: Settings) -> list[Finding]:
+    """Find targets for which a perfect model would have a low score; an extractor finds its own."""
+    metric = settings.metric
+    share = oracle.get(metric, BEST.get(metric, 1.0)) / BEST.get(metric, 1.0)
+    if settings.extractor or share >= LOWEST_ORACLE:
+        return []
+    fix = "see the other findings."
+    if metric == "bleu":
+        fix += ' BLEU counts sequences of four words: for shorter targets set metric = "rouge_l".'
+    what = f"a perfect model would score {metric} {oracle[metric]:.4g}"
+    return [Finding("error" if share < NO_SCORE else "warning", what, name, fix)]
 
 
 def build(examples: Sequence[Example], settings: Settings) -> Models:

@@ -15,7 +15,7 @@ from core.base.errors import InputError
 from core.base.extras import need
 from core.base.files import project_path
 from core.batches import Batch, DataGenerator, pad
-from core.data.records import Id, collect, read_field, read_id, read_records
+from core.data.records import Id, collect, read_field, read_id, read_records, whole_number
 from task.settings import Settings
 
 TEXTS_AT_ONCE = 1024
@@ -182,7 +182,7 @@ def read_labelled(record: dict, line: int, require_labels: bool) -> Example:
         read_soft_labels = need("distillation", "soft_labels").read_soft_labels
         labels, probabilities = read_soft_labels(record, several)
     elif several:
-        labels = read_field(record, "labels", list)
+        labels = [whole_number(label) for label in read_field(record, "labels", list)]
         if not all(type(label) in (str, int) for label in labels):
             raise InputError(f'"labels" must be a list of strings or numbers, not {labels!r}.')
     elif labelled:
