@@ -26,7 +26,7 @@ SWITCHES = {
 }
 # They read nothing of a task: one task shows each of them alone, and all tasks show them together.
 ALIKE = ("cluster", "parameter_server", "orbit", "tpu", "export", "chunks")
-ALIKE += ("averaging", "optimizers", "recompute", "used_rows")
+ALIKE += ("averaging", "optimizers", "recompute", "used_rows", "search", "runs_table")
 # The project's own test of a training, by the project's own settings for it. What pytest does at
 # its end, to find errors that nobody saw, takes longer than the training.
 SMOKE = """

@@ -24,6 +24,7 @@ from extras.search.page import find_importances
 from extras.search.settings import Table
 from extras.search.space import Searched, make_distribution
 from extras.search.study import SharedStudy, open_study
+from extras.search.trainings import wait_for_survivor
 
 SCRIPT = "extras/search/search.py"
 SPACE = {"learning_rate": {"low": 1e-4, "high": 1e-2, "log": True}, "dropout": [0.0, 0.1, 0.3]}
@@ -252,6 +253,9 @@ def check_lead(project, best, said):
     )
     assert [row["seed"] for row in lead["by_seed"]] == [2, 3]
     assert lead["low"] > 0 and "ahead with 2 of 2: the lead survives." in said
+    value = {trial.number: trial.value for trial in trials_of(project)}
+    ahead_by = value[int(best.removeprefix("trial_")) - 1] - value[0]
+    assert f"{best} against the default settings: {ahead_by:+.4f} in the search; with 2" in said
 
 
 @pytest.mark.slow
@@ -271,6 +275,9 @@ def test_a_failed_trial_is_noted_and_counted(project):
     assert all(trial.user_attrs == {"error": "dropout of a half."} for trial in failed)
     assert said.count(": failed: dropout of a half.") == len(failed)
     assert len(trials_of(project)) == 8
+    for trial in failed:
+        note = project / f"runs/search/trial_{trial.number + 1}/note.txt"
+        assert note.read_text() == "failed: dropout of a half.\n"
 
 
 @pytest.mark.slow
@@ -354,6 +361,26 @@ def test_a_finished_training_whose_trial_was_not_ended(project):
     search(project, *asked(trials=2, seeds=0))
     assert trained(project) == ["trial_1"]
     assert [trial.state.name for trial in trials_of(project)] == ["COMPLETE"] * 2
+
+
+HOLDER = """
+import sys, time, filelock
+with filelock.FileLock(sys.argv[1]):
+    print("held", flush=True)
+    time.sleep(1)
+"""
+
+
+def test_a_training_that_outlived_its_search_is_waited_for(tmp_path, capsys):
+    """A second one must not begin meanwhile."""
+    command = [sys.executable, "-c", HOLDER, str(tmp_path / ".training.lock")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline().strip() == b"held"
+        wait_for_survivor(tmp_path)
+        assert process.wait(timeout=5) == 0
+    assert "is still trained by a process of a search that was killed" in capsys.readouterr().out
+    wait_for_survivor(tmp_path)
+    assert capsys.readouterr().out == ""
 
 
 # ----------------------------------------------------------------------------- pruning
@@ -490,4 +517,4 @@ def test_real_trainings(template, tmp_path):
         config = read_json(folder / name / "config.json")
         assert config["seed"] == 2
         assert rate is None or config["learning_rate"] == rate
-    assert "trial_1 against the default settings, with 1 further seed" in done.stdout
+    assert "trial_1 against the default settings: with 1 further seed" in done.stdout

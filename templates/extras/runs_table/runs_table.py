@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from tqdm import tqdm
@@ -153,23 +153,24 @@ def read_run(name: str, folder: Path) -> Row:
     config = read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
     check_task(config)
     if not (folder / "scores.json").is_file():
-        raise InputError("unfinished, and not scored yet: the same training command goes on.")
+        note = read_note(folder)
+        what = note or "the same training command goes on"
+        raise InputError(f"unfinished, and not scored yet: {what.rstrip('.')}.")
     scores = read_json(folder / "scores.json")
-    monitor, dev = scores.get("monitor"), scores.get("dev")
-    known = isinstance(dev, dict) and all(
-        isinstance(dev.get(key), str) for key in ("file", "data_hash")
-    )
-    score = dev.get(monitor) if known and isinstance(monitor, str) else None
+    dev = scores["dev"] if isinstance(scores.get("dev"), dict) else {}
+    named = scores.get("monitor"), dev.get("file"), dev.get("data_hash")
+    score = dev.get(named[0]) if all(isinstance(one, str) for one in named) else None
     if not is_number(score):
         raise InputError(
             f'{folder / "scores.json"} has no "dev" with "file", "data_hash" and the score that '
             '"monitor" names: restore it, or train again.'
         )
+    monitor, file, data_hash = map(str, named)
     minutes = scores.get("minutes")
     return Row(
         name=name,
         # Without hashing the weights, which takes long and is for those that load them.
-        scored=need("comparison").Scored(name, folder, dev["file"], dev["data_hash"]),
+        scored=need("comparison").Scored(name, folder, file, data_hash),
         monitor=monitor,
         metric=str(dev.get("metric", "")),
         score=float(score),
@@ -195,7 +196,7 @@ def check_task(config: dict) -> None:
         raise InputError(f"a run of another task, {task}.")
 
 
-def is_number(value: object) -> bool:
+def is_number(value: object) -> TypeGuard[int | float]:
     """Return whether a value of a JSON file is a finite number."""
     is_bool = isinstance(value, bool)
     return isinstance(value, int | float) and not is_bool and math.isfinite(value)

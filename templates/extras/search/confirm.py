@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from optuna.trial import FrozenTrial
+from optuna.trial import FrozenTrial, TrialState
 
 from core.base.errors import InputError
 from core.base.extras import need
@@ -35,6 +35,12 @@ def run_names(best: FrozenTrial, seed: int) -> tuple[str, str]:
 def is_default(trial: FrozenTrial, space: Sequence[Searched]) -> bool:
     """Return whether a trial has the settings without a search."""
     return all(trial.params[one.name] == one.default for one in space)
+
+
+def find_default(trials: Sequence[FrozenTrial], space: Sequence[Searched]) -> FrozenTrial | None:
+    """Return the trial with the settings without a search; None: their values were not tried."""
+    whole = (trial for trial in trials if trial.state == TrialState.COMPLETE)
+    return next((trial for trial in whole if is_default(trial, space)), None)
 
 
 def train_seeds(settings: Settings, folder: Path, best: FrozenTrial) -> bool:
@@ -96,8 +102,16 @@ def mean_score(scores: Sequence[Any]) -> Any:
     return lambda counts: np.mean([score(counts) for score in scores], axis=0)
 
 
-def describe_lead(lead: dict[str, Any], best: FrozenTrial) -> str:
-    """Return in words whether the lead over the default settings survives."""
+def describe_lead(lead: dict[str, Any], best: FrozenTrial, default: FrozenTrial | None) -> str:
+    """Return in words whether the lead over the default settings survives.
+
+    Args:
+        lead: from `find_lead`.
+        best: the trial.
+        default: the trial of the default settings, if there was one.
+    """
+    ahead_by = (best.value or 0.0) - (default.value or 0.0) if default else 0.0
+    before = f"{ahead_by:+.4f} in the search; " if default else ""
     ahead = sum(row["best"] > row["default"] for row in lead["by_seed"])
     seeds = len(lead["by_seed"])
     verdict = {
@@ -105,7 +119,7 @@ def describe_lead(lead: dict[str, Any], best: FrozenTrial) -> str:
         "worse": "the best trial was luck: its settings are worse than the default ones",
     }.get(lead["verdict"], "the lead is not clear")
     return (
-        f"{trial_name(best.number)} against the default settings, with {seeds} further "
+        f"{trial_name(best.number)} against the default settings: {before}with {seeds} further "
         f"{'seed' if seeds == 1 else 'seeds'}: mean difference {lead['difference']:+.4f}, 95 % "
         f"interval {lead['low']:+.4f} to {lead['high']:+.4f}, ahead with {ahead} of {seeds}: "
         f"{verdict}."

@@ -7,6 +7,7 @@ import importlib.util
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 sys.path[0] = str(Path(__file__).resolve().parents[2])  # the project, whose code this needs
 if importlib.util.find_spec("optuna") is None:
@@ -39,7 +40,7 @@ FACTS, RESULT = "search.json", "result.json"
 @command
 def main() -> None:
     """Train trial after trial, then the best and the default settings with further seeds."""
-    settings: Settings = read_settings(TaskSettings)  # type: ignore[type-var, assignment]
+    settings: Settings = read_settings(TaskSettings)
     space = read_space(settings)
     check_training(settings)
     folder = open_search(settings)
@@ -91,9 +92,9 @@ def open_search(settings: Settings) -> Path:
     if (folder / "config.json").is_file():
         raise InputError(f"runs/{name} is a run, not a search: choose another --run_name.")
     table = settings.search
-    hashes = record_hashes(settings) if isinstance(settings, RecordSettings) else {}
+    hashes = record_hashes(settings) if isinstance(settings, RecordSettings) else dict[str, str]()
     # A run may go on with another table [search], and a search may not: it has names of its own.
-    own = {"[search.space]": json.dumps(table.space, sort_keys=True)}
+    own: dict[str, Any] = {"[search.space]": json.dumps(table.space, sort_keys=True)}
     own |= {"[search] seed": table.seed, "[search] pruner": table.pruner}
     asked = {"task": settings.task, **settings.model_dump(), **hashes, **own}
     path = folder / FACTS
@@ -125,6 +126,8 @@ def run_trial(settings: Settings, study: SharedStudy, claimed: Claim) -> None:
         tqdm.write(f"{name}: {note}: {score:.4f}")
     else:
         tqdm.write(f"{name}: failed: {error}" if score is None else f"{name}: {score:.4f}")
+        if error and (study.folder / name).is_dir():
+            write_text(study.folder / name / "note.txt", f"failed: {error}\n")
     trials = study.trials()
     with study.lock:
         kept = best_trials(trials)[: settings.search.keep_best]
@@ -160,7 +163,7 @@ def conclude(settings: Settings, space: list[Searched], study: SharedStudy) -> N
             print("other processes train the last further seeds.")
             return
         lead = confirm.find_lead(settings, study.folder, best)
-        said = confirm.describe_lead(lead, best)
+        said = confirm.describe_lead(lead, best, confirm.find_default(study.trials(), space))
     write_json(study.folder / RESULT, {"best": best.params, "lead": lead, "said": said})
     write_page(study, settings, lead, said)
     values = " ".join(f"--{key} {value}" for key, value in best.params.items())

@@ -6,12 +6,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from optuna.distributions import (
-    BaseDistribution,
-    CategoricalDistribution,
-    FloatDistribution,
-    IntDistribution,
-)
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from pydantic import ValidationError
 
 from core.base.errors import InputError
@@ -27,6 +22,7 @@ REFUSED = {
     "metric": "different scores can't be compared",
     "strategy": "it changes no score",
 }
+Distribution = CategoricalDistribution | FloatDistribution | IntDistribution
 KEYS = ("low", "high", "log", "step")
 EXAMPLE = "{ low = 1e-5, high = 1e-3, log = true }, or a list such as [0.0, 0.1]"
 
@@ -42,7 +38,7 @@ class Searched:
     """
 
     name: str
-    distribution: BaseDistribution
+    distribution: Distribution
     default: Any
 
     @property
@@ -205,7 +201,7 @@ def with_values(settings: Settings, values: dict[str, Any]) -> Settings:
     return type(settings).model_validate(changed)
 
 
-def make_distribution(values: Any, default: Any) -> BaseDistribution:
+def make_distribution(values: Any, default: Any) -> Distribution:
     """Return Optuna's distribution of checked values; `default` tells whole numbers from others."""
     if isinstance(values, list):
         return CategoricalDistribution(values)
