@@ -10,7 +10,7 @@ from projects import bake_project, run
 from core.base.errors import InputError
 from core.base.files import file_hash, write_json, write_json_lines
 from extras.comparison import comparison
-from extras.comparison.comparison import paired_bootstrap
+from extras.comparison.comparison import compare_columns
 
 
 def write_scored(folder, records, project, file="sample/dev.jsonl"):
@@ -148,7 +148,7 @@ def test_agrees_with_a_loop():
     random = np.random.default_rng(3)
     first, second = draw_counts(random, 120, 0.8), draw_counts(random, 120, 0.7)
     second[:, 2] = first[:, 2]
-    found = paired_bootstrap(first, second, resamples=8000)
+    found = compare_columns(first, second, resamples=8000).difference()
     differences = []
     for _ in range(8000):
         drawn = random.integers(0, len(first), len(first))
@@ -168,17 +168,17 @@ def test_records_stay_paired():
     first = np.stack([~hard, np.ones(400), np.ones(400)], axis=1).astype(int)
     second = first.copy()
     second[np.flatnonzero(~hard)[:10], 0] = 0
-    found = paired_bootstrap(first, second)
+    found = compare_columns(first, second).difference()
     assert found.difference == pytest.approx(10 / 400)
     # The number of the ten that are drawn is binomial, of mean 10 and deviation 3.1.
     assert [found.low, found.high] == pytest.approx([4 / 400, 17 / 400], abs=1.01 / 400)
     assert found.verdict == "better"
-    assert paired_bootstrap(second, first).verdict == "worse"
+    assert compare_columns(second, first).difference().verdict == "worse"
 
 
 def test_a_system_against_itself(tmp_path, capsys):
     counts = draw_counts(np.random.default_rng(5), 50, 0.6)
-    found = paired_bootstrap(counts, counts)
+    found = compare_columns(counts, counts).difference()
     assert (found.difference, found.low, found.high) == (0, 0, 0)
     assert found.verdict == "the same on every record"
     run = comparison.Scored("run", tmp_path, "dev.jsonl", "sha256:0")
@@ -187,7 +187,7 @@ def test_a_system_against_itself(tmp_path, capsys):
     assert "difference +0.0000\n" in said and "interval" not in said
     second = counts.copy()
     second[0] += (0, 1, 0)
-    comparison.print_comparison(run, run, paired_bootstrap(counts, second), {}, "label")
+    comparison.print_comparison(run, run, compare_columns(counts, second).difference(), {}, "label")
     assert ", 95 % interval +0.0000 to +" in capsys.readouterr().out
 
 
@@ -213,9 +213,9 @@ def test_many_columns_are_the_same_as_few(labels):
     random = np.random.default_rng(7)
     first, second = (random.random((40, labels)) < 0.1 for _ in range(2))
     statistic = lambda *sums, axis: sum(own.sum(axis) for own in sums)  # noqa: E731
-    found = paired_bootstrap(first, second, statistic, resamples=200)
+    found = compare_columns(first, second, statistic, resamples=200).difference()
     whole = (own.sum(axis=1)[:, None] for own in (first, second))
-    assert found == paired_bootstrap(*whole, statistic, resamples=200)
+    assert found == compare_columns(*whole, statistic, resamples=200).difference()
 
 
 @pytest.mark.parametrize("records", [50, 400])
@@ -225,32 +225,32 @@ def test_the_same_records_are_drawn_for_a_seed(records):
     first, second = random.random((2, records, 1))
     drawn = np.random.default_rng(1).integers(0, records, (300, records))
     wanted = np.percentile((first - second)[drawn, 0].mean(axis=1), [2.5, 97.5])
-    found = paired_bootstrap(first, second, np.mean, resamples=300)
+    found = compare_columns(first, second, np.mean, resamples=300).difference()
     assert [found.low, found.high] == pytest.approx(wanted, abs=1e-12)
 
 
 def test_very_many_records_are_drawn_fewer_times(monkeypatch):
     monkeypatch.setattr(comparison, "DRAWN_RECORDS", 30_000)
     scores = np.random.default_rng(9).random((2, 100, 1))
-    assert paired_bootstrap(*scores, np.mean).resamples == 300
-    assert paired_bootstrap(*scores, np.mean, resamples=50).resamples == 50
+    assert compare_columns(*scores, np.mean).difference().resamples == 300
+    assert compare_columns(*scores, np.mean, resamples=50).difference().resamples == 50
 
 
 def test_nothing_found_and_nothing_to_find():
     empty = np.zeros((5, 3), int)
-    assert paired_bootstrap(empty, empty, resamples=100).first == 0
+    assert compare_columns(empty, empty, resamples=100).difference().first == 0
 
 
 def test_same_interval_whatever_fits_into_memory(monkeypatch):
     random = np.random.default_rng(6)
     first, second = draw_counts(random, 30, 0.8), draw_counts(random, 30, 0.7)
-    whole = paired_bootstrap(first, second, resamples=500)
+    whole = compare_columns(first, second, resamples=500).difference()
     monkeypatch.setattr("extras.comparison.comparison.NUMBERS_AT_ONCE", 1)
-    assert paired_bootstrap(first, second, resamples=500) == whole
+    assert compare_columns(first, second, resamples=500).difference() == whole
 
 
 def test_too_few_records():
     with pytest.raises(InputError, match="too few"):
-        paired_bootstrap(np.ones((1, 3)), np.ones((1, 3)))
+        compare_columns(np.ones((1, 3)), np.ones((1, 3))).difference()
     with pytest.raises(ValueError):
-        paired_bootstrap(np.ones((4, 3)), np.ones((5, 3)))
+        compare_columns(np.ones((4, 3)), np.ones((5, 3))).difference()

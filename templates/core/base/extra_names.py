@@ -23,4 +23,6 @@ EXTRA_NAMES: dict[str, str] = {
     "comparison": "is one run better than another?",
     "doctor": "wrong data and a wrong loss, found early",
     "tpu": "compiles for a TPU that you don't have",
+    "runs_table": "all runs in one table",
+    "search": "search over settings with Optuna",
 }

@@ -97,7 +97,7 @@ class CoreSettings(BaseSettings):
 
     run_name: str = Field(
         "default",
-        pattern=r"^[\w.-]*\w[\w.-]*$",
+        pattern=r"^([\w.-]*\w[\w.-]*/)?[\w.-]*\w[\w.-]*$",  # perhaps in a folder of several runs
         description="the run is runs/<run_name>; the same name again goes on with it",
     )
     overwrite: bool = Field(False, description="replace a run of the same name")

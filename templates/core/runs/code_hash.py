@@ -7,7 +7,8 @@ from pathlib import Path
 
 SCRIPTS = ("prepare.py", "train.py", "evaluate.py")
 APART = ("extras", "inspection", "tests")  # extras are looked at one by one
-ONLOOKERS = ("comparison", "doctor", "export", "tpu")  # extras that only look at a model
+# Extras that change no weight of a training.
+ONLOOKERS = ("comparison", "doctor", "export", "runs_table", "search", "tpu")
 
 
 def code_hash(project: str | Path) -> str:

@@ -24,7 +24,7 @@ from core.runs.scores import read_scores
 # What a training and its scripts leave in a run; one that is overwritten keeps none of it.
 RESULTS = (
     *("metrics.jsonl", "scores.json", "best.weights.h5"),
-    *("predictions", "tensorboard", "report.html"),
+    *("predictions", "tensorboard", "report.html", "comparison.json", "note.txt"),
 )
 
 

@@ -1,7 +1,10 @@
 """Compare a run with the shipped reference, or with any other scored folder, on the dev file.
 
 python compare.py RUN [OTHER]        the difference of two F1 scores, with its 95 % interval
+python compare.py                    all runs in a table: needs extras/runs_table
 """
+
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +18,13 @@ from task.metrics import count_matches, score_labels
 
 @command
 def main() -> None:
-    """Count the matches of both by the metric of the first, resample the records, print."""
+    """Compare the two on the command line; without any, show all runs."""
+    need("comparison").run_command(compare, __doc__)
+
+
+def compare(run: Any, other: Any) -> Any:
+    """Count the matches of two scored folders by the metric of the first."""
     comparison = need("comparison")
-    run, other = comparison.read_arguments(__doc__)
     golds = read_examples(comparison.shared_gold_file(run, other))
     monitor = read_scores(run.folder).get("monitor", "argument_classification_f1")
     metric = monitor.removesuffix("_f1")
@@ -30,11 +37,9 @@ def main() -> None:
         events = {gold.id: read_prediction(*records[gold.id])[0] for gold in golds}
         counts.append(np.array([count_matches(gold, events[gold.id], metric) for gold in golds]))
         tables.append(score_labels(golds, events, table))
-    total = comparison.paired_bootstrap(counts[0], counts[1])
     labels = comparison.compare_labels(*tables)
-    comparison.print_comparison(
-        run, other, total, labels, title, f"{metric} F1", "F1", **{table: labels}
-    )
+    shown = {"labels": labels, "title": title, "metric": f"{metric} F1", "label_metric": "F1"}
+    return comparison.compare_columns(*counts, **shown, **{table: labels})
 
 
 if __name__ == "__main__":

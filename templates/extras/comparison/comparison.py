@@ -6,7 +6,7 @@ the records. The interval of the difference shows the effect of chance.
 
 import argparse
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from rich.text import Text
 from scipy import sparse, stats
 
 from core.base.errors import InputError
+from core.base.extras import need
 from core.base.files import PROJECT, file_hash, project_path, read_json, read_json_lines, write_json
 from core.base.words import printable
 from core.data.records import Id
@@ -45,13 +46,23 @@ class Scored:
     data_hash: str
 
 
-def read_arguments(description: str) -> tuple[Scored, Scored]:
-    """Return the two scored folders on the command line of a script."""
+def run_command(compare: Callable[[Scored, Scored], "Compared"], description: str) -> None:
+    """Compare the two scored folders on the command line; without any, show all runs.
+
+    Args:
+        compare: of a task: compares two scored folders.
+        description: of the script.
+    """
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
-    parser.add_argument("run", metavar="RUN", help="folder of a run, or its name in runs/")
+    parser.add_argument("run", metavar="RUN", nargs="?", help="a run's folder, or name in runs/")
     parser.add_argument("other", metavar="OTHER", nargs="?", default="reference")
     arguments = parser.parse_args()
-    return find_scored(arguments.run), find_scored(arguments.other)
+    if arguments.run is None:
+        need("runs_table").show_runs(compare)
+        return
+    run, other = find_scored(arguments.run), find_scored(arguments.other)
+    compared = compare(run, other)
+    print_comparison(run, other, compared.difference(), **compared.shown)
 
 
 def find_scored(name: str) -> Scored:
@@ -142,13 +153,68 @@ class Difference:
         return "worse" if self.high < 0 else "no clear difference"
 
 
-def paired_bootstrap(
+@dataclass(frozen=True)
+class Compared:
+    """Two systems on the same records: what compare.py of a task has found.
+
+    Attributes:
+        first: its score, from how often each record is drawn, `[draws, records]`, to `[draws]`.
+        second: the score of the other system.
+        records: their number.
+        resamples: as of `compare_columns`; with very many records there are fewer.
+        shown: arguments of `print_comparison`.
+    """
+
+    first: Score
+    second: Score
+    records: int
+    resamples: int = MOST_RESAMPLES
+    shown: dict[str, Any] = field(default_factory=dict)
+
+    def difference(self) -> Difference:
+        """Resample the records; return the difference of both scores with its interval.
+
+        Raises:
+            InputError: fewer than two records.
+        """
+        if self.records < 2:
+            raise InputError(
+                f"{self.records} record is too few to compare two systems: score them on a larger "
+                "file."
+            )
+        resamples = min(self.resamples, max(FEW_RESAMPLES, DRAWN_RECORDS // self.records))
+        interval = stats.bootstrap(
+            (np.arange(self.records),),
+            self.differences,
+            vectorized=True,
+            method="percentile",
+            n_resamples=resamples,
+            batch=max(1, NUMBERS_AT_ONCE // self.records),
+            confidence_level=0.95,
+            rng=np.random.default_rng(1),
+        ).confidence_interval
+        whole = np.ones((1, self.records))
+        one, other = (float(score(whole)[0]) for score in (self.first, self.second))
+        ends = float(interval.low), float(interval.high)
+        return Difference(one, other, one - other, *ends, resamples)
+
+    def differences(self, drawn: np.ndarray, axis: int) -> np.ndarray:
+        """Return the difference `[draws]` for each draw of records `[draws, records]`."""
+        # Counted by one call for all draws: those of each have a range of their own.
+        shifted = drawn + self.records * np.arange(len(drawn))[:, None]
+        counts = np.bincount(shifted.ravel(), minlength=drawn.size).astype(float)
+        counts = counts.reshape(drawn.shape)
+        return self.first(counts) - self.second(counts)
+
+
+def compare_columns(
     first: np.ndarray,
     second: np.ndarray,
     statistic: Callable[..., np.ndarray] = micro_f1,
     resamples: int = MOST_RESAMPLES,
-) -> Difference:
-    """Compare two systems on the same records by resampling with replacement.
+    **shown: Any,
+) -> Compared:
+    """Return two systems whose scores are computed from values of each record.
 
     Args:
         first: the values behind the score, for each record, shape `[records, columns]`.
@@ -156,15 +222,13 @@ def paired_bootstrap(
         statistic: computes the score from the sums of the columns, which it gets along `axis`;
             `micro_f1` takes `(correct, predicted, gold)`. `np.mean` is the mean of one column.
         resamples: number of resamples; the interval contains 95 % of the differences.
-
-    Raises:
-        InputError: fewer than two records.
+        **shown: arguments of `print_comparison`.
     """
     first, second = np.asarray(first), np.asarray(second)
     if first.shape != second.shape or first.ndim != 2:
         raise ValueError(f"[records, columns] twice, not {first.shape} and {second.shape}")
     one, other = (score_of_sums(columns, statistic) for columns in (first, second))
-    return compare_scores(one, other, len(first), resamples)
+    return Compared(one, other, len(first), resamples, shown)
 
 
 def score_of_sums(columns: np.ndarray, statistic: Callable[..., np.ndarray]) -> Score:
@@ -182,46 +246,6 @@ def score_of_sums(columns: np.ndarray, statistic: Callable[..., np.ndarray]) -> 
         return statistic(*sums[..., None], axis=-1)
 
     return score
-
-
-def compare_scores(
-    first: Score, second: Score, records: int, resamples: int = MOST_RESAMPLES
-) -> Difference:
-    """Compare two systems by scores that take how often each record is drawn.
-
-    Args:
-        first: from counts `[draws, records]` to scores `[draws]`; `second`: of the other system.
-        records: their number.
-        resamples: as in `paired_bootstrap`; with very many records there are fewer.
-
-    Raises:
-        InputError: fewer than two records.
-    """
-    if records < 2:
-        raise InputError(
-            f"{records} record is too few to compare two systems: score them on a larger file."
-        )
-    resamples = min(resamples, max(FEW_RESAMPLES, DRAWN_RECORDS // records))
-
-    def difference(drawn: np.ndarray, axis: int) -> np.ndarray:
-        # Counted by one call for all draws: those of each have a range of their own.
-        shifted = drawn + records * np.arange(len(drawn))[:, None]
-        counts = np.bincount(shifted.ravel(), minlength=drawn.size).astype(float)
-        counts = counts.reshape(drawn.shape)
-        return first(counts) - second(counts)
-
-    interval = stats.bootstrap(
-        (np.arange(records),),
-        difference,
-        vectorized=True,
-        method="percentile",
-        n_resamples=resamples,
-        batch=max(1, NUMBERS_AT_ONCE // records),
-        confidence_level=0.95,
-        rng=np.random.default_rng(1),
-    ).confidence_interval
-    one, other = (float(score(np.ones((1, records)))[0]) for score in (first, second))
-    return Difference(one, other, one - other, float(interval.low), float(interval.high), resamples)
 
 
 def compare_labels(run: dict[str, dict], other: dict[str, dict]) -> dict[str, dict]:
@@ -260,7 +284,7 @@ def print_comparison(
     The first system's comparison.json keeps the same.
 
     Args:
-        run, other: the compared systems; `total` is from `paired_bootstrap`.
+        run, other: the compared systems; `total` is their difference.
         labels: label -> `run_score`, `other_score`, `difference`; of labels that are counted also
             `run_correct`, `other_correct`, `gold`. Empty: no table is printed.
         title: the word for a label.

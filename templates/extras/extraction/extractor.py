@@ -268,11 +268,11 @@ class Extractor:
             )
         ]
 
-    def compare(self, comparison: Any, run: Any, other: Any) -> None:
+    def compare(self, comparison: Any, run: Any, other: Any) -> Any:
         """Compare two scored folders of this kind; one may be of the pointer model.
 
         Args:
-            comparison: the extra; `run` and `other` are from its `read_arguments`.
+            comparison: the extra; `run` and `other` are from its `find_scored`.
         """
         golds = self.read_examples(comparison.shared_gold_file(run, other))
         monitor = read_scores(run.folder).get("monitor")
@@ -289,13 +289,11 @@ class Extractor:
             matches = [count_matches(gold, items[gold.id], metric) for gold in golds]
             counts.append(np.array(matches))
             tables.append(score_labels(golds, items, self.kind, table))
-        total = comparison.paired_bootstrap(*counts)
         labels = comparison.compare_labels(*tables)
         title = "trigger of" if by_trigger else table.removeprefix("per_")
         name = "F1" if metric == "f1" else f"{metric.removesuffix('_f1')} F1"
-        comparison.print_comparison(
-            run, other, total, labels, title, name, "F1", monitor=metric, **{table: labels}
-        )
+        shown = {"labels": labels, "title": title, "metric": name, "label_metric": "F1"}
+        return comparison.compare_columns(*counts, monitor=metric, **shown, **{table: labels})
 
 
 def open_extractor(table: Table, n_best: int) -> Extractor:

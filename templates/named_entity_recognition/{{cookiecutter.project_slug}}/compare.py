@@ -1,7 +1,10 @@
 """Compare a run with the shipped reference, or with any other scored folder, on the dev file.
 
 python compare.py RUN [OTHER]        the difference of two F1 scores, with its 95 % interval
+python compare.py                    all runs in a table: needs extras/runs_table
 """
+
+from typing import Any
 
 import numpy as np
 
@@ -17,9 +20,13 @@ from task.settings import Settings
 
 @command
 def main() -> None:
-    """Count the matches of both, resample the records, print."""
+    """Compare the two on the command line; without any, show all runs."""
+    need("comparison").run_command(compare, __doc__)
+
+
+def compare(run: Any, other: Any) -> Any:
+    """Count the matches of two scored folders, and score each type."""
     comparison = need("comparison")
-    run, other = comparison.read_arguments(__doc__)
     file = run.folder / "config.json"  # the reference has none
     known = file.is_file()
     settings = saved_settings(Settings, read_json(file)) if known else read_settings(Settings, [])
@@ -31,9 +38,9 @@ def main() -> None:
         matches = [count_matches(gold, entities[gold.id]) for gold in golds]
         counts.append(np.array([sum(own.values(), np.zeros(3, int)) for own in matches]))
         tables.append(score_types(matches))
-    total = comparison.paired_bootstrap(counts[0], counts[1])
     labels = comparison.compare_labels(*tables)
-    comparison.print_comparison(run, other, total, labels, "type", per_type=labels)
+    shown = {"labels": labels, "title": "type", "per_type": labels}
+    return comparison.compare_columns(*counts, **shown)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,10 @@
 """Compare a run with the shipped reference, or with any other scored folder, on the dev texts.
 
 python compare.py RUN [OTHER]        the difference of two accuracies, with its 95 % interval
+python compare.py                    all runs in a table: needs extras/runs_table
 """
+
+from typing import Any
 
 from core.base.errors import command
 from core.base.extras import need
@@ -12,14 +15,18 @@ from task.settings import METRIC
 
 @command
 def main() -> None:
-    """Read the predictions of both, resample the texts, print."""
+    """Compare the two on the command line; without any, show all runs."""
+    need("comparison").run_command(compare, __doc__)
+
+
+def compare(run: Any, other: Any) -> Any:
+    """Read the predictions of two scored folders."""
     comparison = need("comparison")
-    run, other = comparison.read_arguments(__doc__)
     check_same_texts(run, other)
     own, others = read_columns(run), read_columns(other)
     lengths = compare_lengths(own, others)
-    total = comparison.paired_bootstrap(own, others, accuracy)
-    comparison.print_comparison(run, other, total, lengths, "texts", METRIC, per_length=lengths)
+    shown = {"labels": lengths, "title": "texts", "metric": METRIC, "per_length": lengths}
+    return comparison.compare_columns(own, others, accuracy, **shown)
 
 
 if __name__ == "__main__":

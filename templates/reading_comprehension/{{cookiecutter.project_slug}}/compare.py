@@ -1,7 +1,10 @@
 """Compare a run with the shipped reference, or with any other scored folder, on the dev file.
 
 python compare.py RUN [OTHER]        the difference of two F1 scores, with its 95 % interval
+python compare.py                    all runs in a table: needs extras/runs_table
 """
+
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +18,13 @@ from task.metrics import score_records
 
 @command
 def main() -> None:
-    """Score the answers of both, resample the questions, print."""
+    """Compare the two on the command line; without any, show all runs."""
+    need("comparison").run_command(compare, __doc__)
+
+
+def compare(run: Any, other: Any) -> Any:
+    """Score the answers of two scored folders, question by question."""
     comparison = need("comparison")
-    run, other = comparison.read_arguments(__doc__)
     golds = read_examples(comparison.shared_gold_file(run, other))
     metric = read_json(run.folder / "scores.json")["dev"].get("metric", "squad")
     scores = []
@@ -27,9 +34,9 @@ def main() -> None:
         texts = {gold.id: read_answer(place, record, gold) for gold, place, record in pairs}
         scores.append(score_records(golds, texts, metric))
     first, second = scores
-    total = comparison.paired_bootstrap(first[:, 1:], second[:, 1:], np.mean)
     kinds = compare_kinds(golds, first, second)
-    comparison.print_comparison(run, other, total, kinds, "answer", per_answer=kinds)
+    shown = {"labels": kinds, "title": "answer", "per_answer": kinds}
+    return comparison.compare_columns(first[:, 1:], second[:, 1:], np.mean, **shown)
 
 
 if __name__ == "__main__":

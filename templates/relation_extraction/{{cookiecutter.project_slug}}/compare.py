@@ -1,7 +1,10 @@
 """Compare a run with the shipped reference, or with any other scored folder, on the dev file.
 
 python compare.py RUN [OTHER]        the difference of two F1 scores, and what chance makes of it
+python compare.py                    all runs in a table: needs extras/runs_table
 """
+
+from typing import Any
 
 import numpy as np
 
@@ -14,9 +17,13 @@ from task.metrics import count_matches, score
 
 @command
 def main() -> None:
-    """Count the matches of both, draw the records again and again, print."""
+    """Compare the two on the command line; without any, show all runs."""
+    need("comparison").run_command(compare, __doc__)
+
+
+def compare(run: Any, other: Any) -> Any:
+    """Count the matches of two scored folders, and score each predicate."""
     comparison = need("comparison")
-    run, other = comparison.read_arguments(__doc__)
     golds = read_examples(comparison.shared_gold_file(run, other))
     counts, scores = [], []
     for scored in (run, other):
@@ -25,9 +32,9 @@ def main() -> None:
         matches = [count_matches(gold, triples[gold.id]).values() for gold in golds]
         counts.append(np.array([np.sum([(0, 0, 0), *match], axis=0) for match in matches]))
         scores.append(score(golds, triples)["per_predicate"])
-    total = comparison.paired_bootstrap(counts[0], counts[1])
     labels = comparison.compare_labels(*scores)
-    comparison.print_comparison(run, other, total, labels, "predicate", per_predicate=labels)
+    shown = {"title": "predicate", "per_predicate": labels}
+    return comparison.compare_columns(*counts, labels=labels, **shown)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
 """Compare a run with the shipped reference, or with any other scored folder, on the dev file.
 
 python compare.py RUN [OTHER]        the difference of two scores, with its 95 % interval
+python compare.py                    all runs in a table: needs extras/runs_table
 """
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,12 +21,15 @@ from task.settings import Settings
 
 @command
 def main() -> None:
-    """Read the numbers of both, resample the records, print."""
+    """Compare the two on the command line; without any, show all runs."""
+    need("comparison").run_command(compare, __doc__)
+
+
+def compare(run: Any, other: Any) -> Any:
+    """Read the numbers behind the score of two scored folders."""
     comparison = need("comparison")
-    run, other = comparison.read_arguments(__doc__)
     if extractor := settings_of(run.folder, other.folder).extractor:
-        extractor.compare(comparison, run, other)
-        return
+        return extractor.compare(comparison, run, other)
     metric = check_same_scores(run, other)
     golds = read_examples(comparison.shared_gold_file(run, other))
     columns, matches = [], []
@@ -34,18 +39,10 @@ def main() -> None:
         columns.append(np.array([read_columns(place, row, metric) for place, row in rows]))
         right = [read_columns(place, row, "exact_match")[0] for place, row in rows]
         matches.append(np.array(right))
-    total = comparison.paired_bootstrap(columns[0], columns[1], STATISTICS[metric])
     lengths = compare_lengths(golds, metric, columns, matches)
-    comparison.print_comparison(
-        run,
-        other,
-        total,
-        lengths,
-        "sources",
-        name_score(metric),
-        monitor=metric,
-        per_length=lengths,
-    )
+    shown = {"labels": lengths, "title": "sources", "metric": name_score(metric)}
+    facts = {"monitor": metric, "per_length": lengths}
+    return comparison.compare_columns(*columns, STATISTICS[metric], **shown, **facts)
 
 
 def settings_of(*folders: Path) -> Settings:

@@ -1,6 +1,7 @@
 """Compare a run with the shipped reference, or with any other scored folder, on the dev file.
 
 python compare.py RUN [OTHER]        python compare.py RUN floor: with the classical model
+python compare.py                    all runs in a table: needs extras/runs_table
 """
 
 from collections.abc import Sequence
@@ -23,9 +24,13 @@ from task.settings import FLOOR, Settings
 
 @command
 def main() -> None:
-    """Print the difference of the two scores, and how much of it may be chance."""
+    """Compare the two on the command line; without any, show all runs."""
+    need("comparison").run_command(compare, __doc__)
+
+
+def compare(run: Any, other: Any) -> Any:
+    """Score two scored folders by the metric of the first; also each label."""
     comparison = need("comparison")
-    run, other = comparison.read_arguments(__doc__)
     if other.name == FLOOR:
         other = floor_of(comparison, run)
     known = read_json(run.folder / "scores.json")
@@ -38,11 +43,15 @@ def main() -> None:
         comparison.read_predictions(scored, [gold.id for gold in golds]) for scored in (run, other)
     ]
     if hasattr(golds[0], "numbers"):
-        compare_numbers(comparison, run, other, metric, golds, found, settings)
-        return
+        return compare_numbers(comparison, metric, golds, found, settings)
     predictions = [[read_prediction(*rows[gold.id]) for gold in golds] for rows in found]
     labels = [gold.labels for gold in golds]
     names = all_names(labels, [name for rows in predictions for row in rows for name in row])
+    rows = comparison.compare_labels(
+        *(label_scores(count_matches(labels, system, names), names) for system in predictions)
+    )
+    shown = {"labels": rows, "title": "label", "metric": metric, "label_metric": "F1"}
+    shown |= {"monitor": metric, "per_label": rows}
     if metric in OWN_METRICS:
         asked = golds if ranked else []
         scores = [[read_score(*rows[gold.id]) for gold in asked] for rows in found]
@@ -51,16 +60,9 @@ def main() -> None:
             for system in zip(predictions, scores, strict=True)
         )
         draws = count_resamples(first)
-        total = comparison.paired_bootstrap(first, second, statistic, resamples=draws)
-    else:
-        total = compare_probabilities(comparison, run, other, metric, golds, found, settings)
-    rows = comparison.compare_labels(
-        *(label_scores(count_matches(labels, system, names), names) for system in predictions)
-    )
-    facts = {"monitor": metric, "per_label": rows}
-    comparison.print_comparison(
-        run, other, total, rows, "label", metric, label_metric="F1", **facts
-    )
+        return comparison.compare_columns(first, second, statistic, draws, **shown)
+    first, second, draws = compare_probabilities(run, other, metric, golds, found, settings)
+    return comparison.Compared(first.score, second.score, first.rows, draws, shown)
 
 
 def floor_of(comparison: Any, run: Any) -> Any:
@@ -90,37 +92,29 @@ def settings_of(*folders: Path) -> Settings:
 
 
 def compare_numbers(
-    comparison: Any,
-    run: Any,
-    other: Any,
-    metric: str,
-    golds: Sequence[Example],
-    found: list[dict],
-    settings: Settings,
-) -> None:
-    """Compare by a score of numbers, and print it; arguments as of `compare_probabilities`."""
+    comparison: Any, metric: str, golds: Sequence[Example], found: list[dict], settings: Settings
+) -> Any:
+    """Compare by a score of numbers; arguments as of `compare_probabilities`."""
     competition = need("competition", "resampling")
     systems, rows = competition.compare_numbers(metric, golds, found, settings)
     draws = competition.count_draws(metric, len(golds) * len(golds[0].labels))
+    shown = {"labels": rows, "title": "target", "metric": metric, "monitor": metric}
+    shown |= {"per_target": rows} if rows else {}
     scores = (system.score for system in systems)
-    total = comparison.compare_scores(*scores, systems[0].rows, draws)
-    facts = {"monitor": metric, "per_target": rows} if rows else {"monitor": metric}
-    comparison.print_comparison(run, other, total, rows, "target", metric, **facts)
+    return comparison.Compared(*scores, systems[0].rows, draws, shown)
 
 
 def compare_probabilities(
-    comparison: Any,
     run: Any,
     other: Any,
     metric: str,
     golds: Sequence[Example],
     found: list[dict],
     settings: Settings,
-) -> Any:
-    """Return the difference of a score of probabilities.
+) -> tuple[Any, Any, int]:
+    """Return a score of probabilities of both, and how often to draw the records.
 
     Args:
-        comparison: the extra.
         run: is compared with `other`.
         metric: name of the score.
         golds: the records; `found`: the predictions of the two, by id.
@@ -136,8 +130,7 @@ def compare_probabilities(
     first, second = (
         competition.label_score(metric, golds, rows, labels, settings) for rows in found
     )
-    draws = competition.count_draws(metric, len(golds) * len(labels.names))
-    return comparison.compare_scores(first.score, second.score, first.rows, draws)
+    return first, second, competition.count_draws(metric, len(golds) * len(labels.names))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from conftest import use_template
 
 use_template("event_extraction")
 
-from extras.comparison.comparison import compare_labels, paired_bootstrap  # noqa: E402
+from extras.comparison.comparison import compare_columns, compare_labels  # noqa: E402
 from formats.records import prediction_records  # noqa: E402
 from inspection.errors import find_errors, read_prediction  # noqa: E402
 from library.graph import Graph, eased, mentions_of  # noqa: E402
@@ -305,7 +305,9 @@ def test_comparison_is_of_the_metric_that_decides():
     golds, predictions = draw_records(1)
     for metric in METRICS:
         counts = np.array([count_matches(g, predictions[g.id], metric) for g in golds])
-        total = paired_bootstrap(counts, 0 * counts + counts[:, [0, 1, 2]], resamples=20)
+        total = compare_columns(
+            counts, 0 * counts + counts[:, [0, 1, 2]], resamples=20
+        ).difference()
         assert total.first == pytest.approx(score(golds, predictions)[f"{metric}_f1"])
         assert total.verdict == "the same on every record"
     rows = compare_labels(

@@ -11,7 +11,7 @@ from conftest import use_template
 
 use_template("seq2seq")
 
-from extras.comparison.comparison import paired_bootstrap  # noqa: E402
+from extras.comparison.comparison import compare_columns  # noqa: E402
 from task.data import Example  # noqa: E402
 from task.metrics import bleu_score, score, score_records  # noqa: E402
 from task.settings import Settings  # noqa: E402
@@ -136,7 +136,7 @@ def test_bootstrap_of_bleu():
         np.array([r.statistics for r in score_records(examples, texts, settings())])
         for texts in (predictions, worse)
     ]
-    found = paired_bootstrap(*columns, bleu_score, resamples=500)
+    found = compare_columns(*columns, bleu_score, resamples=500).difference()
     assert found.first == pytest.approx(evaluate(examples, predictions)["bleu"])
     assert found.verdict == "better" and found.low < found.difference < found.high
 

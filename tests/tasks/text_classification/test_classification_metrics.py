@@ -9,7 +9,7 @@ from sklearn import metrics as sklearn_metrics
 
 PROJECT = use_template("text_classification")
 
-from extras.comparison.comparison import paired_bootstrap  # noqa: E402
+from extras.comparison.comparison import compare_columns  # noqa: E402
 from inspection.score_parts import read_score, score_parts  # noqa: E402
 from task import metrics  # noqa: E402
 from task.data import Example, Labels, collect_labels  # noqa: E402
@@ -184,6 +184,6 @@ def test_compared_scores_are_those_of_the_files(metric):
         parts, statistic = score_parts(metric, examples, found, scores, list(labels.names), "1")
         systems.append((parts, evaluation.scores[metric]))
     (first, one), (second, other) = systems
-    total = paired_bootstrap(first, second, statistic, resamples=200)
+    total = compare_columns(first, second, statistic, resamples=200).difference()
     assert (total.first, total.second) == (pytest.approx(one), pytest.approx(other))
     assert total.low < total.difference < total.high

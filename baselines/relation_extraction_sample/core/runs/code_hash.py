@@ -1,12 +1,14 @@
 """A hash of the code that makes the scores, to tell when scores are of older code."""
 
 import ast
+import functools
 import hashlib
 from pathlib import Path
 
 SCRIPTS = ("prepare.py", "train.py", "evaluate.py")
 APART = ("extras", "inspection", "tests")  # extras are looked at one by one
-ONLOOKERS = ("comparison", "doctor", "export", "tpu")  # extras that only look at a model
+# Extras that change no weight of a training.
+ONLOOKERS = ("comparison", "doctor", "export", "runs_table", "search", "tpu")
 
 
 def code_hash(project: str | Path) -> str:
@@ -20,9 +22,14 @@ def code_hash(project: str | Path) -> str:
 
 def code_hashes(project: Path) -> dict[str, str]:
     """Return path -> hash of each file in `code_hash`, to tell which one has changed."""
-    trees = {path: ast.parse((project / path).read_bytes()) for path in hashed_files(project)}
-    codes = {path.as_posix(): outline(tree).encode() for path, tree in trees.items()}
-    return {path: hashlib.sha256(codes[path]).hexdigest() for path in sorted(codes)}
+    codes = {path.as_posix(): (project / path).read_bytes() for path in hashed_files(project)}
+    return {path: hash_of_code(codes[path]) for path in sorted(codes)}
+
+
+@functools.cache
+def hash_of_code(code: bytes) -> str:
+    """Return the hash of one file; a training asks for it more than once."""
+    return hashlib.sha256(outline(ast.parse(code)).encode()).hexdigest()
 
 
 def hashed_files(project: Path) -> list[Path]:
