@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 
 import numpy as np
@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from core.base.extras import need
 from core.data.checks import Finding, draw_histogram
-from core.data.tokens import Window, split_into_windows
+from core.data.tokens import Window, is_aligned, split_into_windows
 from core.encoders.encoder import load_encoder
 from core.step import Models
 from task.data import Example, Triple, pointer_labels
@@ -35,12 +35,14 @@ class Reach:
         cut: spans that don't begin and end with a token, from the doctor.
         apart: lines of the triples whose spans never share a window.
         oracle: scores of the gold triples after encoding and decoding.
+        crowded: lines of the triples beyond those that a window keeps.
     """
 
     tokens: list[int]
     cut: list
     apart: list[int]
     oracle: dict
+    crowded: list[int] = field(default_factory=list)
 
 
 def find_data_faults(files: Mapping[str, Sequence[Example]], settings: Settings) -> list[Finding]:
@@ -83,7 +85,7 @@ def measure_reach(
     length, overlap = settings.max_length, settings.window_overlap
     windows = split_into_windows(tokenizer, texts, length, overlap, "encode")
     find_cut_span = need("doctor", "span_faults").find_cut_span
-    cut, apart, found = [], [], {}
+    cut, apart, crowded, found = [], [], [], {}
     pairs = zip(examples, windows, strict=True)
     for example, parts in tqdm(pairs, "oracle", len(examples), leave=False, disable=None):
         for triple in example.triples:
@@ -93,8 +95,12 @@ def measure_reach(
                 apart.append(example.line)
         decoded = (decode_gold(example, window, predicates, settings) for window in parts)
         found[example.id] = list(dict.fromkeys(triple for part in decoded for triple in part))
+        for triple in {*example.triples}.difference(found[example.id]):
+            spans = (triple.subject, triple.object)
+            whole = any(all(is_aligned(span, window) for span in spans) for window in parts)
+            crowded += [example.line] if whole and triple.predicate in predicates else []
     tokens = [len(window) for parts in windows for window in parts]
-    return Reach(tokens, [*filter(None, cut)], apart, score(examples, found))
+    return Reach(tokens, [*filter(None, cut)], apart, score(examples, found), crowded)
 
 
 def decode_gold(
@@ -144,6 +150,11 @@ def find_reach_faults(name: str, reach: Reach) -> list[Finding]:
         what = f"triples whose spans never share a window: {len(reach.apart)}"
         fix = "raise max_length and window_overlap."
         findings.append(Finding("warning", what, f"{name}, line {reach.apart[0]} for one", fix))
+    if reach.crowded:
+        most = f"{MOST_SPANS} subjects, {MOST_SPANS} objects and {MOST_TRIPLES} triples"
+        what = f"triples beyond the {most} that each window keeps: {len(reach.crowded)}"
+        fix = "lower max_length, so that a window holds fewer of them."
+        findings.append(Finding("warning", what, f"{name}, line {reach.crowded[0]} for one", fix))
     oracle = reach.oracle
     if oracle["gold"] and oracle["f1"] < 1:
         level = "error" if oracle["f1"] < LOWEST_ORACLE_F1 else "warning"

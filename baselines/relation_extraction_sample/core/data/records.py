@@ -86,16 +86,24 @@ def collect(function: Callable[[Any], Any], examples: Any, joined: bool = False)
 def read_field(record: dict, name: str, kind: Any) -> Any:
     """Return a field of a type: `str`, `list`, or `str | int` for ids.
 
+    Where a number is possible, 7.0 is 7: a column with an empty cell makes floats of whole numbers.
+
     Raises:
         InputError: the field is missing or of another type.
     """
     if name not in record:
         raise InputError(f'the field "{name}" is missing: add it to the record.')
-    if not isinstance(record[name], kind) or isinstance(record[name], bool) and kind is not object:
+    value = whole_number(record[name]) if kind == Id else record[name]
+    if not isinstance(value, kind) or isinstance(value, bool) and kind is not object:
         wanted = getattr(kind, "__name__", str(kind))
-        wanted = {"str": "a string", "list": "a list"}.get(wanted, "a string or a number")
-        raise InputError(f'"{name}" must be {wanted}, not {record[name]!r}.')
-    return record[name]
+        wanted = {"str": "a string", "list": "a list"}.get(wanted, "a string or a whole number")
+        raise InputError(f'"{name}" must be {wanted}, not {value!r}.')
+    return value
+
+
+def whole_number(value: Any) -> Any:
+    """Return a float without a fraction as an int, and any other value as it is."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def read_id(record: dict) -> Id:

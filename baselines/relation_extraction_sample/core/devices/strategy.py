@@ -43,7 +43,9 @@ def make_strategy(settings: CoreSettings) -> tf.distribute.Strategy:
 def refuse_unknown_cluster() -> None:
     """Refuse to train if TF_CONFIG names other workers: each would train and write the same run."""
     try:
-        workers = len(json.loads(os.environ.get("TF_CONFIG", ""))["cluster"]["worker"])
+        cluster = json.loads(os.environ.get("TF_CONFIG", ""))["cluster"]
+        roles = [cluster[role] for role in ("chief", "master", "worker") if role in cluster]
+        workers = sum(len(own) for own in roles if isinstance(own, list))
     except (ValueError, KeyError, TypeError, RecursionError):
         workers = 1
     if workers > 1:

@@ -1,6 +1,8 @@
 """Checks of the records of any task: repeats, leaks, labels that can't be learned."""
 
 import itertools
+import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +18,9 @@ from core.data.checks import Finding, normalise
 
 BAR_WIDTH = 40
 SHOWN_PLACES = 3
+
+# What programs write into a cell without a value. "none" and "na" are labels as often.
+EMPTY = ("nan", "<na>", "null", "#n/a")
 
 MOST_WORDS, MOST_NAME = 60, 100  # characters
 
@@ -42,6 +47,8 @@ def read_files(
     """
     names = (settings.train_file, settings.dev_file)
     files = {name: read_examples(project_path(name), True) for name in names}
+    if len(files) == 1:  # its leaks are found as those of a copy
+        files[f"{settings.dev_file} (dev_file)"] = files[settings.dev_file]
     if project_path(settings.test_file).is_file():
         files.setdefault(settings.test_file, read_examples(project_path(settings.test_file), False))
     else:
@@ -81,10 +88,11 @@ def find_record_faults(
         ]
     findings = [*find_duplicates(texts), *find_contradictions(texts, gold), *find_leaks(texts)]
     findings += find_leaks_of_first_texts(first_texts)
+    findings += find_missing_gold(texts)
     if count_labels:
         labels = {name: count_labels(examples) for name, examples in files.items()}
+        findings += find_strange_labels(labels)
         findings += find_unseen_labels(labels)
-        findings += find_missing_gold(labels)
     return findings
 
 
@@ -211,14 +219,66 @@ def find_unseen_labels(labels: dict[str, Counter]) -> Iterator[Finding]:
             )
 
 
-def find_missing_gold(labels: dict[str, Counter]) -> Iterator[Finding]:
+def find_strange_labels(labels: dict[str, Counter]) -> Iterator[Finding]:
+    """Find labels that differ in spelling only, and labels that are an empty cell or a list.
+
+    Args:
+        labels: file -> number of each label.
+    """
+    places = {name: file for file, counts in reversed(labels.items()) for name in counts}
+    total = sum(labels.values(), Counter())
+    alike: dict[str, list[str]] = {}
+    for name, _ in total.most_common():
+        alike.setdefault(spell(name), []).append(name)
+    twins = [own for own in alike.values() if len(own) > 1]
+    if twins:
+        shown = ", ".join(f"{name!r} ({total[name]}, in {places[name]})" for name in twins[0])
+        yield Finding(
+            "warning",
+            f"labels that differ only in how they are written: {len(twins)}",
+            f"{shown} for one",
+            "write each in one way: the model takes them for different labels.",
+        )
+    for what, names, fix in (
+        (
+            "labels that look like an empty cell",
+            [name for name in total if name.strip().casefold() in EMPTY],
+            "leave these records out, or give the label a name of its own if it is one.",
+        ),
+        (
+            "labels that are a list or an object in JSON",
+            [name for name in total if is_json(name)],
+            'write one label, or several as "labels": ["a", "b"].',
+        ),
+    ):
+        if names:
+            where = f"{places[names[0]]}: {excerpt(names[0], most=MOST_WORDS)!r} for one"
+            items = sum(total[name] for name in names)
+            yield Finding("warning", f"{what}: {len(names)}, of {items} items", where, fix)
+
+
+def spell(label: str) -> str:
+    """Return a label without what spellings differ in: case, blanks, hyphens, and 1.0 for 1."""
+    label = re.sub(r"(?<=\w)[\s_-]+(?=\w)", " ", normalise(label))
+    return re.sub(r"(?<![\d.])(\d+)\.0+(?![\d.])", r"\1", label)
+
+
+def is_json(label: str) -> bool:
+    """Return whether a label is a list or an object in JSON."""
+    try:
+        return label.startswith(("{", "[")) and isinstance(json.loads(label), list | dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def find_missing_gold(texts: Texts) -> Iterator[Finding]:
     """Find a dev file without any gold: its score can choose nothing.
 
     Args:
-        labels: file -> number of each label; the training file first, then dev.
+        texts: of all files; the training file first, then dev.
     """
-    dev = next(iter([*labels][1:]), None)
-    if dev is not None and not labels[dev].total():
+    dev = next(iter([*texts][1:]), None)
+    if dev is not None and not any(record.gold for record in texts[dev]):
         yield Finding(
             "warning",
             "no record has gold, so the score is the same after every epoch and chooses nothing",
