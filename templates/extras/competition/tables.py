@@ -16,7 +16,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from core.base.errors import InputError
 from core.base.extras import present
@@ -173,7 +173,7 @@ def read_rows(path: str | Path, encoding: str = "utf-8") -> Iterator[tuple[int, 
         raise InputError(f"{path} {what}: the first line names the columns, rows follow.")
 
 
-def find_quoting(path: Path, encoding: str) -> int:
+def find_quoting(path: Path, encoding: str) -> Literal[0, 3]:
     """Return how the csv module has to take the quotes of a table."""
     enclosing = path.suffix.lower() != ".tsv" or encloses_cells(read_lines(path, encoding))
     return csv.QUOTE_MINIMAL if enclosing else csv.QUOTE_NONE

@@ -2,9 +2,9 @@
 
 from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from core.base.settings import RecordSettings, SettingsTable, read_list
+from core.base.settings import RecordSettings, SettingsTable
 
 
 class Table(SettingsTable):
@@ -14,15 +14,6 @@ class Table(SettingsTable):
     names: list[str] = Field(
         [], description="predicates, or types and their roles; empty: those of the training file"
     )
-
-    @field_validator("names", mode="before")
-    @classmethod
-    def read_names(cls, value: Any) -> Any:
-        """Return the names of a flag: a JSON list, or names with commas."""
-        if not isinstance(value, str):
-            return value
-        found = read_list(value)
-        return found if found != [value] else [name.strip() for name in value.split(",")]
 
 
 class Settings(RecordSettings):

@@ -56,7 +56,8 @@ class DeviceTable(SettingsTable):
 class CoreSettings(BaseSettings):
     """Settings of every training; a task adds its own."""
 
-    model_config = SettingsConfigDict(extra="forbid", allow_inf_nan=False)
+    # No flag holds the word for None, so that "null" is a string.
+    model_config = SettingsConfigDict(extra="forbid", allow_inf_nan=False, cli_parse_none_str="\0")
     task_class: ClassVar[type["CoreSettings"] | None] = None  # without the tables of extras
     task: ClassVar[str]  # name of the task; a run keeps it
     free_settings: ClassVar[tuple[str, ...]] = ()  # may change before a run is resumed

@@ -1,14 +1,16 @@
 """Settings of generation: the table [generation] of config.toml, flags, begin and end tokens."""
 
 import argparse
+import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, field_validator
+from pydantic_settings import NoDecode
 
 from core.base.errors import InputError
-from core.base.settings import SettingsTable, read_list
+from core.base.settings import SettingsTable
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,10 @@ class GenerationTable(SettingsTable):
     )
     length_power: float = Field(1.0, ge=0, description="higher: longer texts; 0: no penalty")
     n_best: int = Field(1, ge=1, description="texts of a record, the best ones of the beams")
-    stop: list[str] = Field([], description="strings that end a text and are not part of it")
+    # Undecoded: the command line would split at commas, and drop brackets, quotes and blanks.
+    stop: Annotated[list[str], NoDecode] = Field(
+        [], description="strings that end a text and are not part of it"
+    )
     allowed: str = Field("", description="file of the texts that may be written; empty: any")
     block_ngrams: int = Field(0, ge=0, description="no sequence of so many tokens twice; 0: any")
     temperature: float = Field(1.0, gt=0, description="of sampling; lower: more likely tokens")
@@ -54,8 +59,15 @@ class GenerationTable(SettingsTable):
     @field_validator("stop", mode="before")
     @classmethod
     def read_stop(cls, value: Any) -> Any:
-        """Return the strings of a flag: a JSON list, or a single string."""
-        return read_list(value) if isinstance(value, str) else value
+        """Return the strings of a flag: a JSON list, or else the whole value as a single string."""
+        if not isinstance(value, str):
+            return value
+        try:
+            found = json.loads(value)
+        except (ValueError, RecursionError):
+            return [value]
+        strings = isinstance(found, list) and all(isinstance(one, str) for one in found)
+        return found if strings else [value]
 
     @field_validator("stop")
     @classmethod
