@@ -111,14 +111,31 @@ def rows(folder: Path) -> list[dict]:
     ]
 
 
+@pytest.fixture(scope="module")
+def asked(project) -> dict:
+    """Settings of the runs that are interrupted: training records are scored as dev is.
+
+    They were not in the run that was left alone.
+    """
+    more = CURVE if (project / "extras/regularization").is_dir() else {}
+    return {**more, "checkpoint_steps": 7}
+
+
+@pytest.fixture(scope="module")
+def told_to_end(project, asked, tmp_path_factory) -> tuple[Path, str]:
+    """The folder of a run that was told to end in its first epoch, and what it printed."""
+    said = interrupt(project, "unfinished", tmp_path_factory.mktemp("plan"), {"end_at": 4}, **asked)
+    return project / "runs/unfinished", said
+
+
 @needs_signals
-def test_a_run_that_is_interrupted_three_times_ends_like_another(project, whole, tmp_path):
+def test_a_run_that_is_interrupted_three_times_ends_like_another(
+    project, whole, asked, told_to_end, tmp_path
+):
     """It is told to end, killed in its last epoch, which is cut short, and killed in its report."""
-    # Training records are scored beside dev, as they were not in the run that was left alone.
-    asked = CURVE if (project / "extras/regularization").is_dir() else {}
-    asked = {**asked, "checkpoint_steps": 7}
+    unfinished, said = told_to_end
     folder = project / "runs/again"
-    said = interrupt(project, "again", tmp_path, {"end_at": 4}, **asked)
+    shutil.copytree(unfinished, folder)
     assert "told to end: all is saved" in said
     assert saved_updates(folder) == 5  # the step after the signal is a whole one
     interrupt(project, "again", tmp_path, {"kill_at": END - 1}, **asked)
@@ -335,23 +352,15 @@ def test_the_report_of_every_task_opens_in_a_browser(whole, tmp_path):
     assert {"Train beside dev", "Learning rate", "By length"} <= set(found["titles"])
 
 
-@pytest.fixture(scope="module")
-def unfinished(project, whole, tmp_path_factory) -> Path:
-    """A copy of the run as it was before its end."""
-    folder = whole.with_name("unfinished")
-    interrupt(
-        project,
-        "unfinished",
-        tmp_path_factory.mktemp("plan"),
-        {"kill_at": 3},
-        checkpoint_steps=2,
-    )
-    return folder
+@pytest.fixture
+def unfinished(told_to_end) -> Path:
+    """A run as it was before its end; tests change copies of it."""
+    return told_to_end[0]
 
 
-def test_other_settings_are_refused(process, unfinished):
+def test_other_settings_are_refused(process, asked, unfinished):
     before = contents(unfinished)
-    sentence = refusal(process, run_name="unfinished", learning_rate=0.5)
+    sentence = refusal(process, run_name="unfinished", learning_rate=0.5, **asked)
     assert "learning_rate = 0.001, now it is 0.5" in sentence
     assert contents(unfinished) == before
 
@@ -371,19 +380,19 @@ def test_a_torn_checkpoint_is_skipped_for_the_one_before(process, whole, tmp_pat
     assert not (folder / "older_checkpoint.npz").exists()
 
 
-def test_torn_checkpoint_gets_its_sentence(process, unfinished):
+def test_torn_checkpoint_gets_its_sentence(process, asked, unfinished):
     torn = unfinished.with_name("torn")
     shutil.copytree(unfinished, torn)
     (torn / "older_checkpoint.npz").unlink(missing_ok=True)
     whole_bytes = (torn / "checkpoint.npz").read_bytes()
     for size in (0, 10, len(whole_bytes) // 2, len(whole_bytes) - 30):
         (torn / "checkpoint.npz").write_bytes(whole_bytes[:size])
-        sentence = refusal(process, run_name="torn")
+        sentence = refusal(process, run_name="torn", **asked)
         assert "checkpoint.npz is damaged" in sentence and "delete it" in sentence
         assert (torn / "checkpoint.npz").read_bytes() == whole_bytes[:size]
 
 
-def test_what_changes_no_weight_does_not_keep_a_run_from_going_on(process, unfinished):
+def test_what_changes_no_weight_does_not_keep_a_run_from_going_on(process, asked, unfinished):
     """Neither do leavings of dead processes; changed code is named."""
     project, altered = process.project, unfinished.with_name("altered")
     shutil.copytree(unfinished, altered)
@@ -394,6 +403,7 @@ def test_what_changes_no_weight_does_not_keep_a_run_from_going_on(process, unfin
     model = project / "task/model.py"
     before = model.read_bytes()
     free = {"strategy": "single", "prediction_batch_size": 7, "devices.tpu": "none"}
+    free |= {"checkpoint_steps": 3}
     free |= {"cluster.port": 4321} if (project / "extras/cluster").is_dir() else {}
     free |= {"text_classification": {"floor": False}, "reading_comprehension": {"n_best": 3}}.get(
         template_of(project), {}
@@ -402,10 +412,10 @@ def test_what_changes_no_weight_does_not_keep_a_run_from_going_on(process, unfin
         moved = project / "sample/moved.jsonl"
         shutil.copy(project / "sample/train.jsonl", moved)
         free["train_file"] = "sample/moved.jsonl"
-    asked = flags(project, run_name="altered", **SETTINGS, **free)
+    again = flags(project, run_name="altered", **{**SETTINGS, **asked, **free})
     try:
         model.write_bytes(before + b"\nA_NEW_CONSTANT = 1\n")
-        done = process.run("train.py", *asked)
+        done = process.run("train.py", *again)
     finally:
         model.write_bytes(before)
     assert done.code == 1 and "checkpoint.npz is damaged" in done.err, done.err
