@@ -1,11 +1,15 @@
 """Bake projects for the tests, and run their scripts in processes of their own."""
 
+import atexit
+import functools
 import importlib
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from conftest import ROOT
@@ -38,7 +42,16 @@ SMALL = {
 
 def bake_project(template: str, parent: Path, extras: str = "all") -> Path:
     """Return a project with the default answers but for its extras: names, `all` or `none`."""
-    return bake(ROOT / "templates" / template, parent, {"extras": extras})
+    original = baked(template, extras)
+    return Path(shutil.copytree(original, parent / original.name))
+
+
+@functools.cache
+def baked(template: str, extras: str) -> Path:
+    """Return a project that tests copy: a second of Jinja for each that asks for the same."""
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return bake(ROOT / "templates" / template, Path(folder), {"extras": extras})
 
 
 def shorten(project: Path, records: dict[str, int]) -> None:

@@ -24,9 +24,12 @@ SWITCHES = {
     "recompute": {"enabled": "true"},
     "cache": {"enabled": "true"},
 }
-# They read nothing of a task: one task shows each of them alone, and all tasks show them together.
-ALIKE = ("cluster", "parameter_server", "orbit", "tpu", "export", "chunks")
+# They read nothing of a task, or nothing that trains: one task shows each of them alone, and all
+# tasks show them together.
+ALIKE = ("cluster", "parameter_server", "orbit", "tpu", "export", "chunks", "doctor", "encoders")
 ALIKE += ("averaging", "optimizers", "recompute", "used_rows")
+# Tests of their own train every task that has records with one of them.
+OWN_TESTS = ("cache", "extraction", "folds")
 # The project's own test of a training, by the project's own settings for it. What pytest does at
 # its end, to find errors that nobody saw, takes longer than the training.
 SMOKE = """
@@ -57,11 +60,11 @@ def test_a_project_trains_with(template, extras, tmp_path):
     offered = BAKING.known_extras(template)
     if extras not in ("none", "all", *offered):
         pytest.skip(f"{BAKING.owners(extras)} {extras} alone")
-    if extras in ("cache", "extraction"):
+    if extras in OWN_TESTS and (template != "pretraining" or extras != "folds"):
         pytest.skip(f"test_{extras}.py trains with it alone, and this test with all extras")
     if extras == "lora":
         pytest.skip("test_lora.py trains with it alone, is killed, and goes on")
-    if extras in ALIKE and template != "relation_extraction":
+    if extras in ALIKE and template != TEMPLATES[-1]:
         pytest.skip(f"one task shows {extras} alone")
     if extras == "orbit" and not HAS_ORBIT:
         pytest.skip(NO_ORBIT)
