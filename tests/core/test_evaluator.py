@@ -4,14 +4,12 @@ import contextlib
 import json
 import math
 import os
-import subprocess
-import sys
 import types
 
 import keras
 import numpy as np
 import pytest
-from projects import bake_project, flags, shorten
+from projects import bake_project, flags, run, shorten
 from small_models import make_training
 
 from core.base.errors import InputError
@@ -139,7 +137,7 @@ def test_a_score_that_never_moved_chose_nothing(scores, still):
 @pytest.mark.trains
 @pytest.mark.parametrize("template", ["relation_extraction", "named_entity_recognition"])
 def test_a_dev_file_without_gold_is_named_before_at_the_end_and_by_predictions(template, tmp_path):
-    project = bake_project(template, tmp_path)
+    project = bake_project(template, tmp_path, "doctor")
     shorten(project, {"train": 16, "dev": 6, "test": 6})
     label = {"relation_extraction": "triples", "named_entity_recognition": "entities"}[template]
     dev = project / "sample/dev.jsonl"
@@ -148,10 +146,7 @@ def test_a_dev_file_without_gold_is_named_before_at_the_end_and_by_predictions(t
     dev.write_text("\n".join(rows) + "\n", encoding="utf-8")
 
     def call(script: str, *arguments: str) -> str:
-        command = [sys.executable, script, *arguments]
-        done = subprocess.run(command, cwd=project, capture_output=True, encoding="utf-8")
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        return run(project / script, *arguments, cwd=project).stdout
 
     asked = flags(project, epochs=2, run_name="blind", batch_size=8)
     assert "no record has gold, so the score is the same" in call("check.py", *asked)

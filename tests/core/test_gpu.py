@@ -1,8 +1,6 @@
 """What GPUs need, on CPUs: the line about an unused card, float16, XLA, few operations."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import keras
@@ -10,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from conftest import ROOT
-from projects import bake_project, flags, shorten
+from projects import bake_project, flags, run, shorten
 
 from core.base.errors import command
 from core.base.settings import RecordSettings, with_tables
@@ -189,9 +187,7 @@ def train(project: Path, **changes) -> tuple[float, float]:
     """Return the loss of a few steps and the score of dev."""
     asked = {"epochs": 2, "steps": 6, "buckets": 2, "batch_size": 8, "learning_rate": 1e-3}
     asked |= {"devices.precision": "float32", "run_name": "xla", "overwrite": True}
-    command = [sys.executable, "train.py", *flags(project, **(asked | changes))]
-    done = subprocess.run(command, cwd=project, capture_output=True, encoding="utf-8")
-    assert done.returncode == 0, done.stderr[-2000:]
+    run("train.py", *flags(project, **(asked | changes)), cwd=project)
     rows = (project / "runs/xla/metrics.jsonl").read_text(encoding="utf-8").splitlines()
     losses = [row["loss"] for row in map(json.loads, rows) if "loss" in row]
     return losses[-1]
@@ -318,20 +314,23 @@ def test_layers_with_a_state_are_not_compiled():
 # ---------------------------------------------------------------- few operations
 
 
+LAUNCHES = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from launches import count_launches
+from project_parts import open_training
+print("FOUND", count_launches(open_training(Path(sys.argv[2]), sys.argv[3:])).total())
+"""
+
+
 def count_launches(project: Path, **changes) -> int:
     """Return the operations of a step that a GPU would start, by the benchmark."""
-    script = (
-        "import sys; sys.path.insert(0, sys.argv[1]); from launches import count_launches; "
-        "from project_parts import open_training; from pathlib import Path; "
-        "print('FOUND', count_launches(open_training(Path(sys.argv[2]), sys.argv[3:])).total())"
-    )
-    command = [sys.executable, "-c", script, str(ROOT / "benchmarks"), str(project)]
-    done = subprocess.run(
-        [*command, *flags(project, **changes)], capture_output=True, encoding="utf-8"
-    )
-    found = [line for line in done.stdout.splitlines() if line.startswith("FOUND")]
-    assert found, done.stderr[-2000:]
-    return int(found[0].split()[1])
+    script = project.parent / "count.py"
+    script.write_text(LAUNCHES, encoding="utf-8")
+    done = run(script, ROOT / "benchmarks", project, *flags(project, **changes), cwd=ROOT)
+    [found] = [line for line in done.stdout.splitlines() if line.startswith("FOUND")]
+    return int(found.split()[1])
 
 
 @pytest.mark.trains

@@ -1,16 +1,13 @@
 """Losses of numbers: against plain sums, and the same weights on one replica and on two."""
 
 import json
-import os
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import keras
 import numpy as np
 import pytest
 from conftest import ROOT
-from projects import ENVIRONMENT
+from projects import run
 from scipy import special
 
 from extras.competition.heads import NumberLoss, Numbers, number_layers
@@ -138,15 +135,9 @@ def test_grades_begin_as_they_stand_in_training():
     np.testing.assert_allclose(means[0], scaling["means"], rtol=1e-5)
 
 
-def test_weights_are_the_same_on_two_replicas():
-    done = subprocess.run(
-        [sys.executable, "-c", WORKER, *LOSSES],
-        cwd=ROOT,
-        env={**os.environ, **ENVIRONMENT},
-        capture_output=True,
-        encoding="utf-8",
-    )
-    assert done.returncode == 0, done.stderr
+def test_weights_are_the_same_on_two_replicas(tmp_path):
+    (tmp_path / "worker.py").write_text(WORKER, encoding="utf-8")
+    done = run(tmp_path / "worker.py", *LOSSES, cwd=ROOT)
     found = json.loads(done.stdout.splitlines()[-1])
     print(found)
     assert found.keys() == set(LOSSES)

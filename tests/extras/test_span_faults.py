@@ -137,7 +137,7 @@ def record(template: str, text: str, span: list[int], number: int) -> dict:
     ],
 )
 def test_check_names_the_cause(template: str, tmp_path: Path):
-    project = bake_project(template, tmp_path)
+    project = bake_project(template, tmp_path, "doctor")
     case = "A founded  Nimbus in Bern."
     rows = [record(template, case, [10, 18], number) for number in range(6)]
     lines = "".join(json.dumps(row) + "\n" for row in rows)

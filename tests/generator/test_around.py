@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
+from forked_scripts import run_forked
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
-from projects import TEMPLATES, bake_project, flags, run
+from projects import ENVIRONMENT, TEMPLATES, bake_project, flags
 
 from generator.bake import MADE_BY_RUNS
 from generator.files import list_files
@@ -167,9 +168,32 @@ def read_cells() -> list[str]:
     return ["".join(cell["source"]) for cell in code]
 
 
+# The cells call scripts by `subprocess.run`: these are forks of one that has imported TensorFlow.
+IN_FORKS = """
+import multiprocessing, os, subprocess, sys, tempfile
+TESTS = sys.argv[1]
+
+def run_in_fork(words, check, run=subprocess.run):
+    if not words[1].endswith(".py"):
+        return run(words, check=check)
+    sys.path.append(TESTS)
+    from forked_scripts import become
+    assert words[0] == sys.executable and check
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [os.path.join(folder, name) for name in ("out", "err")]
+        own = (words[1:], os.getcwd(), {}, paths)
+        child = multiprocessing.get_context("fork").Process(target=become, args=own)
+        child.start()
+        child.join()
+        assert child.exitcode == 0, "".join(open(path).read() for path in paths)
+
+subprocess.run = run_in_fork
+"""
+
+
 @pytest.mark.trains
 @pytest.mark.parametrize("template", ["relation_extraction", "pretraining"])
-def test_the_notebook_trains_and_predicts(template: str, tmp_path: Path, monkeypatch) -> None:
+def test_the_notebook_trains_and_predicts(template: str, tmp_path: Path) -> None:
     project = bake_project(template, tmp_path / "attached", extras="none")
     for path in (project / "sample").iterdir():
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
@@ -178,12 +202,13 @@ def test_the_notebook_trains_and_predicts(template: str, tmp_path: Path, monkeyp
     names = re.findall(r"^([A-Z]+) = ", answers, flags=re.M)
     given = {"PROJECT": str(project), "FLAGS": flags(project, steps=2, batch_size=4)}
     assert names == [*given]
-    code = "\n".join([f"PROJECT, FLAGS = {tuple(given.values())!r}", *cells])
+    code = "\n".join([IN_FORKS, f"PROJECT, FLAGS = {tuple(given.values())!r}", *cells])
     # pip only looks whether all is there, and no GPU is looked for.
-    monkeypatch.setenv("PIP_DRY_RUN", "1")
     (tmp_path / "cells.py").write_text(code.replace('shutil.which("nvidia-smi")', "None"), "utf-8")
     (tmp_path / "working").mkdir()
-    run(tmp_path / "cells.py", cwd=tmp_path / "working", anew=True)
+    command = [str(tmp_path / "cells.py"), str(ROOT / "tests")]
+    [done] = run_forked(command, tmp_path / "working", [{**ENVIRONMENT, "PIP_DRY_RUN": "1"}])
+    assert done.returncode == 0, done.stderr
     made = {path.name for path in (tmp_path / "working").iterdir()}
     assert made == {"project", "my_encoder" if template == "pretraining" else "submission.jsonl"}
     assert (tmp_path / "working/project/runs/default/report.html").is_file()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
+from projects import run
 from test_bake import contents, copy_repository, run_without_questions
 
 from generator import InputError
@@ -148,19 +149,12 @@ def test_a_run_of_the_old_version_predicts_the_same(versions, rendered, tmp_path
     shutil.copytree(rendered("relation_extraction")[0], project)
     with_commit(project, old.origin["commit"])
     small = ("--tiny_layers", "1", "--tiny_width", "32", "--steps", "2", "--devices.precision")
-    run_script(project, "train.py", *small, "float32")
-    test = "sample/test.jsonl"
-    run_script(project, "predict.py", "runs/default", test, tmp_path / "before.jsonl")
+    run("train.py", *small, "float32", cwd=project)
+    predict = ("predict.py", "runs/default", "sample/test.jsonl")
+    run(*predict, tmp_path / "before.jsonl", cwd=project)
     update(ROOT, project)
-    run_script(project, "predict.py", "runs/default", test, tmp_path / "after.jsonl")
+    run(*predict, tmp_path / "after.jsonl", cwd=project)
     assert (tmp_path / "before.jsonl").read_bytes() == (tmp_path / "after.jsonl").read_bytes()
-
-
-def run_script(project: Path, *command: str | Path) -> None:
-    """Run a script of a project."""
-    words = [sys.executable, *map(str, command)]
-    done = subprocess.run(words, cwd=project, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_file_in_the_way_is_in_conflict_and_kept(
