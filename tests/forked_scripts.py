@@ -5,6 +5,7 @@ import gc
 import io
 import multiprocessing
 import multiprocessing.connection
+import multiprocessing.context
 import os
 import runpy
 import subprocess
@@ -16,7 +17,9 @@ from pathlib import Path
 # What projects import of others; none of it starts a thread that a fork would miss.
 IMPORTED = ["tensorflow", "keras_hub", "sklearn.linear_model", "sacrebleu"]
 IMPORTED += ["pydantic_settings", "sklearn.model_selection", "scipy.stats", "rich.table", "jinja2"]
-IMPORTED += ["tokenizers", "networkx", "pytest"]
+IMPORTED += ["tokenizers", "networkx", "pytest", "sklearn.pipeline", "jsonlines", "filelock"]
+IMPORTED += ["safetensors", "tensorboard.summary", "fsspec", "rjieba"]
+TESTS = os.path.dirname(os.path.abspath(__file__))
 # As launch.py has it: a worker that is told to end may wait for one that is gone.
 PATIENCE_SECONDS = 20
 
@@ -87,10 +90,7 @@ def wait_for_all(processes: list[multiprocessing.Process]) -> None:
 
 def become(arguments: list[str], cwd: str, environment: dict[str, str], paths: list[str]) -> None:
     """Make this fork what a new Python would be, and run the script."""
-    for number, path in enumerate(paths, start=1):
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT)
-        os.dup2(descriptor, number)
-        os.close(descriptor)
+    write_to(paths)
     sys.stdout, sys.stderr = (
         io.TextIOWrapper(open(number, "wb", closefd=False), "utf-8", write_through=True)
         for number in (1, 2)
@@ -98,6 +98,7 @@ def become(arguments: list[str], cwd: str, environment: dict[str, str], paths: l
     os.chdir(cwd)
     os.environ.update(environment)
     settle(os.path.dirname(os.path.abspath(arguments[0])))
+    Forked.paths = paths
     sys.argv = arguments
     try:
         runpy.run_path(arguments[0], run_name="__main__")
@@ -105,9 +106,50 @@ def become(arguments: list[str], cwd: str, environment: dict[str, str], paths: l
         atexit._run_exitfuncs()  # an interpreter that ends does; a fork of multiprocessing does not
 
 
+def write_to(paths: list[str]) -> None:
+    """Append what this process prints, and its errors, to files."""
+    for number, path in enumerate(paths, start=1):
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+
+
+class Forked(multiprocessing.context.ForkServerProcess):
+    """What a script starts in a new Python: another fork, with the script's environment."""
+
+    paths = [os.devnull, os.devnull]
+
+    def __init__(self, *arguments, **options) -> None:
+        super().__init__(*arguments, **options)
+        self.inherited = dict(os.environ), self.paths
+
+    @staticmethod
+    def _Popen(process):
+        sys.path.append(TESTS)  # of the new process, which has to find this class
+        try:
+            return multiprocessing.context.ForkServerProcess._Popen(process)
+        finally:
+            sys.path.remove(TESTS)
+
+    def run(self) -> None:
+        sys.path.remove(TESTS)
+        environment, paths = self.inherited
+        os.environ.update(environment)
+        write_to(paths)
+        super().run()
+
+
+class ForkedContext(multiprocessing.context.ForkServerContext):
+    """Takes the place of `spawn` in scripts that are run in forks."""
+
+    Process = Forked
+
+
 def settle(folder: str) -> None:
     """Import from a folder and what is installed, as a Python that runs a script there."""
     sys.dont_write_bytecode = True
+    if sys.platform != "win32":
+        multiprocessing.context._concrete_contexts["spawn"] = ForkedContext()
     gc.disable()  # what a test leaves behind is less than what looking for it costs
     installed = [path for path in sys.path if path.startswith((sys.prefix, sys.base_prefix))]
     sys.path[:] = [folder, *installed]
