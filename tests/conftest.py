@@ -61,7 +61,8 @@ def same_draws() -> None:
 
 # The longest first: the last to start decides when all have ended.
 LONGEST = ("test_replicas", "test_resume", "test_each_alone", "test_folds", "test_checks")
-LONGEST += ("test_recipes",)
+LONGEST += ("test_recipes", "test_writers", "test_gpu", "test_launch", "test_corpus")
+LONGEST += ("test_retrieval", "test_bad_input", "test_update", "test_evaluator", "test_build")
 
 
 class ProjectScheduling(LoadScopeScheduling):
