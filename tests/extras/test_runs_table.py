@@ -6,9 +6,14 @@ import shutil
 import numpy as np
 import pytest
 from browser import dump, needs_chromium, open_page, read_result
+from conftest import ROOT
 from projects import TEMPLATES, bake_project, run
 
+from core.base.errors import InputError
 from core.base.files import file_hash, read_json, write_json, write_json_lines
+from extras.comparison.comparison import Scored, compare_columns
+from extras.runs_table.runs_table import Row, compare_group
+from extras.runs_table.shown import print_groups
 
 MONITOR = {"monitor": "f1", "finished": "2026-01-01", "code_hash": "sha256:abcdef0123456789"}
 SETTINGS = {"task": "Relation extraction", "train_hash": "sha256:11112222", "code": {"a.py": "1"}}
@@ -225,6 +230,32 @@ def test_the_best_may_be_damaged(project):
     table(project)
     [group] = facts_of(project)
     assert [row["verdict"] for row in group["rows"]] == ["not compared", "best", "worse"]
+
+
+def test_a_run_that_needs_the_settings_of_another():
+    """A floor has none: it is compared once another run is known."""
+    rows = [make_row(name, score) for name, score in (("floor", 0.9), ("one", 0.5), ("two", 0.4))]
+
+    def compare(run, other):
+        if run.name == other.name == "floor":
+            raise InputError("no settings.")
+        ones = [np.full((20, 1), 10 * len(scored.name)) for scored in (run, other)]
+        return compare_columns(*ones, np.mean)
+
+    compare_group(rows, compare, lambda: None)
+    assert [row.verdict for row in rows] == ["better", "best", "the same on every record"]
+    assert rows[0].difference == (20, 20, 20) and rows[0].fault == ""
+
+
+def make_row(name, score):
+    scored = Scored(name, ROOT, "dev.jsonl", "sha256:abcdef0123")
+    return Row(name, scored, "f1", "", score)
+
+
+def test_a_hash_is_no_markup_of_the_terminal(capsys):
+    print_groups([[make_row("[bold]", 0.5)]], ["[red]: odd"])
+    said = capsys.readouterr().out
+    assert all(words in said for words in ("F1 on dev.jsonl [abcdef01]", "[bold]", "[red]: odd"))
 
 
 @pytest.mark.slow

@@ -240,22 +240,37 @@ def compare_group(group: list[Row], compare: Compare, progress: Callable[[], obj
     """Give each run its interval, and its difference to the best run that can be compared."""
     best = None
     for row in group:
-        try:
-            compared = compare(row.scored, (best or row).scored)
-            own = replace(compared, second=score_nothing).difference()
-            row.low, row.high = own.low, own.high
-            if best:
-                found = compared.difference()
-                row.difference = found.difference, found.low, found.high
-                row.verdict = found.verdict
-            else:
-                best, row.verdict = row, "best"
-        except InputError as error:
-            row.fault = str(error)
+        compare_row(row, best, compare)
+        if best is None and not row.fault:
+            best, row.verdict = row, "best"
         progress()
+    for row in group[: group.index(best)] if best else ():
+        # Without settings of its own, as a floor has none, it needs those of another run.
+        compare_row(row, best, compare)
     if best is None and group:  # the dev file itself is absent: one line says it
         for row in group[1:]:
             row.fault = ""
+
+
+def compare_row(row: Row, best: Row | None, compare: Compare) -> None:
+    """Give a run its interval, and its difference to the best one, or the reason for having none.
+
+    Args:
+        row: the run.
+        best: another run; None: it is compared with nothing.
+        compare: of the task.
+    """
+    row.fault = ""
+    try:
+        compared = compare(row.scored, (best or row).scored)
+        own = replace(compared, second=score_nothing).difference()
+        found = compared.difference()
+    except InputError as error:
+        row.fault = str(error)
+        return
+    row.low, row.high = own.low, own.high
+    if best:
+        row.difference, row.verdict = (found.difference, found.low, found.high), found.verdict
 
 
 def score_nothing(counts: np.ndarray) -> np.ndarray:

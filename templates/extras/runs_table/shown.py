@@ -59,7 +59,7 @@ def choose_rows(group: Sequence["Row"]) -> tuple[list["Row"], dict[str, int]]:
 
 def make_table(group: Sequence["Row"], rows: Sequence["Row"]) -> Table:
     """Return the table of some runs of a group, best first."""
-    table = Table(title=printable(describe(group)), title_justify="left", box=box.SIMPLE)
+    table = Table(title=Text(printable(describe(group))), title_justify="left", box=box.SIMPLE)
     table.add_column("run", overflow="fold")
     for name in ("score", "95 % interval", "to the best", "interval"):
         table.add_column(name, justify="right", no_wrap=True)
