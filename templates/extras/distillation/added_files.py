@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import train
 from core.base.errors import InputError
 from core.base.files import project_path, read_json
 from core.base.settings import flatten
@@ -30,19 +29,12 @@ def with_added_files(training: Training) -> DataGenerator:
     for name, weight in zip(table.files, table.weights or [1.0] * len(table.files), strict=True):
         path = file_of(training, name)
         refuse_leak(path, flatten(run_config(training)))
-        examples = read_file(settings, path)
+        examples = batches.read_file(str(path), True)
         refuse_unknown_labels(path, examples, batches)
         if is_chief():
             print(f"{name}: {len(examples)} more records to learn from, of weight {weight:g}")
         added += [replace(example, weight=example.weight * weight) for example in examples]
     return type(batches).of([*batches.examples, *added], *batches.arguments)  # type: ignore[attr-defined]
-
-
-def read_file(settings: Any, path: Path) -> Sequence[Any]:
-    """Return the examples of a labelled file, which may be of another kind than the others."""
-    # `read_files` of each task reads a training file and compares a second one with it.
-    _, examples = train.read_files(settings.model_copy(update={"dev_file": str(path)}))
-    return examples
 
 
 def file_of(training: Training, name: str) -> Path:

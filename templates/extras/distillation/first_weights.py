@@ -1,8 +1,7 @@
 """Start a training from the weights of another run: the second of two stages."""
 
+import warnings
 from pathlib import Path
-
-import keras
 
 from core.base.errors import InputError
 from core.base.files import read_json
@@ -11,7 +10,6 @@ from core.runs.checkpoints import UNFINISHED
 from core.runs.manifest import load_best
 from core.runs.members import find_runs
 from core.training import Training
-from task.prediction import load_runs
 
 
 def start_from(training: Training, name: str) -> None:
@@ -50,21 +48,27 @@ def start_from(training: Training, name: str) -> None:
 
 
 def copy_encoder(source: Path, training: Training) -> None:
-    """Give the encoder of a training the weights of that of a run.
+    """Give the encoder of a training the weights of that of a run; the other layers keep theirs.
 
     Raises:
         InputError: it has another encoder.
     """
-    policy = keras.config.dtype_policy()
-    [trained] = load_runs([source], training.strategy).models
-    keras.config.set_dtype_policy(policy)  # `load_runs` takes that of the run
-    own = {id(weight) for weight in training.models.encoder.weights}
-    pairs = zip(trained.weights, training.models.inference.weights, strict=False)
-    encoder = [(found, weight) for found, weight in pairs if id(weight) in own]
-    if len(encoder) < len(own) or any(found.shape != weight.shape for found, weight in encoder):
+    if architecture(source) != architecture(training.run.folder):
         raise InputError(
             f"distillation.init_from = {source.name} has another encoder: set encoder, and what "
             "belongs to it, to that of this run."
         )
-    for found, weight in encoder:
-        weight.assign(found)
+    model = training.models.inference
+    own = {id(weight) for weight in training.models.encoder.weights}
+    others = [(weight, weight.numpy()) for weight in model.weights if id(weight) not in own]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of layers whose shapes follow the labels
+        model.load_weights(source / "best.weights.h5", skip_mismatch=True)
+    for weight, value in others:
+        weight.assign(value)
+
+
+def architecture(run: Path) -> dict:
+    """Return what decides the weights of the encoder of a run: all but its dropout."""
+    config = broadcast(read_json(run / "encoder.json") if is_chief() else None)["config"]
+    return {name: value for name, value in config.items() if "dropout" not in name}

@@ -6,8 +6,8 @@ from typing import Any
 
 # The gold of a record, whatever the task: predictions take its place. A teacher says something of
 # all predicates, whichever a person has annotated.
-GOLD = ("label", "labels", "triples", "entities", "events", "answers", "answer_texts", "targets")
-GOLD += ("annotated_predicates",)
+GOLD = {"label", "labels", "triples", "entities", "events", "answers", "answer_texts", "targets"}
+GOLD |= {"annotated_predicates"}
 NOT_IN_GOLD = ("score", "text", "trigger_text", "trigger_score", "subject_text", "object_text")
 
 # Fields of a record, and how sure its teacher is, from 0 to 1; None: it can't say.

@@ -45,10 +45,9 @@ class Settings(RecordSettings):
 
 def complain(settings: Settings) -> str | None:
     """Refuse what can't be learned from more files, or from other weights."""
-    lora, used_rows = (getattr(settings, name, None) for name in ("lora", "used_rows"))
-    if settings.distillation.init_from and (
-        getattr(lora, "rank", 0) or getattr(used_rows, "enabled", False)
-    ):
+    partial = getattr(settings, "lora", None), getattr(settings, "used_rows", None)
+    rank, enabled = getattr(partial[0], "rank", 0), getattr(partial[1], "enabled", False)
+    if settings.distillation.init_from and (rank or enabled):
         return (
             "distillation.init_from gives all weights, and lora and used_rows train only some of "
             "the encoder's own: leave init_from empty, or set lora.rank = 0 and used_rows.enabled "

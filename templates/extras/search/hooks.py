@@ -8,7 +8,7 @@ import keras
 
 from core.scores.evaluation import OwnWeights
 from core.training import Training
-from extras.search.settings import JOURNAL, PRUNED
+from extras.search.names import JOURNAL, PRUNED
 
 TRIAL = re.compile(r"trial_(\d+)")
 

@@ -13,7 +13,8 @@ from optuna.trial import FrozenTrial
 from core.base.files import write_text
 from core.report.report import name_score
 from core.runs.scores import read_scores
-from extras.search.settings import PRUNED, Settings
+from extras.search.names import PRUNED
+from extras.search.settings import Settings
 from extras.search.study import FAILED, SharedStudy, best_trials, trial_name
 
 PAGE = Path(__file__).with_name("page.html")

@@ -21,8 +21,9 @@ from core.base.files import PROJECT, read_json, write_json, write_text  # noqa: 
 from core.base.settings import CoreSettings, RecordSettings, read_settings  # noqa: E402
 from core.runs.opening import find_difference, record_hashes  # noqa: E402
 from extras.search import confirm  # noqa: E402
+from extras.search.names import JOURNAL, PRUNED  # noqa: E402
 from extras.search.page import write_page  # noqa: E402
-from extras.search.settings import JOURNAL, PRUNED, Settings  # noqa: E402
+from extras.search.settings import Settings  # noqa: E402
 from extras.search.space import Searched, read_space  # noqa: E402
 from extras.search.study import (  # noqa: E402
     FAILED,

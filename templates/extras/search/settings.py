@@ -6,9 +6,6 @@ from pydantic import Field
 
 from core.base.settings import CoreSettings, SettingsTable
 
-JOURNAL = "study.journal"  # in the folder of a search
-PRUNED = "pruned_after"  # attribute of a trial: the scoring after which it was stopped
-
 # They change no weight of a training.
 FREE = tuple(
     f"search.{name}"

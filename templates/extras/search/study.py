@@ -19,7 +19,8 @@ from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from core.base.errors import InputError
-from extras.search.settings import JOURNAL, PRUNED, Table
+from extras.search.names import JOURNAL, PRUNED
+from extras.search.settings import Table
 from extras.search.space import Searched
 
 NAME = "search"

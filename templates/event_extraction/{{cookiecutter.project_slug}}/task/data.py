@@ -200,8 +200,8 @@ class EventGenerator(WindowGenerator):
             batch["tags"] = pad([self.labels[position] for position in positions], length)
         return batch
 
-    def read_unlabelled(self, path: str) -> "EventGenerator":
-        return self.of(read_examples(project_path(path), False), *self.arguments, False)
+    def read_file(self, path: str, labelled: bool) -> Sequence[Example]:
+        return read_examples(project_path(path), labelled)
 
 
 def taught_spans(event: Event, window: Window, schema: Schema) -> list[tuple[int, Span]]:

@@ -216,9 +216,8 @@ class EntityGenerator(WindowGenerator):
                     row[head, : len(spans)] = list(spans)
         return batch
 
-    def read_unlabelled(self, path: str) -> "EntityGenerator":
-        examples = read_examples(project_path(path), self.settings, False)
-        return self.of(examples, *self.arguments, False)
+    def read_file(self, path: str, labelled: bool) -> Sequence[Example]:
+        return read_examples(project_path(path), self.settings, labelled)
 
 
 def taught_spans(

@@ -347,8 +347,8 @@ class AnswerGenerator(DataGenerator):
             pairs = [pairs[random.integers(len(pairs))]]
         return np.array(list(dict.fromkeys(pairs)), np.int32)
 
-    def read_unlabelled(self, path: str) -> "AnswerGenerator":
-        return self.of(read_examples(project_path(path), False), *self.arguments, False)
+    def read_file(self, path: str, labelled: bool) -> Sequence[Example]:
+        return read_examples(project_path(path), labelled)
 
 
 def collect_answer_lengths(

@@ -13,6 +13,7 @@ from tqdm import tqdm
 
 from core.base.errors import InputError
 from core.base.extras import need
+from core.base.files import project_path
 from core.batches import Batch, DataGenerator, pad
 from core.data.records import Id, read_field, read_id, read_records
 from generation.settings import TargetTokens
@@ -154,6 +155,7 @@ class PairGenerator(DataGenerator):
     """
 
     of_items = ("sources", "targets")
+    learns_unlabelled = False
 
     def __init__(
         self,
@@ -164,7 +166,7 @@ class PairGenerator(DataGenerator):
         settings: Settings,
         batch_size: int,
     ) -> None:
-        self.examples, self.begin = list(examples), tokens.begin
+        self.examples, self.begin, self.settings = list(examples), tokens.begin, settings
         self.encoder_inputs = list(encoder_inputs)
         targets = [target for example in examples for target in example.targets]
         sources = encode_sources(tokenizer, [one.source for one in examples], settings)
@@ -213,6 +215,9 @@ class PairGenerator(DataGenerator):
             "target_ids": np.concatenate([before, np.maximum(labels[:, :-1], 0)], axis=1),
             "target_labels": labels,
         }
+
+    def read_file(self, path: str, labelled: bool) -> Sequence[Example]:
+        return read_examples(project_path(path), labelled, self.settings)
 
     def count_targets(self, batch: Batch, real: int) -> int:
         """Return the target tokens of a batch: the loss of an example is a sum over its tokens."""

@@ -76,7 +76,7 @@ class Labels:
     names: tuple[str, ...]
     several: bool
     positive: str | None
-    counts: tuple[int, ...]
+    counts: tuple[float, ...]
     records: int
     pairs: bool
 
@@ -202,7 +202,8 @@ def read_labelled(record: dict, line: int, require_labels: bool) -> Example:
         line=line,
         labelled=labelled,
         probabilities=probabilities,
-        **groups,
+        group=groups["group"],
+        fold_group=groups["fold_group"],
     )
 
 
@@ -403,9 +404,10 @@ class ExampleGenerator(DataGenerator):
             batch["targets"] = self.targets[positions]
         return batch
 
-    def read_unlabelled(self, path: str) -> "ExampleGenerator":
-        examples = read_examples(project_path(path), False, self.settings)
-        return self.of(examples, *self.arguments, False)
+    def read_file(self, path: str, labelled: bool) -> Sequence[Example]:
+        examples = read_examples(project_path(path), labelled, self.settings)
+        check_kind(examples, self.labels, path, labelled)
+        return examples
 
 
 def token_arrays(encoding: Encoding, names: Sequence[str]) -> list[np.ndarray]:
