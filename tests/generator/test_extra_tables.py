@@ -144,7 +144,7 @@ def test_a_sentence_reaches_every_table(repository: Path) -> None:
 def test_a_title_and_an_order_reach_core_and_the_map_of_the_house(repository: Path) -> None:
     core = {"templates/core/base/extra_names.py", "docs/architecture.md"}
     assert change(repository, "orbit", 'title = "', 'title = "New: ') == core
-    assert change(repository, "tpu", "order = 21", "order = 0") >= core
+    assert change(repository, "tpu", "order = 22", "order = 0") >= core
     assert '= {\n    "tpu": ' in (repository / "templates/core/base/extra_names.py").read_text()
 
 

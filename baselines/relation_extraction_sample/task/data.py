@@ -138,8 +138,8 @@ class TripleGenerator(WindowGenerator):
             batch["annotated"] = np.stack([self.labels[p]["annotated"] for p in positions])
         return batch
 
-    def read_unlabelled(self, path: str) -> "TripleGenerator":
-        return self.of(read_examples(project_path(path), False), *self.arguments, False)
+    def read_file(self, path: str, labelled: bool) -> Sequence[Example]:
+        return read_examples(project_path(path), labelled)
 
 
 def pointer_labels(

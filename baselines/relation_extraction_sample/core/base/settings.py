@@ -6,7 +6,6 @@ each extra of the project.
 
 import difflib
 import functools
-import json
 import re
 import sys
 import tomllib
@@ -215,8 +214,7 @@ def read_settings(task_class: type[AnySettings], flags: list[str] | None = None)
     settings_class = with_tables(task_class)
     try:
         values = tomllib.loads(CONFIG.read_text("utf-8-sig"))
-        others = take_lists(flags, settings_class, values)
-        return CliApp.run(settings_class, cli_args=others, cli_exit_on_error=False, **values)
+        return CliApp.run(settings_class, cli_args=flags, cli_exit_on_error=False, **values)
     except FileNotFoundError as error:
         raise InputError("config.toml is missing: restore it, it holds all settings.") from error
     except UnicodeDecodeError as error:
@@ -240,45 +238,6 @@ def split_values(flags: list[str]) -> list[str]:
         cut = equals and name.startswith("--") and re.search(r"[\r\n]", value)
         words += [name, value] if cut else [flag]
     return words
-
-
-def take_lists(flags: list[str], settings_class: type[CoreSettings], values: dict) -> list[str]:
-    """Move the flags of lists into the values of config.toml, and return the other flags.
-
-    The command line would split their strings at commas, and drop brackets, quotes and blanks.
-    Their tables read a string: as JSON, or as a single one.
-    """
-    known = flatten(settings_class.model_construct().model_dump())
-    lists = {f"--{name}": name for name, value in known.items() if isinstance(value, list)}
-    given: dict[str, list[str]] = {}
-    others, rest = [], list(flags)
-    while rest:
-        flag, equals, value = rest.pop(0).partition("=")
-        if flag in lists and (equals or rest and not rest[0].startswith("--")):
-            given.setdefault(lists[flag], []).append(value if equals else rest.pop(0))
-        else:
-            others.append(flag + equals + value)
-    for name, found in given.items():
-        table, _, key = name.rpartition(".")
-        own = values.setdefault(table, {}) if table else values
-        if isinstance(own, dict):  # else the table itself is refused
-            own[key] = found[0] if len(found) == 1 else found
-    return others
-
-
-def read_list(value: str) -> list[str]:
-    """Return the strings of a flag: a JSON list of them, or else the flag's value as the only one.
-
-    Example:
-        >>> read_list('["a, b", "c"]'), read_list("[END]"), read_list("a, b")
-        (['a, b', 'c'], ['[END]'], ['a, b'])
-    """
-    try:
-        found = json.loads(value)
-    except (ValueError, RecursionError):
-        return [value]
-    strings = isinstance(found, list) and all(isinstance(one, str) for one in found)
-    return found if strings else [value]
 
 
 def saved_settings(

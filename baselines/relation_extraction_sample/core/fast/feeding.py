@@ -23,7 +23,10 @@ class Feeding:
     plan: Callable
     make_batch: Callable
     batches: Callable
+    of: Callable
+    arguments: tuple
 
+    learns_unlabelled = True  # the last argument of `of` says whether there are labels
     fits_batch = False  # prediction: pad each batch to its own longest example, and fill up none
     failure: Exception | None = None  # raised while TensorFlow asked for a batch
 
@@ -163,12 +166,22 @@ class Feeding:
                 "make_batch and the names of the inputs agree."
             )
 
+    def read_file(self, path: str, labelled: bool) -> Sequence[Any]:
+        """Return the examples of another file, which these batches could hold.
+
+        Raises:
+            InputError: the task does not learn from records, or one is invalid.
+        """
+        raise InputError(f"{path}: this task learns from plain text, and not from records.")
+
     def read_unlabelled(self, path: str) -> Any:
         """Return batches of a file without labels, encoded as these are.
 
         Raises:
             InputError: the task can't learn from examples without labels.
         """
+        if self.learns_unlabelled:
+            return self.of(self.read_file(path, False), *self.arguments, False)
         raise InputError(
             f"unlabelled_file = {path!r}, but this task compares scores that need labels: leave it "
             "empty, and virtual_adversary uses the training file."

@@ -1,5 +1,6 @@
 """The callback that scores dev by the task's metric and keeps the best weights."""
 
+import functools
 import math
 import time
 from typing import TYPE_CHECKING, Any
@@ -151,13 +152,18 @@ class Evaluator(keras.callbacks.Callback):
         position.still_loss = min(before, loss)
         return loss <= before
 
+    @functools.cached_property
+    def losses(self) -> Predictor:
+        """Return what computes the losses of dev, compiled once for all epochs."""
+        predictor = Predictor([self.training.models.training], self.training.strategy)
+        predictor.exact = False  # its batches have the padded lengths of training
+        return predictor
+
     def dev_loss(self) -> float:
         """Return the mean loss of dev without dropout; infinite: its rows are no examples."""
         training, batches = self.training, self.training.batches
         if not batches.arguments:  # of packed rows, or of a corpus
             return math.inf
         dev_batches = batches.of(training.scorer.batches.examples, *batches.arguments)
-        predictor = Predictor([training.models.training], training.strategy)
-        predictor.exact = False  # its batches have the padded lengths of training
-        found = predictor.decode(dev_batches, lambda _, own: [*np.sum([*own.values()], axis=0)])
+        found = self.losses.decode(dev_batches, lambda _, own: [*np.sum([*own.values()], axis=0)])
         return float(np.mean([loss for _, loss in found]))

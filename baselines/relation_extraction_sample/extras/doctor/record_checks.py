@@ -34,25 +34,38 @@ class Text:
     gold: tuple[str, ...] | None = ()
 
 
+class Files(dict[str, Sequence[Any]]):
+    """File name -> examples, the training file first; `added` are others that are learned from."""
+
+    added: tuple[str, ...] = ()
+
+
 # File name -> the texts of its records.
 Texts = Mapping[str, Sequence[Text]]
 
 
 def read_files(
     settings: RecordSettings, read_examples: Callable[[Path, bool], Sequence[Any]]
-) -> dict[str, Sequence[Any]]:
+) -> Files:
     """Return file -> examples, the training file first; the test file is optional.
 
     `read_examples` gets a path, and whether labels are required: the test file needs none.
     """
     names = (settings.train_file, settings.dev_file)
-    files = {name: read_examples(project_path(name), True) for name in names}
+    files = Files({name: read_examples(project_path(name), True) for name in names})
     if len(files) == 1:  # its leaks are found as those of a copy
         files[f"{settings.dev_file} (dev_file)"] = files[settings.dev_file]
     if project_path(settings.test_file).is_file():
         files.setdefault(settings.test_file, read_examples(project_path(settings.test_file), False))
     else:
         print(f"note: test_file = {settings.test_file!r} is not a file, so it is not checked.")
+    table = getattr(settings, "distillation", None)
+    for name in table.files if table else ():
+        path = project_path(name)
+        parts = sorted(path.glob("fold_*.jsonl")) if path.is_dir() else [path]
+        own = {(name if part == path else f"{name}/{part.name}"): part for part in parts}
+        files |= {part: read_examples(file, True) for part, file in own.items()}
+        files.added += tuple(own)
     return files
 
 
@@ -86,8 +99,10 @@ def find_record_faults(
             for text, (parts, *_) in zip(texts[name], rows, strict=True)
             if len(parts) > 1
         ]
-    findings = [*find_duplicates(texts), *find_contradictions(texts, gold), *find_leaks(texts)]
-    findings += find_leaks_of_first_texts(first_texts)
+    added = getattr(files, "added", ())
+    findings = [*find_duplicates(texts), *find_contradictions(texts, gold)]
+    findings += [*find_leaks(texts, added), *find_leaks_of_first_texts(first_texts, added)]
+    findings += find_weight_faults(files)
     findings += find_missing_gold(texts)
     if count_labels:
         labels = {name: count_labels(examples) for name, examples in files.items()}
@@ -161,24 +176,51 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' * (number != 1)}"
 
 
-def find_leaks(texts: Texts) -> Iterator[Finding]:
+def find_weight_faults(files: Mapping[str, Sequence[Any]]) -> Iterator[Finding]:
+    """Find weights that leave nothing to learn, and those that no score reads."""
+    train, *others = files
+    for file in (train, *others):
+        weights = np.array([getattr(example, "weight", 1.0) for example in files[file]])
+        learned = file == train or file in getattr(files, "added", ())
+        if (weights == 1).all():
+            continue
+        where = f"{file}, line {files[file][int(np.argmax(weights != 1))].line}, for one"
+        if not learned:
+            what, fix = "records have a weight", "leave it out: each counts once in the scores."
+            yield Finding("note", f"{what}, which no score reads", where, fix)
+        elif not weights.any():
+            fix = "give those to learn from a weight above 0."
+            yield Finding("error", "every record has the weight 0: none is learned", where, fix)
+        else:
+            what = f"{(weights != 1).sum()} of {len(weights)} records have a weight other than 1"
+            scale = f"from {weights.min():g} to {weights.max():g}, {weights.mean():.3g} on average"
+            yield Finding("note", f"{what}: {scale}", where, "it multiplies the loss of a record.")
+
+
+def find_leaks(texts: Texts, added: Sequence[str] = ()) -> Iterator[Finding]:
     """Find texts that occur in two files.
 
     Args:
         texts: the training file first; its texts make the score of another file too good. A file
             without labels has no score here, so its texts are only noted.
+        added: further files that are learned from; they may share texts with the training file.
     """
+    train = next(iter(texts))
+    learned = [train, *added]
+    texts = {file: texts[file] for file in (*learned, *(f for f in texts if f not in learned))}
     firsts = {
         file: {normalise(own[0].text): own[0] for own in group_by_text(records)}
         for file, records in texts.items()
     }
     for first, second in itertools.combinations(firsts, 2):
+        if second in learned:
+            continue
         # In file order, so that the same place is named each time.
         shared = [text for text in firsts[second] if text in firsts[first]]
         if shared:
             places = [firsts[file][shared[0]].line for file in (first, second)]
             scored = any(record.gold is not None for record in texts[second])
-            trained = first == next(iter(texts))
+            trained = first in learned
             fix = f"take them out of {first}, or the score on {second} says nothing."
             if not scored:
                 fix = (
@@ -193,9 +235,9 @@ def find_leaks(texts: Texts) -> Iterator[Finding]:
             )
 
 
-def find_leaks_of_first_texts(texts: Texts) -> Iterator[Finding]:
+def find_leaks_of_first_texts(texts: Texts, added: Sequence[str] = ()) -> Iterator[Finding]:
     """Find first texts of pairs in two files, such as a dev question with answers in training."""
-    for leak in find_leaks(texts):
+    for leak in find_leaks(texts, added) if texts else ():
         what = leak.what.replace("texts of", "first texts of")
         yield replace(leak, level="note" if leak.level == "note" else "warning", what=what)
 

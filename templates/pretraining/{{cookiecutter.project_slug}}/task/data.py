@@ -44,6 +44,8 @@ class ShardGenerator(DataGenerator):
         InputError: there are no shards.
     """
 
+    learns_unlabelled = False
+
     def __init__(
         self, folder: str, special: SpecialTokens, settings: Settings, batch_size: int
     ) -> None:
