@@ -13,12 +13,13 @@ from core.base.extras import need
 from inspection.errors import read_prediction
 from task.data import read_examples
 from task.metrics import count_matches, score
+from task.settings import Settings
 
 
 @command
 def main() -> None:
     """Compare the two on the command line; without any, show all runs."""
-    need("comparison").run_command(compare, __doc__)
+    need("comparison").run_command(compare, __doc__, Settings.task)
 
 
 def compare(run: Any, other: Any) -> Any:

@@ -134,9 +134,11 @@ def test_a_score_that_never_moved_chose_nothing(scores, still):
     assert explain_still_score([], "f1") == ""
 
 
-# Where the gold of a task is, and the score that can't move.
+# Where the gold of a task is, and the score that can't move. Without any answer none is given.
 GOLD_OF = {
+    "event_extraction": ("events", "argument_classification_f1 was 0.0000"),
     "named_entity_recognition": ("entities", "f1 was 0.0000"),
+    "reading_comprehension": ("answers", "f1 was 1.0000"),
     "relation_extraction": ("triples", "f1 was 0.0000"),
 }
 

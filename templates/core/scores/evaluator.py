@@ -165,5 +165,7 @@ class Evaluator(keras.callbacks.Callback):
         if not batches.arguments:  # of packed rows, or of a corpus
             return math.inf
         dev_batches = batches.of(training.scorer.batches.examples, *batches.arguments)
+        if not dev_batches.size:  # no gold of dev can be learned
+            return math.inf
         found = self.losses.decode(dev_batches, lambda _, own: [*np.sum([*own.values()], axis=0)])
         return float(np.mean([loss for _, loss in found]))

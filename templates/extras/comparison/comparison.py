@@ -46,19 +46,22 @@ class Scored:
     data_hash: str
 
 
-def run_command(compare: Callable[[Scored, Scored], "Compared"], description: str) -> None:
+def run_command(
+    compare: Callable[[Scored, Scored], "Compared"], description: str, task: str
+) -> None:
     """Compare the two scored folders on the command line; without any, show all runs.
 
     Args:
         compare: of a task: compares two scored folders.
         description: of the script.
+        task: the name of the task.
     """
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("run", metavar="RUN", nargs="?", help="a run's folder, or name in runs/")
     parser.add_argument("other", metavar="OTHER", nargs="?", default="reference")
     arguments = parser.parse_args()
     if arguments.run is None:
-        need("runs_table").show_runs(compare)
+        need("runs_table").show_runs(compare, task)
         return
     run, other = find_scored(arguments.run), find_scored(arguments.other)
     compared = compare(run, other)

@@ -73,16 +73,17 @@ class Row:
     fault: str = ""
 
 
-def show_runs(compare: Compare) -> None:
+def show_runs(compare: Compare, task: str) -> None:
     """Print a table of all runs, and write runs/index.html.
 
     Args:
         compare: of the task.
+        task: its name.
 
     Raises:
         InputError: there is no run.
     """
-    rows, faults = read_runs()
+    rows, faults = read_runs(task)
     if not rows and not faults:
         raise InputError("runs/ has no run yet: train one with: python train.py")
     groups = group_rows(rows)
@@ -100,13 +101,13 @@ def show_runs(compare: Compare) -> None:
 # ------------------------------------------------------------------------------- reading
 
 
-def read_runs() -> tuple[list[Row], list[str]]:
+def read_runs(task: str) -> tuple[list[Row], list[str]]:
     """Return the scored runs, and one line about each folder that is none."""
     rows, faults = [], []
     for folder in find_folders():
         name = folder.relative_to(PROJECT / "runs").as_posix()
         try:
-            rows.append(read_run(name, folder))
+            rows.append(read_run(name, folder, task))
         except InputError as error:
             faults.append(f"{name}: {error}")
         except OSError as error:
@@ -142,7 +143,7 @@ def is_run(folder: Path) -> bool:
     return (folder / "config.json").is_file() or (folder / "scores.json").is_file()
 
 
-def read_run(name: str, folder: Path) -> Row:
+def read_run(name: str, folder: Path, task: str) -> Row:
     """Return what a run's files say of it.
 
     Raises:
@@ -151,7 +152,7 @@ def read_run(name: str, folder: Path) -> Row:
     if not is_run(folder):
         raise InputError("no run of this project, for it has neither config.json nor scores.json.")
     config = read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
-    check_task(config)
+    check_task(config, task)
     if not (folder / "scores.json").is_file():
         note = read_note(folder)
         what = note or "the same training command goes on"
@@ -184,16 +185,14 @@ def read_run(name: str, folder: Path) -> Row:
     )
 
 
-def check_task(config: dict) -> None:
+def check_task(config: dict, task: str) -> None:
     """Refuse the run of another project's task.
 
     Raises:
         InputError: names the task.
     """
-    from task.settings import Settings
-
-    if (task := config.get("task", Settings.task)) != Settings.task:
-        raise InputError(f"a run of another task, {task}.")
+    if (other := config.get("task", task)) != task:
+        raise InputError(f"a run of another task, {other}.")
 
 
 def is_number(value: object) -> TypeGuard[int | float]:

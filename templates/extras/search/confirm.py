@@ -3,7 +3,7 @@
 The best of many trials is also the luckiest one. Trained with other seeds it has no luck to keep.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -66,17 +66,23 @@ def train_seeds(settings: Settings, folder: Path, best: FrozenTrial) -> bool:
     return ready
 
 
-def find_lead(settings: Settings, folder: Path, best: FrozenTrial) -> dict[str, Any]:
+def find_lead(
+    settings: Settings, folder: Path, best: FrozenTrial, compare: Callable[[Any, Any], Any]
+) -> dict[str, Any]:
     """Return the lead of the best settings: the mean over the seeds, with its 95 % interval.
 
     The dev records are resampled; on the same drawn records each run has a score, and the
     difference is that of the mean scores of both.
 
+    Args:
+        settings: how many seeds there are.
+        folder: of the search.
+        best: the trial.
+        compare: of the task: compares two scored folders.
+
     Raises:
         InputError: dev or predictions are damaged.
     """
-    from compare import compare
-
     comparison = need("comparison")
     pairs = []
     for seed in further_seeds(settings):

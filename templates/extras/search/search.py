@@ -13,6 +13,7 @@ sys.path[0] = str(Path(__file__).resolve().parents[2])  # the project, whose cod
 if importlib.util.find_spec("optuna") is None:
     sys.exit("error: a search needs Optuna: pip install -r extras/search/requirements.txt")
 
+from compare import compare  # noqa: E402
 from optuna.trial import TrialState  # noqa: E402
 from tqdm import tqdm  # noqa: E402
 
@@ -163,7 +164,7 @@ def conclude(settings: Settings, space: list[Searched], study: SharedStudy) -> N
         if not confirm.train_seeds(settings, study.folder, best):
             print("other processes train the last further seeds.")
             return
-        lead = confirm.find_lead(settings, study.folder, best)
+        lead = confirm.find_lead(settings, study.folder, best, compare)
         said = confirm.describe_lead(lead, best, confirm.find_default(study.trials(), space))
     write_json(study.folder / RESULT, {"best": best.params, "lead": lead, "said": said})
     write_page(study, settings, lead, said)

@@ -21,7 +21,7 @@ from task.settings import Settings
 @command
 def main() -> None:
     """Compare the two on the command line; without any, show all runs."""
-    need("comparison").run_command(compare, __doc__)
+    need("comparison").run_command(compare, __doc__, Settings.task)
 
 
 def compare(run: Any, other: Any) -> Any:

@@ -10,13 +10,13 @@ from core.base.errors import command
 from core.base.extras import need
 from inspection.comparison import check_same_texts, compare_lengths, read_columns
 from task.metrics import accuracy
-from task.settings import METRIC
+from task.settings import METRIC, Settings
 
 
 @command
 def main() -> None:
     """Compare the two on the command line; without any, show all runs."""
-    need("comparison").run_command(compare, __doc__)
+    need("comparison").run_command(compare, __doc__, Settings.task)
 
 
 def compare(run: Any, other: Any) -> Any:

@@ -17,7 +17,7 @@ from inspection.checks import (
     find_reach_faults,
     measure_reach,
 )
-from task.data import AnswerGenerator, read_examples, tokenizer_texts
+from task.data import AnswerGenerator, check_answers, read_examples, tokenizer_texts
 from task.settings import Settings
 
 
@@ -41,6 +41,7 @@ def main() -> None:
     train_batches = AnswerGenerator.of(
         train_examples, tokenizer, models.encoder_inputs, settings, settings.batch_size
     )
+    check_answers(train_batches)
     checking.finish_checks(checks, findings, models, train_batches, build_anew)
 
 

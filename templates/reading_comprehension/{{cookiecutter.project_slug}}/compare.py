@@ -14,12 +14,13 @@ from core.base.files import read_json
 from inspection.comparison import compare_kinds, read_answer
 from task.data import read_examples
 from task.metrics import score_records
+from task.settings import Settings
 
 
 @command
 def main() -> None:
     """Compare the two on the command line; without any, show all runs."""
-    need("comparison").run_command(compare, __doc__)
+    need("comparison").run_command(compare, __doc__, Settings.task)
 
 
 def compare(run: Any, other: Any) -> Any:

@@ -24,6 +24,7 @@ from inspection.errors import find_errors
 from task.data import (
     AnswerGenerator,
     Example,
+    check_answers,
     collect_answer_lengths,
     read_examples,
     tokenizer_texts,
@@ -77,6 +78,7 @@ def train(
 
     encoding = (tokenizer, models.encoder_inputs, settings)
     batches = AnswerGenerator.of(train_examples, *encoding, batch_size)
+    check_answers(batches)
     dev_batches = AnswerGenerator.of(dev_examples, *encoding, settings.prediction_batch_size, False)
     predictor = Predictor([models.inference], strategy)
     lengths = collect_answer_lengths(examples, tokenizer, settings)

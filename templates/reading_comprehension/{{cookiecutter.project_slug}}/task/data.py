@@ -4,7 +4,6 @@ import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -269,22 +268,6 @@ class AnswerGenerator(DataGenerator):
 
     of_items = ("windows", "pairs")
 
-    @classmethod
-    def of(cls, examples: Sequence[Example], *arguments: Any) -> Self:
-        """Return the batches of examples, as `DataGenerator` does.
-
-        Raises:
-            InputError: there is nothing to learn.
-        """
-        made = super().of(examples, *arguments)
-        if made.labels and not any(example.answers for example in examples):
-            raise InputError("no training example has an answer: there is nothing to learn.")
-        if not made.size:
-            raise InputError(
-                "no answer fits into a window: raise max_length, or correct the offsets."
-            )
-        return made
-
     def __init__(
         self,
         examples: Sequence[Example],
@@ -349,6 +332,18 @@ class AnswerGenerator(DataGenerator):
 
     def read_file(self, path: str, labelled: bool) -> Sequence[Example]:
         return read_examples(project_path(path), labelled)
+
+
+def check_answers(batches: AnswerGenerator) -> None:
+    """Refuse training examples that teach nothing.
+
+    Raises:
+        InputError: none has an answer, or no answer fits into a window.
+    """
+    if not any(example.answers for example in batches.examples):
+        raise InputError("no training example has an answer: there is nothing to learn.")
+    if not batches.size:
+        raise InputError("no answer fits into a window: raise max_length, or correct the offsets.")
 
 
 def collect_answer_lengths(
