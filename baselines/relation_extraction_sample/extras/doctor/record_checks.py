@@ -15,6 +15,7 @@ from core.base.files import project_path
 from core.base.settings import RecordSettings
 from core.base.words import excerpt
 from core.data.checks import Finding, normalise
+from extras.doctor.drift import find_drift
 
 BAR_WIDTH = 40
 SHOWN_PLACES = 3
@@ -103,6 +104,9 @@ def find_record_faults(
     findings = [*find_duplicates(texts), *find_contradictions(texts, gold)]
     findings += [*find_leaks(texts, added), *find_leaks_of_first_texts(first_texts, added)]
     findings += find_weight_faults(files)
+    findings += find_drift(
+        {name: map(texts_of, own) for name, own in files.items() if name not in added}
+    )
     findings += find_missing_gold(texts)
     if count_labels:
         labels = {name: count_labels(examples) for name, examples in files.items()}
