@@ -88,8 +88,13 @@ def read_weighted(
 
 
 def record_weights(batches: Any) -> list[float]:
-    """Return the weight in the loss of each example of a `DataGenerator`: that of its record."""
-    records = getattr(batches, "examples", [None] * batches.size)
+    """Return the weight in the loss of each example of a `DataGenerator`: that of its record.
+
+    Where the examples are no records, as in plain text, each weighs 1.
+    """
+    records = getattr(batches, "examples", None)
+    if not isinstance(records, Sequence):
+        return [1.0] * batches.size
     rows = getattr(batches, "example_of", range(len(records)))
     return [getattr(records[row], WEIGHT, 1.0) for row in rows]
 
