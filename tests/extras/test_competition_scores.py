@@ -16,7 +16,7 @@ from scipy import stats
 from sklearn import metrics
 
 from extras.competition import drawn, label_scores, number_scores, rankings, resampling
-from extras.competition.cuts import apply_cuts, grades_between, tune_cuts
+from extras.competition.cuts import apply_cuts, grades_between, steady_cuts, tune_cuts
 from extras.competition.paths import consistent, with_parents
 from extras.competition.settings import Table
 
@@ -120,6 +120,31 @@ def test_cuts_have_the_best_kappa_of_all():
             assert own == pytest.approx(best, abs=1e-9)
         else:  # nothing beats chance
             assert tuned == (grades[:-1] + 0.5).tolist()
+
+
+@pytest.mark.parametrize("records", [49, 150])
+def test_steady_cuts_are_better_on_new_records_than_those_that_are_best_on_few(records):
+    """By scikit-learn's kappa: what few records promise is nearer to what new ones give, too."""
+    grades, found = grades_between(1, 6), []
+    for seed in range(12):
+        random = np.random.default_rng(seed)
+        latent = random.normal(3, 1.05, records + 4000)
+        gold = np.clip(np.round(latent), 1, 6).astype(int)
+        predicted = latent + random.normal(0, 0.45, len(latent))
+        cuts = [
+            tune(gold[:records], predicted[:records], grades) for tune in (tune_cuts, steady_cuts)
+        ]
+        given = [apply_cuts(predicted, own, 1) for own in cuts]
+        found.append(
+            [
+                kappa(gold[part], own[part])
+                for part in (slice(records), slice(records, None))
+                for own in given
+            ]
+        )
+    promised, steady_promise, best, steady = np.mean(found, axis=0)
+    assert steady > best + 0.002
+    assert abs(steady_promise - steady) < abs(promised - best) / 1.5
 
 
 def test_cuts_of_many_predictions_beat_rounding():

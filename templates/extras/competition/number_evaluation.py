@@ -13,7 +13,7 @@ from core.data.records import name_file
 from core.report.report import ErrorExample, ErrorItem
 from core.runs.scores import read_scores
 from core.scores.evaluation import Evaluation
-from extras.competition.cuts import apply_cuts, tune_cuts
+from extras.competition.cuts import apply_cuts, steady_cuts
 from extras.competition.number_scores import NUMBER_METRICS, find_grades, score_numbers
 from extras.competition.settings import Settings
 from extras.competition.targets import gold_numbers
@@ -75,7 +75,7 @@ def evaluate_numbers(
     grades = find_grades(gold, labels.scaling, labels.names)
     if cuts is None:
         cuts = {
-            name: tune_cuts(gold[:, column], predicted[:, column], grades[name])
+            name: steady_cuts(gold[:, column], predicted[:, column], grades[name])
             for column, name in enumerate(labels.names)
             if name in grades
         }
