@@ -66,7 +66,7 @@ BAD_COMMANDS = {
         "--optimizers.schedule = 'steps'",
         "'linear', 'cosine'",
     ),
-    "run name with a folder": ("train.py --run_name a/b", "--run_name = 'a/b'"),
+    "run name with a folder": ("train.py --run_name a/b/c", "--run_name = 'a/b/c'"),
     "one fold": (
         "train.py --folds.count 1",
         "--folds.count = '1'",

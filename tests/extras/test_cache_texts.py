@@ -485,16 +485,18 @@ def test_what_is_wrong_with_a_record_is_said_as_without_the_extra(task, table):
 
 @pytest.mark.parametrize("task", ["passages"], indirect=True)
 def test_a_file_that_teaches_nothing_is_refused(task):
+    from task.data import check_answers
+
     rows = [{**task.make(n), "answers": [], "answer_texts": ["x"]} for n in range(9)]
     task.file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     for make in (task.plain, task.kept):
         with pytest.raises(InputError, match="no training example has an answer"):
-            make()
+            check_answers(make())
     rows = [{**task.make(13), "id": n} for n in range(9)]
     task.file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     for make in (task.plain, task.kept):
         with pytest.raises(InputError, match="no answer fits into a window"):
-            make()
+            check_answers(make())
 
 
 def test_records_that_an_extra_changes_are_not_kept(tmp_path, table, capsys):

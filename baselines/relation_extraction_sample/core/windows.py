@@ -24,6 +24,7 @@ class WindowGenerator(DataGenerator):
     """
 
     of_items = ("windows", "labels")
+    learns_unlabelled = True
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ import io
 import os
 import sys
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from core.base.workers import all_workers, wait_for_workers
 
@@ -38,6 +38,8 @@ def command(main: Callable[[], None]) -> Callable[[], None]:
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):  # perhaps of ASCII or a Windows code page
                 stream.reconfigure(errors="backslashreplace")
+        sys.unraisablehook = functools.partial(tell_unless_full, sys.unraisablehook)
+        sys.excepthook = functools.partial(tell_unless_full, sys.excepthook)
         try:
             main()
             wait_for_workers()
@@ -105,6 +107,20 @@ def leave_at_once(sentence: str) -> NoReturn:
         sys.stdout.flush()
     print(sentence, file=sys.stderr, flush=True)
     os._exit(1)
+
+
+def tell_unless_full(tell: Callable, *what: Any) -> None:
+    """Print an error that nothing can catch, but for one of a full disk.
+
+    HDF5 fails once more where it closes a file that did not fit; the sentence about it follows.
+
+    Args:
+        tell: prints it: `sys.excepthook`, which Cython calls too, or `sys.unraisablehook`.
+        *what: its arguments.
+    """
+    value = what[1] if len(what) > 1 else what[0].exc_value
+    if "No space left" not in str(value):
+        tell(*what)
 
 
 def gist(error: Exception) -> str:

@@ -26,7 +26,7 @@ class Feeding:
     of: Callable
     arguments: tuple
 
-    learns_unlabelled = True  # the last argument of `of` says whether there are labels
+    learns_unlabelled = False  # True: the last argument of `of` says whether there are labels
     fits_batch = False  # prediction: pad each batch to its own longest example, and fill up none
     failure: Exception | None = None  # raised while TensorFlow asked for a batch
 

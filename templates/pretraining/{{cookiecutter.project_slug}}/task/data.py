@@ -44,8 +44,6 @@ class ShardGenerator(DataGenerator):
         InputError: there are no shards.
     """
 
-    learns_unlabelled = False
-
     def __init__(
         self, folder: str, special: SpecialTokens, settings: Settings, batch_size: int
     ) -> None:

@@ -267,6 +267,7 @@ class AnswerGenerator(DataGenerator):
     """
 
     of_items = ("windows", "pairs")
+    learns_unlabelled = True
 
     def __init__(
         self,

@@ -155,7 +155,6 @@ class PairGenerator(DataGenerator):
     """
 
     of_items = ("sources", "targets")
-    learns_unlabelled = False
 
     def __init__(
         self,

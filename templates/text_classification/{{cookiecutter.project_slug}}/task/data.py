@@ -361,6 +361,7 @@ class ExampleGenerator(DataGenerator):
     """
 
     of_items = ("arrays", "targets")
+    learns_unlabelled = True
 
     def __init__(
         self,
