@@ -17,7 +17,6 @@ PROJECT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(PROJECT)  # the project, whose code this needs
 
 import predict  # noqa: E402
-
 from core.base.errors import InputError, command  # noqa: E402
 from core.base.files import (  # noqa: E402
     check_destination,

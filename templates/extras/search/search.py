@@ -13,10 +13,10 @@ sys.path[0] = str(Path(__file__).resolve().parents[2])  # the project, whose cod
 if importlib.util.find_spec("optuna") is None:
     sys.exit("error: a search needs Optuna: pip install -r extras/search/requirements.txt")
 
-from compare import compare  # noqa: E402
 from optuna.trial import TrialState  # noqa: E402
 from tqdm import tqdm  # noqa: E402
 
+from compare import compare  # noqa: E402
 from core.base.errors import InputError, command  # noqa: E402
 from core.base.files import PROJECT, read_json, write_json, write_text  # noqa: E402
 from core.base.settings import CoreSettings, RecordSettings, read_settings  # noqa: E402

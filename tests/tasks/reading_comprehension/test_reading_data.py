@@ -222,7 +222,7 @@ def test_an_answer_longer_than_every_window_is_left_out_and_reported():
     reach = checks.measure_reach([make(), long], bert(), settings)
     assert reach.outside == ["line 9"]
     with pytest.raises(InputError, match="no answer fits into a window"):
-        generator([long], max_length=24)
+        data.check_answers(generator([long], max_length=24))
 
 
 def test_answers_that_are_never_given_are_named():
