@@ -1,5 +1,6 @@
 """extras/distillation: pseudo-labels, soft targets, more files, a second stage."""
 
+import csv
 import json
 from pathlib import Path
 
@@ -59,6 +60,7 @@ def test_a_student_learns_what_a_teacher_wrote(process, tmp_path):
     """From the commands of the README: label, check, train; then a second stage."""
     project, out = process.project, tmp_path / "pseudo.jsonl"
     done = succeeds(process, LABEL, "teacher", "sample/test.jsonl", out, "--weigh")
+    assert "predictions.jsonl" not in done.out
     records = read(out)
     assert f"{len(records)} records to learn from" in done.out and len(records) == 20
     note = json.loads((tmp_path / "pseudo.jsonl.teachers.json").read_text(encoding="utf-8"))
@@ -124,6 +126,39 @@ def test_each_fold_has_a_teacher_of_its_own(process, tmp_path):
     own = (*settings_of(process, files=[str(out / "fold_2.jsonl")]), *two)
     refused = process.run(folds, *own, "--run_name", "z")
     assert refused.code == 1 and "teachers/fold_2, which learned from records" in refused.err
+
+
+@pytest.mark.trains
+def test_a_table_is_labelled_by_the_columns_of_the_run(process, tmp_path):
+    """The columns have names that only the run's settings know."""
+    project = process.project
+    if template_of(project) != "text_classification":
+        pytest.skip("one task reads tables")
+    texts = [record["text_a"] for record in read(project / "sample" / "train.jsonl")]
+    rows = [[number, text, "ab"[number % 2]] for number, text in enumerate(texts)]
+    parts = {"train": rows[:24], "dev": rows[24:32], "test": [row[:2] for row in rows[32:]]}
+    for name, part in parts.items():
+        header = ["row", "words", "kind"][: len(part[0])]
+        with open(tmp_path / f"{name}.csv", "w", encoding="utf-8", newline="") as file:
+            csv.writer(file).writerows([header, *part])
+    train, dev, out = (tmp_path / name for name in ("train.csv", "dev.csv", "pseudo.jsonl"))
+    columns = {"id_column": "row", "text_column": "words", "label_column": "kind"}
+    named = [p for n, v in columns.items() for p in (f"--competition.{n}", v)]
+    asked = (*named, "--train_file", train, "--dev_file", dev)
+    succeeds(process, "train.py", *flags(project, run_name="table", **STEPS), *asked)
+    succeeds(process, LABEL, "table", tmp_path / "test.csv", out)
+    labelled = read(out)
+    assert [record["text_a"] for record in labelled] == texts[32:]
+    assert all(sum(record["label"].values()) == pytest.approx(1) for record in labelled)
+    done = succeeds(
+        process,
+        "train.py",
+        *settings_of(process, files=[str(out)]),
+        *asked,
+        "--run_name",
+        "of_table",
+    )
+    assert f"{len(labelled)} more records to learn from" in done.out
 
 
 @pytest.mark.trains

@@ -6,7 +6,9 @@ python extras/distillation/label.py CROSS_VALIDATION FILE FOLDER      a file for
 """
 
 import argparse
+import contextlib
 import inspect
+import io
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -21,16 +23,19 @@ from core.base.errors import InputError, command  # noqa: E402
 from core.base.files import (  # noqa: E402
     check_destination,
     file_hash,
+    read_json,
     read_json_lines,
     write_json,
     write_json_lines,
 )
+from core.base.settings import saved_settings  # noqa: E402
 from core.runs.members import find_runs, fold_folders  # noqa: E402
 from extras.distillation.pseudo_labels import label_record  # noqa: E402
 from extras.distillation.teachers import note_path, note_teachers  # noqa: E402
 from task.data import read_examples  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
+ENTITIES = "Named-entity recognition"
 TEXT_FIELDS = ("text", "text_a", "text_b", "question", "context", "source", "group")
 
 
@@ -78,7 +83,8 @@ def parse_arguments() -> argparse.Namespace:
 
 def write_labelled(arguments: argparse.Namespace, runs: Sequence[str], out: Path) -> None:
     """Write the records that some runs are sure enough of, and which runs these are."""
-    records = read_records(arguments.file)
+    folders = find_runs(runs)
+    records = read_records(arguments.file, folders[0] / "config.json")
     kept, unsure, unknown = [], 0, 0
     for record, prediction in zip(records, predictions(runs, arguments.file), strict=True):
         labelled, sure = label_record(record, prediction, arguments.hard)
@@ -100,7 +106,7 @@ def write_labelled(arguments: argparse.Namespace, runs: Sequence[str], out: Path
         "command": " ".join(["python", *sys.argv]),
         "records": len(kept),
     }
-    write_json(note_path(out), note_teachers(out, find_runs(runs), facts))
+    write_json(note_path(out), note_teachers(out, folders, facts))
     print(describe(out, len(kept), unsure, unknown, arguments.above))
 
 
@@ -109,24 +115,37 @@ def predictions(runs: Sequence[str], file: Path) -> Iterator[dict]:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "predictions.jsonl"
         command_line, sys.argv = sys.argv, ["predict.py", *runs, str(file), str(out)]
-        if "--format" in inspect.getsource(predict):  # entities: in ours, with scores
+        if Settings.task == ENTITIES:  # in our format, with scores
             sys.argv += ["--format", "records"]
+        said = io.StringIO()
         try:
-            predict.main()
+            with contextlib.redirect_stdout(said):
+                predict.main()
         finally:
             sys.argv = command_line
+            # All but the line about a file that is deleted here.
+            print(
+                *(line for line in said.getvalue().splitlines(True) if str(out) not in line),
+                sep="",
+                end="",
+            )
         yield from (record for _, record in read_json_lines(out))
 
 
-def read_records(path: Path) -> list[dict[str, Any]]:
-    """Return the records of a file as JSON Lines have them, without labels if it is a table."""
+def read_records(path: Path, config: Path) -> list[dict[str, Any]]:
+    """Return the records of a file as JSON Lines have them, without labels if it is a table.
+
+    Args:
+        path: of the file.
+        config: the config.json of a run, whose settings name the columns.
+    """
     if path.suffix.lower() in (".json", ".jsonl"):
         return [record for _, record in read_json_lines(path)]
     # A table, or columns: `read_examples` of a task names what it needs in its own way.
     names = inspect.signature(read_examples).parameters
     own = {name: False for name in names if name.startswith("require")}
     if "settings" in names:
-        own["settings"] = Settings()
+        own["settings"] = saved_settings(Settings, read_json(config), config)
     examples = read_examples(path, **own)
     return [
         {"id": one.id, **{n: getattr(one, n) for n in TEXT_FIELDS if getattr(one, n, None)}}
