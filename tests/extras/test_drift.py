@@ -10,14 +10,15 @@ WORDS = [f"word{number}" for number in range(60)]
 
 
 def make_texts(count: int, seed: int, marked: float = 0.0, mark: str = "marker") -> list[str]:
-    """Return texts of random words; a share of them has one more word."""
+    """Return texts of random words; a share of them, spread evenly, has one more word."""
     draw = random.Random(seed)
     texts = [" ".join(draw.choices(WORDS, k=8)) for _ in range(count)]
-    return [f"{text} {mark}" if n < marked * count else text for n, text in enumerate(texts)]
+    has_mark = [int((n + 1) * marked) > int(n * marked) for n in range(count)]
+    return [f"{text} {mark}" if has else text for text, has in zip(texts, has_mark, strict=True)]
 
 
-def single(files: dict[str, list[str]]) -> dict[str, list[tuple[str]]]:
-    return {name: [(text,) for text in texts] for name, texts in files.items()}
+def single(files: dict[str, list[str]]) -> dict[str, list[tuple[str, str]]]:
+    return {name: [(text, text) for text in texts] for name, texts in files.items()}
 
 
 @pytest.mark.parametrize("marked", [0.4, 0.8, 1.0])
@@ -45,9 +46,23 @@ def test_few_texts_and_shared_ones_are_no_drift():
 
 
 def test_a_passage_of_many_questions_counts_once():
-    questions = [("who?", f"passage {n % 20} {'x' * 20}") for n in range(400)]
-    others = [("why?", f"section {n % 20} {'y' * 20}") for n in range(400)]
-    assert not [*find_drift({"train": questions, "dev": others})]
+    passages = [f"passage {n % 20} {'x' * 20}" for n in range(400)]
+    others = [f"section {n % 20} {'y' * 20}" for n in range(400)]
+    files = {
+        "train": [(text, f"who?\n{text}") for text in passages],
+        "dev": [(text, f"why?\n{text}") for text in others],
+    }
+    assert not [*find_drift(files)]
+
+
+def test_neighbours_of_one_article_are_not_recognised():
+    """20 articles of 10 paragraphs each, whose names no other article has."""
+    draw = random.Random(4)
+    articles = {
+        name: [" ".join([*draw.choices(WORDS, k=8), f"{name}{n // 10}"]) for n in range(200)]
+        for name in ("train", "dev")
+    }
+    assert not [*find_drift(single(articles))]
 
 
 def test_words_of_two_scripts():

@@ -49,7 +49,13 @@ def find_data_faults(files: dict[str, Sequence[Example]]) -> list[Finding]:
     """Find repeats and leaks of questions, shared passages, and what dev doesn't measure."""
     find = need("doctor", "record_checks").find_record_faults
     return [
-        *find(files, lambda e: [f"{e.question}\n{e.context}"], describe_answers, gold="answers"),
+        *find(
+            files,
+            lambda example: [f"{example.question}\n{example.context}"],
+            describe_answers,
+            gold="answers",
+            passage_of=lambda example: example.context,
+        ),
         *find_shared_passages(files),
         *find_untaught(files),
         *find_untuned(files),
