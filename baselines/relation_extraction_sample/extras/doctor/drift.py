@@ -24,11 +24,12 @@ WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]+|[^\W_]+")
 FIRST_OF_CHINESE = "\u3040"
 
 
-def find_drift(texts: Mapping[str, Iterable[Sequence[str]]]) -> Iterator[Finding]:
+def find_drift(texts: Mapping[str, Iterable[tuple[str, str]]]) -> Iterator[Finding]:
     """Find files whose texts differ from those of the training file.
 
     Args:
-        texts: file -> the text of each record, or its several texts; the training file first.
+        texts: file -> of each record what others may share with it, such as a passage, and its
+            whole text; the training file first.
     """
     (train, known), *others = ((file, choose(own)) for file, own in texts.items())
     for file, own in others:
@@ -48,13 +49,13 @@ def find_drift(texts: Mapping[str, Iterable[Sequence[str]]]) -> Iterator[Finding
             )
 
 
-def choose(texts: Iterable[Sequence[str]]) -> list[str]:
+def choose(texts: Iterable[tuple[str, str]]) -> list[str]:
     """Return at most `MOST_TEXTS` texts, spread over the file.
 
-    Of records that share their longest text, as questions share a passage, only one counts: the
-    model would recognise the passage.
+    Of records that share something, as questions share a passage, only one counts: the model
+    would recognise the passage.
     """
-    once = [*{max(own, key=len): "\n".join(own) for own in texts}.values()]
+    once = [*dict(texts).values()]
     places = np.unique(np.linspace(0, len(once) - 1, min(len(once), MOST_TEXTS)).astype(int))
     return [once[place] for place in places]
 
@@ -75,7 +76,8 @@ def tell_apart(first: Sequence[str], second: Sequence[str]) -> tuple[float, list
         LogisticRegression(class_weight="balanced", max_iter=200),
     )
     texts = [*first, *second]
-    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=1)
+    # Neighbours in a file, such as paragraphs of one article, stay together: not shuffled.
+    folds = StratifiedKFold(FOLDS)
     try:
         held_out = cross_val_predict(model, texts, labels, cv=folds, method="predict_proba")[:, 1]
         vectorizer, classifier = (step for _, step in model.fit(texts, labels).steps)

@@ -76,6 +76,7 @@ def find_record_faults(
     gold_of: Callable[[Any], Sequence[str] | None],
     count_labels: Callable[[Sequence[Any]], Counter] | None = None,
     gold: str = "labels",
+    passage_of: Callable[[Any], str] | None = None,
 ) -> list[Finding]:
     """Return repeats, contradictions, leaks, and labels that the training file does not have.
 
@@ -86,7 +87,9 @@ def find_record_faults(
         gold_of: gives the gold of an example in words; None: it is not labelled.
         count_labels: counts the labels of examples; None: there are none.
         gold: the word for what `gold_of` gives.
+        passage_of: gives what several records may share; None: the longest text of a record.
     """
+    shared_of = passage_of or (lambda example: max(texts_of(example), key=len))
     texts, first_texts = {}, {}
     for name, examples in files.items():
         rows = [(texts_of(example), example.line, gold_of(example)) for example in examples]
@@ -105,7 +108,11 @@ def find_record_faults(
     findings += [*find_leaks(texts, added), *find_leaks_of_first_texts(first_texts, added)]
     findings += find_weight_faults(files)
     findings += find_drift(
-        {name: map(texts_of, own) for name, own in files.items() if name not in added}
+        {
+            name: [(shared_of(example), "\n".join(texts_of(example))) for example in own]
+            for name, own in files.items()
+            if name not in added
+        }
     )
     findings += find_missing_gold(texts)
     if count_labels:
