@@ -60,8 +60,8 @@ def soften(
 ) -> dict[str, float]:
     """Return the probabilities of logits that are divided by a temperature.
 
-    Source: Hinton et al. 2015, https://arxiv.org/abs/1503.02531. A softmax of logits / T is p^(1/T),
-    normalised; of a sigmoid the two outcomes are normalised for each label.
+    A softmax of logits / T is p^(1/T), normalised; of a sigmoid the two outcomes are normalised for
+    each label. Source: Hinton et al. 2015, https://arxiv.org/abs/1503.02531.
 
     >>> soften({"yes": 0.9, "no": 0.1}, 2.0, exclusive=True)
     {'yes': 0.75, 'no': 0.25}
