@@ -23,7 +23,7 @@ from core.base.errors import InputError  # noqa: E402
 from core.base.settings import with_tables  # noqa: E402
 from core.data.tokens import train_tokenizer  # noqa: E402
 from core.encoders.encoder import load_encoder  # noqa: E402
-from extras.competition.pooling import AttentionPooling
+from extras.competition.pooling import AttentionPooling  # noqa: E402
 from extras.doctor.model_checks import build_as_trained  # noqa: E402
 from extras.folds.folds import assign_folds  # noqa: E402
 from extras.optimizers.settings import Table as Optimizers  # noqa: E402
