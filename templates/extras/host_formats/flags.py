@@ -17,6 +17,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def read_flags(arguments: argparse.Namespace, task: str) -> Options:
-    """Return the options of a command for the task of the project."""
+    """Return the options of a command for the task of the project, such as "Event extraction"."""
     names = ("text_field", "token_column", "tag_column", "join", "scheme")
-    return Options(task, **{name: getattr(arguments, name) for name in names})
+    name_of_task = task.lower().replace(" ", "_").replace("-", "_")
+    return Options(name_of_task, **{name: getattr(arguments, name) for name in names})
