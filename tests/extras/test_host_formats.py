@@ -524,6 +524,60 @@ def test_columns_of_other_places(tmp_path: Path) -> None:
     assert any(one.startswith("entities that were extended to whole tokens: 1") for one in said)
 
 
+def test_fields_that_are_not_read_are_counted(tmp_path: Path) -> None:
+    path = save(tmp_path / "a.json", {**DUIE, "postag": []}, {**DUIE, "postag": []})
+    said = read("duie", path, RELATIONS)[1]
+    assert f"fields 'postag', not read: 2, the first in {path}, line 1." in said
+    said = read("label_studio", save(tmp_path / "a.json", DUIE), RELATIONS)[1]
+    assert any(one.startswith("fields 'spo_list', left out: 1") for one in said)
+
+
+def test_a_slot_joins_the_nearest_object_and_is_counted_without_one(tmp_path: Path) -> None:
+    text = "A plays B in C and later plays D in E"
+    spans = {word: [text.index(word), text.index(word) + 1] for word in "BCDE"}
+    pairs = [("p", "B"), ("p", "D"), ("p@in", "C"), ("p@in", "E"), ("q@in", "E")]
+    triples = [{"subject": [0, 1], "predicate": p, "object": spans[word]} for p, word in pairs]
+    out = tmp_path / "out.json"
+    said = write("duie", out, [{"id": 1, "text": text, "triples": triples}], RELATIONS)
+    found = [item["object"] for item in json.loads(out.read_text("utf-8"))["spo_list"]]
+    assert found == [{"@value": "B", "in": "C"}, {"@value": "D", "in": "E"}]
+    assert any(one.startswith("predicted slots without an object of their own") for one in said)
+
+
+@pytest.mark.parametrize("name", ["brat", "doccano", "label_studio"])
+def test_a_labelled_file_names_the_types_of_subjects_and_objects(name: str, tmp_path: Path) -> None:
+    """Written with the types of a labelled file, read as entities: these are the types."""
+    folder = brat(tmp_path / "in")
+    [record], _ = read("brat", folder, RELATIONS)
+    types = read_types("brat", folder, Options(RELATIONS), Conversion())
+    labelled, out = tmp_path / "labelled", tmp_path / "out"
+    write(name, labelled, [record], RELATIONS, types=types)
+    if name == "label_studio":
+        exported(labelled)
+    own = read_types(name, labelled, Options(RELATIONS), Conversion())
+    assert write(name, out, [record], RELATIONS, types=own) == []
+    if name == "label_studio":
+        exported(out)
+    [entities], _ = read(name, out, ENTITIES)
+    assert [one["type"] for one in entities["entities"]] == ["person", "company"]
+    assert any("the type 'entity'" in one for one in write(name, out, [record], RELATIONS))
+
+
+def test_labels_of_whole_texts_are_written_with_the_texts_of_the_host(tmp_path: Path) -> None:
+    test = tmp_path / "test.json"
+    tasks = [{"id": 3, "data": {"text": "good"}}, {"id": 4, "data": {"text": "bad"}}]
+    test.write_text(json.dumps(tasks), "utf-8")
+    predictions = [{"id": 4, "label": "n", "score": 1.0}, {"id": 3, "labels": ["p", "q"]}]
+    out = tmp_path / "out.json"
+    write("label_studio", out, predictions, LABELS, test)
+    found = json.loads(out.read_text("utf-8"))
+    assert [one["data"] for one in found] == [one["data"] for one in tasks]
+    chosen = [one["predictions"][0]["result"][0]["value"]["choices"] for one in found]
+    assert chosen == [["p", "q"], ["n"]]
+    with pytest.raises(SourceError, match="the text is missing"):
+        write("label_studio", out, predictions, LABELS)
+
+
 # ------------------------------------------------------------------------- any text, any answer
 
 

@@ -16,6 +16,7 @@ from extras.host_formats.records import Conversion, Span, read_id, text_id
 from extras.host_formats.source_files import SourceError, check_kind, field, objects, shown
 
 NAMES = ("label", "labels")
+FIELDS = ("id", "text", "data", *NAMES, "entities", "relations", "Comments")
 
 
 def read_doccano(line: dict, where: str, options: Options, conversion: Conversion) -> dict:

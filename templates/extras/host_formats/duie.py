@@ -104,10 +104,14 @@ def write_duie(line: dict | None, record: dict, options: Options, conversion: Co
     for triple in record["triples"]:
         predicate, at, slot = triple["predicate"].partition(SLOT)
         if at:
-            own = [n for n, one in enumerate(whole) if of_object(one, triple, predicate)]
+            own = [
+                number
+                for number, one in enumerate(whole)
+                if of_object(one, triple, predicate) and slot not in rows[number]
+            ]
             near = min(own, key=lambda n: gap(whole[n]["object"], triple["object"]), default=-1)
             what = "predicted slots without an object of their own, left out"
-            if near < 0 or slot in rows[near]:
+            if near < 0:
                 conversion.remark(what, where)
             else:
                 rows[near][slot] = text[slice(*triple["object"])]

@@ -65,6 +65,7 @@ class Format:
         write: from a source or None, a prediction, options and a conversion to a source.
         open: from a file to `(place, source)` of each record.
         encode: from the sources of a submission to its content, or to path -> content.
+        fields: of a source, those that are read, or are known to say nothing; none: all are.
     """
 
     tasks: tuple[str, ...]
@@ -72,15 +73,20 @@ class Format:
     write: Callable[[Any, dict, Options, Conversion], Any]
     open: Callable[[Path], Iterator[tuple[str, Any]]] = read_json_objects
     encode: Callable[[list], str | dict[str, str]] = json_lines
+    fields: tuple[str, ...] = ()
 
 
 FORMATS = {
-    "duie": Format((RELATIONS,), read_duie, write_duie),
-    "duee": Format((EVENTS,), read_duee, write_duee),
-    "cluener": Format((ENTITIES,), read_cluener, write_cluener),
-    "cmeee": Format((ENTITIES,), read_cmeee, write_cmeee, encode=json_list),
+    "duie": Format((RELATIONS,), read_duie, write_duie, fields=("id", "text", "spo_list")),
+    "duee": Format((EVENTS,), read_duee, write_duee, fields=("id", "text", "event_list")),
+    "cluener": Format((ENTITIES,), read_cluener, write_cluener, fields=("id", "text", "label")),
+    "cmeee": Format(
+        (ENTITIES,), read_cmeee, write_cmeee, encode=json_list, fields=("id", "text", "entities")
+    ),
     "brat": Format((ENTITIES, RELATIONS, EVENTS), read_brat, write_brat, open_brat, brat_files),
-    "doccano": Format((ENTITIES, RELATIONS, LABELS), read_doccano, write_doccano),
+    "doccano": Format(
+        (ENTITIES, RELATIONS, LABELS), read_doccano, write_doccano, fields=doccano.FIELDS
+    ),
     "label_studio": Format(
         (ENTITIES, RELATIONS, LABELS),
         read_label_studio,
@@ -122,6 +128,8 @@ def read_sources(
     sources, found = [], []
     for where, source in form.open(path):
         sources.append(source)
+        for name_of_field in sorted(source.keys() - {*form.fields}) if form.fields else ():
+            conversion.remark(f"fields {name_of_field!r}, not read", where)
         record = form.read(source, where, options, conversion)
         found.append((where, check_characters(record, where)))
     if not found:

@@ -105,7 +105,7 @@ def read_controls(
     for name, value in data.items():
         if name in ABOUT_WORK or value == text:
             continue
-        if isinstance(value, list) and all(isinstance(item, dict) for item in value):
+        if isinstance(value, list) and all(is_span(item) for item in value):
             document.labelled = True
             for number, item in enumerate(value):
                 add_spans(document, f"{name} {number}", item, where, conversion)
@@ -117,6 +117,11 @@ def read_controls(
             document.labels.append(value)
         else:
             conversion.remark(f"fields {name!r}, left out", where)
+
+
+def is_span(item: Any) -> bool:
+    """Return whether an item of a field is a span of JSON_MIN or CSV."""
+    return isinstance(item, dict) and {"start", "end"} <= item.keys()
 
 
 def read_regions(
