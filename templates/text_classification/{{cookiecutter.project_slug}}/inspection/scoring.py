@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
@@ -38,7 +39,7 @@ def score_predictions(golds: Sequence[Example], rows: Sequence[Row], settings: S
     if settings.output == "number":
         return score_numbers(golds, rows, settings)
     predictions = [read_prediction(*row) for row in rows]
-    named = [record.get("probabilities") for _, record in rows]
+    named: list[Any] = [record.get("probabilities") for _, record in rows]
     given = named[0] if isinstance(named[0], dict) else {}
     names = list(given) or all_names([gold.labels for gold in golds], [*chain(*predictions)])
     labels = make_labels(golds, names, settings)
@@ -46,12 +47,19 @@ def score_predictions(golds: Sequence[Example], rows: Sequence[Row], settings: S
     ranked = all(type(value) in (int, float) for value in scores)
     positive = np.array(scores, float) if ranked and labels.positive else None
     found: dict = {}
-    is_whole = given and all(isinstance(own, dict) and [*own] == names for own in named)
-    if is_whole and getattr(settings, "competition", None):
+    complete = given and all(is_whole(own, names) for own in named)
+    if complete and getattr(settings, "competition", None):
         candidates = {g.id: np.array([*own.values()]) for g, own in zip(golds, named, strict=True)}
         further = need("competition", "label_scores")
         found = further.score_labels(golds, candidates, predictions, labels, settings)
     return found | score(golds, predictions, positive, labels)
+
+
+def is_whole(probabilities: Any, names: list[str]) -> bool:
+    """Return whether probabilities are numbers, one of each label, in this order."""
+    if not isinstance(probabilities, dict) or [*probabilities] != names:
+        return False
+    return all(type(value) in (int, float) for value in probabilities.values())
 
 
 def make_labels(golds: Sequence[Example], names: list[str], settings: Settings) -> Labels:
