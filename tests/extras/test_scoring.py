@@ -10,6 +10,7 @@ from conftest import ROOT
 from project_process import ProjectProcess
 from projects import CASES, TASKS, bake_project, run
 from sacrebleu import corpus_bleu, corpus_chrf
+from sklearn.metrics import cohen_kappa_score, root_mean_squared_error
 
 pytestmark = pytest.mark.slow
 
@@ -96,3 +97,29 @@ def test_a_record_that_is_no_prediction_is_named(process: ProjectProcess, tmp_pa
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     done = process.run("score.py", str(path), str(gold))
     assert done.code == 1 and "p.jsonl, line 2: " in done.err and "Traceback" not in done.err
+
+
+def test_numbers_have_the_scores_of_scikit_learn(tmp_path: Path) -> None:
+    project = bake_project("text_classification", tmp_path, "comparison,competition")
+    config = (project / "config.toml").read_text("utf-8")
+    assert 'output = "labels"' in config
+    changed = config.replace('output = "labels"', 'output = "number"')
+    (project / "config.toml").write_text(changed, "utf-8")
+    draw = np.random.default_rng(1)
+    gold = draw.integers(0, 5, 40)
+    found = gold + draw.normal(0, 1, 40)
+    grades = np.clip(np.rint(found), 0, 4).astype(int)
+    rows = [{"id": n, "text_a": "x", "target": int(value)} for n, value in enumerate(gold)]
+    answers = [
+        {"id": n, "targets": {"target": value}, "grades": {"target": int(grade)}}
+        for n, (value, grade) in enumerate(zip(found.tolist(), grades, strict=True))
+    ]
+    for name, records in (("gold", rows), ("predictions", answers)):
+        text = "".join(json.dumps(record) + "\n" for record in records)
+        (tmp_path / f"{name}.jsonl").write_text(text, "utf-8")
+    paths = [tmp_path / name for name in ("predictions.jsonl", "gold.jsonl")]
+    run("score.py", *paths, "--out", tmp_path / "scores.json", cwd=project)
+    scores = json.loads((tmp_path / "scores.json").read_text("utf-8"))
+    assert scores["rmse"] == pytest.approx(root_mean_squared_error(gold, found))
+    kappa = cohen_kappa_score(gold, grades, labels=range(5), weights="quadratic")
+    assert scores["qwk"] == pytest.approx(kappa)
