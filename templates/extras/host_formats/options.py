@@ -1,7 +1,8 @@
 """What a format must be told besides the file: the task, the columns, the types of entities."""
 
+import argparse
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 RELATIONS, EVENTS = "relation_extraction", "event_extraction"
@@ -69,3 +70,20 @@ def listed(names: Iterable[str]) -> str:
     """Return names as a sentence lists them."""
     *others, last = names
     return f"{', '.join(others)} or {last}" if others else last
+
+
+def add_flags(parser: argparse.ArgumentParser, formats: Collection[str]) -> None:
+    """Add the format to a command line, one of some, and what it must be told."""
+    parser.add_argument("format", metavar="FORMAT", choices=formats, help=", ".join(formats))
+    parser.add_argument("--text-field", default="", help="Label Studio: the field with the text")
+    parser.add_argument("--token-column", type=int, default=1, help="conll: from 1")
+    parser.add_argument("--tag-column", type=int, default=-1, help="conll: from 1; -1 is the last")
+    parser.add_argument("--join", choices=("auto", "space", "none"), default="auto")
+    parser.add_argument("--scheme", choices=SCHEMES, default="bio2", help="conll: tags to write")
+
+
+def read_flags(arguments: argparse.Namespace, task: str) -> Options:
+    """Return the options of a command for the task of the project, such as "Event extraction"."""
+    names = ("text_field", "token_column", "tag_column", "join", "scheme")
+    name_of_task = task.lower().replace(" ", "_").replace("-", "_")
+    return Options(name_of_task, **{name: getattr(arguments, name) for name in names})

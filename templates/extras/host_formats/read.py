@@ -11,8 +11,8 @@ sys.path[0] = str(Path(__file__).resolve().parents[2])  # the project, whose cod
 
 from core.base.errors import InputError, command  # noqa: E402
 from core.base.files import check_destination, write_json_lines  # noqa: E402
-from extras.host_formats.flags import add_flags, read_flags  # noqa: E402
-from extras.host_formats.formats import read_sources  # noqa: E402
+from extras.host_formats.formats import FORMATS, read_sources  # noqa: E402
+from extras.host_formats.options import add_flags, read_flags  # noqa: E402
 from extras.host_formats.records import Conversion  # noqa: E402
 from extras.host_formats.source_files import SourceError  # noqa: E402
 from task.settings import Settings  # noqa: E402
@@ -22,7 +22,7 @@ from task.settings import Settings  # noqa: E402
 def main() -> None:
     """Read, write, and say what was left out or read otherwise."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    add_flags(parser)
+    add_flags(parser, FORMATS)
     parser.add_argument("source", metavar="IN", type=Path, help="the file; of brat, the folder")
     parser.add_argument("out", metavar="OUT", type=Path, help="file to write, JSON Lines")
     arguments = parser.parse_args()

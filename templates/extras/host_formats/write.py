@@ -5,15 +5,20 @@ python extras/host_formats/write.py FORMAT PREDICTIONS OUT --texts FILE
 
 import argparse
 import sys
+import tempfile
 from pathlib import Path
 
 sys.path[0] = str(Path(__file__).resolve().parents[2])  # the project, whose code this needs
 
 from core.base.errors import InputError, command  # noqa: E402
-from core.base.files import check_destination, read_json_lines, write_text  # noqa: E402
-from extras.host_formats.flags import add_flags, read_flags  # noqa: E402
-from extras.host_formats.folders import check_new_folder, write_folder  # noqa: E402
+from core.base.files import (  # noqa: E402
+    TEMPORARY,
+    check_destination,
+    read_json_lines,
+    write_text,
+)
 from extras.host_formats.formats import FORMATS, read_types, write_sources  # noqa: E402
+from extras.host_formats.options import add_flags, read_flags  # noqa: E402
 from extras.host_formats.records import Conversion  # noqa: E402
 from extras.host_formats.source_files import SourceError  # noqa: E402
 from task.settings import Settings  # noqa: E402
@@ -23,7 +28,7 @@ from task.settings import Settings  # noqa: E402
 def main() -> None:
     """Read the predictions, bring them into the host's order and format, write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    add_flags(parser)
+    add_flags(parser, FORMATS)
     parser.add_argument("predictions", metavar="PREDICTIONS", type=Path, help="of predict.py")
     parser.add_argument("out", metavar="OUT", type=Path, help="file to write; of brat, a folder")
     parser.add_argument("--texts", metavar="FILE", type=Path, help="the host's file to predict")
@@ -52,6 +57,34 @@ def main() -> None:
     else:
         write_folder(arguments.out, content)
     print(f"{arguments.out}: {len(sources)} records", *conversion.sentences(), sep="\n")
+
+
+def check_new_folder(folder: Path) -> None:
+    """Check that a folder can be made.
+
+    Raises:
+        InputError: it is a file or has files, or nothing can be written there.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder} is a file, or a folder with files: name a new folder.")
+    if not folder.resolve().parent.is_dir():
+        raise InputError(f"{folder} can't be made: {folder.resolve().parent} is not a folder.")
+
+
+def write_folder(folder: Path, files: dict[str, str]) -> None:
+    """Write files into a new folder, which appears when all of them are there.
+
+    Args:
+        folder: absent or empty.
+        files: path in the folder -> content.
+    """
+    parent = folder.resolve().parent
+    with tempfile.TemporaryDirectory(dir=parent, prefix=TEMPORARY) as temporary:
+        made = Path(temporary, folder.name)
+        for name, content in files.items():
+            (made / name).parent.mkdir(parents=True, exist_ok=True)
+            (made / name).write_bytes(content.encode("utf-8"))
+        made.replace(folder.resolve())
 
 
 if __name__ == "__main__":
