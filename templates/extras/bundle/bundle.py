@@ -9,6 +9,8 @@ interruption.
 """
 
 import argparse
+import contextlib
+import io
 import os
 import subprocess
 import sys
@@ -46,8 +48,8 @@ from extras.bundle.parts import (  # noqa: E402
     check_finished,
     copy_project,
     copy_runs,
+    in_words,
     list_sizes,
-    megabytes,
     name_runs,
 )
 from extras.bundle.target import Target, make_target, version_here  # noqa: E402
@@ -183,7 +185,8 @@ def try_both(
         InputError: the bundle predicts otherwise, and its weights are those of the runs.
     """
     outs = [work / "ours.jsonl", work / "bundled.jsonl"]
-    trial.try_out(script, arguments.records, [*arguments.runs, str(file), str(outs[0])], BEGUN)
+    with contextlib.redirect_stdout(io.StringIO()):
+        trial.try_out(script, arguments.records, [*arguments.runs, str(file), str(outs[0])], BEGUN)
     words = [str(work / "project"), str(arguments.records), *runs, str(file), str(outs[1])]
     done = subprocess.run(
         [sys.executable, trial.__file__, *words],
@@ -226,8 +229,8 @@ def fill_wheels(
     if arguments.no_wheels:
         delete(work / "wheels")
     else:
-        expected = len(make_lock(wanted, target, versions, left_out).packages)
-        wheels = Wheels(work / "wheels", target, expected)
+        expected = make_lock(wanted, target, versions, left_out).packages
+        wheels = Wheels(work / "wheels", target, [*expected.values()])
         fetched = make_lock(wanted, target, versions, left_out, wheels.find)
         wheels.keep_only({*fetched.packages})
         everything.packages |= fetched.packages
@@ -244,7 +247,7 @@ def describe(folder: Path, times: trial.Times, records: int, file: Path) -> None
     rows.append(("together", sum(size for _, size in rows)))
     width = max(len(name) for name, _ in rows)
     for name, size in rows:
-        print(f"  {name:<{width}} {megabytes(size):>12}")
+        print(f"  {name:<{width}} {in_words(size):>12}")
     each = times.seconds / max(times.records, 1) * 1000
     print(
         f"{records:,} records take {times.minutes(records):.1f} minutes on this machine: "

@@ -185,7 +185,7 @@ def list_sizes(folder: Path) -> list[tuple[str, int]]:
     others = [path for path in sorted(folder.iterdir()) if path.name not in ("project", "wheels")]
     rows += [(path.name, size_of(path)) for path in others]
     if wheels:
-        largest = f"{wheels[-1].name.split('-')[0]} {megabytes(size_of(wheels[-1]))}"
+        largest = f"{wheels[-1].name.split('-')[0]} {in_words(size_of(wheels[-1]))}"
         rows.append((f"{len(wheels)} wheels (largest: {largest})", size_of(folder / "wheels")))
     return rows
 
@@ -196,6 +196,6 @@ def run_sizes(runs: Path) -> list[tuple[str, int]]:
     return [(folder.relative_to(runs).as_posix(), size_of(folder)) for folder in found]
 
 
-def megabytes(size: int) -> str:
+def in_words(size: int) -> str:
     """Return a number of bytes in words."""
-    return f"{size / 1e6:,.1f} MB"
+    return f"{size / 1e6:,.1f} MB" if size >= 1e5 else f"{size / 1e3:,.1f} kB"

@@ -1,11 +1,13 @@
 """The wheels of a bundle: pip fetches each once, however often the command is interrupted."""
 
+import contextlib
 import importlib.util
 import os
 import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Iterator, Sequence
 from email import message_from_string
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -21,6 +23,7 @@ from extras.bundle.packages import Package, installed_version
 from extras.bundle.target import Target
 
 PIP = "pip"
+AT_ONCE = 8  # wheels that pip fetches together: what an interruption can lose
 
 
 class Wheels:
@@ -32,10 +35,10 @@ class Wheels:
     Args:
         folder: of the wheels; an interrupted command leaves those that it has fetched.
         target: where they are installed.
-        expected: number of wheels, for the progress bar.
+        expected: the packages as they are installed here; another platform may need others.
     """
 
-    def __init__(self, folder: Path, target: Target, expected: int) -> None:
+    def __init__(self, folder: Path, target: Target, expected: Sequence[Package]) -> None:
         if importlib.util.find_spec(PIP) is None:
             raise InputError(
                 "pip is not installed here, and fetches the wheels: python -m ensurepip, or leave "
@@ -43,7 +46,27 @@ class Wheels:
             )
         folder.mkdir(exist_ok=True)
         self.folder, self.target = folder, target
-        self.bar = tqdm(total=expected, desc="wheels", unit="wheel", leave=False)
+        self.bar = tqdm(total=len(expected), desc="wheels", unit="wheel", leave=False)
+        self.fetch_together(expected)
+        self.bar.reset()
+
+    def fetch_together(self, expected: Sequence[Package]) -> None:
+        """Let pip fetch several wheels at once, which saves most of its time.
+
+        Those that have no wheel are left to `find`, which says so.
+        """
+        missing = [
+            f"{one.name}=={one.version}"
+            for one in expected
+            if not self.there(one.name, SpecifierSet(f"=={one.version}"))
+        ]
+        self.bar.update(len(expected) - len(missing))
+        for first in range(0, len(missing), AT_ONCE):
+            group = missing[first : first + AT_ONCE]
+            self.bar.set_postfix_str(group[0])
+            with self.download(group) as (made, _):
+                self.keep(made)
+            self.bar.update(len(group))
 
     def find(self, requirement: Requirement, version: str | None) -> Package:
         """Return the package of a wheel, which is fetched unless it is there.
@@ -78,28 +101,41 @@ class Wheels:
         Raises:
             InputError: as in `find`.
         """
+        with self.download([f"{name}{asked}"]) as (made, said):
+            if said and is_pure(name):
+                words = ["wheel", "--no-deps", "--wheel-dir", str(made), f"{name}{asked}"]
+                said = run_pip(words)
+            if said:
+                kept, target = len([*self.folder.glob("*.whl")]), self.target
+                raise InputError(
+                    f"pip finds no wheel of {name}{asked} for Python {target.python} on "
+                    f"{target.platform} ({said}): name another --python, or a newer --platform if "
+                    "the host has one, or run the same command again if the network failed. "
+                    f"{kept} wheels are kept until then."
+                )
+            return self.keep(made)[0]
+
+    @contextlib.contextmanager
+    def download(self, asked: Sequence[str]) -> Iterator[tuple[Path, str]]:
+        """Give a temporary folder of wheels that pip was asked for, and its error or nothing."""
         target = self.target
         where = ["--python-version", target.python, "--implementation", "cp"]
         where += [word for one in target.platforms for word in ("--platform", one)]
         with tempfile.TemporaryDirectory(dir=self.folder, prefix=TEMPORARY) as folder:
             words = ["download", "--no-deps", "--only-binary", ":all:", "--dest", folder, *where]
-            said = run_pip([*words, f"{name}{asked}"])
-            if said and is_pure(name):
-                said = run_pip(["wheel", "--no-deps", "--wheel-dir", folder, f"{name}{asked}"])
-            made = [*Path(folder).glob("*.whl")]
-            if said or not made:
-                raise InputError(
-                    f"pip finds no wheel of {name}{asked} for Python {target.python} on "
-                    f"{target.platform} ({said}): name a newer --platform, such as "
-                    "manylinux_2_28_x86_64, or run the same command again if the network failed; "
-                    f"{len([*self.folder.glob('*.whl')])} wheels are kept."
-                )
-            for older in self.folder.glob("*.whl"):  # of another version or target
+            yield Path(folder), run_pip([*words, *asked])
+
+    def keep(self, made: Path) -> list[Path]:
+        """Move whole wheels into the folder; those of other versions or targets leave it."""
+        kept = []
+        for wheel in sorted(made.glob("*.whl")):
+            name = parse_wheel_filename(wheel.name)[0]
+            for older in self.folder.glob("*.whl"):
                 if parse_wheel_filename(older.name)[0] == name:
                     older.unlink()
-            kept = self.folder / made[0].name
-            os.replace(made[0], kept)
-            return kept
+            kept.append(self.folder / wheel.name)
+            os.replace(wheel, kept[-1])
+        return kept
 
     def keep_only(self, names: set[str]) -> None:
         """Delete wheels of other packages, which an earlier command has fetched."""
