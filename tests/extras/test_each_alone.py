@@ -27,7 +27,7 @@ SWITCHES = {
 # They read nothing of a task, or nothing that trains: one task shows each of them alone, and all
 # tasks show them together.
 ALIKE = ("cluster", "parameter_server", "orbit", "tpu", "export", "chunks", "doctor", "encoders")
-ALIKE += ("averaging", "optimizers", "recompute", "used_rows", "search", "runs_table")
+ALIKE += ("bundle", "averaging", "optimizers", "recompute", "used_rows", "search", "runs_table")
 # Tests of their own train every task that has records with one of them.
 OWN_TESTS = ("cache", "extraction", "folds", "distillation")
 # The project's own test of a training, by the project's own settings for it. What pytest does at

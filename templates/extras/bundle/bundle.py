@@ -25,7 +25,7 @@ if __name__ == "__main__":
 BEGUN = time.perf_counter()
 # `core` sets TensorFlow up, so it comes first.
 from core.base.errors import InputError, command  # noqa: E402, I001
-from core.base.extras import need  # noqa: E402
+from core.base.extras import need, present  # noqa: E402
 from core.base.files import delete, project_path, read_json, write_text  # noqa: E402
 from core.runs.members import check_members, find_runs  # noqa: E402
 
@@ -38,13 +38,14 @@ from task.settings import Settings  # noqa: E402
 
 from extras.bundle import trial  # noqa: E402
 from extras.bundle.packages import (  # noqa: E402
+    Asked,
     Lock,
-    make_lock,
     trained_versions,
     wanted_requirements,
 )
 from extras.bundle.papers import Facts, write_papers  # noqa: E402
 from extras.bundle.parts import (  # noqa: E402
+    APART,
     check_finished,
     copy_project,
     copy_runs,
@@ -53,7 +54,7 @@ from extras.bundle.parts import (  # noqa: E402
     name_runs,
 )
 from extras.bundle.target import Target, make_target, version_here  # noqa: E402
-from extras.bundle.wheels import Wheels  # noqa: E402
+from extras.bundle.wheels import Wheels, check_pip  # noqa: E402
 
 PLATFORM = "manylinux_2_28_x86_64"  # of Kaggle and of the usual images of containers
 CUDA = "tensorflow[and-cuda]"
@@ -69,29 +70,31 @@ def main() -> None:
     destination = arguments.to.absolute()
     check_free(destination)
     need("chunks")
-    named, folders = name_runs(arguments.runs), find_runs(arguments.runs)
+    folders = find_runs(arguments.runs)
+    named = name_runs(arguments.runs)
     check_members(folders, Settings.task, SHARED_SETTINGS)
     check_finished(folders)
     versions = trained_versions(folders)
     trained_on = ".".join(versions.pop("python", version_here()).split(".")[:2])
     target = make_target(arguments.python or trained_on, arguments.platform)
+    asked = ask_for_packages(arguments, target, versions)
     file = find_records(arguments.file, folders)
 
     work = destination.with_name(f"{destination.name}{UNFINISHED}")
     lock = hold(work)
     for left in (path for path in work.iterdir() if path.name not in ("wheels", ".lock")):
         delete(left)
-    copy_project(work / "project")
     half = arguments.weights == "float16"
-    kept = copy_runs(named, folders, work / "project", half)
-    if kept:
+    copy_project(work / "project")
+    if kept := copy_runs(named, folders, work / "project", half):
         print(f"float16: {kept} arrays have values that it can't hold, and stay float32")
     times = try_both(work, file, arguments, [*named], half)
-    packages, whole = fill_wheels(work, target, versions, arguments)
-    suffix = Path(read_json(folders[0] / "config.json").get("test_file", "")).suffix or ".jsonl"
-    has_wheels = (work / "wheels").is_dir()
+    write_text(work / "project/requirements.txt", asked.text())
+    write_text(work / "requirements.lock", fill_wheels(work, asked, arguments.no_wheels).text())
+    tested = read_json(folders[0] / "config.json").get("test_file", "")
+    suffix, has_wheels = Path(tested).suffix or ".jsonl", not arguments.no_wheels
+    whole = has_wheels and not asked.left_out
     write_papers(work, Facts(destination.name, [*named], target.python, suffix, has_wheels, whole))
-    write_text(work / "requirements.lock", packages.text())
     lock.release()
     delete(work / ".lock")
     check_free(destination)
@@ -213,32 +216,39 @@ def try_both(
     return times
 
 
-def fill_wheels(
-    work: Path, target: Target, versions: dict[str, str], arguments: argparse.Namespace
-) -> tuple[Lock, bool]:
-    """Fetch the wheels; return the lock of all packages, and whether all have a wheel."""
-    wanted = wanted_requirements(PROJECT)
-    write_text(work / "project/requirements.txt", "".join(f"{one}\n" for one in wanted))
+def ask_for_packages(
+    arguments: argparse.Namespace, target: Target, versions: dict[str, str]
+) -> Asked:
+    """Return which packages the bundle needs.
+
+    Raises:
+        InputError: pip is absent, or `--leave-out` names a package that prediction does not need.
+    """
+    wanted = wanted_requirements(PROJECT, sorted({*present()} - {*APART}))
     wanted += [Requirement(CUDA)] if arguments.cuda else []
-    everything = make_lock(wanted, target, versions)
     left_out = {canonicalize_name(name) for name in arguments.leave_out}
-    if unknown := left_out - everything.packages.keys():
-        raise InputError(
-            f"--leave-out {' '.join(sorted(unknown))}: prediction needs no such package."
-        )
-    if arguments.no_wheels:
+    asked = Asked(wanted, target, versions, frozenset(left_out))
+    if unknown := left_out - asked.lock(everything=True).packages.keys():
+        names = " ".join(sorted(unknown))
+        raise InputError(f"--leave-out {names}: prediction needs no such package.")
+    if not arguments.no_wheels:
+        check_pip()
+    return asked
+
+
+def fill_wheels(work: Path, asked: Asked, no_wheels: bool) -> Lock:
+    """Fetch the wheels; return the lock of all packages, those without a wheel among them."""
+    lock = asked.lock(everything=True)
+    if no_wheels:
         delete(work / "wheels")
     else:
-        expected = make_lock(wanted, target, versions, left_out).packages
-        wheels = Wheels(work / "wheels", target, [*expected.values()])
-        fetched = make_lock(wanted, target, versions, left_out, wheels.find)
+        wheels = Wheels(work / "wheels", asked.target, [*asked.lock().packages.values()])
+        fetched = asked.lock(wheels.find)
         wheels.keep_only({*fetched.packages})
-        everything.packages |= fetched.packages
-        everything.absent = fetched.absent
-        everything.conflicts = fetched.conflicts
-    for sentence in everything.conflicts:
+        lock = Lock({**lock.packages, **fetched.packages}, fetched.conflicts)
+    for sentence in lock.conflicts:
         print(f"warning: {sentence}.")
-    return everything, not (arguments.no_wheels or left_out)
+    return lock
 
 
 def describe(folder: Path, times: trial.Times, records: int, file: Path) -> None:

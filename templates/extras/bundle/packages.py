@@ -34,12 +34,10 @@ class Lock:
 
     Attributes:
         packages: by name, in the order of finding.
-        absent: names of packages that are needed, and of which nothing is known here.
         conflicts: sentences about versions that another package does not allow.
     """
 
     packages: dict[str, Package] = field(default_factory=dict)
-    absent: list[str] = field(default_factory=list)
     conflicts: list[str] = field(default_factory=list)
 
     def text(self) -> str:
@@ -68,12 +66,13 @@ def read_requirements(file: Path) -> list[Requirement]:
     return found
 
 
-def wanted_requirements(project: Path) -> list[Requirement]:
-    """Return what a project and its extras ask for and is installed here.
+def wanted_requirements(project: Path, extras: Iterable[str]) -> list[Requirement]:
+    """Return what a project and some of its extras ask for and is installed here.
 
     Predictions here do without the others, such as what only some encoders need.
     """
-    files = [project / "requirements.txt", *sorted(project.glob("extras/*/requirements.txt"))]
+    places = [project, *(project / "extras" / name for name in extras)]
+    files = [place / "requirements.txt" for place in places]
     every = [one for file in files if file.is_file() for one in read_requirements(file)]
     return [one for one in every if installed_version(one.name)]
 
@@ -118,41 +117,57 @@ def find_installed(requirement: Requirement, version: str | None) -> Package | N
     return Package(name, version or here, distribution(name).requires or [])
 
 
-def make_lock(
-    requirements: Iterable[Requirement],
-    target: Target,
-    versions: dict[str, str],
-    left_out: Collection[str] = (),
-    find: Callable[[Requirement, str | None], Package | None] = find_installed,
-) -> Lock:
-    """Return all packages that some requirements need on a target.
+@dataclass(frozen=True)
+class Asked:
+    """The packages that a bundle needs.
 
-    Args:
+    Attributes:
         requirements: to begin with.
         target: whose markers count.
-        versions: that the runs were trained with.
-        left_out: names of packages that are left out, with what only they need.
-        find: from a requirement and the version of the training to a package; None: there is none.
+        versions: that the runs were trained with, by package.
+        left_out: names of packages that the host has.
     """
-    lock, known = Lock(), set()
-    waiting = [("requirements.txt", one, frozenset({""})) for one in requirements]
-    while waiting:
-        parent, requirement, extras = waiting.pop(0)
-        name = canonicalize_name(requirement.name)
-        if name in left_out or not applies(requirement, target, extras):
-            continue
-        asked = frozenset({"", *requirement.extras})
-        package = lock.packages.get(name) or find(requirement, versions.get(name))
-        if package is None:
-            lock.absent += [name] if name not in lock.absent else []
-            continue
-        lock.packages[name] = package
-        if not requirement.specifier.contains(package.version, prereleases=True):
-            lock.conflicts.append(f"{parent} needs {requirement}, and {package.version} is locked")
-        if (name, asked) not in known:
-            known.add((name, asked))
-            waiting += [(name, Requirement(one), asked) for one in package.needs]
-    return lock
+
+    requirements: Sequence[Requirement]
+    target: Target
+    versions: dict[str, str]
+    left_out: frozenset[str] = frozenset()
+
+    def text(self) -> str:
+        """Return the first requirements as pip reads them."""
+        return "".join(f"{one}\n" for one in self.requirements)
+
+    def lock(
+        self,
+        find: Callable[[Requirement, str | None], Package | None] = find_installed,
+        everything: bool = False,
+    ) -> Lock:
+        """Return all packages that the requirements need on the target.
+
+        Args:
+            find: from a requirement and the version of the training to a package; None: there is
+                none, and what it needs is not known.
+            everything: those left out too, and what only they need.
+        """
+        lock, known = Lock(), set()
+        waiting = [("the project", one, frozenset({""})) for one in self.requirements]
+        while waiting:
+            parent, requirement, extras = waiting.pop(0)
+            name = canonicalize_name(requirement.name)
+            left_out = name in self.left_out and not everything
+            if left_out or not applies(requirement, self.target, extras):
+                continue
+            package = lock.packages.get(name) or find(requirement, self.versions.get(name))
+            if package is None:
+                continue
+            lock.packages[name] = package
+            if not requirement.specifier.contains(package.version, prereleases=True):
+                lock.conflicts.append(f"{parent} needs {requirement}, locked is {package.version}")
+            asked = frozenset({"", *requirement.extras})
+            if (name, asked) not in known:
+                known.add((name, asked))
+                waiting += [(name, Requirement(one), asked) for one in package.needs]
+        return lock
 
 
 def applies(requirement: Requirement, target: Target, extras: Collection[str]) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from core.base.errors import InputError
+from core.base.extras import present
 from core.base.files import MANIFEST, PROJECT, file_hash, read_json, write_json
 from core.encoders.encoder import local_folder
 from core.runs.scores import read_scores
@@ -15,7 +16,16 @@ from extras.bundle.halves import write_halves
 SCRIPT = "predict.py"
 WEIGHTS = "best.weights.h5"
 # Extras without which predictions are the same.
-APART = ("bundle", "cache", "cluster", "comparison", "doctor", "export", "folds", "orbit")
+APART: tuple[str, ...] = (
+    "bundle",
+    "cache",
+    "cluster",
+    "comparison",
+    "doctor",
+    "export",
+    "folds",
+    "orbit",
+)
 APART += ("parameter_server", "runs_table", "search", "tpu")
 # The files of a run that predict; those of its manifest join them.
 OF_A_RUN = ("config.json", "encoder.json", "tokenizer.json", "labels.json", "scores.json", WEIGHTS)
@@ -37,11 +47,9 @@ def copy_project(target: Path) -> None:
     for name in ("config.toml", "requirements.txt"):
         shutil.copy(PROJECT / name, target / name)
     (target / "extras").mkdir()
-    for path in sorted((PROJECT / "extras").iterdir()):
-        if path.is_dir() and path.name not in APART and not path.name.startswith(("_", ".")):
-            shutil.copytree(path, target / "extras" / path.name, ignore=SKIPPED)
-        elif path.suffix == ".py":
-            shutil.copy(path, target / "extras" / path.name)
+    shutil.copy(PROJECT / "extras/__init__.py", target / "extras/__init__.py")
+    for name in (name for name in present() if name not in APART):
+        shutil.copytree(PROJECT / "extras" / name, target / "extras" / name, ignore=SKIPPED)
 
 
 def needed_paths() -> list[Path]:

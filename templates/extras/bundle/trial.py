@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 # A prediction that takes so long is not repeated: compiling is a small part of it.
@@ -41,11 +40,11 @@ class Times:
         return (self.start + self.seconds / max(self.records, 1) * records) / 60
 
 
-def try_out(script: ModuleType, count: int, words: list[str], begun: float) -> Times:
+def try_out(script: Any, count: int, words: list[str], begun: float) -> Times:
     """Predict the first records with the module predict.py of a project.
 
     Args:
-        script: the module.
+        script: the module, imported from that project.
         count: of records.
         words: its command line.
         begun: time of `time.perf_counter` at which its modules began to be imported.

@@ -39,11 +39,6 @@ class Wheels:
     """
 
     def __init__(self, folder: Path, target: Target, expected: Sequence[Package]) -> None:
-        if importlib.util.find_spec(PIP) is None:
-            raise InputError(
-                "pip is not installed here, and fetches the wheels: python -m ensurepip, or leave "
-                "them out with --no-wheels."
-            )
         folder.mkdir(exist_ok=True)
         self.folder, self.target = folder, target
         self.bar = tqdm(total=len(expected), desc="wheels", unit="wheel", leave=False)
@@ -143,6 +138,19 @@ class Wheels:
         for path in self.folder.glob("*.whl"):
             if parse_wheel_filename(path.name)[0] not in names:
                 path.unlink()
+
+
+def check_pip() -> None:
+    """Check that pip is there, which not every environment has.
+
+    Raises:
+        InputError: it is not.
+    """
+    if importlib.util.find_spec(PIP) is None:
+        raise InputError(
+            "pip is not installed here, and fetches the wheels: python -m ensurepip, or leave them "
+            "out with --no-wheels."
+        )
 
 
 def run_pip(words: list[str]) -> str:
