@@ -245,7 +245,9 @@ def fill_wheels(work: Path, asked: Asked, no_wheels: bool) -> Lock:
         wheels = Wheels(work / "wheels", asked.target, [*asked.lock().packages.values()])
         fetched = asked.lock(wheels.find)
         wheels.keep_only({*fetched.packages})
-        lock = Lock({**lock.packages, **fetched.packages}, fetched.conflicts)
+        # The metadata of the wheels decides; what is installed here fills in what the host has.
+        others = lock.packages if asked.left_out else {}
+        lock = Lock({**others, **fetched.packages}, fetched.conflicts)
     for sentence in lock.conflicts:
         print(f"warning: {sentence}.")
     return lock

@@ -49,7 +49,8 @@ def make_notebook(facts: Facts) -> dict:
     values = {"RUNS": [*facts.runs], "PYTHON": facts.python, "WHOLE": facts.is_whole}
     for name, value in values.items():
         shown = str(value) if isinstance(value, bool) else json.dumps(value, ensure_ascii=False)
-        code = re.sub(rf"^{name} = .*$", lambda _, line=f"{name} = {shown}": line, code, flags=re.M)
+        line = f"{name} = {shown}".replace("\\", "\\\\")
+        code = re.sub(rf"^{name} = .*$", line, code, flags=re.M)
     answers["source"] = code.splitlines(keepends=True)
     return notebook
 
