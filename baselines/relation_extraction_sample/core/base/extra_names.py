@@ -25,5 +25,6 @@ EXTRA_NAMES: dict[str, str] = {
     "tpu": "compiles for a TPU that you don't have",
     "runs_table": "all runs in one table",
     "search": "search over settings with Optuna",
+    "blends": "blends of several runs with fitted weights",
     "bundle": "runs for hosts without internet, with wheels, notebook and Dockerfile",
 }
