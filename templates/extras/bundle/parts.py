@@ -95,7 +95,7 @@ def name_runs(names: Sequence[str]) -> dict[str, Path]:
     """Return the name in runs/ of a bundle -> the folder of each run that was named.
 
     Raises:
-        InputError: two runs have the same name.
+        InputError: two runs have the same name, or one is a blend.
     """
     found: dict[str, Path] = {}
     for name in names:
@@ -103,6 +103,11 @@ def name_runs(names: Sequence[str]) -> dict[str, Path]:
         folder, home = folder.resolve(), (PROJECT / "runs").resolve()
         inside = folder.is_relative_to(home) and folder != home
         own = folder.relative_to(home).as_posix() if inside else folder.name
+        if "blend" in read_json(folder / "config.json"):
+            raise InputError(
+                f"{own} is a blend, whose weights a bundle does not take: name its runs, which are "
+                "averaged."
+            )
         if own in found:
             raise InputError(f"two runs are called {own}: rename the folder of one.")
         found[own] = folder
