@@ -27,4 +27,5 @@ EXTRA_NAMES: dict[str, str] = {
     "search": "search over settings with Optuna",
     "blends": "blends of several runs with fitted weights",
     "host_formats": "files in the formats of hosts and annotation tools",
+    "bundle": "runs for hosts without internet, with wheels, notebook and Dockerfile",
 }

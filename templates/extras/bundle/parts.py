@@ -1,0 +1,214 @@
+"""What a bundle has of a project: the files that predict.py needs, and runs with their weights."""
+
+import ast
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from core.base.errors import InputError
+from core.base.extras import present
+from core.base.files import MANIFEST, PROJECT, file_hash, read_json, write_json
+from core.encoders.encoder import local_folder
+from core.runs.scores import read_scores
+from extras.bundle.halves import write_halves
+
+SCRIPT = "predict.py"
+WEIGHTS = "best.weights.h5"
+# Extras without which predictions are the same.
+APART: tuple[str, ...] = (
+    "bundle",
+    "cache",
+    "cluster",
+    "comparison",
+    "doctor",
+    "export",
+    "folds",
+    "orbit",
+)
+APART += ("parameter_server", "runs_table", "search", "tpu")
+# The files of a run that predict; those of its manifest join them.
+OF_A_RUN = ("config.json", "encoder.json", "tokenizer.json", "labels.json", "scores.json", WEIGHTS)
+SKIPPED = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
+ENCODERS = "encoders"  # folder of a bundle's project for encoders that runs read again
+
+
+# --------------------------------------------------------------------------------- project
+
+
+def copy_project(target: Path) -> None:
+    """Copy the scripts and packages that predict.py imports, and the extras that may predict."""
+    target.mkdir()
+    for path in needed_paths():
+        if path.is_dir():
+            shutil.copytree(path, target / path.name, ignore=SKIPPED)
+        else:
+            shutil.copy(path, target / path.name)
+    for name in ("config.toml", "requirements.txt"):
+        shutil.copy(PROJECT / name, target / name)
+    (target / "extras").mkdir()
+    shutil.copy(PROJECT / "extras/__init__.py", target / "extras/__init__.py")
+    for name in (name for name in present() if name not in APART):
+        shutil.copytree(PROJECT / "extras" / name, target / "extras" / name, ignore=SKIPPED)
+
+
+def needed_paths() -> list[Path]:
+    """Return the scripts and folders of this project that predict.py imports, itself among them."""
+    found, waiting = {PROJECT / SCRIPT}, [PROJECT / SCRIPT]
+    while waiting:
+        for name in imported_names(waiting.pop()):
+            for path in (PROJECT / f"{name}.py", PROJECT / name):
+                if path.exists() and path not in found and name != "extras":
+                    found.add(path)
+                    waiting.append(path)
+    return sorted(found)
+
+
+def imported_names(path: Path) -> Iterator[str]:
+    """Yield the first part of each module that a script, or a folder of them, imports."""
+    for file in path.rglob("*.py") if path.is_dir() else [path]:
+        for node in ast.walk(ast.parse(file.read_bytes())):
+            if isinstance(node, ast.Import):
+                yield from (one.name.partition(".")[0] for one in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                yield node.module.partition(".")[0]
+
+
+# ------------------------------------------------------------------------------------ runs
+
+
+def check_finished(folders: Iterable[Path]) -> None:
+    """Refuse runs whose training has not ended.
+
+    Raises:
+        InputError: names the run.
+    """
+    for folder in folders:
+        if "finished" not in read_scores(folder):
+            raise InputError(
+                f"{folder.name} is not finished: let train.py end it with the command that began "
+                "it, then bundle it."
+            )
+
+
+def name_runs(names: Sequence[str]) -> dict[str, Path]:
+    """Return the name in runs/ of a bundle -> the folder of each run that was named.
+
+    Raises:
+        InputError: two runs have the same name, or one is a blend.
+    """
+    found: dict[str, Path] = {}
+    for name in names:
+        folder = next(one for one in (Path(name), PROJECT / "runs" / name) if one.is_dir())
+        folder, home = folder.resolve(), (PROJECT / "runs").resolve()
+        inside = folder.is_relative_to(home) and folder != home
+        own = folder.relative_to(home).as_posix() if inside else folder.name
+        if "blend" in read_json(folder / "config.json"):
+            raise InputError(
+                f"{own} is a blend, whose weights a bundle does not take: name its runs, which are "
+                "averaged."
+            )
+        if own in found:
+            raise InputError(f"two runs are called {own}: rename the folder of one.")
+        found[own] = folder
+    return found
+
+
+def copy_runs(named: dict[str, Path], folders: Sequence[Path], target: Path, half: bool) -> int:
+    """Copy runs into the project of a bundle.
+
+    Args:
+        named: from `name_runs`: a cross-validation is one of them.
+        folders: of the models: each run, or each of its folds.
+        target: folder of the project.
+        half: whether the weights become float16.
+
+    Returns:
+        Number of arrays that don't fit into float16, and stay as they are.
+    """
+    kept = 0
+    for name, folder in named.items():
+        place = target / "runs" / name
+        for own in (one for one in folders if one.is_relative_to(folder)):
+            kept += copy_run(own, place / own.relative_to(folder), target, half)
+        if folder not in folders:  # a cross-validation, which has the threshold of its folds
+            copy_files(folder, place, ["config.json", "scores.json"])
+        parent = folder.parent
+        if (parent / "scores.json").is_file():  # one fold: its threshold is its parent's
+            copy_files(parent, place.parent, ["scores.json"])
+    return kept
+
+
+def copy_run(folder: Path, place: Path, project: Path, half: bool) -> int:
+    """Copy what predicts of one run; return the number of arrays that stay float32."""
+    manifest = read_json(folder / MANIFEST) if (folder / MANIFEST).is_file() else {}
+    copy_files(folder, place, {*OF_A_RUN, *manifest} - {WEIGHTS})
+    config = read_json(place / "config.json")
+    write_json(place / "config.json", with_encoder(config, project))
+    kept = write_halves(folder / WEIGHTS, place / WEIGHTS) if half else 0
+    if not half:
+        shutil.copy(folder / WEIGHTS, place / WEIGHTS)
+    names = [name for name, known in manifest.items() if known and (place / name).is_file()]
+    if names:
+        write_json(place / MANIFEST, {name: file_hash(place / name) for name in names})
+    return kept
+
+
+def copy_files(folder: Path, place: Path, names: Iterable[str]) -> None:
+    """Copy the files that a folder has of the given names."""
+    place.mkdir(parents=True, exist_ok=True)
+    for name in sorted(names):
+        if (folder / name).is_file():
+            shutil.copy(folder / name, place / name)
+
+
+def with_encoder(config: dict[str, Any], project: Path) -> dict[str, Any]:
+    """Return the settings of a run; low-rank updates need the files of their encoder, which join.
+
+    Raises:
+        InputError: the encoder has no folder that could be copied.
+    """
+    encoder = config.get("encoder", "tiny")
+    if encoder == "tiny" or not config.get("lora", {}).get("rank", 0):
+        return config
+    folder = local_folder(encoder)
+    if folder is None:
+        raise InputError(
+            f"encoder = {encoder!r} is a preset, which lora reads again when it predicts: save it "
+            "in a folder, and train with that."
+        )
+    own = f"{ENCODERS}/{folder.resolve().name}"
+    if not (project / own).is_dir():
+        shutil.copytree(folder, project / own, ignore=SKIPPED)
+    return {**config, "encoder": own}
+
+
+def size_of(path: Path) -> int:
+    """Return the bytes of a file, or of all files in a folder."""
+    files = path.rglob("*") if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files if file.is_file())
+
+
+def list_sizes(folder: Path) -> list[tuple[str, int]]:
+    """Return name and bytes of the parts of a bundle, the wheels and the runs one by one."""
+    runs, project = folder / "project/runs", folder / "project"
+    rows = [("project", size_of(project) - size_of(runs))]
+    rows += [(f"weights of {run}", size) for run, size in run_sizes(runs)]
+    wheels = sorted(folder.glob("wheels/*.whl"), key=size_of)
+    others = [path for path in sorted(folder.iterdir()) if path.name not in ("project", "wheels")]
+    rows += [(path.name, size_of(path)) for path in others]
+    if wheels:
+        largest = f"{wheels[-1].name.split('-')[0]} {in_words(size_of(wheels[-1]))}"
+        rows.append((f"{len(wheels)} wheels (largest: {largest})", size_of(folder / "wheels")))
+    return rows
+
+
+def run_sizes(runs: Path) -> list[tuple[str, int]]:
+    """Return the name of each run that has weights, and the bytes of its folder."""
+    found = sorted(path.parent for path in runs.rglob(WEIGHTS))
+    return [(folder.relative_to(runs).as_posix(), size_of(folder)) for folder in found]
+
+
+def in_words(size: int) -> str:
+    """Return a number of bytes in words."""
+    return f"{size / 1e6:,.1f} MB" if size >= 1e5 else f"{size / 1e3:,.1f} kB"
