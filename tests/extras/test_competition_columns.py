@@ -16,6 +16,7 @@ from extras.competition.segments import Segments, share_room  # noqa: E402
 from extras.competition.settings import Table  # noqa: E402
 from extras.competition.splitting import write_parts  # noqa: E402
 from extras.competition.submission import read_form, write_table  # noqa: E402
+from inspection import checks as inspection  # noqa: E402
 from task.data import ExampleGenerator, collect_targets, encode_examples, read_examples  # noqa: E402
 from task.decode import make_candidates, prediction_records  # noqa: E402
 from task.settings import Settings  # noqa: E402
@@ -105,6 +106,41 @@ def test_the_model_reads_all_texts(tmp_path, tokenizer):
     row = batches.arrays[1]
     assert row[0].tolist() == longest.ids and longest.text_ids.count(0) == len(WORDS)
     assert sorted({*row[2].tolist()}) == [0, 1, 2]  # the responses are compared with each other
+
+
+def test_check_shows_records_as_the_model_reads_them(tmp_path, tokenizer):
+    long = " ".join([*WORDS, *WORDS])
+    rows = f"{BATTLES}4,{long},amber,{long},0,0,1\n"
+    settings = make_settings(text_columns=TEXTS, target_columns=WINNERS, one_label=True)
+    settings.max_length, settings.train_file = 15, "data/train.csv"
+    plain = rows.replace("who, me?", "amber").replace("yes", "basil").replace("no,", "cedar,")
+    examples = read_examples(write(tmp_path / "a.csv", plain), settings=settings)
+    shown = inspection.show_records(settings, examples, tokenizer).splitlines()
+    assert shown[1:3] == [
+        "data/train.csv, as the model reads it:",
+        "line 2, 7 tokens: [CLS] amber [SEP] basil [SEP] cedar [SEP]",
+    ]
+    assert shown[3] == "  gold: winner_model_a" and len(shown) == 8
+    cut = "amber basil cedar delta ember <11 of 16 tokens cut> [SEP]"
+    assert shown[6] == f"line 5, 15 tokens: [CLS] {cut} amber [SEP] {cut}"
+    numbers = read_examples(
+        write(tmp_path / "n.csv", "id,text,target\n1,amber,2.5\n"), settings=make_settings("number")
+    )
+    assert inspection.show_records(settings, numbers, tokenizer).splitlines()[-2:] == [
+        "line 2, 3 tokens: [CLS] amber [SEP]",
+        "  gold: target 2.5",
+    ]
+
+
+def test_check_shows_both_texts_of_a_bi_encoder_separately(tmp_path, tokenizer):
+    path = write(tmp_path / "a.csv", "id,text_a,text_b,label\n1,amber,basil cedar,1\n")
+    settings = make_settings()
+    examples = read_examples(path, settings=settings)
+    joined = inspection.show_records(settings, examples, tokenizer)
+    assert "[CLS] amber [SEP] basil cedar [SEP]" in joined
+    settings.retrieval.loss = "negatives"
+    apart = inspection.show_records(settings, examples, tokenizer)
+    assert "tokens: [CLS] amber [SEP]\n" in apart and "tokens: [CLS] basil cedar [SEP]\n" in apart
 
 
 # ------------------------------------------------------------------------ JSON Lines
