@@ -11,6 +11,23 @@ from core.base.settings import CoreSettings, SettingsTable
 from extras.competition.rows import Dialect, Quoting
 
 FILES = ("competition.sample_submission",)
+SAME = "same"
+
+
+def read_pairs(given: Any, example: str) -> str:
+    """Return pairs of labels, as TOML or a flag gives them, as JSON; empty: none.
+
+    Raises:
+        ValueError: they are something else; the message shows an example.
+    """
+    with contextlib.suppress(ValueError):
+        given = json.loads(given) if isinstance(given, str) and given else given
+    if given in ("", {}):
+        return ""
+    pairs = given.items() if isinstance(given, dict) else [("", "")]
+    if not all(isinstance(part, str) and part for pair in pairs for part in pair):
+        raise ValueError(f"write pairs of labels: {example}")
+    return json.dumps(given, ensure_ascii=False)
 
 
 class Table(SettingsTable):
@@ -36,6 +53,9 @@ class Table(SettingsTable):
     quoting: Quoting = Field("auto", description="double quotes: around cells, or of the texts")
     decimal: Literal[".", ","] = Field(".", description="before the decimals of a number")
     thousands: Literal["", ",", ".", " ", "'"] = Field("", description="between thousands")
+    swap_training: bool = Field(False, description="learn two texts in both orders")
+    swap_prediction: bool = Field(False, description="average what is predicted of both orders")
+    swap_labels: str = Field("", description="labels that change places: { a = 'b' }; or same")
     loss: Literal["mse", "huber", "bce", "ordinal"] = Field("mse", description="loss of numbers")
     huber_delta: float = Field(1.0, gt=0, description="where huber becomes linear, in deviations")
     hierarchy: str = Field("", description="separates the parts of a label path; empty: no paths")
@@ -72,16 +92,23 @@ class Table(SettingsTable):
 
     @field_validator("label_aliases", mode="before")
     @classmethod
-    def read_pairs(cls, given: Any) -> str:
-        """Return pairs of labels as JSON: one value, so that runs can be compared."""
-        with contextlib.suppress(ValueError):
-            given = json.loads(given) if isinstance(given, str) and given else given
-        if given in ("", {}):
-            return ""
-        pairs = given.items() if isinstance(given, dict) else [("", "")]
-        if not all(isinstance(part, str) and part for pair in pairs for part in pair):
-            raise ValueError('write pairs of labels: { pos = "positive", neg = "negative" }')
-        return json.dumps(given, ensure_ascii=False)
+    def read_aliases(cls, given: Any) -> str:
+        """Return the names as JSON: one value, so that runs can be compared."""
+        return read_pairs(given, '{ pos = "positive", neg = "negative" }')
+
+    @field_validator("swap_labels", mode="before")
+    @classmethod
+    def read_swaps(cls, given: Any) -> str:
+        """Return the labels as JSON, or the word; refuse one that has two partners."""
+        if given == SAME:
+            return SAME
+        pairs = json.loads(read_pairs(given, '{ a = "b" }') or "{}")
+        partners = {name: {other} - {name} for name, other in pairs.items()}
+        for name, other in pairs.items():
+            partners.setdefault(other, set()).update({name} - {other})
+        if two := [name for name, others in partners.items() if len(others) > 1]:
+            raise ValueError(f"{two[0]!r} can change places with one label only")
+        return json.dumps(pairs, ensure_ascii=False) if pairs else ""
 
     @model_validator(mode="after")
     def check_together(self) -> "Table":
@@ -89,6 +116,11 @@ class Table(SettingsTable):
         if self.text_columns and (self.text_column or self.pair_column):
             raise ValueError(
                 "text_columns names all texts: leave text_column and pair_column empty"
+            )
+        if (self.swap_training or self.swap_prediction) and not self.swap_labels:
+            raise ValueError(
+                'say with swap_labels which labels change places with the texts, as { a = "b" }, '
+                'or "same" if the order means nothing'
             )
         if self.decimal == self.thousands:
             raise ValueError(
@@ -105,6 +137,12 @@ class Table(SettingsTable):
     def aliases(self) -> dict[str, str]:
         """The name of a label by another one, from `label_aliases`."""
         return json.loads(self.label_aliases) if self.label_aliases else {}
+
+    @property
+    def swapped_names(self) -> dict[str, str]:
+        """Label -> the one that it becomes if the texts change places; others stay."""
+        pairs = json.loads(self.swap_labels) if self.swap_labels not in ("", SAME) else {}
+        return {**pairs, **{other: name for name, other in pairs.items()}}
 
     @property
     def text_names(self) -> tuple[str, ...]:
@@ -134,6 +172,8 @@ def complain(settings: Settings) -> str | None:
     retrieval = getattr(settings, "retrieval", None)
     if len(settings.competition.text_columns) > 2 and getattr(retrieval, "loss", "none") != "none":
         return "a bi-encoder of extras/retrieval reads two texts: name two in text_columns"
+    if complaint := complain_of_swaps(settings):
+        return complaint
     if getattr(settings, "output", "labels") != "number":  # a bi-encoder's settings lack it
         return None
     if settings.competition.one_label is True:
@@ -142,6 +182,28 @@ def complain(settings: Settings) -> str | None:
         return 'hierarchy and thresholds are of labels: leave them as they were with "number"'
     if settings.class_weights != "none" or settings.label_smoothing:  # type: ignore[attr-defined]
         return 'class_weights and label_smoothing are of labels: leave them out with "number"'
+    return None
+
+
+def complain_of_swaps(settings: Settings) -> str | None:
+    """Refuse what the order of two texts does not go together with."""
+    table = settings.competition
+    if not (table.swap_training or table.swap_prediction):
+        return None
+    others: dict[str, Any] = {
+        name: getattr(settings, name, None) for name in ("retrieval", "used_rows", "regularization")
+    }
+    if getattr(others["retrieval"], "loss", "none") != "none":
+        return "a bi-encoder of extras/retrieval has no order of texts: leave swap_training out"
+    if table.swapped_names and getattr(settings, "output", "labels") == "number":
+        return 'swap_labels is of labels: with output = "number" set it to "same"'
+    if table.swap_training and getattr(others["used_rows"], "enabled", False):
+        return (
+            "swap_training may cut a text elsewhere in the other order, and used_rows trains only "
+            "the tokens of the first epoch: set used_rows.enabled = false"
+        )
+    if table.swap_training and getattr(others["regularization"], "unlabelled_file", ""):
+        return "swap_training needs labels: leave regularization.unlabelled_file empty"
     return None
 
 
