@@ -172,7 +172,10 @@ def test_settings_that_do_not_go_together_are_refused():
         ({"output": "number"}, 'with output = "number" set it to "same"'),
         ({"retrieval": {"loss": "negatives"}}, "has no order of texts"),
         ({"used_rows": {"enabled": True}}, "set used_rows.enabled = false"),
-        ({"regularization": {"unlabelled_file": "x"}}, "leave regularization.unlabelled_file"),
+        (
+            {"regularization": {"virtual_adversary": 1.0, "unlabelled_file": "x"}},
+            "leave regularization.unlabelled_file",
+        ),
     ):
         with pytest.raises(ValueError) as error:
             with_tables(Settings)(competition=ON, **other)
@@ -211,7 +214,7 @@ def process(tmp_path_factory):
 
 def asked(process, name, **settings):
     files = {f"{part}_file": f"{part}.jsonl" for part in ("train", "dev", "test")}
-    return flags(process.project, run_name=name, **SETTINGS, **files, **settings)
+    return flags(process.project, **{**SETTINGS, **files, "run_name": name, **settings})
 
 
 def weights(folder):
