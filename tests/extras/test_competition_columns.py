@@ -1,10 +1,13 @@
 """Columns of any name: several texts, JSON Lines, delimiters, numbers and labels as they come."""
 
+import csv
 import json
 
 import numpy as np
 import pytest
 from conftest import use_template
+from project_process import ProjectProcess
+from projects import bake_project, flags
 
 use_template("text_classification")
 
@@ -382,3 +385,88 @@ def test_columns_of_which_one_is_1_in_each_row_are_one_label(tmp_path, capsys):
         assert collect_targets(read_examples(path, settings=settings), settings).several
     write(path, BATTLES + "4,how,c,d,0,0,much\n")
     assert "line 5: the target 'winner_tie' is 'much'" in refusal(path, make_settings(**common))
+
+
+# -------------------------------------------------------------------- all the scripts
+
+
+def write_battles(path, count, labelled=True):
+    """Write battles whose longer answer wins, with commas, quotes and line breaks in the texts."""
+    random = np.random.default_rng(count)
+    names = ["id", "model_a", "prompt", "response_a", "response_b", *WINNERS.split(",")]
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, names if labelled else names[:5], extrasaction="ignore")
+        writer.writeheader()
+        for number in range(count):
+            sizes = random.integers(1, 6, 2)
+            one, two = (" ".join(random.choice(WORDS, size)) for size in sizes)
+            wins = [int(sizes[0] > sizes[1]), int(sizes[0] < sizes[1]), int(sizes[0] == sizes[1])]
+            prompt = f'say "{random.choice(WORDS)}",\nplease'
+            cells = [f"{count}_{number}", "gpt", prompt, one, two, *wins]
+            writer.writerow(dict(zip(names, cells, strict=True)))
+    return path
+
+
+@pytest.fixture(scope="module")
+def process(tmp_path_factory):
+    project = bake_project("text_classification", tmp_path_factory.mktemp("battles"))
+    process = ProjectProcess(project)
+    for name, count in (("train", 48), ("dev", 16), ("test", 12)):
+        write_battles(project / f"{name}.csv", count, name != "test")
+    yield process
+    process.stop()
+
+
+@pytest.mark.trains
+def test_several_texts_from_check_to_submission(process, tmp_path):
+    project = process.project
+    sample = write(tmp_path / "sample.csv", f"id,{WINNERS}\n")
+    rows = [*read_rows(project / "test.csv")][::-1]
+    lines = [f"{row['id']},0.3,0.3,0.4\n" for _, row in rows]
+    write(sample, sample.read_text("utf-8") + "".join(lines))
+    files = {f"{name}_file": f"{name}.csv" for name in ("train", "dev", "test")}
+    settings = {**files, "epochs": 1, "metric": "log_loss", "batch_size": 8}
+    settings |= {"competition.text_columns": ",".join(TEXTS)}
+    settings |= {"competition.sample_submission": str(sample), "distillation.files": "[]"}
+
+    def succeeds(*command, **own):
+        asked = flags(project, **{**settings, **own}) if own else []
+        done = process.run(*command, *asked)
+        assert done.code == 0, f"{done.out}\n{done.err}"
+        return done.out
+
+    told = succeeds("check.py", run_name="plain")
+    assert "one label, whose probabilities sum to 1" in told
+    assert 'tokens: [CLS] say " ' in told and "texts: prompt, response_a, response_b" in told
+    told = succeeds("train.py", run_name="plain", floor=True)
+    assert "floor: dev log_loss" in told
+    assert "log_loss" in succeeds("evaluate.py", "plain", project / "dev.csv")
+    assert "floor" in succeeds("compare.py", "plain", "floor")
+    succeeds("predict.py", "plain", project / "test.csv", tmp_path / "out.csv")
+    written = [row for _, row in read_rows(tmp_path / "out.csv")]
+    assert [*written[0]] == ["id", *WINNERS.split(",")]
+    assert [row["id"] for row in written] == [row["id"] for _, row in rows]
+    sums = [sum(float(row[name]) for name in WINNERS.split(",")) for row in written]
+    assert sums == pytest.approx([1.0] * 12, abs=1e-5)
+
+    succeeds("train.py", run_name="kept", floor=False, **{"cache.enabled": True})
+    predictions = [
+        (project / "runs" / name / "predictions/dev.jsonl").read_bytes()
+        for name in ("plain", "kept")
+    ]
+    assert predictions[0] == predictions[1]
+
+    label = "extras/distillation/label.py"
+    succeeds(label, "plain", project / "test.csv", project / "pseudo.jsonl")
+    first = json.loads((project / "pseudo.jsonl").read_text("utf-8").splitlines()[0])
+    assert first.keys() == {"id", "context", "text_a", "text_b", "label"}
+    more = {"distillation.files": '["pseudo.jsonl"]', "floor": False}
+    told = succeeds("train.py", run_name="more", **more)
+    assert "pseudo.jsonl: 12 more records to learn from" in told
+    succeeds("split.py", project / "train.csv", run_name="plain")
+    parts = [project / f"train_{part}.csv" for part in ("part", "dev_part")]
+    assert sum(len([*read_rows(part)]) for part in parts) == 48
+    folds = {"run_name": "folds", "folds.count": 2, "floor": False}
+    succeeds("extras/folds/cross_validate.py", **folds)
+    scores = json.loads((project / "runs/folds/scores.json").read_text("utf-8"))
+    assert scores["dev"]["records"] == 48 and "neg_log_loss" in scores["dev"]
