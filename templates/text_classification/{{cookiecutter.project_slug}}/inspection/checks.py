@@ -172,7 +172,7 @@ def describe_file(
 
 
 def show_records(settings: Settings, examples: Sequence[Example], tokenizer: Tokenizer) -> str:
-    """Return three records as the model reads them: the first, a middle one and the longest.
+    """Return three records as the model reads them: the first, the longest and another one.
 
     A bi-encoder of extras/retrieval reads each of their texts separately.
 
@@ -181,8 +181,10 @@ def show_records(settings: Settings, examples: Sequence[Example], tokenizer: Tok
         examples: of the training file.
         tokenizer: of the encoder.
     """
-    longest = max(range(len(examples)), key=lambda own: sum(map(len, examples[own].texts)))
-    chosen = [examples[place] for place in dict.fromkeys((0, len(examples) // 2, longest))]
+    count = len(examples)
+    longest = max(range(count), key=lambda own: sum(map(len, examples[own].texts)))
+    places = [*dict.fromkeys((0, longest, count // 2, count - 1))]
+    chosen = [examples[place] for place in sorted(places[:3])]
     if getattr(getattr(settings, "retrieval", None), "loss", "none") != "none":
         alone = {"text_b": None, "context": None}
         chosen = [replace(one, text_a=text, **alone) for one in chosen for text in one.texts]

@@ -21,7 +21,7 @@ from task.settings import Settings
 TEXTS_AT_ONCE = 1024
 TABLES = (".csv", ".tsv")
 FIELDS = ("id", "context", "text_a", "text_b", "label", "labels", "group", "fold_group", "target")
-OPTIONAL = ("context", "text_b", "group", "fold_group")
+OPTIONAL = ("text_b", "group", "fold_group", "context")
 FIELD_OF = {False: '"label"', True: '"labels"'}  # by `several`, as messages name it
 TEXT_OF = ("text_a_", "text_b_")  # inputs of a model that encodes each text of a pair separately
 
