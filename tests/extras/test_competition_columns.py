@@ -193,6 +193,20 @@ def test_values_of_json_are_labels_numbers_and_texts(tmp_path):
     assert [e.numbers for e in read_examples(path, settings=settings)] == [(2.5,), (3.0,)]
 
 
+def test_pseudo_labels_are_numbers_of_the_columns_of_the_sample(tmp_path):
+    """The sample names the columns of a table, and so the fields of what a teacher writes."""
+    sample = write(tmp_path / "sample.csv", "id,flow,words\n1,0,0\n")
+    record = {"id": "1", "text_a": "a", "flow": 2.5, "words": 1}
+    path = write(tmp_path / "pseudo.jsonl", json.dumps(record) + "\n")
+    settings = make_settings("number", sample_submission=str(sample))
+    [example] = read_examples(path, settings=settings)
+    assert (example.labels, example.numbers) == (("flow", "words"), (2.5, 1.0))
+    own = write(tmp_path / "own.jsonl", '{"id": "1", "text_a": "a", "target": 3}\n')
+    assert read_examples(own, settings=settings)[0].numbers == (3.0,)
+    broken = write(tmp_path / "b.jsonl", '{"id": "1", "text_a": "a", "flow": 3}\n')
+    assert 'b.jsonl, line 1: the field "words" is missing' in refusal(broken, settings)
+
+
 BROKEN_JSON = {
     "no text": ({"sentence": "a", "label": "x"}, {"label": "y"}, 'line 2: the field "sentence" is'),
     "number as text": ({"sentence": "a", "label": "x"}, {"sentence": 5, "label": "y"}, "a string"),

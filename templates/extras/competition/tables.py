@@ -16,7 +16,7 @@ from core.base.extras import present
 from core.base.files import project_path
 from core.data.records import WEIGHT, read_stream, read_weighted
 from extras.competition.number_cells import parse_number, read_number
-from extras.competition.rows import is_table, read_any_rows, read_rows
+from extras.competition.rows import Dialect, is_table, read_any_rows, read_rows
 from extras.competition.settings import Settings, Table
 
 # Usual names of the column of the text, where the settings name none.
@@ -251,9 +251,24 @@ def read_sample_header(table: Table) -> tuple[str, tuple[str, ...]]:
     if not table.sample_submission:
         return "", ()
     path = project_path(table.sample_submission)
-    _, row = next(read_rows(path, table.dialect))
-    first, *others = row
+    changed = path.stat().st_mtime_ns if path.is_file() else 0
+    first, *others = read_header(path, table.dialect, changed)
     return first, tuple(others)
+
+
+@functools.cache
+def read_header(path: Path, dialect: Dialect, changed: int) -> tuple[str, ...]:
+    """Return the columns of a table; `changed` tells a file from what it was before."""
+    _, row = next(read_rows(path, dialect))
+    return tuple(row)
+
+
+def number_fields(table: Table) -> tuple[str, ...]:
+    """Return the fields that hold the numbers of a project's own JSON Lines, if they are named.
+
+    Those of pseudo-labels have the names of the columns that a teacher learned.
+    """
+    return table.target_names or read_sample_header(table)[1]
 
 
 def show(header: Sequence[str]) -> str:
