@@ -1,0 +1,41 @@
+"""What a blend of runs (extras/blends) asks of the task."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from core.base.extras import need
+from core.data.records import Id
+from core.prediction.loading import TrainedRuns
+from core.scores.evaluation import Evaluation
+from library.graph import Graph
+from task.data import Example, read_examples
+from task.evaluation import evaluate
+from task.settings import Settings
+
+# Whether thresholds for some candidates are found in a moment: events are built for each one.
+TUNES_QUICKLY = False
+
+
+def read_gold(path: Path, settings: Settings) -> Sequence[Example]:
+    """Return the examples of a file with gold events."""
+    return read_examples(path)
+
+
+def score_blend(
+    runs: TrainedRuns,
+    examples: Sequence[Example],
+    candidates: dict[Id, Graph],
+    path: Path,
+    tuned: dict | None,
+) -> Evaluation:
+    """Score graphs with the threshold in `tuned`; None: with the best one."""
+    threshold = (tuned or {}).get("threshold")
+    return evaluate(examples, candidates, path, runs.settings.metric, threshold)
+
+
+def blend_record(parts: Sequence[Graph], weights: Sequence[float]) -> Graph:
+    """Return the mentions and links of several runs in one record with their mean probabilities."""
+    mean_scores = need("blends").mean_scores
+    mentions = mean_scores([part.mentions for part in parts], weights)
+    links = mean_scores([part.links for part in parts], weights)
+    return Graph(mentions, links, frozenset.union(*(part.triggered for part in parts)))

@@ -1,0 +1,97 @@
+"""Predict with a blend: each of its runs reads the records by itself, with its own encoder."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from core.base.errors import InputError
+from core.base.files import hash_of_files, read_json
+from core.base.settings import CoreSettings, saved_settings
+from core.devices.strategy import Strategy, make_strategy
+from core.prediction.loading import TrainedRuns
+from core.runs.members import blended_runs, check_members, members
+from inspection import blends as task_blends
+from task.prediction import load_runs, predict
+
+
+class Blend:
+    """The runs of a blend, loaded when they are first needed, and their weights.
+
+    Args:
+        folder: of the blend.
+
+    Raises:
+        InputError: a run has changed since the weights were fitted.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        known = read_json(folder / "config.json")["blend"]
+        if hash_of_weights(blended_runs(folder)) != known["files_hash"]:
+            raise InputError(
+                f"a run of {folder.name} was trained anew since the weights of the blend were "
+                "fitted: fit it again."
+            )
+        pairs = zip(blended_runs(folder), known["weights"], strict=True)
+        self.weights = {run: weight for run, weight in pairs if weight}
+        self.parts: list[TrainedRuns] = []
+
+    def predict(self, examples: Sequence[Any], strategy: Strategy) -> Any:
+        """Return the weighted mean of what the runs predict, as `predict` of the task does."""
+        self.parts = self.parts or [load_runs([run], strategy) for run in self.weights]
+        return blend_parts([predict(part, examples) for part in self.parts], self.weights.values())
+
+
+def load_blend(
+    folder: Path, task_class: type[CoreSettings], strategy: Strategy | None = None
+) -> TrainedRuns:
+    """Return a blend as what a task predicts with: it has no model of its own."""
+    first = members(folder)[0]
+    check_members([first], task_class.task, ())
+    config = folder / "config.json"
+    settings = saved_settings(task_class, read_json(config), config)
+    return TrainedRuns(
+        folders=[folder],
+        every=[settings],
+        labels=read_json(first / "labels.json"),
+        tokenizer=Tokenizer.from_file(str(first / "tokenizer.json")),
+        models=[],
+        encoder_inputs=[],
+        strategy=strategy or make_strategy(settings),
+        blend=Blend(folder),
+    )
+
+
+def hash_of_weights(runs: Sequence[Path]) -> str:
+    """Return a hash of the best weights of some runs."""
+    folders = [folder for run in runs for folder in members(run)]
+    return hash_of_files(folder / "best.weights.h5" for folder in folders)
+
+
+def blend_parts(parts: Sequence[Mapping], weights: Any) -> dict:
+    """Return record id -> the weighted mean of what several runs found in the record.
+
+    Args:
+        parts: record id -> candidates, of each run.
+        weights: of the runs; they sum to 1.
+    """
+    shares = [*weights]
+    return {
+        name: task_blends.blend_record([part[name] for part in parts], shares) for name in parts[0]
+    }
+
+
+def mean_scores(
+    parts: Sequence[Mapping[Hashable, float]], weights: Sequence[float]
+) -> dict[Any, float]:
+    """Return the weighted mean of scores by name; a name that a part lacks has score 0 there.
+
+    >>> mean_scores([{"a": 0.8, "b": 0.4}, {"a": 0.4}], [0.5, 0.5])
+    {'a': 0.6000000000000001, 'b': 0.2}
+    """
+    means: dict[Any, float] = {}
+    for part, weight in zip(parts, weights, strict=True):
+        for name, score in part.items():
+            means[name] = means.get(name, 0.0) + weight * score
+    return means

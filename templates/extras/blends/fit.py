@@ -1,0 +1,221 @@
+"""Fit the weights of a blend of trained runs; the blend is a run that needs no training.
+
+python extras/blends/fit.py RUN RUN [RUN ...] --name NAME     weights that are best for dev
+python extras/blends/fit.py RUN RUN --name NAME --equal       the mean, with its own threshold
+
+Cross-validations of the same training file are fitted on their held-out records instead.
+"""
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+PROJECT = Path(__file__).resolve().parents[2]
+sys.path[0] = str(PROJECT)  # the project, whose code this needs
+
+import compare  # noqa: E402
+from core.base.errors import InputError, command  # noqa: E402
+from core.base.files import project_path, read_json, write_json, write_json_lines  # noqa: E402
+from core.base.settings import read_settings, saved_settings  # noqa: E402
+from core.prediction.loading import TrainedRuns  # noqa: E402
+from core.runs.members import find_run, fold_folders, members  # noqa: E402
+from core.runs.provenance import provenance  # noqa: E402
+from core.runs.scores import read_scores  # noqa: E402
+from core.scores.evaluation import Evaluation  # noqa: E402
+from extras.blends.blends import hash_of_weights  # noqa: E402
+from extras.blends.fitting import Parts, score_held_out  # noqa: E402
+from extras.comparison.comparison import Scored, find_scored, shared_gold_file  # noqa: E402
+from extras.folds.folds import assign_folds, choose, link_texts  # noqa: E402
+from inspection import blends as task_blends  # noqa: E402
+from inspection.folds import fold_keys  # noqa: E402
+from task.prediction import load_runs, predict  # noqa: E402
+from task.settings import Settings  # noqa: E402
+
+
+@command
+def main() -> None:
+    """Predict with each run, fit, estimate the gain, write the run."""
+    arguments = parse_arguments()
+    runs = [find_run(name) for name in arguments.runs]
+    target = new_folder(arguments.name)
+    check_runs(runs)
+    first = load_runs([runs[0]])
+    on_held_out = all(map(fold_folders, runs)) and len({*map(train_hash, runs)}) == 1
+    path = project_path(first.settings.train_file) if on_held_out else dev_file(runs)
+    examples = task_blends.read_gold(path, first.settings)
+    keys = list(fold_keys(examples))
+    read = predict_held_out if on_held_out else predict_all
+    candidates = [read(run, examples, keys) for run in runs]
+
+    def evaluate(some: Sequence[Any], found: dict, tuned: dict | None) -> Evaluation:
+        return task_blends.score_blend(first, some, found, path, tuned)
+
+    monitor = read_scores(runs[0])["monitor"]
+    quickly = task_blends.TUNES_QUICKLY
+    parts = Parts(examples, link_texts(keys), candidates, evaluate, monitor, quickly)
+    weights = np.full(len(runs), 1 / len(runs)) if arguments.equal else parts.fit()
+    evaluation = parts.blend(weights)
+    describe(parts, runs, weights, evaluation)
+    config = blend_config(arguments.name, runs, weights, on_held_out)
+    gain = {} if arguments.equal else {"gain": estimate_gain(parts, config, evaluation)}
+    write_run(target, config, evaluation, {"monitor": monitor, **gain}, first)
+    print(f"runs/{arguments.name} is a run: python predict.py {arguments.name} FILE OUT")
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Return the arguments of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="folder of a run, or name in runs/")
+    parser.add_argument("--name", required=True, help="the blend becomes runs/NAME")
+    parser.add_argument("--equal", action="store_true", help="fit no weights: take the mean")
+    return parser.parse_args()
+
+
+def new_folder(name: str) -> Path:
+    """Return the folder that a new run gets.
+
+    Raises:
+        InputError: the name is none for a run, or there is such a run.
+    """
+    folder = PROJECT / "runs" / read_settings(Settings, ["--run_name", name]).run_name
+    if folder.exists():
+        raise InputError(f"runs/{name} exists: choose another --name, or delete that folder.")
+    return folder
+
+
+def check_runs(runs: Sequence[Path]) -> None:
+    """Refuse runs that can't be blended.
+
+    Raises:
+        InputError: fewer than two, one twice, or two with different labels.
+    """
+    if len(runs) < 2:
+        raise InputError("a blend needs at least two runs: name them one after the other.")
+    for run in runs:
+        if [own.resolve() for own in runs].count(run.resolve()) > 1:
+            raise InputError(f"{run.name} is named twice: name each run once.")
+    ignored = ("counts", "answer_lengths")  # of the training records, not of what is predicted
+    labels = [read_json(members(run)[0] / "labels.json") for run in runs]
+    for run, own in zip(runs, labels, strict=True):
+        for name in {*own, *labels[0]} - {*ignored}:
+            if own.get(name) != labels[0].get(name):
+                raise InputError(
+                    f"{runs[0].name} and {run.name} have different {name.replace('_', ' ')}: only "
+                    "scores of the same ones can be blended, so train both on the same labels."
+                )
+
+
+def train_hash(run: Path) -> str:
+    """Return the hash of the file that a run learned from."""
+    return read_json(run / "config.json").get("train_hash", "")
+
+
+def dev_file(runs: Sequence[Path]) -> Path:
+    """Return the dev file that all runs were scored on.
+
+    Raises:
+        InputError: they were scored on different files, or it is gone or changed.
+    """
+    scored = [find_scored(str(run)) for run in runs]
+    return [shared_gold_file(scored[0], other) for other in scored][0]
+
+
+def predict_all(run: Path, examples: Sequence[Any], keys: Sequence[Any]) -> dict:
+    """Return record id -> what a run finds in the record."""
+    print(f"{run.name} predicts {len(examples)} records")
+    return predict(load_runs([run]), examples)
+
+
+def predict_held_out(run: Path, examples: Sequence[Any], keys: Sequence[Any]) -> dict:
+    """Return record id -> what the fold that held the record out finds in it."""
+    config = saved_settings(Settings, read_json(run / "config.json"), run / "config.json")
+    folds = fold_folders(run)
+    fold_of = assign_folds(keys, len(folds), config.seed)
+    found: dict = {}
+    for number, fold in enumerate(folds):
+        held_out = choose(examples, np.flatnonzero(fold_of == number))
+        print(f"{run.name}/{fold.name} predicts the {len(held_out)} records that it held out")
+        found |= predict(load_runs([fold]), held_out)
+    return found
+
+
+def describe(
+    parts: Parts, runs: Sequence[Path], weights: np.ndarray, evaluation: Evaluation
+) -> None:
+    """Print the score and the weight of each run, and the score of the blend."""
+    singles = np.eye(len(runs))
+    print(f"{'weight':>8}{parts.monitor:>32}   on the records that fitted the weights")
+    for run, weight, single in zip(runs, weights, singles, strict=True):
+        print(f"{weight:>8.2f}{parts.score(single):>32.4f}   {run.name}")
+    print(f"{'blend':>8}{evaluation.scores[parts.monitor]:>32.4f}")
+
+
+def blend_config(
+    name: str, runs: Sequence[Path], weights: np.ndarray, on_held_out: bool
+) -> dict[str, Any]:
+    """Return the content of config.json: the settings of the first run, and the blend."""
+    config = read_json(runs[0] / "config.json")
+    for other in ("fold", "folds", "blend", "overwrite"):
+        config.pop(other, None)
+    return config | {
+        "run_name": name,
+        "blend": {
+            "runs": [Path(os.path.relpath(run, PROJECT)).as_posix() for run in runs],
+            "weights": weights.tolist(),
+            "files_hash": hash_of_weights(runs),
+            "fitted_on": "held-out records" if on_held_out else "dev",
+        },
+    }
+
+
+def estimate_gain(parts: Parts, config: dict, evaluation: Evaluation) -> dict[str, float]:
+    """Return and print what the blend gains over its best run on records that chose neither."""
+    titles = "blend", "best_run"
+    records: list[list[dict]] = [[], []]
+    for pair in score_held_out(parts):
+        for own, new in zip(records, pair, strict=True):
+            own.extend(new)
+    facts = {name: evaluation.scores[name] for name in ("file", "data_hash")}
+    with tempfile.TemporaryDirectory() as temporary:
+        scored = []
+        for title, own in zip(titles, records, strict=True):
+            folder = Path(temporary) / title
+            write_json(folder / "config.json", config)
+            scores = {"monitor": parts.monitor, "dev": evaluation.scores}
+            write_json(folder / "scores.json", scores)
+            write_json_lines(folder / "predictions" / "dev.jsonl", own)
+            scored.append(Scored(title, folder, **facts))
+        found = compare.compare(*scored).difference()
+    print(
+        f"expected gain over the best run: {found.difference:+.4f}, 95 % interval "
+        f"{found.low:+.4f} to {found.high:+.4f}, on records that fitted neither weights nor "
+        "thresholds"
+    )
+    return {"difference": found.difference, "low": found.low, "high": found.high}
+
+
+def write_run(
+    target: Path, config: dict, evaluation: Evaluation, facts: dict, runs: TrainedRuns
+) -> None:
+    """Write the folder of the blend, whole or not at all."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".blend-") as temporary:
+        folder = Path(temporary) / target.name
+        write_json(folder / "config.json", config)
+        write_json_lines(folder / "predictions" / "dev.jsonl", evaluation.predictions)
+        finished = {"finished": datetime.now(UTC).isoformat(timespec="seconds")}
+        scores = {**provenance(runs.settings), **facts, "dev": evaluation.scores, **finished}
+        write_json(folder / "scores.json", scores)
+        shutil.move(folder, target)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""What a blend of runs (extras/blends) asks of the task."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from core.base.extras import need
+from core.data.records import Span
+from core.prediction.loading import TrainedRuns
+from core.scores.evaluation import Evaluation
+from task.data import Example, read_examples
+from task.decode import MOST_SPANS, Candidate, Candidates
+from task.evaluation import evaluate
+from task.settings import Settings
+
+# Log-odds of an answer that no run holds for possible to be absent, or present.
+MOST_ODDS = 700.0
+# Whether thresholds for some candidates are found in a moment.
+TUNES_QUICKLY = True
+
+
+def read_gold(path: Path, settings: Settings) -> Sequence[Example]:
+    """Return the examples of a file with gold answers."""
+    return read_examples(path)
+
+
+def score_blend(
+    runs: TrainedRuns,
+    examples: Sequence[Example],
+    candidates: Candidates,
+    path: Path,
+    tuned: dict | None,
+) -> Evaluation:
+    """Score candidates with the threshold in `tuned`; None: with the best one."""
+    threshold = (tuned or {}).get("threshold")
+    return evaluate(examples, candidates, path, runs.settings, threshold)
+
+
+def blend_record(parts: Sequence[Sequence[Candidate]], weights: Sequence[float]) -> list[Candidate]:
+    """Return the answers of several runs to one question, best first.
+
+    Their probabilities are averaged, and so is that of "no answer"; the quotient of both means
+    gives the odds.
+    """
+    means = need("blends").mean_scores([probabilities(part) for part in parts], weights)
+    none = means.pop(None)
+    odds = {
+        span: float(np.clip(np.log(share / none), -MOST_ODDS, MOST_ODDS))
+        for span, share in means.items()
+        if share > 0
+    }
+    ranked = sorted(odds.items(), key=lambda item: (-item[1], item[0]))
+    return [Candidate(span, value) for span, value in ranked[:MOST_SPANS]]
+
+
+def probabilities(candidates: Sequence[Candidate]) -> dict[Span | None, float]:
+    """Return the probability of each answer of a run, and of none: a softmax of the odds."""
+    spans: list[Span | None] = [None, *(candidate.span for candidate in candidates)]
+    odds = np.array([0.0, *(candidate.odds for candidate in candidates)])
+    shares = np.exp(odds - odds.max())
+    # The smallest number instead of 0, so that the odds of the mean are known.
+    shares = np.maximum(shares / shares.sum(), np.finfo(float).tiny)
+    return dict(zip(spans, shares.tolist(), strict=True))

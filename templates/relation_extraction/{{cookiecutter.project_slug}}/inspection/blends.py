@@ -1,0 +1,39 @@
+"""What a blend of runs (extras/blends) asks of the task."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from core.base.extras import need
+from core.prediction.loading import TrainedRuns
+from core.scores.evaluation import Evaluation
+from task.data import Example, Triple, read_examples
+from task.decode import Candidates
+from task.evaluation import evaluate
+from task.settings import Settings
+
+# Whether thresholds for some candidates are found in a moment.
+TUNES_QUICKLY = True
+
+
+def read_gold(path: Path, settings: Settings) -> Sequence[Example]:
+    """Return the examples of a file with gold triples."""
+    return read_examples(path)
+
+
+def score_blend(
+    runs: TrainedRuns,
+    examples: Sequence[Example],
+    candidates: Candidates,
+    path: Path,
+    tuned: dict | None,
+) -> Evaluation:
+    """Score candidates with the threshold in `tuned`; None: with the best one."""
+    return evaluate(examples, candidates, path, (tuned or {}).get("threshold"))
+
+
+def blend_record(
+    parts: Sequence[list[tuple[Triple, float]]], weights: Sequence[float]
+) -> list[tuple[Triple, float]]:
+    """Return the triples of several runs in one record with their mean probabilities."""
+    means = need("blends").mean_scores([dict(part) for part in parts], weights)
+    return sorted(means.items(), key=lambda candidate: (-candidate[1], candidate[0]))

@@ -1,0 +1,238 @@
+"""extras/blends: fitted weights, what they gain on new records, and a blend as a run."""
+
+import itertools
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import use_template
+from project_process import Done, ProjectProcess
+from projects import TASKS, bake_project, flags, shorten, template_of
+
+use_template("text_classification")
+
+from core.scores.evaluation import Evaluation  # noqa: E402
+from extras.blends.blends import mean_scores  # noqa: E402
+from extras.blends.fitting import Parts, fit_weights, score_held_out  # noqa: E402
+
+FIT = "extras/blends/fit.py"
+BLENDED = [task for task in TASKS if task not in ("seq2seq", "pretraining")]
+RECORDS = 240
+
+
+class Record:
+    def __init__(self, number: int, gold: int) -> None:
+        self.id, self.gold = number, gold
+
+
+def make_parts(strengths: list[float], seed: int) -> Parts:
+    """Return runs that see the gold label as well as their strength says; 0: not at all."""
+    draw = np.random.default_rng(seed)
+    gold = draw.integers(0, 2, RECORDS)
+    scores = [strength * (2 * gold - 1) + draw.normal(0, 1.5, RECORDS) for strength in strengths]
+    candidates = [
+        {number: np.array([1 / (1 + np.exp(-score))]) for number, score in enumerate(own)}
+        for own in scores
+    ]
+    records = [Record(number, label) for number, label in enumerate(gold)]
+    return Parts(records, np.arange(RECORDS), candidates, evaluate, "f1")
+
+
+def evaluate(records: list[Record], found: dict, tuned: dict | None) -> Evaluation:
+    """Score labels by F1 of label 1, with the best threshold or the one that is tuned."""
+    scores = np.array([found[record.id][0] for record in records])
+    gold = np.array([record.gold for record in records])
+    order = np.argsort(-scores)
+    hits = np.cumsum(gold[order])
+    f1 = 2 * hits / (np.arange(1, len(gold) + 1) + gold.sum())
+    threshold = tuned["threshold"] if tuned else scores[order[np.argmax(f1)]]
+    chosen = scores >= threshold
+    both = chosen.sum() + gold.sum()
+    pairs = zip(records, chosen, strict=True)
+    return Evaluation(
+        scores={"f1": 2 * (chosen & (gold == 1)).sum() / both, "threshold": threshold},
+        predictions=[{"id": one.id, "label": int(label)} for one, label in pairs],
+        shown=[],
+    )
+
+
+@pytest.mark.parametrize("strengths", [[1, 0.8], [1, 0.2], [1, 0.8, 0.6], [1, 1, 0]])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_weights_are_about_as_good_as_the_best_of_all(strengths, seed):
+    """All weights in steps of 0.05 are tried, too."""
+    parts, count = make_parts(strengths, seed), len(strengths)
+    weights = parts.fit()
+    assert weights.sum() == pytest.approx(1) and (weights >= 0).all()
+    every = [np.array(t) / 20 for t in itertools.product(range(21), repeat=count) if sum(t) == 20]
+    found = parts.score(weights)
+    assert found >= max(map(parts.score, every)) - 0.01
+    assert found >= max(map(parts.score, [*np.eye(count), np.full(count, 1 / count)]))
+
+
+def test_of_equally_good_weights_the_equal_ones_are_taken():
+    assert fit_weights(lambda weights: 1.0, 3) == pytest.approx([1 / 3] * 3)
+
+
+def f1_of(records: list[list[dict]], gold: dict[int, int], ids: np.ndarray) -> np.ndarray:
+    labels = [{record["id"]: record["label"] for record in own} for own in records]
+    truth = np.array([gold[number] for number in ids])
+    found = np.array([[own[number] for number in ids] for own in labels])
+    return 2 * (found & truth).sum(1) / (found.sum(1) + truth.sum())
+
+
+@pytest.mark.parametrize("strengths, gains", [([1, 0, 0], False), ([1, 0.95, 0.9], True)])
+def test_the_expected_gain_is_that_of_new_records(strengths, gains):
+    """Runs that know nothing add nothing, although weights for them fit; good ones add."""
+    differences, fitted = [], []
+    for seed in range(4):
+        parts = make_parts(strengths, seed)
+        records: list[list[dict]] = [[], []]
+        for pair in score_held_out(parts):
+            for own, new in zip(records, pair, strict=True):
+                own.extend(new)
+        assert sorted(record["id"] for record in records[0]) == [*range(RECORDS)]
+        gold = {record.id: record.gold for record in parts.examples}
+        blend, single = f1_of(records, gold, np.arange(RECORDS))
+        differences.append(blend - single)
+        fitted.append(parts.score(parts.fit()) - parts.score(parts.best_single()))
+    mean, error = np.mean(differences), np.std(differences, ddof=1) / np.sqrt(len(differences))
+    assert min(fitted) >= 0 and max(fitted) > 0
+    if gains:
+        assert mean > 2 * error
+    else:
+        assert mean < 2 * error and np.mean(fitted) > mean
+
+
+def test_what_a_run_did_not_find_counts_as_nothing():
+    means = mean_scores([{"a": 0.8, "b": 0.4}, {"a": 0.4}], [0.75, 0.25])
+    assert means == pytest.approx({"a": 0.7, "b": 0.3})
+
+
+def read(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def succeeds(process: ProjectProcess, *command) -> Done:
+    done = process.run(*command)
+    assert done.code == 0, f"{done.out}\n{done.err}"
+    return done
+
+
+@pytest.fixture(scope="module", params=BLENDED)
+def process(request, tmp_path_factory):
+    """A process of a project with two runs, whose encoders and tokens differ."""
+    project = bake_project(request.param, tmp_path_factory.mktemp("project"))
+    shorten(project, {"train": 96, "dev": 16, "test": 16})
+    process = ProjectProcess(project)
+    steps = {"steps": 12, "epochs": 4, "shown_examples": 0}
+    succeeds(process, "train.py", *flags(project, run_name="one", **steps))
+    others = {"tiny_width": 48, "max_length": 120, "seed": 2, "tiny_vocabulary": 700}
+    succeeds(process, "train.py", *flags(project, run_name="two", **{**steps, **others}))
+    yield process
+    process.stop()
+
+
+def scores_of(process: ProjectProcess, run: str) -> dict:
+    return json.loads((process.project / "runs" / run / "scores.json").read_text("utf-8"))
+
+
+@pytest.mark.trains
+def test_a_blend_is_a_run(process, tmp_path):
+    """Fit, predict, evaluate, compare and blend it again, by the commands of the README."""
+    done = succeeds(process, FIT, "one", "two", "--name", "blend")
+    scores, monitor = scores_of(process, "blend"), scores_of(process, "one")["monitor"]
+    fitted = scores["dev"][monitor]
+    assert fitted >= max(scores_of(process, run)["dev"][monitor] for run in ("one", "two")) - 1e-6
+    assert scores["gain"]["low"] <= scores["gain"]["difference"] <= scores["gain"]["high"]
+    assert "expected gain over the best run" in done.out and scores["code_hash"]
+    dev = next((process.project / "sample").glob("dev.*"))
+    done = succeeds(process, "evaluate.py", "blend", dev)
+    again = scores_of(process, "blend")["files"]["sample_dev"]
+    assert again[monitor] == pytest.approx(fitted, abs=1e-9)
+    predictions = process.project / "runs/blend/predictions"
+    assert read(predictions / "dev.jsonl") == read(predictions / "sample_dev.jsonl")
+    test = next((process.project / "sample").glob("test.*"))
+    succeeds(process, "predict.py", "blend", test, tmp_path / "out.jsonl")
+    assert (tmp_path / "out.jsonl").stat().st_size > 0
+    assert "verdict: blend against one" in succeeds(process, "compare.py", "blend", "one").out
+    succeeds(process, FIT, "blend", "two", "--name", "again", "--equal")
+    weights = json.loads((process.project / "runs/again/config.json").read_text("utf-8"))["blend"]
+    assert weights["weights"] == [0.5, 0.5] and weights["runs"] == ["runs/blend", "runs/two"]
+
+
+@pytest.mark.trains
+def test_one_run_of_weight_one_is_that_run(process, tmp_path):
+    """The mean of equal candidates is each of them: the same predictions, but for rounding."""
+    project = process.project
+    copy = project / "runs/same"
+    succeeds(process, FIT, "one", "two", "--name", "same", "--equal")
+    blended = json.loads((copy / "config.json").read_text("utf-8"))
+    blended["blend"]["weights"] = [1.0, 0.0]
+    (copy / "config.json").write_text(json.dumps(blended), "utf-8")
+    scores = scores_of(process, "same") | {"dev": scores_of(process, "one")["dev"]}
+    (copy / "scores.json").write_text(json.dumps(scores), "utf-8")
+    dev = next((project / "sample").glob("dev.*"))
+    for run in ("one", "same"):
+        succeeds(process, "evaluate.py", run, dev)
+    records = [
+        read(project / f"runs/{run}/predictions/sample_dev.jsonl") for run in ("one", "same")
+    ]
+    assert_close(*records)
+
+
+def assert_close(first, second) -> None:
+    """Compare records whose numbers may differ by rounding."""
+    if isinstance(first, dict):
+        assert first.keys() == second.keys()
+        for name in first:
+            assert_close(first[name], second[name])
+    elif isinstance(first, list):
+        assert len(first) == len(second)
+        for one, other in zip(first, second, strict=True):
+            assert_close(one, other)
+    elif isinstance(first, float):
+        assert first == pytest.approx(second, abs=2e-4)
+    else:
+        assert first == second
+
+
+@pytest.mark.trains
+def test_several_runs_are_scored_together(process):
+    """As predict.py averages them; nothing is written, for they have no folder."""
+    three = flags(process.project, run_name="three", steps=2, epochs=1, seed=5)
+    succeeds(process, "train.py", *three)
+    dev = next((process.project / "sample").glob("dev.*"))
+    before = {run: scores_of(process, run) for run in ("one", "three")}
+    alone = succeeds(process, "evaluate.py", "three", dev).out
+    before["three"] = scores_of(process, "three")
+    together = succeeds(process, "evaluate.py", "one", "three", dev).out
+    assert "these scores are not kept" in together and together != alone
+    assert before == {run: scores_of(process, run) for run in ("one", "three")}
+
+
+@pytest.mark.trains
+def test_what_can_not_be_blended_is_refused(process, tmp_path):
+    if template_of(process.project) != "text_classification":
+        pytest.skip("the same code of runs as for other tasks")
+
+    def refused(*command) -> str:
+        done = process.run(*command)
+        assert done.code == 1 and "Traceback" not in done.err
+        return done.err
+
+    if not (process.project / "runs/again").exists():
+        succeeds(process, FIT, "one", "two", "--name", "again", "--equal")
+    assert "at least two runs" in refused(FIT, "one", "--name", "x")
+    assert "one is named twice" in refused(FIT, "one", "two", "one", "--name", "x")
+    assert "runs/two exists" in refused(FIT, "one", "two", "--name", "two")
+    assert "four is not a run" in refused(FIT, "one", "four", "--name", "x")
+    assert "run_name" in refused(FIT, "one", "two", "--name", "../x")
+    test, out = next((process.project / "sample").glob("test.*")), tmp_path / "out.jsonl"
+    assert "again is a blend" in refused("predict.py", "again", "one", test, out)
+    succeeds(process, "train.py", *flags(process.project, run_name="two", steps=1, overwrite=True))
+    assert "trained anew" in refused("predict.py", "again", test, out)
+    (process.project / "runs/two").rename(process.project / "runs/gone")
+    assert "again blends two, which is gone" in refused("predict.py", "again", test, out)
+    assert not out.exists() and not (process.project / "runs/x").exists()
+    (process.project / "runs/gone").rename(process.project / "runs/two")
