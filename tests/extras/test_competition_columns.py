@@ -271,6 +271,26 @@ def test_parts_keep_the_delimiter(tmp_path):
     ]
 
 
+def test_columns_of_a_table_without_a_header_have_the_names_of_the_setting(tmp_path):
+    """CoLA is so: train.tsv has no header, test.tsv has one."""
+    rows = 'gj04\t1\t\tA film.\ngj04\t0\t*\tFilm a "the.\n'
+    path = write(tmp_path / "train.tsv", rows)
+    sample = write(tmp_path / "s.tsv", "index\tlabel\n0\t1\n")
+    names = ["source", "label", "mark", "sentence"]
+    settings = make_settings(column_names=names, sample_submission=str(sample))
+    examples = read_examples(path, settings=settings)
+    found = [(e.line, e.id, e.text_a, e.labels) for e in examples]
+    assert found == [(1, 0, "A film.", ("1",)), (2, 1, 'Film a "the.', ("0",))]
+    test = write(tmp_path / "test.tsv", "index\tsentence\n7\tA film.\n")
+    assert [(e.id, e.text_a) for e in read_examples(test, False, settings)] == [("7", "A film.")]
+    with_header = write(tmp_path / "dev.tsv", "\t".join(names) + "\n" + rows)
+    assert len(read_examples(with_header, settings=settings)) == 2
+    parts = write_parts(path, examples, np.array([False, True]), settings.competition.dialect)
+    assert [part.read_text("utf-8") for part, _ in parts] == [*rows.splitlines(keepends=True)]
+    form = read_form(sample, "", "auto", settings.competition)
+    assert form.header == ("index", "label") and form.ids == ["0"]
+
+
 NUMBERS = {
     "comma": ({"decimal": ","}, "2,5", 2.5),
     "comma of a share": ({"decimal": ","}, "-,25", -0.25),

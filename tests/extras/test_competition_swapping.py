@@ -253,6 +253,8 @@ def test_replicas_and_interruptions_learn_the_same(process, tmp_path):
     run("train.py", *asked(process, "two", **TRAINED, **replicas), cwd=project)
     two = weights(project / "runs" / "two")
     assert largest_difference(whole, two) < 1e-5
+    kept = train(process, "kept", **TRAINED, **{"cache.enabled": True})
+    assert largest_difference(whole, kept) < 1e-7
     plan = tmp_path / "plan.json"
     plan.write_text(json.dumps({"kill_at": 10}), encoding="utf-8")  # in the second epoch
     arguments = asked(process, "again", **TRAINED)

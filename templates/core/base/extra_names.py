@@ -25,4 +25,5 @@ EXTRA_NAMES: dict[str, str] = {
     "tpu": "compiles for a TPU that you don't have",
     "runs_table": "all runs in one table",
     "search": "search over settings with Optuna",
+    "blends": "blends of several runs with fitted weights",
 }

@@ -29,11 +29,18 @@ class Dialect:
         delimiter: of the cells, where the first line has it; empty: the usual one.
         quoting: whether double quotes enclose cells, or belong to the texts; "auto": in .csv they
             enclose cells, and in .tsv the lines tell.
+        names: of the columns of files that have no header; empty: the first row is one.
     """
 
     encoding: str = "utf-8"
     delimiter: str = ""
     quoting: Quoting = "auto"
+    names: tuple[str, ...] = ()
+
+    def lacks_header(self, cells: list[str]) -> bool:
+        """Return whether the first row is one of texts, and `names` are those of its columns."""
+        names = [*self.names]
+        return len(cells) == len(names) and [cell.strip() for cell in cells] != names
 
 
 def is_table(path: str | Path) -> bool:
@@ -80,7 +87,9 @@ def read_rows(
             lines.forget()
             if not cells:
                 continue
-            if header is None:
+            if header is None and dialect.lacks_header(cells):
+                header = [*dialect.names]
+            elif header is None:
                 header = check_header(path, begin, cells)
                 continue
             if len(cells) != len(header):

@@ -11,7 +11,6 @@ from core.base.settings import CoreSettings, SettingsTable
 from extras.competition.rows import Dialect, Quoting
 
 FILES = ("competition.sample_submission",)
-SAME = "same"
 
 
 def read_pairs(given: Any, example: str) -> str:
@@ -51,6 +50,7 @@ class Table(SettingsTable):
     encoding: str = Field("utf-8", description="encoding of .csv and .tsv")
     delimiter: str = Field("", description="between the cells of a row; empty: comma, or tab")
     quoting: Quoting = Field("auto", description="double quotes: around cells, or of the texts")
+    column_names: list[str] = Field([], description="of tables whose first row is no header")
     decimal: Literal[".", ","] = Field(".", description="before the decimals of a number")
     thousands: Literal["", ",", ".", " ", "'"] = Field("", description="between thousands")
     swap_training: bool = Field(False, description="learn two texts in both orders")
@@ -82,7 +82,7 @@ class Table(SettingsTable):
             raise ValueError('give one character, such as ";" or "|", or "tab"')
         return delimiter
 
-    @field_validator("text_columns")
+    @field_validator("text_columns", "column_names")
     @classmethod
     def check_text_columns(cls, names: list[str]) -> list[str]:
         """Refuse empty and repeated names."""
@@ -100,8 +100,8 @@ class Table(SettingsTable):
     @classmethod
     def read_swaps(cls, given: Any) -> str:
         """Return the labels as JSON, or the word; refuse one that has two partners."""
-        if given == SAME:
-            return SAME
+        if given == "same":
+            return "same"
         pairs = json.loads(read_pairs(given, '{ a = "b" }') or "{}")
         partners = {name: {other} - {name} for name, other in pairs.items()}
         for name, other in pairs.items():
@@ -131,7 +131,8 @@ class Table(SettingsTable):
     @property
     def dialect(self) -> Dialect:
         """How tables are written."""
-        return Dialect(self.encoding, self.delimiter, self.quoting)
+        names = tuple(self.column_names)
+        return Dialect(self.encoding, self.delimiter, self.quoting, names)
 
     @property
     def aliases(self) -> dict[str, str]:
@@ -141,7 +142,7 @@ class Table(SettingsTable):
     @property
     def swapped_names(self) -> dict[str, str]:
         """Label -> the one that it becomes if the texts change places; others stay."""
-        pairs = json.loads(self.swap_labels) if self.swap_labels not in ("", SAME) else {}
+        pairs = json.loads(self.swap_labels) if self.swap_labels not in ("", "same") else {}
         return {**pairs, **{other: name for name, other in pairs.items()}}
 
     @property

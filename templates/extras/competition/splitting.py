@@ -129,6 +129,7 @@ def part_text(path: Path, lines: set[int], dialect: Dialect) -> str:
         quoting=quoting,
         quotechar=None if quoting == csv.QUOTE_NONE else '"',
     )
-    writer.writeheader()
+    if rows[0][0] > 1:  # else the first line is a row
+        writer.writeheader()
     writer.writerows(row for line, row in rows if line in lines)
     return table.getvalue()

@@ -119,7 +119,8 @@ def read_form(sample: Path | None, columns: str, kind: str, table: Table) -> For
     """
     if kind not in KINDS:
         raise InputError(f"--values {kind} is unknown: choose one of {', '.join(KINDS)}.")
-    rows = list(read_rows(sample, table.dialect)) if sample else []
+    dialect = replace(table.dialect, names=())  # a sample has a header
+    rows = list(read_rows(sample, dialect)) if sample else []
     own = tuple(rows[0][1]) if rows else ()
     header, given = read_columns(columns, own)
     if len(header) == 1:
@@ -141,7 +142,7 @@ def read_form(sample: Path | None, columns: str, kind: str, table: Table) -> For
         raise InputError(
             f"--columns names {len(header)} columns, but {sample} has {len(own)}: {show(own)}."
         )
-    delimiter, _ = find_format(sample, table.dialect)
+    delimiter, _ = find_format(sample, dialect)
     return Form(header or own, list(ids), kind, frozenset(cells - {""}), given, delimiter)
 
 

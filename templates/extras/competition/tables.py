@@ -7,7 +7,7 @@ import json
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -252,7 +252,7 @@ def read_sample_header(table: Table) -> tuple[str, tuple[str, ...]]:
         return "", ()
     path = project_path(table.sample_submission)
     changed = path.stat().st_mtime_ns if path.is_file() else 0
-    first, *others = read_header(path, table.dialect, changed)
+    first, *others = read_header(path, replace(table.dialect, names=()), changed)
     return first, tuple(others)
 
 
