@@ -236,3 +236,24 @@ def test_what_can_not_be_blended_is_refused(process, tmp_path):
     assert "again blends two, which is gone" in refused("predict.py", "again", test, out)
     assert not out.exists() and not (process.project / "runs/x").exists()
     (process.project / "runs/gone").rename(process.project / "runs/two")
+
+
+@pytest.mark.trains
+def test_cross_validations_are_fitted_on_what_they_held_out(process):
+    project, folds = process.project, "extras/folds/cross_validate.py"
+    if template_of(project) != "relation_extraction":
+        pytest.skip("the same code of folds as for other tasks")
+    asked = {"steps": 12, "epochs": 4, "folds.count": 2}
+    for seed in (1, 2):
+        succeeds(process, folds, *flags(project, run_name=f"crossed_{seed}", seed=seed, **asked))
+    done = succeeds(process, FIT, "crossed_1", "crossed_2", "--name", "crossed", "--equal")
+    assert "crossed_2/fold_2 predicts the 48 records that it held out" in done.out
+    scores, config = scores_of(process, "crossed"), project / "runs/crossed/config.json"
+    assert scores["dev"]["records"] == 96 and scores["dev"]["file"] == "sample/train.jsonl"
+    assert json.loads(config.read_text("utf-8"))["blend"]["fitted_on"] == "held-out records"
+    # One cross-validation has the score that it has without the blend.
+    [line] = [line for line in done.out.splitlines() if line.endswith("   crossed_1")]
+    assert f"{scores_of(process, 'crossed_1')['dev']['f1']:.4f}" in line
+    test = project / "sample/test.jsonl"
+    succeeds(process, "predict.py", "crossed", test, project / "out.jsonl")
+    assert len(read(project / "out.jsonl")) == len(read(test))

@@ -1,6 +1,6 @@
 """Predict with a blend: each of its runs reads the records by itself, with its own encoder."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,7 @@ from core.base.settings import CoreSettings, saved_settings
 from core.devices.strategy import Strategy, make_strategy
 from core.prediction.loading import TrainedRuns
 from core.runs.members import blended_runs, check_members, members
-from inspection import blends as task_blends
-from task.prediction import load_runs, predict
+from inspection.blends import blend_record
 
 
 class Blend:
@@ -21,12 +20,13 @@ class Blend:
 
     Args:
         folder: of the blend.
+        strategy: where to build the models of its runs.
 
     Raises:
         InputError: a run has changed since the weights were fitted.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, strategy: Strategy) -> None:
         known = read_json(folder / "config.json")["blend"]
         if hash_of_weights(blended_runs(folder)) != known["files_hash"]:
             raise InputError(
@@ -35,11 +35,22 @@ class Blend:
             )
         pairs = zip(blended_runs(folder), known["weights"], strict=True)
         self.weights = {run: weight for run, weight in pairs if weight}
+        self.strategy = strategy
         self.parts: list[TrainedRuns] = []
 
-    def predict(self, examples: Sequence[Any], strategy: Strategy) -> Any:
-        """Return the weighted mean of what the runs predict, as `predict` of the task does."""
-        self.parts = self.parts or [load_runs([run], strategy) for run in self.weights]
+    def predict(
+        self,
+        examples: Sequence[Any],
+        load_runs: Callable[[Sequence[Path], Strategy], TrainedRuns],
+        predict: Callable[[TrainedRuns, Sequence[Any]], dict],
+    ) -> Any:
+        """Return the weighted mean of what the runs predict.
+
+        Args:
+            examples: to predict.
+            load_runs: of the task; `predict`: also of the task.
+        """
+        self.parts = self.parts or [load_runs([run], self.strategy) for run in self.weights]
         return blend_parts([predict(part, examples) for part in self.parts], self.weights.values())
 
 
@@ -51,6 +62,7 @@ def load_blend(
     check_members([first], task_class.task, ())
     config = folder / "config.json"
     settings = saved_settings(task_class, read_json(config), config)
+    strategy = strategy or make_strategy(settings)
     return TrainedRuns(
         folders=[folder],
         every=[settings],
@@ -58,8 +70,8 @@ def load_blend(
         tokenizer=Tokenizer.from_file(str(first / "tokenizer.json")),
         models=[],
         encoder_inputs=[],
-        strategy=strategy or make_strategy(settings),
-        blend=Blend(folder),
+        strategy=strategy,
+        blend=Blend(folder, strategy),
     )
 
 
@@ -77,9 +89,7 @@ def blend_parts(parts: Sequence[Mapping], weights: Any) -> dict:
         weights: of the runs; they sum to 1.
     """
     shares = [*weights]
-    return {
-        name: task_blends.blend_record([part[name] for part in parts], shares) for name in parts[0]
-    }
+    return {name: blend_record([part[name] for part in parts], shares) for name in parts[0]}
 
 
 def mean_scores(

@@ -202,7 +202,13 @@ def is_number(value: object) -> TypeGuard[int | float]:
 
 
 def read_values(config: dict) -> dict[str, Any]:
-    """Return the settings in config.json that can change a score, under their present names."""
+    """Return the settings in config.json that can change a score, under their present names.
+
+    Those of a blend belong to its runs: it has only their weights.
+    """
+    if blend := config.get("blend"):
+        parts = zip(blend["weights"], blend["runs"], strict=True)
+        return {"blend": " + ".join(f"{weight:.2f} {Path(run).name}" for weight, run in parts)}
     values = flatten(with_new_names(config))
     return {
         name: value
@@ -291,7 +297,7 @@ def note_changes(group: list[Row]) -> None:
         row.changed = {
             name: value
             for name, value in row.settings.items()
-            if name in others and others[name] != value
+            if name == "blend" or name in others and others[name] != value
         }
         if row is not best and best.train_hash and row.train_hash not in ("", best.train_hash):
             row.changed.setdefault("train_file", "other content")

@@ -1,6 +1,7 @@
 """Score a run on a file with gold entities.
 
-python evaluate.py RUN FILE        adds the scores to RUN/scores.json
+python evaluate.py RUN FILE                 adds the scores to RUN/scores.json
+python evaluate.py RUN RUN [RUN ...] FILE   their scores together, as predict.py averages them
 """
 
 import argparse
@@ -19,15 +20,15 @@ from task.prediction import load_runs, predict
 def main() -> None:
     """Read, predict, score, keep."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("run", help="folder of a run, or its name in runs/; all folds count as one")
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="folder of a run, or name in runs/")
     parser.add_argument("file", type=Path, help="file with gold entities")
     arguments = parser.parse_args()
 
-    runs = load_runs([arguments.run])
+    runs = load_runs(arguments.runs)
     settings, thresholds = runs.settings, load_thresholds(runs.folders)
     examples = read_examples(arguments.file, settings)
     evaluation = evaluate(examples, predict(runs, examples), arguments.file, settings, thresholds)
-    keep_scores(arguments.run, arguments.file, evaluation, provenance(settings))
+    keep_scores(arguments.runs, arguments.file, evaluation, provenance(settings))
     scores = evaluation.scores
     print_precision_recall_f1("type", {**scores["per_type"], "all": scores})
     print()

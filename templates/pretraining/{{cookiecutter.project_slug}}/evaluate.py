@@ -31,7 +31,7 @@ def main() -> None:
     batches = HeldOutGenerator(texts, find_special_tokens(run.tokenizer), run.settings)
     predictions = predict(run.predictor, batches, "predict")
     evaluation = evaluate(batches, predictions, run.tokenizer, name_file(arguments.file))
-    keep_scores(arguments.run, arguments.file, evaluation, provenance(run.settings))
+    keep_scores([arguments.run], arguments.file, evaluation, provenance(run.settings))
     for score, value in evaluation.scores.items():
         if isinstance(value, float):
             print(f"{name_score(score):<14}{value:>10.4f}")

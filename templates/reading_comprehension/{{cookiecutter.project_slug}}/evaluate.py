@@ -1,6 +1,7 @@
 """Score a run on a file with gold answers.
 
-python evaluate.py RUN FILE        adds the scores to RUN/scores.json
+python evaluate.py RUN FILE                 adds the scores to RUN/scores.json
+python evaluate.py RUN RUN [RUN ...] FILE   their scores together, as predict.py averages them
 """
 
 import argparse
@@ -19,16 +20,16 @@ from task.prediction import load_runs, predict
 def main() -> None:
     """Read, predict, score, keep."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("run", help="folder of a run, or its name in runs/; all folds count as one")
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="folder of a run, or name in runs/")
     parser.add_argument("file", type=Path, help="JSON Lines file with gold answers")
     arguments = parser.parse_args()
 
     examples = read_examples(arguments.file)
-    runs = load_runs([arguments.run])
+    runs = load_runs(arguments.runs)
     candidates = predict(runs, examples)
     threshold = tuned_threshold(runs.folders)
     evaluation = evaluate(examples, candidates, arguments.file, runs.settings, threshold)
-    keep_scores(arguments.run, arguments.file, evaluation, provenance(runs.settings))
+    keep_scores(arguments.runs, arguments.file, evaluation, provenance(runs.settings))
     scores = evaluation.scores
     print(f"{'answer (' + scores['definition'] + ')':<32}{'EM':>10}{'F1':>10}{'gold':>8}")
     for kind, row in {**scores["per_answer"], "all": scores}.items():

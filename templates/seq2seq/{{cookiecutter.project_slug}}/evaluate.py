@@ -20,16 +20,16 @@ from task.prediction import load_runs, predict
 def main() -> None:
     """Read, predict, score, keep."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("run", help="folder of a run, or its name in runs/; all folds count as one")
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="folder of a run, or name in runs/")
     parser.add_argument("file", type=Path, help="JSON Lines file with targets")
     add_generation_flags(parser)
     arguments = parser.parse_args()
 
     changes = read_generation_flags(arguments)
-    runs = load_runs([arguments.run], changes=changes)
+    runs = load_runs(arguments.runs, changes=changes)
     examples = read_examples(arguments.file, settings=runs.settings)
     evaluation = evaluate(examples, predict(runs, examples), arguments.file, runs.settings)
-    keep_scores(arguments.run, arguments.file, evaluation, provenance(runs.settings))
+    keep_scores(arguments.runs, arguments.file, evaluation, provenance(runs.settings))
     if runs.settings.extractor:
         print(runs.settings.extractor.describe_scores(evaluation.scores))
         return

@@ -1,6 +1,7 @@
 """Score a run on a file with gold labels.
 
-python evaluate.py RUN FILE        adds the scores to RUN/scores.json
+python evaluate.py RUN FILE                 adds the scores to RUN/scores.json
+python evaluate.py RUN RUN [RUN ...] FILE   their scores together, as predict.py averages them
 """
 
 import argparse
@@ -22,17 +23,17 @@ from task.prediction import load_runs, predict, read_threshold, restore_labels
 def main() -> None:
     """Read, predict, score, keep."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("run", help="folder of a run, or its name in runs/; all folds count as one")
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="folder of a run, or name in runs/")
     parser.add_argument("file", type=Path, help="JSON Lines file with gold labels")
     arguments = parser.parse_args()
 
-    runs = load_runs([arguments.run])
+    runs = load_runs(arguments.runs)
     examples = read_examples(arguments.file, settings=runs.settings)
     labels = restore_labels(runs.labels)
     check_kind(examples, labels, arguments.file)
     candidates, threshold = predict(runs, examples), read_threshold(runs)
     evaluation = evaluate(examples, candidates, labels, arguments.file, runs.settings, threshold)
-    keep_scores(arguments.run, arguments.file, evaluation, provenance(runs.settings))
+    keep_scores(arguments.runs, arguments.file, evaluation, provenance(runs.settings))
     scores, config = evaluation.scores, read_json(runs.folders[0] / "config.json")
     if "per_label" in scores:
         print_precision_recall_f1("label", scores["per_label"])

@@ -9,7 +9,8 @@ from typing import Any
 import keras
 from tokenizers import Tokenizer
 
-from core.base.extras import ask
+from core.base.errors import InputError
+from core.base.extras import ask, need
 from core.base.files import read_json
 from core.base.settings import CoreSettings, RecordSettings, saved_settings
 from core.devices.precision import find_precision
@@ -17,7 +18,7 @@ from core.devices.strategy import Strategy, make_strategy
 from core.encoders.encoder import restore_encoder
 from core.prediction.predictor import Predictor, mean_outputs
 from core.runs.manifest import load_best
-from core.runs.members import check_members, find_runs
+from core.runs.members import blended_runs, check_members, find_run, find_runs
 from core.runs.scores import read_scores
 from core.step import Models
 
@@ -35,6 +36,7 @@ class TrainedRuns:
         encoder_inputs: the names of the inputs of their encoders.
         strategy: where the models were built.
         select: as in `Predictor`.
+        blend: what predicts in their place, if the one run is a blend (extras/blends).
     """
 
     folders: list[Path]
@@ -45,6 +47,7 @@ class TrainedRuns:
     encoder_inputs: list[str]
     strategy: Strategy
     select: Callable[[Sequence[dict]], dict] = mean_outputs
+    blend: Any = None
 
     @property
     def settings(self) -> Any:
@@ -53,7 +56,14 @@ class TrainedRuns:
 
     @functools.cached_property
     def predictor(self) -> Predictor:
-        """All models together, compiled once."""
+        """All models together, compiled once.
+
+        Raises:
+            InputError: a blend has no models of its own.
+        """
+        if self.blend:
+            runs = ", ".join(run.name for run in blended_runs(self.folders[0]))
+            raise InputError(f"{self.folders[0].name} is a blend: name one of its runs, {runs}.")
         return Predictor(self.models, self.strategy, self.select)
 
 
@@ -63,6 +73,7 @@ def load_trained(
     shared_settings: tuple[str, ...],
     build: Callable[[keras.Model, Any, Any], Models],
     strategy: Strategy | None = None,
+    select: Callable[[Sequence[dict]], dict] = mean_outputs,
 ) -> TrainedRuns:
     """Load runs with their best weights.
 
@@ -72,10 +83,13 @@ def load_trained(
         shared_settings: names of the settings that all members of an ensemble must share.
         build: from encoder, content of labels.json and settings to the models.
         strategy: where to build them; None: the devices of this machine.
+        select: as in `Predictor`.
 
     Raises:
         InputError: there is no such run, or its files or two of the runs don't fit together.
     """
+    if blend := find_blend(paths):
+        return need("blends").load_blend(blend, task_class, strategy)
     folders = find_runs(paths)
     check_members(folders, task_class.task, shared_settings)
     for folder in folders:
@@ -97,4 +111,19 @@ def load_trained(
             load_best(built.inference, folder)
             models.append(built.inference)
             inputs |= {*built.encoder_inputs}
-    return TrainedRuns(folders, every, labels, tokenizer, models, sorted(inputs), strategy)
+    return TrainedRuns(folders, every, labels, tokenizer, models, sorted(inputs), strategy, select)
+
+
+def find_blend(paths: Sequence[str | Path]) -> Path | None:
+    """Return the folder of the blend that a path names; None: the paths name runs.
+
+    Raises:
+        InputError: it is not the only path.
+    """
+    blends = [folder for folder in map(find_run, paths) if blended_runs(folder)]
+    if blends and len(paths) > 1:
+        raise InputError(
+            f"{blends[0].name} is a blend, which has its own weights: name it without other runs, "
+            "or fit a blend of it and the others."
+        )
+    return blends[0] if blends else None

@@ -24,19 +24,47 @@ def find_runs(paths: Sequence[str | Path]) -> list[Path]:
 
 
 def members(path: str | Path) -> list[Path]:
-    """Return the folder of a run, or those of the folds of a cross-validation.
+    """Return the folder of a run, or those of the folds of a cross-validation or of a blend.
 
     Raises:
         InputError: there is no such run, or it has no weights yet.
     """
+    folder = find_run(path)
+    if runs := blended_runs(folder):
+        return [member for run in runs for member in members(run)]
+    if folds := fold_folders(folder):
+        return folds
+    if not (folder / "best.weights.h5").is_file():
+        raise InputError(f"{path} has no weights yet: let train.py finish one epoch first.")
+    return [folder]
+
+
+def find_run(path: str | Path) -> Path:
+    """Return the folder of a run, a cross-validation or a blend, by path or name.
+
+    Raises:
+        InputError: there is none.
+    """
     for folder in (Path(path), PROJECT / "runs" / path):
         if (folder / "config.json").is_file():
-            if folds := fold_folders(folder):
-                return folds
-            if not (folder / "best.weights.h5").is_file():
-                raise InputError(f"{path} has no weights yet: let train.py finish one epoch first.")
-            return [folder]
+            return folder
     raise InputError(f"{path} is not a run: {known_runs('config.json')}.")
+
+
+def blended_runs(folder: Path) -> list[Path]:
+    """Return the folders of the runs of a blend (extras/blends); empty: the run is none.
+
+    Raises:
+        InputError: one of them is gone.
+    """
+    config = read_json(folder / "config.json")
+    runs = [PROJECT / run for run in config.get("blend", {}).get("runs", ())]
+    for run in runs:
+        if not (run / "config.json").is_file():
+            raise InputError(
+                f"{folder.name} blends {run.name}, which is gone: restore it, or fit another blend."
+            )
+    return runs
 
 
 def fold_folders(folder: Path) -> list[Path]:

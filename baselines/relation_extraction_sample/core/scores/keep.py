@@ -1,24 +1,28 @@
 """Add the scores of a file to a run."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from core.base.files import write_json, write_json_lines
-from core.runs.members import members
+from core.runs.members import find_run
 from core.runs.scores import read_scores
 from core.scores.evaluation import Evaluation
 
 
-def keep_scores(run: str, path: Path, evaluation: Evaluation, facts: dict) -> None:
+def keep_scores(runs: Sequence[str], path: Path, evaluation: Evaluation, facts: dict) -> None:
     """Add the scores and predictions of another file to a run, by the name of the file.
 
     The scores on dev, which chose the weights, are kept. Another dev.jsonl, or a second file of the
     same name, gets the name of its folder in front of its own.
 
     Args:
-        run: its folder, or its name in runs/; a cross-validation keeps one set of scores.
+        runs: its folder, or its name in runs/; a cross-validation keeps one set of scores. Of
+            several runs together, which have no folder, nothing is kept.
     """
-    folder, *others = members(run)
-    folder, name = folder.parent if others else folder, path.stem
+    if len(runs) > 1:
+        print("these scores are not kept: a blend of the runs would be a run of its own")
+        return
+    folder, name = find_run(runs[0]), path.stem
     scores = read_scores(folder)
     files, own = scores.get("files", {}), evaluation.scores
     if name == "dev" or files.get(name, own)["data_hash"] != own["data_hash"]:

@@ -38,12 +38,22 @@ class Scored:
     """A run, the reference or a baseline: `scores.json` and `predictions/dev.jsonl`.
 
     For a whole project, such as the baseline of a sample, `folder` is its reference/.
+
+    Attributes:
+        name: as it was typed.
+        folder: of the scores.
+        file: name of the scored file.
+        data_hash: of that file.
+        part: name of its predictions.
+        path: of the scored file, if it was named; None: the dev file.
     """
 
     name: str
     folder: Path
     file: str
     data_hash: str
+    part: str = "dev"
+    path: Path | None = None
 
 
 def run_command(
@@ -59,17 +69,23 @@ def run_command(
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("run", metavar="RUN", nargs="?", help="a run's folder, or name in runs/")
     parser.add_argument("other", metavar="OTHER", nargs="?", default="reference")
+    parser.add_argument("--file", type=Path, help="that evaluate.py scored, in place of dev_file")
     arguments = parser.parse_args()
     if arguments.run is None:
         need("runs_table").show_runs(compare, task)
         return
-    run, other = find_scored(arguments.run), find_scored(arguments.other)
+    names = (arguments.run, arguments.other)
+    run, other = (find_scored(name, arguments.file) for name in names)
     compared = compare(run, other)
     print_comparison(run, other, compared.difference(), **compared.shown)
 
 
-def find_scored(name: str) -> Scored:
+def find_scored(name: str, path: Path | None = None) -> Scored:
     """Return a scored folder from a path, a name in runs/, or `reference`.
+
+    Args:
+        name: of the folder.
+        path: of the file that it was scored on; None: the dev file.
 
     Raises:
         InputError: there is none, or it is not scored yet.
@@ -82,13 +98,21 @@ def find_scored(name: str) -> Scored:
             f"{name} has no scores.json: name a run that has finished an epoch "
             f"({known_runs('scores.json')})."
         )
-    dev = read_json(folder / "scores.json").get("dev")
+    scores = read_json(folder / "scores.json")
+    dev = scores.get("dev")
     if not isinstance(dev, dict) or not {"file", "data_hash"} <= dev.keys():
         raise InputError(
             f'{folder / "scores.json"} has no "dev" with "file" and "data_hash": train again.'
         )
     check_files(folder)
-    return Scored(name, folder, dev["file"], dev["data_hash"])
+    if path is None or file_hash(path) == dev["data_hash"]:
+        return Scored(name, folder, dev["file"], dev["data_hash"])
+    for part, own in scores.get("files", {}).items():
+        if own["data_hash"] == file_hash(path):
+            return Scored(name, folder, own["file"], own["data_hash"], part, path)
+    raise InputError(
+        f"{name} has no scores of {path}: write them with: python evaluate.py {name} {path}"
+    )
 
 
 def shared_gold_file(run: Scored, other: Scored) -> Path:
@@ -103,6 +127,8 @@ def shared_gold_file(run: Scored, other: Scored) -> Path:
             "in content: name a run that was scored on the same file, as in "
             f"python compare.py {run.name} OTHER_RUN."
         )
+    if run.path is not None:
+        return run.path
     path = project_path(run.file)
     config = run.folder / "config.json"
     if not path.is_file() and config.is_file():
@@ -116,8 +142,8 @@ def shared_gold_file(run: Scored, other: Scored) -> Path:
 
 
 def read_predictions(scored: Scored, ids: list[Id]) -> dict[Id, tuple[str, dict]]:
-    """Return record id -> (file and line, record) of the dev predictions; all must exist."""
-    path = scored.folder / "predictions" / "dev.jsonl"
+    """Return record id -> (file and line, record) of the predictions; all must exist."""
+    path = scored.folder / "predictions" / f"{scored.part}.jsonl"
     records = {str(r.get("id")): (f"{path}, line {n}", r) for n, r in read_json_lines(path)}
     if missing := [name for name in ids if str(name) not in records]:
         raise InputError(
@@ -284,7 +310,7 @@ def print_comparison(
 ) -> None:
     """Print both scores, the difference with its interval, the verdict and a row per label.
 
-    The first system's comparison.json keeps the same.
+    The first system's comparison.json keeps the same for the dev file.
 
     Args:
         run, other: the compared systems; `total` is their difference.
@@ -316,4 +342,5 @@ def print_comparison(
         Console(highlight=False).print(table)
     result = {"run": run.name, "other": other.name, "file": run.file, "data_hash": run.data_hash}
     result |= {**asdict(total), "verdict": total.verdict, **facts}
-    write_json(run.folder / "comparison.json", result)
+    if run.part == "dev":
+        write_json(run.folder / "comparison.json", result)

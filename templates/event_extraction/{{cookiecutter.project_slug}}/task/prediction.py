@@ -34,6 +34,8 @@ def rebuild_models(encoder: keras.Model, labels: dict, settings: Settings) -> Mo
 
 def predict(runs: TrainedRuns, examples: Sequence[Example]) -> dict[Id, Graph]:
     """Return the graph of every example, as `predict_events` does."""
+    if runs.blend:
+        return runs.blend.predict(examples, load_runs, predict)
     settings, schema = runs.settings, Schema(runs.labels["types"])
     encoding = (runs.tokenizer, schema, runs.encoder_inputs, settings)
     batches = EventGenerator.of(examples, *encoding, settings.prediction_batch_size, False)

@@ -31,6 +31,8 @@ def rebuild_models(encoder: keras.Model, labels: dict, settings: Settings) -> Mo
 
 def predict(runs: TrainedRuns, examples: Sequence[Example]) -> Candidates:
     """Return the candidates of every example, as `predict_entities` does."""
+    if runs.blend:
+        return runs.blend.predict(examples, load_runs, predict)
     settings, schema = runs.settings, Schema(**runs.labels)
     encoding = (runs.tokenizer, schema.types, runs.encoder_inputs, settings)
     batches = EntityGenerator.of(examples, *encoding, settings.prediction_batch_size, False)

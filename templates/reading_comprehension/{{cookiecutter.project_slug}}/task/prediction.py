@@ -29,6 +29,8 @@ def rebuild_models(encoder: keras.Model, labels: dict, settings: Settings) -> Mo
 
 def predict(runs: TrainedRuns, examples: Sequence[Example]) -> Candidates:
     """Return the candidates of every question, as `predict_answers` does."""
+    if runs.blend:
+        return runs.blend.predict(examples, load_runs, predict)
     settings, encoding = runs.settings, (runs.tokenizer, runs.encoder_inputs, runs.settings)
     batches = AnswerGenerator.of(examples, *encoding, settings.prediction_batch_size, False)
     lengths = runs.labels["answer_lengths"]

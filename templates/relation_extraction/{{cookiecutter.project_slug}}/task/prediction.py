@@ -1,7 +1,6 @@
 """Load trained runs, and predict the triples of examples with one of them or several."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import keras
@@ -20,8 +19,7 @@ SHARED_SETTINGS = ("max_length", "window_overlap", "entity_heads")
 
 def load_runs(paths: Sequence[str | Path], strategy: Strategy | None = None) -> TrainedRuns:
     """Load runs with their best weights; arguments as in `load_trained`."""
-    runs = load_trained(paths, Settings, SHARED_SETTINGS, rebuild_models, strategy)
-    return replace(runs, select=select_triples)
+    return load_trained(paths, Settings, SHARED_SETTINGS, rebuild_models, strategy, select_triples)
 
 
 def rebuild_models(encoder: keras.Model, labels: dict, settings: Settings) -> Models:
@@ -31,6 +29,8 @@ def rebuild_models(encoder: keras.Model, labels: dict, settings: Settings) -> Mo
 
 def predict(runs: TrainedRuns, examples: Sequence[Example]) -> Candidates:
     """Return the candidates of every example; all are kept, since a threshold is known."""
+    if runs.blend:
+        return runs.blend.predict(examples, load_runs, predict)
     settings, predicates = runs.settings, runs.labels["predicates"]
     encoding = (runs.tokenizer, predicates, runs.encoder_inputs, settings)
     batches = TripleGenerator.of(examples, *encoding, settings.prediction_batch_size, False)

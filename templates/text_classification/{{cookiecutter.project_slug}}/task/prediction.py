@@ -54,6 +54,8 @@ def read_threshold(runs: TrainedRuns) -> Threshold:
 
 def predict(runs: TrainedRuns, examples: Sequence[Example]) -> Candidates:
     """Return the probabilities of every example, as `predict_probabilities` does."""
+    if runs.blend:
+        return runs.blend.predict(examples, load_runs, predict)
     # Members of an ensemble may pool in other ways: one may read what another doesn't.
     inputs = sorted({tensor.name for model in runs.models for tensor in model.inputs})
     encoding = (runs.tokenizer, restore_labels(runs.labels), inputs, runs.settings)
