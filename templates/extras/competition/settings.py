@@ -203,7 +203,7 @@ def complain_of_swaps(settings: Settings) -> str | None:
             "swap_training may cut a text elsewhere in the other order, and used_rows trains only "
             "the tokens of the first epoch: set used_rows.enabled = false"
         )
-    if table.swap_training and getattr(others["regularization"], "unlabelled_file", ""):
+    if table.swap_training and getattr(others["regularization"], "unlabelled_file", None):
         return "swap_training needs labels: leave regularization.unlabelled_file empty"
     return None
 

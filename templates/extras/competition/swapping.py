@@ -66,11 +66,11 @@ class SwappingGenerator(ExampleGenerator):
     """
 
     # What is made of other examples, such as unlabelled ones, is never turned round.
-    of = ExampleGenerator.of  # type: ignore[assignment]
+    of = ExampleGenerator.of
 
     def __init__(self, plain: ExampleGenerator, names: dict[str, str]) -> None:
         # Not `plan`, which extras/cache has put there: it is asked for below.
-        vars(self).update({name: own for name, own in vars(plain).items() if name != "plan"})
+        self.__dict__ |= {name: own for name, own in vars(plain).items() if name != "plan"}
         swapped = [swap(example, names) for example in plain.examples]
         self.plain, self.swapped = plain, ExampleGenerator.of(swapped, *plain.arguments)
 
