@@ -186,8 +186,11 @@ def show_records(settings: Settings, examples: Sequence[Example], tokenizer: Tok
     places = [*dict.fromkeys((0, longest, count // 2, count - 1))]
     chosen = [examples[place] for place in sorted(places[:3])]
     if getattr(getattr(settings, "retrieval", None), "loss", "none") != "none":
-        alone = {"text_b": None, "context": None}
-        chosen = [replace(one, text_a=text, **alone) for one in chosen for text in one.texts]
+        chosen = [
+            replace(one, text_a=text, text_b=None, context=None)
+            for one in chosen
+            for text in one.texts
+        ]
     lines = [f"\n{settings.train_file}, as the model reads it:"]
     encoded = encode_examples(tokenizer, chosen, settings.max_length)
     for example, encoding in zip(chosen, encoded, strict=True):
