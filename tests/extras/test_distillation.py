@@ -55,6 +55,25 @@ def settings_of(process: ProjectProcess, **changes) -> list[str]:
     return flags(process.project, **STEPS, **asked)
 
 
+@pytest.mark.parametrize("temperature", [0.5, 2.0, 3.0])
+def test_a_temperature_divides_the_logits(temperature):
+    logits = np.array([2.0, -1.0, 0.5])
+    names = ["a", "b", "c"]
+
+    def shares(values: np.ndarray) -> dict[str, float]:
+        return dict(zip(names, values.tolist(), strict=True))
+
+    softmax, sigmoid = (lambda x: np.exp(x) / np.exp(x).sum()), (lambda x: 1 / (1 + np.exp(-x)))
+    one = {"label": "a", "probabilities": shares(softmax(logits))}
+    labelled, sure = label_record({"id": "1"}, one, False, temperature)
+    assert labelled["label"] == pytest.approx(shares(softmax(logits / temperature)))
+    assert sure == pytest.approx(softmax(logits).max())
+    several = {"labels": ["a"], "probabilities": shares(sigmoid(logits))}
+    labelled, _ = label_record({"id": "1"}, several, False, temperature)
+    assert labelled["labels"] == pytest.approx(shares(sigmoid(logits / temperature)))
+    assert label_record({"id": "1"}, one, True, temperature)[0]["label"] == "a"
+
+
 @pytest.mark.trains
 def test_a_student_learns_what_a_teacher_wrote(process, tmp_path):
     """From the commands of the README: label, check, train; then a second stage."""

@@ -22,7 +22,9 @@ from extras.regularization.regularization import (
     Adversary,
     Regularization,
     VirtualAdversary,
+    WeightAdversary,
     divergence,
+    kernels_of,
 )
 from extras.regularization.regularized_gradients import (
     SECOND_PASS,
@@ -83,6 +85,9 @@ def found_gradients(regularization, accumulation=1, dropout=0.0) -> tuple[list, 
         embeddings=encoder.token_embedding.embeddings,
         scores=(Logits(logits, "softmax"),),
     )
+    if awp := regularization.weight_adversary:
+        awp = dataclasses.replace(awp, kernels=kernels_of(encoder))
+        regularization = dataclasses.replace(regularization, weight_adversary=awp)
     compile_with(model, regularization, accumulation)
     gradients, losses = model.batch_gradients(number_rows(make_batch()))
     return [gradient.numpy() for gradient in gradients], losses
@@ -140,6 +145,25 @@ def test_adversaries_agree_with_an_eager_reference(name, accumulation):
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-6, rtol=1e-5)
     assert max(np.abs(o - c).max() for o, c in zip(found, clean, strict=True)) > 1e-3
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_shifted_kernels_agree_with_an_eager_reference(accumulation):
+    """Of the one kernel of this encoder; its bias, the embeddings and the head stay."""
+    part = 0.2
+    awp = Regularization(weight_adversary=WeightAdversary((), part))
+    found, _ = found_gradients(awp, accumulation)
+    model, encoder, _ = make_model()
+    [kernel] = [v for v in encoder.trainable_variables if v.path.endswith("dense/kernel")]
+    assert [variable.path for variable in kernels_of(encoder)] == [kernel.path]
+    clean = gradient_at(model, kernel, np.zeros(kernel.shape, "float32"))
+    slope = clean[table_place(model, kernel)]
+    shift = part * np.linalg.norm(kernel.numpy()) * slope / np.linalg.norm(slope)
+    shifted = gradient_at(model, kernel, shift)
+    for one, other, own in zip(clean, shifted, found, strict=True):
+        np.testing.assert_allclose(own, (one + other) / 2, atol=1e-6, rtol=1e-5)
+    assert max(np.abs(o - c).max() for o, c in zip(shifted, clean, strict=True)) > 1e-3
 
 
 @pytest.mark.trains

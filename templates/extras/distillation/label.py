@@ -9,6 +9,7 @@ import argparse
 import contextlib
 import inspect
 import io
+import math
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -37,7 +38,12 @@ from task.data import read_examples  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
 ENTITIES = "Named-entity recognition"
+<<<<<<< HEAD
 TEXT_FIELDS = ("text", "context", "text_a", "text_b", "question", "source", "group")
+=======
+CLASSIFIES = Settings.task == "Text classification"
+TEXT_FIELDS = ("text", "text_a", "text_b", "question", "context", "source", "group")
+>>>>>>> 67b40e88346bee0159a03c11d46ec5598c7ea2d6
 
 
 @command
@@ -74,11 +80,20 @@ def parse_arguments() -> argparse.Namespace:
         "--hard", action="store_true", help="labels of classifiers without probabilities"
     )
     parser.add_argument(
+        "--temperature", type=float, default=1.0, help="above 1: softer targets of classifiers"
+    )
+    parser.add_argument(
         "--weigh", action="store_true", help="give each record its teacher's probability as weight"
     )
     arguments = parser.parse_args()
     if not 0 <= arguments.above <= 1:
         raise InputError(f"--above {arguments.above:g} is no probability: choose one from 0 to 1.")
+    if not 0 < arguments.temperature < math.inf:
+        raise InputError(f"--temperature {arguments.temperature:g} must be above 0, such as 2.")
+    if arguments.temperature != 1 and (arguments.hard or not CLASSIFIES):
+        raise InputError(
+            "--temperature softens the probabilities of a classifier's labels: leave it out here."
+        )
     return arguments
 
 
@@ -88,7 +103,7 @@ def write_labelled(arguments: argparse.Namespace, runs: Sequence[str], out: Path
     records = read_records(arguments.file, folders[0] / "config.json")
     kept, unsure, unknown = [], 0, 0
     for record, prediction in zip(records, predictions(runs, arguments.file), strict=True):
-        labelled, sure = label_record(record, prediction, arguments.hard)
+        labelled, sure = label_record(record, prediction, arguments.hard, arguments.temperature)
         unknown += sure is None
         if sure is not None and sure < arguments.above:
             unsure += 1

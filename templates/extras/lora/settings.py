@@ -47,7 +47,7 @@ def complain(settings: Settings) -> str | None:
     if used_rows and used_rows.enabled:
         reason = "used_rows, which trains embeddings that stay as they are here"
         mend = "used_rows.enabled = false"
-    elif regularization and regularization.adversary != "none":
+    elif regularization and regularization.adversary in ("fgm", "pgd"):
         reason = f"adversary = {regularization.adversary}, which shifts embeddings by a gradient"
         reason, mend = f"{reason} that frozen ones don't have", "adversary = none"
     elif regularization and (regularization.gradient_penalty or regularization.virtual_adversary):

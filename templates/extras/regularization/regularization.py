@@ -41,6 +41,27 @@ class Adversary:
 
 
 @dataclass(frozen=True)
+class WeightAdversary:
+    """Finds the shift of each kernel that raises the loss most (adversarial weight perturbation).
+
+    Source: Wu et al. 2020, https://arxiv.org/abs/2004.05884: the shift of a kernel is limited by a
+    part of the kernel's own length.
+
+    Attributes:
+        kernels: the shifted variables: those of the encoder with two axes or more, but not its
+            embeddings, of which most rows have no gradient.
+        part: length of a shift, divided by that of the kernel.
+    """
+
+    kernels: tuple[Any, ...]
+    part: float
+
+    def shift(self, kernel: tf.Tensor, gradient: tf.Tensor) -> tf.Tensor:
+        """Return the shift of a kernel along its gradient."""
+        return self.part * tf.norm(kernel) * tf.math.divide_no_nan(gradient, tf.norm(gradient))
+
+
+@dataclass(frozen=True)
 class VirtualAdversary:
     """Finds the shift of the embedding table that changes the answers most, without labels.
 
@@ -76,6 +97,7 @@ class Regularization:
     Attributes:
         embeddings: the shifted table.
         adversary: the gradient is the mean of the plain one and that at the adversary's shift.
+        weight_adversary: the same with a shift of kernels.
         gradient_penalty: weight of half the squared length of the gradient by the embedding table.
             Source: Su 2020, https://kexue.fm/archives/7234.
         r_drop: weight of the divergence of two passes with different dropout.
@@ -86,6 +108,7 @@ class Regularization:
 
     embeddings: Any = None
     adversary: Adversary | None = None
+    weight_adversary: WeightAdversary | None = None
     gradient_penalty: float = 0.0
     r_drop: float = 0.0
     virtual_adversary: VirtualAdversary | None = None
@@ -107,8 +130,10 @@ def make_regularization(
             compare.
     """
     table: Table = settings.regularization
-    shifts = table.adversary != "none" or table.gradient_penalty or table.virtual_adversary
-    if not shifts and not table.r_drop:
+    shifts_weights = table.adversary == "awp"
+    attacks = table.adversary in ("fgm", "pgd")
+    shifts = attacks or table.gradient_penalty or table.virtual_adversary
+    if not shifts and not table.r_drop and not shifts_weights:
         return None
     if not scores and (table.r_drop or table.virtual_adversary):
         raise InputError(
@@ -125,6 +150,9 @@ def make_regularization(
     return Regularization(
         embeddings=None if embeddings is None else embeddings.embeddings,
         adversary=make_adversary(table.adversary, table.adversary_size),
+        weight_adversary=WeightAdversary(kernels_of(encoder), table.weight_shift)
+        if shifts_weights
+        else None,
         gradient_penalty=table.gradient_penalty,
         r_drop=table.r_drop,
         virtual_adversary=VirtualAdversary(
@@ -136,10 +164,30 @@ def make_regularization(
     )
 
 
+def kernels_of(encoder: keras.Model) -> tuple[Any, ...]:
+    """Return the trained kernels of an encoder: variables of two axes or more, no embeddings.
+
+    Raises:
+        InputError: it has none.
+    """
+    kernels = tuple(
+        variable
+        for variable in encoder.trainable_variables
+        if len(variable.shape) > 1 and "embedding" not in variable.path
+    )
+    if not kernels:
+        raise InputError(
+            'adversary = "awp" shifts the kernels of the encoder, and none of them is trained: set '
+            "adversary to another, or train more layers."
+        )
+    return kernels
+
+
 def make_adversary(name: str, size: float) -> Adversary | None:
-    """Return `fgm` or `pgd` with a maximum size of shifts; None for `none`."""
+    """Return `fgm` or `pgd` with a maximum size of shifts; None for `none` and `awp`."""
     return {
         "none": None,
+        "awp": None,
         "fgm": Adversary(size, 1, size),
         # The second step reaches the limit, and the third follows it.
         "pgd": Adversary(size, 3, 0.5 * size),

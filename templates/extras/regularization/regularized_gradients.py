@@ -60,9 +60,9 @@ class RegularizedGradients:
         """Return the gradient of the losses with penalty and adversary, and the losses."""
         adversary, penalty = self.regularization.adversary, self.regularization.gradient_penalty
         gradients, losses = self.loss_gradients(batch)
-        if not adversary and not penalty:
-            return gradients, losses
-        slope = self.slope(gradients)
+        shifts = self.shifts_of_kernels(gradients)
+        if adversary or penalty:
+            slope = self.slope(gradients)
         if penalty:
             gradients, losses = self.loss_gradients(batch, {"direction": slope})
         if adversary:
@@ -71,9 +71,23 @@ class RegularizedGradients:
                 shift = adversary.move(shift, slope)
                 shifted, _ = self.loss_gradients(batch, {"shift": shift})
                 slope = self.slope(shifted)
-            pairs = zip(gradients, shifted, strict=True)
-            gradients = [0.5 * (one + other) for one, other in pairs]
+            gradients = mean_of(gradients, shifted)
+        if shifts:
+            shifted, _ = self.loss_gradients(batch, shifts)
+            gradients = mean_of(gradients, shifted)
         return gradients, losses
+
+    def shifts_of_kernels(self, gradients: list[tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Return the shift of each kernel, by its number; empty: kernels stay where they are."""
+        adversary = self.regularization.weight_adversary
+        if adversary is None:
+            return {}
+        slopes = [self.own_gradient(gradients, kernel) for kernel in adversary.kernels]
+        pairs = zip(adversary.kernels, summed(slopes), strict=True)
+        return {
+            f"kernel_{number}": adversary.shift(kernel.value, slope)
+            for number, (kernel, slope) in enumerate(pairs)
+        }
 
     def without_labels(self, batch: dict) -> list[tf.Tensor]:
         """Return the gradient of the (nearly) largest change of scores by a shift."""
@@ -91,13 +105,14 @@ class RegularizedGradients:
 
         Args:
             batch: by the names of the inputs, and `loss_weight`.
-            others: `shift`, added to the embedding table, or `direction`, the gradient by the
-                embedding table, along which the penalty goes.
+            others: `shift`, added to the embedding table; those of `shifts_of_kernels`; or
+                `direction`, the gradient by the embedding table, along which the penalty goes.
         """
-        shift, direction = ((others or {}).get(name) for name in ("shift", "direction"))
+        others = others or {}
+        direction = others.get("direction")
         with tf.GradientTape() as tape:
             with tf.GradientTape() as inner:
-                total, losses = self.losses(batch, shift)
+                total, losses = self.losses(batch, others)
                 loss = tf.reduce_sum(total * batch["loss_weight"])
             if direction is not None:
                 # Half the square of g has the derivative g g'. The first g is already summed over
@@ -108,7 +123,7 @@ class RegularizedGradients:
                 loss += self.regularization.gradient_penalty * penalty
         return self.model.by_variables(loss, tape), {"loss": total, **losses}
 
-    def losses(self, batch: dict, shift: tf.Tensor | None) -> tuple[tf.Tensor, dict]:
+    def losses(self, batch: dict, shifts: dict[str, tf.Tensor]) -> tuple[tf.Tensor, dict]:
         """Return the loss of each example `[batch]`, and its parts by name."""
         inputs = inputs_of(batch)
 
@@ -117,12 +132,12 @@ class RegularizedGradients:
                 return self.scored(inputs, training=True)
 
         with dropout_masks(self.model, batch):
-            first = self.shifted(read, shift)
+            first = self.shifted(read, shifts)
         losses = first["losses"]
         if not self.regularization.r_drop:
             return add_up(losses), losses
         with dropout_masks(self.model, batch, SECOND_PASS):
-            again = self.shifted(read, shift)
+            again = self.shifted(read, shifts)
         losses = {name: 0.5 * (loss + again["losses"][name]) for name, loss in losses.items()}
         distance = self.distance(first["scores"], again["scores"], inputs)
         return add_up(losses) + 0.25 * self.regularization.r_drop * distance, losses
@@ -134,7 +149,6 @@ class RegularizedGradients:
             batch: inputs, labels or none, and `loss_weight`.
             others: `shift`, added to the embedding table, while the scores without it stand still.
         """
-        shift = others["shift"]
         adversary: Any = self.regularization.virtual_adversary
         inputs = {name: batch[name] for name in self.inputs}
 
@@ -146,7 +160,7 @@ class RegularizedGradients:
         with dropout_masks(self.model, batch, VIRTUAL_PASS):
             here = [tf.stop_gradient(score) for score in read()]
         with tf.GradientTape() as tape, dropout_masks(self.model, batch, VIRTUAL_PASS):
-            change = self.distance(here, self.shifted(read, shift), batch)
+            change = self.distance(here, self.shifted(read, others), batch)
             loss = tf.reduce_sum(change * batch["loss_weight"])
             loss *= adversary.weight
         return self.model.by_variables(loss, tape), {"change": change}
@@ -158,23 +172,44 @@ class RegularizedGradients:
             [divergence(a, b, scores.kind, used(scores, batch)) for scores, a, b in triples]
         )
 
-    def shifted(self, read: Callable, shift: tf.Tensor | None) -> Any:
-        """Return a scope in which the embedding table is shifted; None: unchanged."""
-        if shift is None:
+    def shifted(self, read: Callable, shifts: dict[str, tf.Tensor]) -> Any:
+        """Return what is read while embeddings or kernels are shifted."""
+        adversary = self.regularization.weight_adversary
+        variables = {"shift": self.regularization.embeddings}
+        for number, kernel in enumerate(adversary.kernels if adversary else ()):
+            variables[f"kernel_{number}"] = kernel
+        moved = [
+            (variable, variable.value + shifts[name])
+            for name, variable in variables.items()
+            if name in shifts
+        ]
+        if not moved:
             return read()
-        table = self.regularization.embeddings
         # No assignment: a single replica can't assign, and undoing it would not be exact.
-        with keras.StatelessScope(state_mapping=[(table, table.value + shift)]):
+        with keras.StatelessScope(state_mapping=moved):
             return read()
 
     def slope(self, gradients: list[tf.Tensor]) -> tf.Tensor:
         """Return the gradient by the embedding table, summed over all replicas."""
-        variables = [id(variable) for variable in self.model.trainable_variables]
-        slope = gradients[variables.index(id(self.regularization.embeddings))]
-        context = tf.distribute.get_replica_context()
-        if context is None or context.num_replicas_in_sync == 1:
-            return slope
-        return context.all_reduce(tf.distribute.ReduceOp.SUM, slope)
+        return summed([self.own_gradient(gradients, self.regularization.embeddings)])[0]
+
+    def own_gradient(self, gradients: list[tf.Tensor], variable: Any) -> tf.Tensor:
+        """Return the gradient by one variable."""
+        variables = [id(own) for own in self.model.trainable_variables]
+        return gradients[variables.index(id(variable))]
+
+
+def summed(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
+    """Return tensors summed over all replicas."""
+    context = tf.distribute.get_replica_context()
+    if context is None or context.num_replicas_in_sync == 1:
+        return tensors
+    return context.all_reduce(tf.distribute.ReduceOp.SUM, tensors)
+
+
+def mean_of(first: list[tf.Tensor], second: list[tf.Tensor]) -> list[tf.Tensor]:
+    """Return the mean of two gradients, variable by variable."""
+    return [0.5 * (one + other) for one, other in zip(first, second, strict=True)]
 
 
 def used(scores: Logits, batch: dict) -> tf.Tensor | None:

@@ -13,10 +13,11 @@ FREE = ("regularization.curve_records",)
 class Table(SettingsTable):
     """Additional parts of a step's gradient, and the learning curve."""
 
-    adversary: Literal["none", "fgm", "pgd"] = Field(
-        "none", description="who shifts the embeddings to where the loss is higher"
+    adversary: Literal["none", "fgm", "pgd", "awp"] = Field(
+        "none", description="who shifts embeddings, or weights, to where the loss is higher"
     )
     adversary_size: float = Field(1.0, gt=0, description="maximum length of that shift")
+    weight_shift: float = Field(0.01, gt=0, description="of awp: that of a kernel, in its lengths")
     gradient_penalty: float = Field(0.0, ge=0, description="weight of the embeddings' gradient")
     r_drop: float = Field(0.0, ge=0, description="weight of the divergence of two dropout passes")
     virtual_adversary: float = Field(
