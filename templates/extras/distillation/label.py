@@ -38,12 +38,8 @@ from task.data import read_examples  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
 ENTITIES = "Named-entity recognition"
-<<<<<<< HEAD
-TEXT_FIELDS = ("text", "context", "text_a", "text_b", "question", "source", "group")
-=======
 CLASSIFIES = Settings.task == "Text classification"
-TEXT_FIELDS = ("text", "text_a", "text_b", "question", "context", "source", "group")
->>>>>>> 67b40e88346bee0159a03c11d46ec5598c7ea2d6
+TEXT_FIELDS = ("text", "context", "text_a", "text_b", "question", "source", "group")
 
 
 @command

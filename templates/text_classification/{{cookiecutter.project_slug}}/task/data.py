@@ -129,7 +129,7 @@ def read_examples(
     if tables and tables.has_own_columns(path, settings):
         examples = tables.read_table(path, settings, require_labels, reader)
     else:
-        names = tables.number_fields(table) if table and settings.output == "number" else ()
+        names = tables.number_fields(table) if tables and settings.output == "number" else ()
         examples = read_records(path, (*FIELDS, *names), reader)
     (first, first_line), *others = collect(find_kinds, examples, joined=True).items()
     for kind, line in others:
