@@ -35,7 +35,7 @@ lint: $(VENV)/installed
 # Every project has a package `task` of its own, and finds `core` and `extras` in templates/.
 types: $(VENV)/installed
 	@failed=0; \
-	$(BIN)/mypy generator || failed=1; \
+	MYPYPATH=templates $(BIN)/mypy generator || failed=1; \
 	MYPYPATH=templates $(BIN)/mypy templates/*.py templates/*/*_extension.py templates/core \
 		templates/extras || failed=1; \
 	for template in templates/*/cookiecutter.json; do \

@@ -74,16 +74,20 @@ def convert_data(
         typer.Argument(
             metavar="FORMAT",
             help="squad, cmrc2018, drcd, knowledgenet, finre, phee, fewfc, e2e, csl_title, selqa, "
-            "wnut17, weibo or emobank",
+            "wnut17, weibo, emobank; duie, duee, cluener, cmeee, brat, doccano, label_studio or "
+            "conll",
         ),
     ],
     source: Annotated[Path, typer.Argument(metavar="IN", help="Your file, in that format.")],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="The JSON Lines file to write.")],
+    task: Annotated[
+        str, typer.Option(help="Of the records, where brat or a tool holds those of several.")
+    ] = "",
 ) -> None:
-    """Convert your own file in the format of one of the data sets."""
+    """Convert your own file in the format of one of the data sets, of a host or of a tool."""
     from generator.data_sets.convert import convert_file
 
-    convert_file(format_, source, out)
+    convert_file(format_, source, out, task)
 
 
 @app.command()

@@ -7,15 +7,19 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from extras.host_formats.formats import FORMATS as HOST_FORMATS
+from extras.host_formats.formats import read_sources
+from extras.host_formats.options import Options, listed
+from extras.host_formats.records import Conversion, with_distinct_ids
+from extras.host_formats.source_files import SourceError
 from generator import InputError
 from generator.data_sets.event_extraction import read_fewfc, read_phee
 from generator.data_sets.named_entity_recognition import read_weibo, read_wnut17
+from generator.data_sets.pinned import pick_splits, pool
 from generator.data_sets.reading_comprehension import read_squad
-from generator.data_sets.records import Conversion, pick_splits, pool, with_distinct_ids
 from generator.data_sets.registry import SPLITS, DataSet, find_data_set
 from generator.data_sets.relation_extraction import read_finre, read_knowledgenet
 from generator.data_sets.seq2seq import read_csl_title, read_e2e
-from generator.data_sets.source_files import SourceError
 from generator.data_sets.text_classification import EMOBANK_TARGETS, read_emobank, read_selqa
 from generator.files import check_folder, json_lines, sha256, write_bytes, write_text
 
@@ -43,33 +47,60 @@ SPLIT_BY_FILE = ("finre", "e2e")
 GOLD = {"answers", "triples", "events", "entities", "targets", "label", *EMOBANK_TARGETS}
 
 
-def convert_file(name: str, source: Path, out: Path) -> None:
-    """Convert a file in the format of a data set to records, and print their number.
+def convert_file(name: str, source: Path, out: Path, task: str = "") -> None:
+    """Convert a file in the format of a data set, or of a host, to records; print their number.
 
     Args:
-        name: a key of `FORMATS`.
-        source: the file; all of its records are converted.
+        name: a key of `FORMATS` or `HOST_FORMATS`.
+        source: the file, or the folder of brat; all of its records are converted.
         out: the JSON Lines file, written atomically.
+        task: of the records, where the format of a host is that of several tasks.
 
     Raises:
         InputError: unknown format, a file in another format, or `out` can't be written.
     """
-    if name not in FORMATS:
-        raise InputError(f"no format {name!r}: the names are {', '.join(FORMATS)}.")
+    if name not in (*FORMATS, *HOST_FORMATS):
+        names = ", ".join([*FORMATS, *HOST_FORMATS])
+        raise InputError(f"no format {name!r}: the names are {names}.")
     if out.is_dir() or (out.exists() and source.exists() and out.samefile(source)):
         raise InputError(f"{out} is a folder, or the file to convert: name a file to write.")
     conversion = Conversion()
     with advice("correct the file"):
-        found = list(FORMATS[name]([source], conversion))
-        records = list(with_distinct_ids(found, conversion))
+        if name in HOST_FORMATS:
+            options = Options(choose_task(name, task))
+            records = read_sources(name, source, options, conversion)[1]
+        else:
+            records = read_data_set(name, source, conversion)
         content = encode(records, source)
-    if not records:
+    write_bytes(out, content)
+    print(f"{out}: {len(records)} records", *conversion.sentences(), sep="\n")
+
+
+def choose_task(name: str, task: str) -> str:
+    """Return the task of the records of a host's format.
+
+    Raises:
+        InputError: the format is that of several tasks, and none is named.
+    """
+    tasks = HOST_FORMATS[name].tasks
+    if not task and len(tasks) > 1:
+        raise InputError(f"{name} holds records of {listed(tasks)}: name one with --task.")
+    return task or tasks[0]
+
+
+def read_data_set(name: str, source: Path, conversion: Conversion) -> list[dict]:
+    """Return all records of a file in the format of a data set.
+
+    Raises:
+        InputError: there is none.
+    """
+    found = list(FORMATS[name]([source], conversion))
+    if not found:
         raise InputError(f"{source} holds no record in the format {name}: check the format.")
     for where, record in found:
         if not GOLD & record.keys():
             conversion.remark("unlabelled records, which only predict.py reads", where)
-    write_bytes(out, content)
-    print(f"{out}: {len(records)} records", *conversion.sentences(), sep="\n")
+    return list(with_distinct_ids(found, conversion))
 
 
 def encode(records: list[dict], source: Path) -> bytes:
@@ -93,7 +124,7 @@ def advice(what_to_do: str) -> Iterator[None]:
     try:
         yield
     except SourceError as error:
-        raise InputError(f"{error}: {what_to_do}.") from error
+        raise InputError(f"{error}: {error.fix or what_to_do}.") from error
 
 
 def get_data_set(

@@ -4,8 +4,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from generator.data_sets.records import Conversion, Span, find_span, read_id
-from generator.data_sets.source_files import (
+from extras.host_formats.records import (
+    Argument,
+    Conversion,
+    Event,
+    Span,
+    event_records,
+    find_span,
+    read_id,
+)
+from extras.host_formats.source_files import (
     SourceError,
     check_kind,
     field,
@@ -20,9 +28,6 @@ OF_EVENT = {"event_id", "event_type", "Trigger", *ROLES}
 # Besides these, a main role has sub-arguments, such as the drug and the dosage of a treatment.
 OF_ROLE = {"text", "start", "entity_id"}
 TRIGGER = "trigger"
-# An empty trigger means no trigger. An argument is its span and its role.
-Argument = tuple[int, int, str]
-Event = tuple[Span | tuple[()], str, tuple[Argument, ...]]
 
 
 def read_events(
@@ -55,18 +60,6 @@ def read_events(
             conversion.remark(empty, where, len(found) - len(whole))
             record["events"] = event_records(conversion.distinct(whole, "events", where))
         yield where, record
-
-
-def event_records(events: set[Event]) -> list[dict]:
-    """Return the events as JSON objects, sorted by trigger, type and arguments."""
-    return [
-        {
-            "type": kind,
-            "trigger": list(trigger) or None,
-            "arguments": [{"role": role, "span": [start, end]} for start, end, role in arguments],
-        }
-        for trigger, kind, arguments in sorted(events)
-    ]
 
 
 def read_type(event: dict, name: str, where: str) -> str:

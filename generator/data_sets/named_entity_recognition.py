@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from generator.data_sets.records import Conversion, text_id
-from generator.data_sets.source_files import SourceError, read_text, shown
+from extras.host_formats.records import Conversion, text_id
+from extras.host_formats.source_files import SourceError, read_text, shown
 
 # A token and its tag; None: the file is unlabelled.
 Row = tuple[str, str | None]

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from generator.data_sets.records import Conversion, Span, nearest_place, occurrences, read_id
-from generator.data_sets.source_files import (
+from extras.host_formats.records import Conversion, Span, nearest_place, occurrences, read_id
+from extras.host_formats.source_files import (
     SourceError,
     check_kind,
     field,

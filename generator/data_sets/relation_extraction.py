@@ -3,15 +3,18 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from generator.data_sets.records import (
+from extras.host_formats.records import (
     Conversion,
     Span,
+    Triple,
     find_span,
+    locate_pair,
     occurrences,
     read_id,
     text_id,
+    triple_records,
 )
-from generator.data_sets.source_files import (
+from extras.host_formats.source_files import (
     SourceError,
     field,
     named,
@@ -23,19 +26,6 @@ from generator.data_sets.source_files import (
 
 FINRE_FIELDS = ("head", "tail", "relation", "sentence")
 NO_RELATION = "unknown"
-
-Triple = tuple[int, int, str, int, int]
-
-
-def triple_records(triples: list[Triple], where: str, conversion: Conversion) -> list[dict]:
-    """Return the triples as JSON objects, sorted, so that the order of a source plays no part."""
-    return [
-        {"subject": [start, end], "predicate": predicate, "object": [object_start, object_end]}
-        for start, end, predicate, object_start, object_end in sorted(
-            conversion.distinct(triples, "triples", where)
-        )
-    ]
-
 
 # ------------------------------------------------------------------------------------ KnowledgeNet
 
@@ -142,10 +132,7 @@ def read_finre(files: list[Path], conversion: Conversion) -> Iterator[tuple[str,
 def locate(
     sentence: str, head: str, tail: str, where: str, conversion: Conversion
 ) -> tuple[Span, Span]:
-    """Find the spans of head and tail: the first ones that do not overlap.
-
-    One name is often a part of the other. If every pair of occurrences overlaps, the first ones are
-    taken.
+    """Find the spans of head and tail, as `locate_pair` chooses them.
 
     Raises:
         SourceError: the sentence does not hold the head or the tail.
@@ -157,13 +144,5 @@ def locate(
     for role, name, spans in (("head", head, heads), ("tail", tail, tails)):
         if not spans:
             raise SourceError(f"{where}: the sentence does not hold its {role} {shown(name)}")
-    if len(heads) > 1 or len(tails) > 1:
-        what = "pairs of head and tail that stand in their sentence more than once: the first ones"
-        conversion.remark(f"{what} that do not overlap were taken", where)
-    apart = (
-        (subject, object_)
-        for subject in heads
-        for object_ in tails
-        if subject[1] <= object_[0] or object_[1] <= subject[0]
-    )
-    return next(apart, (heads[0], tails[0]))
+    what = "pairs of head and tail that stand in their sentence more than once"
+    return locate_pair(heads, tails, what, where, conversion)

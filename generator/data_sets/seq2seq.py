@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from generator.data_sets.records import Conversion, read_table, text_id
-from generator.data_sets.source_files import SourceError, read_fields
+from extras.host_formats.records import Conversion, read_table, text_id
+from extras.host_formats.source_files import SourceError, read_fields
 
 E2E_HEADERS = (["mr", "ref"], ["mr"])
 CSL_FIELDS = ("prompt", "abstract", "title")

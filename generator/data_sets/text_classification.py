@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from generator.data_sets.records import Conversion, read_table, text_id
-from generator.data_sets.source_files import SourceError, read_fields, shown
+from extras.host_formats.records import Conversion, read_table, text_id
+from extras.host_formats.source_files import SourceError, read_fields, shown
 
 FIELDS = ("question", "candidate", "label")
 LABELS = ("0", "1")

@@ -21,7 +21,7 @@ MOST_FLAT_KEYS = 40
 # Lines of Python, those of tests apart.
 PROJECT = "scripts + task/ + core/"
 DEFAULT = "default project"
-BUDGETS_OF_RELATIONS = {PROJECT: 6825, DEFAULT: 8470}
+BUDGETS_OF_RELATIONS = {PROJECT: 6855, DEFAULT: 8594}
 
 PRINT_DEFAULTS = """
 import json

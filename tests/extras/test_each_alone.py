@@ -28,6 +28,7 @@ SWITCHES = {
 # tasks show them together.
 ALIKE = ("cluster", "parameter_server", "orbit", "tpu", "export", "chunks", "doctor", "encoders")
 ALIKE += ("averaging", "optimizers", "recompute", "used_rows", "search", "runs_table")
+ALIKE += ("host_formats",)
 # Tests of their own train every task that has records with one of them.
 OWN_TESTS = ("cache", "extraction", "folds", "distillation")
 # The project's own test of a training, by the project's own settings for it. What pytest does at

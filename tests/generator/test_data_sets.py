@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
+from extras.host_formats.records import text_id
 from generator import InputError
 from generator.baselines import Baseline, find_baselines
 from generator.data_sets.convert import (
@@ -25,7 +26,6 @@ from generator.data_sets.convert import (
     source_note,
 )
 from generator.data_sets.download import BASE_URL_VARIABLE, download
-from generator.data_sets.records import text_id
 from generator.data_sets.registry import DATA_SETS, FINRE, SPLITS, Source, find_data_set
 from generator.files import git_blob
 

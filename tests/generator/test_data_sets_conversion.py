@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
+from extras.host_formats.records import text_id
 from generator import InputError
 from generator.data_sets.convert import FORMATS, convert_file
-from generator.data_sets.records import text_id
 
 PASSAGE = "The bridge at Elm was built in 1901 by Zenco. It is made of stone, and so is Elm."
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
+from extras.host_formats.records import Conversion, text_id
 from generator import InputError
 from generator.data_sets.convert import FORMATS, advice, convert_file, read_splits
-from generator.data_sets.records import Conversion, text_id
 from generator.data_sets.relation_extraction import locate
 
 

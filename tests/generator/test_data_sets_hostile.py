@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from extras.host_formats.records import text_id
 from generator.baselines import Baseline
 from generator.data_sets.convert import FORMATS, convert_file
-from generator.data_sets.records import text_id
 from generator.files import json_lines
 from generator.recipes import apply_settings
 

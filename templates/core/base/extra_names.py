@@ -26,4 +26,5 @@ EXTRA_NAMES: dict[str, str] = {
     "runs_table": "all runs in one table",
     "search": "search over settings with Optuna",
     "blends": "blends of several runs with fitted weights",
+    "host_formats": "files in the formats of hosts and annotation tools",
 }

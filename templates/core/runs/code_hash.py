@@ -8,7 +8,7 @@ from pathlib import Path
 SCRIPTS = ("prepare.py", "train.py", "evaluate.py")
 APART = ("extras", "inspection", "tests")  # extras are looked at one by one
 # Extras that change no weight of a training.
-ONLOOKERS = ("comparison", "doctor", "export", "runs_table", "search", "tpu")
+ONLOOKERS = ("comparison", "doctor", "export", "host_formats", "runs_table", "search", "tpu")
 
 
 def code_hash(project: str | Path) -> str:

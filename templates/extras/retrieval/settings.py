@@ -43,8 +43,10 @@ def complain(settings: Settings) -> str | None:
             f"pooling = compare needs both texts at once, and {chosen} reads them separately: set "
             "auto"
         )
-    if settings.pooling == "last":
-        return f"pooling = last is for a classifier, and {chosen} takes means: set auto"
+    if settings.pooling in ("last", "attention"):
+        return (
+            f"pooling = {settings.pooling} is for a classifier, and {chosen} takes means: set auto"
+        )
     plain = {"dropout_samples": 1, "class_weights": "none", "label_smoothing": 0.0}
     for name, value in plain.items():
         if getattr(settings, name, value) != value:

@@ -23,6 +23,7 @@ from core.base.errors import InputError  # noqa: E402
 from core.base.settings import with_tables  # noqa: E402
 from core.data.tokens import train_tokenizer  # noqa: E402
 from core.encoders.encoder import load_encoder  # noqa: E402
+from extras.competition.pooling import AttentionPooling  # noqa: E402
 from extras.doctor.model_checks import build_as_trained  # noqa: E402
 from extras.folds.folds import assign_folds  # noqa: E402
 from extras.optimizers.settings import Table as Optimizers  # noqa: E402
@@ -253,7 +254,24 @@ def test_masked_mean_sees_its_own_tokens_only(number):
         np.testing.assert_allclose(row, expected, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("pooling", ["auto", "cls", "mean", "compare", "last"])
+def test_attention_pooling_is_a_weighted_mean_of_the_tokens_of_a_text():
+    random = np.random.default_rng(1)
+    hidden = random.normal(size=(2, 5, 4)).astype("float32")
+    mask = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]])
+    layer = AttentionPooling()
+    plain = layer(hidden, mask)
+    means = [hidden[0, :3].mean(axis=0), hidden[1].mean(axis=0)]
+    np.testing.assert_allclose(plain, means, atol=1e-6)  # before the first step
+    kernel, bias, query = (random.normal(size=shape) for shape in ((4, 4), (4,), (4,)))
+    layer.set_weights([kernel, bias, query])
+    scores = np.tanh(hidden @ kernel + bias) @ query
+    for row, length in enumerate((3, 5)):
+        shares = np.exp(scores[row, :length]) / np.exp(scores[row, :length]).sum()
+        expected = shares @ hidden[row, :length]
+        np.testing.assert_allclose(layer(hidden, mask)[row], expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("pooling", ["auto", "cls", "mean", "compare", "last", "attention"])
 @pytest.mark.parametrize("several", [False, True])
 def test_models_clone_and_give_probabilities(tokenizer, pooling, several):
     examples = [

@@ -167,6 +167,8 @@ def pool(hidden: Tensor, inputs: dict[str, Tensor], pooling: str) -> Tensor:
     if pooling == "cls":
         return hidden[:, 0]
     mask = inputs["padding_mask"]
+    if pooling == "attention":
+        return need("competition", "pooling").AttentionPooling(name="attention")(hidden, mask)
     if pooling == "last":  # the mean of one token, the last that is not padding
         counts = ops.cumsum(mask, axis=1)
         mask *= ops.cast(ops.equal(counts, counts[:, -1:]), mask.dtype)

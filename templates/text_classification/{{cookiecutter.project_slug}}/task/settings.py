@@ -21,7 +21,7 @@ class Settings(RecordSettings):
     output: Literal["labels", "number"] = Field(
         "labels", description="number: one or several for each record, with extras/competition"
     )
-    pooling: Literal["auto", "cls", "mean", "compare", "last"] = Field(
+    pooling: Literal["auto", "cls", "mean", "compare", "last", "attention"] = Field(
         "auto", description="auto: last for decoders, compare (means of both) for pairs, or mean"
     )
     dropout_samples: int = Field(1, ge=1, description="dropout masks before the logits in a step")

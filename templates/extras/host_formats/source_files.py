@@ -1,18 +1,28 @@
-"""Official files as text, lines, fields and JSON; one clear sentence where one is broken."""
+"""Files of hosts as text, lines, fields and JSON; one clear sentence where one is broken.
+
+The command `baselines` reads its data sets with these functions too, without `core`.
+"""
 
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from generator import InputError
-
 SHOWN = 80
 KINDS = {str: "a string", list: "a list", dict: "an object", int: "a whole number"}
 
 
-class SourceError(InputError):
-    """A file that is not of its format: place and fault, to which the converter adds advice."""
+class SourceError(Exception):
+    """A file that is not of its format: place and fault, without the full stop.
+
+    Args:
+        fault: names the place.
+        fix: what to do about it; empty: the command that converts the file says it.
+    """
+
+    def __init__(self, fault: str, fix: str = "") -> None:
+        super().__init__(fault)
+        self.fix = fix
 
 
 # ------------------------------------------------------------------------- text
@@ -22,7 +32,7 @@ def read_text(path: Path) -> str:
     """Return the content of a UTF-8 file.
 
     Raises:
-        InputError: the file cannot be read or is not UTF-8.
+        SourceError: the file cannot be read or is not UTF-8.
     """
     try:
         return path.read_bytes().decode("utf-8-sig")
@@ -30,7 +40,7 @@ def read_text(path: Path) -> str:
         line = 1 + error.object[: error.start].count(b"\n")
         raise SourceError(f"{path}, line {line}: not UTF-8 ({error.reason})") from error
     except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}): check the path.") from error
+        raise SourceError(f"{path} cannot be read ({error.strerror})", "check the path") from error
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -89,6 +99,18 @@ def read_objects(files: Iterable[Path]) -> Iterator[tuple[str, dict]]:
         for number, line in read_lines(path):
             where = f"{path}, line {number}"
             yield where, check_kind(parse_json(line, where), dict, "the line", where)
+
+
+def read_json_objects(path: Path) -> Iterator[tuple[str, dict]]:
+    """Yield `(place, object)` of a file: a JSON list of objects, or an object on each line."""
+    text = read_text(path)
+    if not text.lstrip().startswith("["):
+        yield from read_objects([path])
+        return
+    items = check_kind(parse_json(text, str(path)), list, "the file", str(path))
+    for number, item in enumerate(items, start=1):
+        where = f"{path}, item {number}"
+        yield where, check_kind(item, dict, "the item", where)
 
 
 def field(holder: dict, name: str, kind: type, where: str) -> Any:

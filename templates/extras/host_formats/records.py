@@ -1,17 +1,23 @@
-"""What the converters make: records with ids and spans, and remarks on what is not as it was."""
+"""Records with ids and spans, made of files of hosts; remarks on what is not as it was there."""
 
 import csv
 import hashlib
 import io
+import re
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from generator.data_sets.source_files import SourceError, named, read_text, shown
+from extras.host_formats.source_files import SourceError, read_text, shown
 
-Records = dict[str | int, dict]
 Span = tuple[int, int]
+# Subject, predicate, object.
+Triple = tuple[int, int, str, int, int]
+# An argument is its span and its role.
+Argument = tuple[int, int, str]
+# An empty trigger means no trigger.
+Event = tuple[Span | tuple[()], str, tuple[Argument, ...]]
 # An offset that is wrong by no more than this many characters was counted in another way.
 NEAR = 5
 REPEATED = 'repeated ids, of which each record but the first got "-2", "-3", ... at its end'
@@ -138,6 +144,119 @@ def occurrences(text: str, words: str) -> list[int]:
     return places
 
 
+def find_words(text: str, words: str, where: str, conversion: Conversion) -> list[int]:
+    """Return every place where words are in a text; of any case if none has their own."""
+    places = occurrences(text, words)
+    if not places and words:
+        # A look-ahead, because occurrences may overlap; one character matches one character.
+        wanted = f"(?={re.escape(words)})"
+        places = [match.start() for match in re.finditer(wanted, text, re.IGNORECASE)]
+        if places:
+            conversion.remark("words found in the text in another case", where)
+    return places
+
+
+def place_words(
+    text: str,
+    words: str,
+    start: int | None,
+    name: str,
+    where: str,
+    conversion: Conversion,
+    near: Span | None = None,
+) -> Span | None:
+    """Return the span of words, with or without an offset; None: it can't be found.
+
+    Without an offset it is the occurrence nearest to `near`, or the first one. What is not found,
+    and what was chosen among several, is counted.
+
+    Args:
+        text: should hold the words.
+        words: the text of a mention.
+        start: where the file says that they begin; None: it doesn't say it.
+        name: what such mentions are, in the plural.
+        where: the place in the file.
+        conversion: counts.
+        near: a span of the same event.
+    """
+    if start is not None and 0 <= start and words and text.startswith(words, start):
+        return start, start + len(words)
+    place: int | None = None
+    if start is not None and start >= 0:
+        place = nearest_place(text, words, start)
+        if place is not None:
+            conversion.remark(ALIGNED, where)
+    elif places := find_words(text, words, where, conversion):
+        place = places[0]
+        if near:
+            begin, end = near
+            place = min(places, key=lambda at: max(at - end, begin - at - len(words), 0))
+        if len(places) > 1:
+            which = "the one nearest to the trigger" if near else "the first one"
+            conversion.remark(f"{name} that occur more than once: {which} was taken", where)
+    if place is None:
+        conversion.remark(f"{name} whose words are not in the text there, left out", where)
+        return None
+    return place, place + len(words)
+
+
+def locate_pair(
+    heads: list[Span], tails: list[Span], what: str, where: str, conversion: Conversion
+) -> tuple[Span, Span]:
+    """Choose one occurrence of each of two names: the first ones that do not overlap.
+
+    One name is often a part of the other. If every pair of occurrences overlaps, the first ones are
+    taken.
+
+    Args:
+        heads: the occurrences of one name, at least one; `tails`: of the other.
+        what: the pairs in words, for the remark.
+        where: the place in the file.
+        conversion: counts the pairs with more than one occurrence.
+    """
+    if len(heads) > 1 or len(tails) > 1:
+        conversion.remark(f"{what}: the first ones that do not overlap were taken", where)
+    apart = (
+        (head, tail) for head in heads for tail in tails if head[1] <= tail[0] or tail[1] <= head[0]
+    )
+    return next(apart, (heads[0], tails[0]))
+
+
+# ------------------------------------------------------------------------- answers
+
+
+def triple_records(triples: list[Triple], where: str, conversion: Conversion) -> list[dict]:
+    """Return the triples as JSON objects, sorted, so that the order of a source plays no part."""
+    return [
+        {"subject": [start, end], "predicate": predicate, "object": [object_start, object_end]}
+        for start, end, predicate, object_start, object_end in sorted(
+            conversion.distinct(triples, "triples", where)
+        )
+    ]
+
+
+def event_records(events: set[Event]) -> list[dict]:
+    """Return the events as JSON objects, sorted by trigger, type and arguments."""
+    return [
+        {
+            "type": kind,
+            "trigger": list(trigger) or None,
+            "arguments": [{"role": role, "span": [start, end]} for start, end, role in arguments],
+        }
+        for trigger, kind, arguments in sorted(events)
+    ]
+
+
+def entity_records(
+    entities: Iterable[tuple[int, int, str]], where: str, conversion: Conversion
+) -> list[dict]:
+    """Return entities `(start, end, type)` as JSON objects, sorted, each once."""
+    return [
+        {"type": kind, "span": [start, end]}
+        for start, end, kind in sorted(conversion.distinct(entities, "entities", where))
+    ]
+
+
 # ---------------------------------------------------------------------------- ids
 
 
@@ -189,46 +308,3 @@ def with_distinct_ids(found: Sequence[tuple[str, dict]], conversion: Conversion)
             record = {**record, "id": f"{name}-{count}"}
         seen.add(str(record["id"]))
         yield record
-
-
-# ------------------------------------------------------------------- pinned splits
-
-
-def pool(found: Iterable[tuple[str, dict]], conversion: Conversion) -> Records:
-    """Return records by id; one that comes twice must be the same, and counts once.
-
-    Raises:
-        SourceError: it is another one.
-    """
-    records: Records = {}
-    for where, record in found:
-        if record["id"] in records:
-            if records[record["id"]] != record:
-                raise SourceError(f"{where}: record {named(record['id'])} comes twice and differs")
-            conversion.remark("records that come twice, kept once", where)
-        records[record["id"]] = record
-    return records
-
-
-def pick_splits(
-    records: Records, splits: dict[str, list[str]], files: list[Path]
-) -> dict[str, list[dict]]:
-    """Return for each split its records in the pinned order.
-
-    Args:
-        records: what was read, by id; records that are not pinned are left out.
-        splits: the pinned ids of each split.
-        files: those that were read, for the error.
-
-    Raises:
-        SourceError: a pinned record is missing.
-    """
-    where = " and ".join(str(path) for path in files)
-    for split, ids in splits.items():
-        missing = [name for name in ids if name not in records]
-        if missing:
-            raise SourceError(
-                f"{where}: record {missing[0]} of the {split} split is missing"
-                f" ({len(missing)} of {len(ids)} are)"
-            )
-    return {split: [records[name] for name in ids] for split, ids in splits.items()}

@@ -1,0 +1,99 @@
+"""Score a predictions file of anybody: what score.py of every task shares.
+
+A predictions file has the records that predict.py writes, for exactly the records of a file with
+gold. No run is needed.
+"""
+
+import argparse
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from core.base.errors import InputError
+from core.base.files import check_destination, read_json_lines, write_json
+from core.data.records import Id
+
+# Of the ids that differ, so many are named.
+SHOWN_IDS = 3
+
+
+def read_arguments(description: str) -> argparse.Namespace:
+    """Return PREDICTIONS, GOLD and --out of the command line."""
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
+    parser.add_argument("predictions", metavar="PREDICTIONS", type=Path, help="the file to score")
+    parser.add_argument("gold", metavar="GOLD", type=Path, help="the same records with gold")
+    parser.add_argument("--out", metavar="FILE", type=Path, help="also write the scores, as JSON")
+    arguments = parser.parse_args()
+    if arguments.out:
+        check_destination(arguments.out, arguments.predictions)
+        check_destination(arguments.out, arguments.gold)
+    return arguments
+
+
+def read_answers(
+    path: Path, golds: Sequence[Any], read_one: Callable[[str, dict, Any], Any]
+) -> dict[Id, Any]:
+    """Return id -> answer for the records of a predictions file.
+
+    Args:
+        path: a JSON Lines file.
+        golds: the records with gold.
+        read_one: from a place, a record and its gold to the answer.
+
+    Raises:
+        InputError: the ids are not those of the gold, or a record is no prediction.
+    """
+    rows = [(line, record) for line, record in read_json_lines(path)]
+    match_ids(path, [record.get("id") for _, record in rows], golds)
+    by_id = {str(gold.id): gold for gold in golds}
+    answers = {}
+    for line, record in rows:
+        place, gold = f"{path}, line {line}", by_id[str(record["id"])]
+        try:
+            answers[gold.id] = read_one(place, record, gold)
+        except InputError as error:
+            named = str(error) if str(error).startswith(place) else f"{place}: {error}"
+            raise InputError(named) from error
+    return answers
+
+
+def match_ids(path: Path, given: Iterable[Any], golds: Sequence[Any]) -> None:
+    """Check that a predictions file has each record of the gold once, and no other.
+
+    Raises:
+        InputError: counts and names what is missing, unknown and repeated, in one sentence.
+    """
+    counts = Counter(str(name) for name in given)
+    wanted = [str(gold.id) for gold in golds]
+    known = {*wanted}
+    faults = {
+        f"lacks {{}} of {len(wanted)} records": [name for name in wanted if name not in counts],
+        "has {} that the gold lacks": [name for name in counts if name not in known],
+        "repeats {}": [name for name, count in counts.items() if count > 1],
+    }
+    said = [f"{what.format(len(own))} ({shown(own)})" for what, own in faults.items() if own]
+    if said:
+        raise InputError(f"{path} {', '.join(said)}: write one record for each id of the gold.")
+
+
+def shown(ids: list[str]) -> str:
+    """Return the first ids of a list."""
+    return ", ".join(map(repr, ids[:SHOWN_IDS])) + ", ..." * (len(ids) > SHOWN_IDS)
+
+
+def with_text(record: dict, gold: Any) -> dict:
+    """Return a record with the text of the gold, which a prediction may leave out.
+
+    Raises:
+        InputError: it has another text.
+    """
+    if record.get("text", gold.text) != gold.text:
+        raise InputError("the text differs from that of the gold: predict the same file.")
+    return {**record, "id": gold.id, "text": gold.text}
+
+
+def finish(arguments: argparse.Namespace, scores: dict) -> None:
+    """Write the scores of a file, if that is asked for."""
+    if arguments.out:
+        write_json(arguments.out, scores)

@@ -1,0 +1,125 @@
+"""CLUENER and CMeEE: entities with the offset of their last character.
+
+CLUENER is a line `{"text", "label": {type: {words: [[first, last], ...]}}}`; `last` is that of the
+last character.
+
+CMeEE is a list of `{"text", "entities": [{"start_idx", "end_idx", "type", "entity"}]}`, where
+`end_idx` is that of the last character too. In some copies it is that of the first character behind
+it; the words of an entity tell which.
+"""
+
+from typing import Any
+
+from extras.host_formats.options import Options
+from extras.host_formats.records import (
+    Conversion,
+    Span,
+    entity_records,
+    place_words,
+    read_id,
+    text_id,
+)
+from extras.host_formats.source_files import SourceError, check_kind, field, objects, shown
+
+
+def begin_record(line: dict, where: str) -> dict:
+    """Return id and text of a line; its text names one that has no id."""
+    text = field(line, "text", str, where)
+    return {"id": read_id(line, "id", where) if "id" in line else text_id(text), "text": text}
+
+
+# ----------------------------------------------------------------------------------------- CLUENER
+
+
+def read_cluener(line: dict, where: str, options: Options, conversion: Conversion) -> dict:
+    """Return the record of a line."""
+    record: dict[str, Any] = begin_record(line, where)
+    if line.get("label") is None:
+        return record
+    entities = []
+    for kind, mentions in field(line, "label", dict, where).items():
+        for words, places in check_kind(mentions, dict, f"the label {kind!r}", where).items():
+            for pair in check_kind(places, list, f"the places of {words!r}", where):
+                first, _ = read_pair(pair, where)
+                span = place_words(record["text"], words, first, "entities", where, conversion)
+                if span:
+                    entities.append((*span, kind))
+    return {**record, "entities": entity_records(entities, where, conversion)}
+
+
+def read_pair(pair: Any, where: str) -> Span:
+    """Return the offsets of the first and the last character.
+
+    Raises:
+        SourceError: it is something else.
+    """
+    if not isinstance(pair, list) or [type(offset) for offset in pair] != [int, int]:
+        raise SourceError(f"{where}: {shown(pair)} instead of [first, last]")
+    return pair[0], pair[1]
+
+
+def write_cluener(
+    line: dict | None, record: dict, options: Options, conversion: Conversion
+) -> dict:
+    """Return a line with the predicted entities."""
+    text = record["text"]
+    label: dict[str, dict[str, list]] = {}
+    for entity in record["entities"]:
+        start, end = entity["span"]
+        mentions = label.setdefault(entity["type"], {})
+        mentions.setdefault(text[start:end], []).append([start, end - 1])
+    return {**(line or {"id": record["id"], "text": text}), "label": label}
+
+
+# ------------------------------------------------------------------------------------------- CMeEE
+
+
+def read_cmeee(line: dict, where: str, options: Options, conversion: Conversion) -> dict:
+    """Return the record of an item; which ends it has is counted."""
+    record: dict[str, Any] = begin_record(line, where)
+    if line.get("entities") is None:
+        return record
+    entities = []
+    for item in objects(line, "entities", where):
+        kind = field(item, "type", str, where)
+        span = read_cmeee_span(record["text"], item, where, conversion)
+        if span:
+            entities.append((*span, kind))
+    return {**record, "entities": entity_records(entities, where, conversion)}
+
+
+def read_cmeee_span(text: str, item: dict, where: str, conversion: Conversion) -> Span | None:
+    """Return the span of an entity; None: its words are not in the text there.
+
+    Raises:
+        SourceError: it has no words, and its offsets are outside of the text.
+    """
+    first, last = (field(item, f"{name}_idx", int, where) for name in ("start", "end"))
+    words = item.get("entity")
+    if words:
+        check_kind(words, str, "the field 'entity'", where)
+        behind = last - first == len(words)
+        ends = "the first character behind the entity" if behind else "the last character"
+        conversion.remark(f"entities whose 'end_idx' is that of {ends}", where)
+        return place_words(text, words, first, "entities", where, conversion)
+    if not 0 <= first <= last < len(text):
+        raise SourceError(f"{where}: an entity from {first} to {last} is not in the text")
+    what = "entities without words, whose 'end_idx' was read as that of the last character"
+    conversion.remark(what, where)
+    return first, last + 1
+
+
+def write_cmeee(line: dict | None, record: dict, options: Options, conversion: Conversion) -> dict:
+    """Return an item with the predicted entities."""
+    text, shift = record["text"], 0 if options.exclusive_ends else 1
+    items = [
+        {
+            "start_idx": start,
+            "end_idx": end - shift,
+            "type": entity["type"],
+            "entity": text[start:end],
+        }
+        for entity in record["entities"]
+        for start, end in [entity["span"]]
+    ]
+    return {**(line or {"text": text}), "entities": items}

@@ -1,0 +1,155 @@
+"""DuIE, and CMeIE, which has its format: triples as words, without offsets.
+
+A line is `{"text": ..., "spo_list": [{"subject", "predicate", "object", "subject_type",
+"object_type"}]}`. Since DuIE 2.0 an object is `{"@value": ...}`, and may have further slots, such
+as `inWork`; each slot is a triple of its own here, of the predicate `predicate@slot`.
+"""
+
+from typing import Any
+
+from extras.host_formats.options import Options, Types, count_type, usual_type
+from extras.host_formats.records import (
+    Conversion,
+    Span,
+    Triple,
+    find_words,
+    locate_pair,
+    read_id,
+    text_id,
+    triple_records,
+)
+from extras.host_formats.source_files import SourceError, check_kind, field, objects, shown
+
+VALUE, SLOT = "@value", "@"
+
+
+def read_duie(line: dict, where: str, options: Options, conversion: Conversion) -> dict:
+    """Return the record of a line; the first mentions of its words that don't overlap are taken."""
+    text = field(line, "text", str, where)
+    name = read_id(line, "id", where) if "id" in line else text_id(text)
+    record: dict[str, Any] = {"id": name, "text": text}
+    if line.get("spo_list") is None:
+        return record
+    triples: list[Triple] = []
+    for item in objects(line, "spo_list", where):
+        subject = field(item, "subject", str, where)
+        for predicate, words, _ in read_slots(item, where):
+            if SLOT in predicate:
+                conversion.remark("slots of objects, each read as a triple of its own", where)
+            pair = locate(text, subject, words, where, conversion)
+            if pair:
+                triples.append((*pair[0], predicate, *pair[1]))
+    return {**record, "triples": triple_records(triples, where, conversion)}
+
+
+def read_slots(item: dict, where: str) -> list[tuple[str, str, str]]:
+    """Return `(predicate, words, type)` of the object of a triple, and of each of its slots."""
+    predicate = field(item, "predicate", str, where)
+    if SLOT in predicate:
+        raise SourceError(f"{where}: the predicate {shown(predicate)} has an {SLOT!r}")
+    values, kinds = (
+        value if isinstance(value, dict) else {VALUE: value}
+        for value in (item.get("object"), item.get("object_type", {}))
+    )
+    if not isinstance(values.get(VALUE), str):
+        raise SourceError(f"{where}: the field 'object' is {shown(item.get('object'))}")
+    return [
+        (
+            predicate if slot == VALUE else f"{predicate}{SLOT}{slot}",
+            check_kind(words, str, f"the object's {slot!r}", where),
+            str(kinds.get(slot, "")),
+        )
+        for slot, words in values.items()
+        if words or slot == VALUE
+    ]
+
+
+def locate(
+    text: str, subject: str, words: str, where: str, conversion: Conversion
+) -> tuple[Span, Span] | None:
+    """Return the spans of subject and object; None: the text lacks one, which is counted."""
+    found: list[list[Span]] = []
+    for each in (subject.strip(), words.strip()):
+        places = find_words(text, each, where, conversion)
+        found.append([(place, place + len(each)) for place in places])
+    if not all(found):
+        what = "triples whose subject or object is not in the text, left out"
+        conversion.remark(what, where)
+        return None
+    what = "triples whose subject or object occurs more than once"
+    return locate_pair(found[0], found[1], what, where, conversion)
+
+
+def find_types(line: dict, where: str, types: Types) -> None:
+    """Count the types of a line of the schema, or of a labelled file."""
+    for item in line["spo_list"] if line.get("spo_list") else [line]:
+        if "predicate" not in item:
+            continue
+        kinds = item.get("object_type", "")
+        types.plain = types.plain or isinstance(kinds, str)
+        named = kinds if isinstance(kinds, dict) else {VALUE: kinds}
+        predicate = field(item, "predicate", str, where)
+        count_type(types.subjects, predicate, str(item.get("subject_type", "")))
+        for slot, kind in named.items():
+            key = predicate if slot == VALUE else f"{predicate}{SLOT}{slot}"
+            count_type(types.objects, key, str(kind))
+
+
+def write_duie(line: dict | None, record: dict, options: Options, conversion: Conversion) -> dict:
+    """Return a line with the predicted triples: words instead of spans, slots in their objects."""
+    text, where = record["text"], f"record {record['id']}"
+    given = {} if line is None else {"id": line["id"]} if "id" in line else {}
+    whole = [triple for triple in record["triples"] if SLOT not in triple["predicate"]]
+    rows = [{VALUE: text[slice(*triple["object"])]} for triple in whole]
+    for triple in record["triples"]:
+        predicate, at, slot = triple["predicate"].partition(SLOT)
+        if at:
+            own = [
+                number
+                for number, one in enumerate(whole)
+                if of_object(one, triple, predicate) and slot not in rows[number]
+            ]
+            near = min(own, key=lambda n: gap(whole[n]["object"], triple["object"]), default=-1)
+            what = "predicted slots without an object of their own, left out"
+            if near < 0:
+                conversion.remark(what, where)
+            else:
+                rows[near][slot] = text[slice(*triple["object"])]
+    items = [
+        spell_out(text, triple, values, where, options.types, conversion)
+        for triple, values in zip(whole, rows, strict=True)
+    ]
+    distinct = [item for number, item in enumerate(items) if item not in items[:number]]
+    what = "triples with the words of another one of their record, written once"
+    conversion.remark(what, where, len(items) - len(distinct))
+    return {**given, "text": text, "spo_list": distinct}
+
+
+def of_object(triple: dict, slot: dict, predicate: str) -> bool:
+    """Return whether a slot may belong to the object of a triple."""
+    return triple["predicate"] == predicate and triple["subject"] == slot["subject"]
+
+
+def gap(one: Span, other: Span) -> int:
+    """Return the characters between two spans; 0 if they touch or overlap."""
+    return max(one[0] - other[1], other[0] - one[1], 0)
+
+
+def spell_out(
+    text: str, triple: dict, values: dict, where: str, types: Types, conversion: Conversion
+) -> dict:
+    """Return a triple as DuIE writes it; without a known type it has none."""
+    predicate = triple["predicate"]
+    item: dict[str, Any] = {
+        "predicate": predicate,
+        "subject": text[slice(*triple["subject"])],
+        "object": values[VALUE] if types.plain else values,
+    }
+    subject = usual_type(types.subjects, predicate)
+    keys = {slot: predicate if slot == VALUE else f"{predicate}{SLOT}{slot}" for slot in values}
+    kinds = {slot: usual_type(types.objects, key) for slot, key in keys.items()}
+    if subject is None or None in kinds.values():
+        what = "triples without types: name the schema, or a labelled file, with --schema"
+        conversion.remark(what, where)
+        return item
+    return {**item, "subject_type": subject, "object_type": kinds[VALUE] if types.plain else kinds}

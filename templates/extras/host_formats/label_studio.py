@@ -1,0 +1,246 @@
+"""Label Studio's JSON, JSON_MIN and CSV exports: spans, relations between them, and choices.
+
+A task has `data` and `annotations`, each with a list `result` of regions; JSON_MIN and CSV have one
+field for each control instead, and no relations. Newer versions count characters, older ones the
+UTF-16 units of JavaScript, in which an emoji has two; the words of a span tell which it is.
+"""
+
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from extras.host_formats.documents import Document, Predicted, make_record
+from extras.host_formats.options import LABELS, Options
+from extras.host_formats.records import Conversion, Span, place_words, read_id, text_id
+from extras.host_formats.source_files import (
+    SourceError,
+    check_kind,
+    field,
+    objects,
+    read_json_objects,
+    read_text,
+    shown,
+)
+
+UTF16 = "offsets in UTF-16 units, in which an emoji has two, read as characters"
+# Fields of an export that are about the work, not about the text.
+ABOUT_WORK = {"id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time"}
+
+
+def open_label_studio(path: Path) -> Iterator[tuple[str, dict]]:
+    """Yield `(place, task)`; a CSV's cell that holds a JSON list is one."""
+    if path.suffix.lower() not in (".csv", ".tsv"):
+        yield from read_json_objects(path)
+        return
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    rows = csv.DictReader(read_text(path).splitlines(keepends=True), delimiter=delimiter)
+    for row in rows:
+        where = f"{path}, line {rows.line_num}"
+        if None in row or None in row.values():
+            raise SourceError(f"{where}: not as many cells as the header has")
+        yield where, {name: open_cell(cell) for name, cell in row.items() if cell != ""}
+
+
+def open_cell(cell: str) -> Any:
+    """Return what a cell holds: a list of objects, `{"choices": [...]}`, or its text."""
+    if cell[:2] in ("[{", "[]", '{"'):
+        try:
+            return json.loads(cell)
+        except ValueError:
+            return cell
+    return cell
+
+
+# ------------------------------------------------------------------------------------------ reading
+
+
+def read_label_studio(task: dict, where: str, options: Options, conversion: Conversion) -> dict:
+    """Return the record of a task."""
+    document = read_document(task, where, options.text_field, conversion)
+    return make_record(document, options.task, where, conversion)
+
+
+def read_document(task: dict, where: str, text_field: str, conversion: Conversion) -> Document:
+    """Return a text with what was marked in it."""
+    data = field(task, "data", dict, where) if "data" in task else task
+    text = data[find_text(data, text_field, where)]
+    document = Document(read_id(task, "id", where) if "id" in task else text_id(text), text)
+    if "data" not in task:
+        read_controls(document, data, text, where, conversion)
+        return document
+    given = objects(task, "annotations", where) if task.get("annotations") else []
+    kept = [one for one in given if not one.get("was_cancelled")]
+    what = "cancelled annotations, left out"
+    conversion.remark(what, where, len(given) - len(kept))
+    what = "second and further annotations of a task, left out"
+    conversion.remark(what, where, max(0, len(kept) - 1))
+    document.labelled = bool(kept)
+    if kept:
+        read_regions(document, objects(kept[0], "result", where), where, conversion)
+    return document
+
+
+def find_text(data: dict, text_field: str, where: str) -> str:
+    """Return the field that holds the text.
+
+    Raises:
+        SourceError: it is missing, or several fields are texts.
+    """
+    texts = [name for name, value in data.items() if isinstance(value, str)]
+    own = [name for name in texts if name not in ABOUT_WORK]
+    wanted = text_field or ("text" if "text" in texts else own[0] if len(own) == 1 else "")
+    if wanted not in texts:
+        fault = f"{where}: which field is the text? It has {', '.join(map(repr, data)) or 'none'}"
+        raise SourceError(fault, "name it with --text-field")
+    return wanted
+
+
+def read_controls(
+    document: Document, data: dict, text: str, where: str, conversion: Conversion
+) -> None:
+    """Add what JSON_MIN and CSV have: a list of spans, a choice, or `{"choices": [...]}`."""
+    document.labelled = False
+    for name, value in data.items():
+        if name in ABOUT_WORK or value == text:
+            continue
+        if isinstance(value, list) and all(is_span(item) for item in value):
+            document.labelled = True
+            for number, item in enumerate(value):
+                add_spans(document, f"{name} {number}", item, where, conversion)
+        elif isinstance(value, dict) and "choices" in value:
+            document.labelled = True
+            document.labels += field(value, "choices", list, where)
+        elif isinstance(value, str):
+            document.labelled = True
+            document.labels.append(value)
+        else:
+            conversion.remark(f"fields {name!r}, left out", where)
+
+
+def is_span(item: Any) -> bool:
+    """Return whether an item of a field is a span of JSON_MIN or CSV."""
+    return isinstance(item, dict) and {"start", "end"} <= item.keys()
+
+
+def read_regions(
+    document: Document, regions: list[dict], where: str, conversion: Conversion
+) -> None:
+    """Add the regions of an annotation: spans, choices, and relations between spans."""
+    for number, region in enumerate(regions):
+        kind = region.get("type")
+        if kind in ("labels", "hypertextlabels"):
+            name = str(region.get("id", number))
+            add_spans(document, name, field(region, "value", dict, where), where, conversion)
+        elif kind == "choices":
+            value = field(region, "value", dict, where)
+            document.labels += field(value, "choices", list, where)
+        elif kind != "relation":
+            conversion.remark(f"regions of the type {shown(kind)}, left out", where)
+    for region in regions:
+        if region.get("type") == "relation":
+            add_relation(document, region, where, conversion)
+
+
+def add_spans(
+    document: Document, name: str, value: dict, where: str, conversion: Conversion
+) -> None:
+    """Add a region: an entity of its first label; further labels are entities of their own."""
+    kinds = value.get("labels") or value.get("hypertextlabels")
+    if not kinds:
+        conversion.remark("spans without a label, left out", where)
+        return
+    span = read_offsets(document.text, value, where, conversion)
+    if span is None:
+        return
+    for number, kind in enumerate(kinds):
+        key = f"{name} {number}" if number else name
+        document.entities[key] = span, check_kind(kind, str, "a label", where)
+
+
+def read_offsets(text: str, value: dict, where: str, conversion: Conversion) -> Span | None:
+    """Return the span of a region in characters; None: its words are not in the text there.
+
+    Raises:
+        SourceError: a region without words is outside of the text.
+    """
+    start, end = (whole(value.get(name), where) for name in ("start", "end"))
+    words = value.get("text")
+    if not isinstance(words, str) or not words:
+        conversion.remark("spans without words, whose offsets were read as characters", where)
+        if not 0 <= start < end <= len(text):
+            raise SourceError(f"{where}: [{start}, {end}] is not in the text")
+        return start, end
+    if not text.startswith(words, start):
+        units = text.encode("utf-16-le")
+        before = units[: 2 * start].decode("utf-16-le", errors="ignore")
+        if text.startswith(words, len(before)):
+            conversion.remark(UTF16, where)
+            start = len(before)
+    return place_words(text, words, start, "spans", where, conversion)
+
+
+def whole(offset: Any, where: str) -> int:
+    """Return an offset, which older versions write as a string."""
+    if isinstance(offset, str) and offset.isdecimal():
+        return int(offset)
+    return check_kind(offset, int, "an offset", where)
+
+
+def add_relation(document: Document, region: dict, where: str, conversion: Conversion) -> None:
+    """Add a relation: from left to right, unless its direction is `left`."""
+    pair = [str(field(region, name, str, where)) for name in ("from_id", "to_id")]
+    if any(name not in document.entities for name in pair):
+        conversion.remark("relations of spans that were left out, left out too", where)
+        return
+    direction = region.get("direction", "right")
+    if direction == "left":
+        pair.reverse()
+    elif direction == "bi":
+        conversion.remark("relations of both directions, read from left to right", where)
+    kinds = region.get("labels") or []
+    conversion.remark("relations without a label, left out", where, not kinds)
+    for kind in kinds:
+        document.relations.append((check_kind(kind, str, "a label", where), pair[0], pair[1]))
+
+
+# ------------------------------------------------------------------------------------------ writing
+
+
+def write_label_studio(
+    task: dict | None, record: dict, options: Options, conversion: Conversion
+) -> dict:
+    """Return a task with the prediction, as Label Studio imports it: offsets count characters.
+
+    Controls are called `label`, `relation` and `choice`, the text is `text`.
+    """
+    document = Predicted(record, options, conversion).document
+    data = {"text": document.text}
+    if task is not None:
+        data = task.get("data") or {n: v for n, v in task.items() if isinstance(v, str)}
+    shared = {"to_name": "text"}
+    regions: list[dict] = [
+        {
+            "id": name,
+            "from_name": "label",
+            **shared,
+            "type": "labels",
+            "value": {
+                "start": start,
+                "end": end,
+                "text": document.text[start:end],
+                "labels": [kind],
+            },
+        }
+        for name, ((start, end), kind) in document.entities.items()
+    ]
+    regions += [
+        {"type": "relation", "from_id": one, "to_id": other, "direction": "right", "labels": [kind]}
+        for kind, one, other in document.relations
+    ]
+    if options.task == LABELS:
+        value = {"choices": document.labels}
+        regions.append({"from_name": "choice", **shared, "type": "choices", "value": value})
+    number = record["id"] if task is None else task.get("id", record["id"])
+    return {"id": number, "data": data, "predictions": [{"result": regions}]}

@@ -1,0 +1,89 @@
+"""What a format must be told besides the file: the task, the columns, the types of entities."""
+
+import argparse
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+
+RELATIONS, EVENTS = "relation_extraction", "event_extraction"
+ENTITIES, LABELS = "named_entity_recognition", "text_classification"
+TASKS = (RELATIONS, EVENTS, ENTITIES, LABELS)
+# The type of an entity that no file names.
+ENTITY = "entity"
+SCHEMES = ("bio2", "bioes")
+
+
+@dataclass
+class Types:
+    """The types of entities that a host wants with triples and arguments, which records lack.
+
+    Attributes:
+        subjects: predicate -> types of its subject.
+        objects: predicate -> types of its object. For DuIE predicates may have a slot, "p@slot".
+        roles: (type of event, role) -> types of the argument.
+        plain: the objects of DuIE are strings, as in its first version, and not `{"@value": ...}`.
+    """
+
+    subjects: dict[str, Counter[str]] = field(default_factory=dict)
+    objects: dict[str, Counter[str]] = field(default_factory=dict)
+    roles: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)
+    plain: bool = False
+
+
+def count_type(table: dict, key: object, kind: str) -> None:
+    """Count that a predicate or role had an entity of a type."""
+    table.setdefault(key, Counter())[kind] += 1
+
+
+def usual_type(table: dict, key: object) -> str | None:
+    """Return the most frequent type of a predicate or role, the first by name of equals."""
+    counts: Counter[str] = table.get(key, Counter())
+    return min(counts, key=lambda kind: (-counts[kind], kind), default=None)
+
+
+@dataclass
+class Options:
+    """How a file is read or written.
+
+    Attributes:
+        task: one of `TASKS`: of what an annotation tool holds, its records have this part.
+        text_field: of a task of Label Studio; empty: "text", or the only field with a text.
+        token_column, tag_column: of CoNLL columns, from 1; -1 is the last one.
+        join: between tokens: `auto`: a space, but none next to a Chinese character; else `space` or
+            `none`.
+        scheme: of the tags that are written, one of `SCHEMES`.
+        exclusive_ends: CMeEE is written with `end_idx` behind the last character.
+        types: from a labelled file.
+    """
+
+    task: str
+    text_field: str = ""
+    token_column: int = 1
+    tag_column: int = -1
+    join: str = "auto"
+    scheme: str = "bio2"
+    exclusive_ends: bool = False
+    types: Types = field(default_factory=Types)
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names as a sentence lists them."""
+    *others, last = names
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def add_flags(parser: argparse.ArgumentParser, formats: Collection[str]) -> None:
+    """Add the format to a command line, one of some, and what it must be told."""
+    parser.add_argument("format", metavar="FORMAT", choices=formats, help=", ".join(formats))
+    parser.add_argument("--text-field", default="", help="Label Studio: the field with the text")
+    parser.add_argument("--token-column", type=int, default=1, help="conll: from 1")
+    parser.add_argument("--tag-column", type=int, default=-1, help="conll: from 1; -1 is the last")
+    parser.add_argument("--join", choices=("auto", "space", "none"), default="auto")
+    parser.add_argument("--scheme", choices=SCHEMES, default="bio2", help="conll: tags to write")
+
+
+def read_flags(arguments: argparse.Namespace, task: str) -> Options:
+    """Return the options of a command for the task of the project, such as "Event extraction"."""
+    names = ("text_field", "token_column", "tag_column", "join", "scheme")
+    name_of_task = task.lower().replace(" ", "_").replace("-", "_")
+    return Options(name_of_task, **{name: getattr(arguments, name) for name in names})

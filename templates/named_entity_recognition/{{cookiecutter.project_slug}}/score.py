@@ -1,0 +1,66 @@
+"""Score a predictions file of anybody on a file with gold entities; no run is needed.
+
+python score.py PREDICTIONS GOLD        the scores that evaluate.py gives for these predictions
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from core.base.errors import InputError, command
+from core.base.extras import need
+from core.base.settings import read_settings
+from core.data.records import Id
+from core.scores.precision_recall import print_precision_recall_f1
+from formats.conll import is_conll
+from task.data import Entity, Example, read_example, read_examples
+from task.metrics import score
+from task.settings import Settings
+
+
+@command
+def main() -> None:
+    """Read both files, score, print."""
+    scoring = need("comparison", "scoring")
+    arguments = scoring.read_arguments(__doc__)
+    settings = read_settings(Settings, [])
+    golds = read_examples(arguments.gold, settings)
+    if is_conll(arguments.predictions):
+        answers = read_columns(arguments.predictions, golds, settings)
+    else:
+        answers = scoring.read_answers(arguments.predictions, golds, read_entities)
+    scores = score(golds, answers, settings.beta)
+    scoring.finish(arguments, scores)
+    print_precision_recall_f1("type", {**scores["per_type"], "all": scores})
+    print()
+    print_precision_recall_f1("overlap", scores["overlap"])
+    if settings.beta != 1:
+        print(f"\nF{settings.beta:g}  {scores['f_beta']:.4f}")
+
+
+def read_entities(place: str, record: dict, gold: Example) -> tuple[Entity, ...]:
+    """Return the predicted entities of a record, after checking their spans."""
+    record = need("comparison", "scoring").with_text(record, gold)
+    return read_example(record, gold.line, True).entities
+
+
+def read_columns(
+    path: Path, golds: Sequence[Example], settings: Settings
+) -> dict[Id, tuple[Entity, ...]]:
+    """Return id -> entities of a file of columns, whose sentences have the ids of their lines.
+
+    Raises:
+        InputError: the sentences are not those of the gold.
+    """
+    examples = read_examples(path, settings)
+    texts = [[example.text for example in own] for own in (examples, golds)]
+    if texts[0] != texts[1]:
+        places = (n for n, pair in enumerate(zip(*texts, strict=False)) if pair[0] != pair[1])
+        line = examples[next(places, min(map(len, texts)) - 1)].line
+        raise InputError(
+            f"{path} has other sentences than the gold, from line {line} on: predict the same file."
+        )
+    return {gold.id: found.entities for gold, found in zip(golds, examples, strict=True)}
+
+
+if __name__ == "__main__":
+    main()

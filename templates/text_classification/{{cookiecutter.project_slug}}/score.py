@@ -1,0 +1,34 @@
+"""Score a predictions file of anybody on a file with gold labels or numbers; no run is needed.
+
+python score.py PREDICTIONS GOLD        the scores that evaluate.py gives for these predictions
+"""
+
+from core.base.errors import command
+from core.base.extras import need
+from core.base.settings import read_settings
+from core.base.words import column
+from core.scores.precision_recall import print_precision_recall_f1
+from inspection.scoring import read_record, score_predictions
+from task.data import read_examples
+from task.settings import Settings
+
+
+@command
+def main() -> None:
+    """Read both files, score, print."""
+    scoring = need("comparison", "scoring")
+    arguments = scoring.read_arguments(__doc__)
+    settings = read_settings(Settings, [])
+    golds = read_examples(arguments.gold, settings=settings)
+    rows = scoring.read_answers(arguments.predictions, golds, read_record)
+    scores = score_predictions(golds, [rows[gold.id] for gold in golds], settings)
+    scoring.finish(arguments, scores)
+    if "per_label" in scores:
+        print_precision_recall_f1("label", scores["per_label"])
+    for name, value in scores.items():
+        if isinstance(value, float):
+            print(f"{column(name, 15)}{value:>8.4f}")
+
+
+if __name__ == "__main__":
+    main()

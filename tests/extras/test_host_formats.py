@@ -1,0 +1,881 @@
+"""Files of hosts and annotation tools: read, written, read again; and what hosts accept."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from project_process import ProjectProcess
+from projects import bake_project, flags
+
+from extras.host_formats.formats import FORMATS, read_sources, read_types, write_sources
+from extras.host_formats.options import (
+    ENTITIES,
+    EVENTS,
+    LABELS,
+    RELATIONS,
+    Options,
+)
+from extras.host_formats.records import Conversion
+from extras.host_formats.source_files import SourceError
+from generator import InputError
+from generator.data_sets.convert import convert_file
+
+ANSWER = {RELATIONS: "triples", EVENTS: "events", ENTITIES: "entities", LABELS: "label"}
+PIECES = [
+    "张三",
+    "北京",
+    "大学",
+    "a",
+    "Zen",
+    "co",
+    " ",
+    "\t",
+    '"',
+    "'",
+    "，",
+    "\r\n",
+    "\n",
+    "😀",
+    "𠮷",
+]
+SEEDS = range(25)
+
+
+def read(name: str, path: Path, task: str, **options) -> tuple[list[dict], list[str]]:
+    """Return the records of a file, and what the conversion says."""
+    conversion = Conversion()
+    _, records = read_sources(name, path, Options(task, **options), conversion)
+    return records, conversion.sentences()
+
+
+def write(
+    name: str, path: Path, records: list[dict], task: str, texts: Path | None = None, **options
+) -> list[str]:
+    """Write predictions as a submission; return what the conversion says."""
+    conversion = Conversion()
+    placed = [(f"line {n}", record) for n, record in enumerate(records, start=1)]
+    sources = write_sources(name, placed, texts, Options(task, **options), conversion)
+    content = FORMATS[name].encode(sources)
+    if isinstance(content, str):
+        path.write_bytes(content.encode())
+    else:
+        for part, text in content.items():
+            (path / part).parent.mkdir(parents=True, exist_ok=True)
+            (path / part).write_bytes(text.encode())
+    return conversion.sentences()
+
+
+def save(path: Path, *lines: dict, end: str = "\n") -> Path:
+    """Write one JSON object a line."""
+    text = "".join(json.dumps(line, ensure_ascii=False) + end for line in lines)
+    path.write_bytes(text.encode())
+    return path
+
+
+# ------------------------------------------------------------------------------------------- DuIE
+
+DUIE = {
+    "text": "😀《红楼 梦》由王扶林执导，欧阳奋强饰演贾宝玉。",
+    "spo_list": [
+        {
+            "predicate": "导演",
+            "subject": "红楼 梦",
+            "subject_type": "影视作品",
+            "object": {"@value": "王扶林"},
+            "object_type": {"@value": "人物"},
+        },
+        {
+            "predicate": "饰演",
+            "subject": "欧阳奋强",
+            "subject_type": "娱乐人物",
+            "object": {"@value": "贾宝玉", "inWork": "红楼 梦"},
+            "object_type": {"@value": "人物", "inWork": "影视作品"},
+        },
+    ],
+}
+
+
+def words_of(record: dict) -> set[tuple[str, str, str]]:
+    """Return the triples of a record as words."""
+    text = record["text"]
+    return {
+        (text[slice(*t["subject"])], t["predicate"], text[slice(*t["object"])])
+        for t in record["triples"]
+    }
+
+
+def test_duie_locates_words_and_reads_each_slot(tmp_path: Path) -> None:
+    records, said = read("duie", save(tmp_path / "a.json", DUIE, end="\r\n"), RELATIONS)
+    assert words_of(records[0]) == {
+        ("红楼 梦", "导演", "王扶林"),
+        ("欧阳奋强", "饰演", "贾宝玉"),
+        ("欧阳奋强", "饰演@inWork", "红楼 梦"),
+    }
+    assert any(one.startswith("slots of objects, each read as a triple") for one in said)
+
+
+def test_duie_counts_what_is_not_in_the_text(tmp_path: Path) -> None:
+    item = {"predicate": "p", "subject": "zenco", "object": "Ada"}
+    lines = [
+        {"text": "Zenco paid Ada.", "spo_list": [item, {**item, "object": "Bob"}]},
+        {"text": "Ada and Ada of Zenco", "spo_list": [item]},
+    ]
+    records, said = read("duie", save(tmp_path / "a.json", *lines), RELATIONS)
+    assert records[0]["triples"] == [{"subject": [0, 5], "predicate": "p", "object": [11, 14]}]
+    assert records[1]["triples"] == [{"subject": [15, 20], "predicate": "p", "object": [0, 3]}]
+    counted = " ".join(said)
+    assert "triples whose subject or object is not in the text, left out: 1" in counted
+    assert "words found in the text in another case: 3" in counted
+    assert "occurs more than once: the first ones that do not overlap were taken: 1" in counted
+
+
+def accepts_duie(path: Path, texts: list[str], plain: bool = False) -> list[set]:
+    """Return the triples of a submission, by the host's rules: every text, in its order."""
+    found = []
+    lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    assert [line["text"] for line in lines] == texts
+    for line in lines:
+        assert line.keys() <= {"id", "text", "spo_list"}
+        rows = set()
+        for item in line["spo_list"]:
+            wanted = {"subject", "predicate", "object", "subject_type", "object_type"}
+            assert item.keys() == wanted
+            value, kind = item["object"], item["object_type"]
+            assert isinstance(value, str if plain else dict) and type(kind) is type(value)
+            values = {"@value": value} if plain else value
+            assert plain or (kind.keys() == values.keys() and "@value" in values)
+            assert all(words and words in line["text"] for words in values.values())
+            rows.add((item["subject"], item["predicate"], tuple(sorted(values.items()))))
+        assert len(rows) == len(line["spo_list"])
+        found.append(rows)
+    return found
+
+
+def test_a_submission_of_duie_is_what_the_host_wants(tmp_path: Path) -> None:
+    train = save(tmp_path / "train.json", DUIE)
+    test = save(tmp_path / "test.json", {"text": DUIE["text"]}, {"text": "无"}, {"text": "无"})
+    blind, said = read("duie", test, RELATIONS)
+    assert len({record["id"] for record in blind}) == 3 and "triples" not in blind[0]
+    assert any(one.startswith("unlabelled records") for one in said)
+    [gold] = read("duie", train, RELATIONS)[0]
+    predictions = [{**record, "triples": []} for record in blind]
+    predictions[0]["triples"] = gold["triples"]
+    types = read_types("duie", train, Options(RELATIONS), Conversion())
+    out = tmp_path / "submission.json"
+    assert write("duie", out, predictions[::-1], RELATIONS, test, types=types) == []
+    found = accepts_duie(out, [DUIE["text"], "无", "无"])
+    assert found == [
+        {
+            ("红楼 梦", "导演", (("@value", "王扶林"),)),
+            ("欧阳奋强", "饰演", (("@value", "贾宝玉"), ("inWork", "红楼 梦"))),
+        },
+        set(),
+        set(),
+    ]
+    first = json.loads(out.read_text("utf-8").splitlines()[0])
+    both = sorted(first["spo_list"], key=str), sorted(DUIE["spo_list"], key=str)
+    assert both[0] == both[1]
+
+
+def test_duie_1_has_plain_objects(tmp_path: Path) -> None:
+    line = {"predicate": "导演", "subject_type": "影视作品", "object_type": "人物"}
+    schema = save(tmp_path / "schema.json", line)
+    types = read_types("duie", schema, Options(RELATIONS), Conversion())
+    record = {"id": "1", "text": "红楼梦由王扶林执导"}
+    record["triples"] = [{"subject": [0, 3], "predicate": "导演", "object": [4, 7]}]
+    out = tmp_path / "out.json"
+    write("duie", out, [record], RELATIONS, types=types)
+    found = accepts_duie(out, [record["text"]], plain=True)
+    assert found == [{("红楼梦", "导演", (("@value", "王扶林"),))}]
+
+
+# ------------------------------------------------------------------------------------------- DuEE
+
+DUEE = {
+    "id": "7f",
+    "text": '3月 "星河" 收购，4月再收购云海😀',
+    "event_list": [
+        {
+            "event_type": "财经/交易-出售/收购",
+            "trigger": "收购",
+            "trigger_start_index": 14,
+            "arguments": [
+                {"role": "时间", "argument": "4月", "argument_start_index": 11, "alias": ["四月"]},
+                {"role": "收购标的", "argument": "云海", "argument_start_index": 16, "alias": []},
+            ],
+            "class": "财经/交易",
+        }
+    ],
+}
+
+
+def test_duee_offsets_and_aliases(tmp_path: Path) -> None:
+    records, said = read("duee", save(tmp_path / "a.json", DUEE), EVENTS)
+    assert records[0]["events"] == [
+        {
+            "type": "财经/交易-出售/收购",
+            "trigger": [14, 16],
+            "arguments": [
+                {"role": "时间", "span": [11, 13]},
+                {"role": "收购标的", "span": [16, 18]},
+            ],
+        }
+    ]
+    assert any(one.startswith("aliases of arguments, left out: 1") for one in said)
+
+
+def test_duee_fin_has_no_offsets(tmp_path: Path) -> None:
+    """A trigger is its first occurrence, an argument the one nearest to its trigger."""
+    event = {
+        "event_type": "收购",
+        "trigger": "再收购",
+        "arguments": [
+            {"role": "动作", "argument": "收购"},
+            {"role": "环节", "argument": "正式上市"},
+        ],
+    }
+    alone = {"event_type": "上市", "arguments": [{"role": "环节", "argument": "筹备"}]}
+    line = {"id": "1", "text": DUEE["text"], "event_list": [event, alone]}
+    records, said = read("duee", save(tmp_path / "a.json", line), EVENTS)
+    assert records[0]["events"] == [
+        {"type": "收购", "trigger": [13, 16], "arguments": [{"role": "动作", "span": [14, 16]}]}
+    ]
+    counted = " ".join(said)
+    assert "arguments whose words are not in the text there, left out: 2" in counted
+    assert (
+        "arguments that occur more than once: the one nearest to the trigger was taken: 1"
+        in counted
+    )
+    assert "events without a trigger and arguments, left out: 1" in counted
+
+
+def accepts_duee(path: Path, ids: list) -> list[list]:
+    """Return the events of a submission, by the host's rules."""
+    lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    assert [line["id"] for line in lines] == ids
+    for line in lines:
+        assert line.keys() == {"id", "event_list"}
+        for event in line["event_list"]:
+            assert event.keys() <= {"event_type", "trigger", "arguments"}
+            assert all(part.keys() == {"role", "argument"} for part in event["arguments"])
+    return [line["event_list"] for line in lines]
+
+
+def test_a_submission_of_duee_is_what_the_host_wants(tmp_path: Path) -> None:
+    test = save(
+        tmp_path / "test.json", {"text": "空", "id": "e"}, {"text": DUEE["text"], "id": "7f"}
+    )
+    [gold], _ = read("duee", save(tmp_path / "a.json", DUEE), EVENTS)
+    empty = {"id": "e", "text": "空", "events": []}
+    assert write("duee", tmp_path / "out.json", [gold, empty], EVENTS, test) == []
+    event = DUEE["event_list"][0]
+    spelled = [{"role": p["role"], "argument": p["argument"]} for p in event["arguments"]]
+    wanted = {"event_type": event["event_type"], "trigger": "收购", "arguments": spelled}
+    assert accepts_duee(tmp_path / "out.json", ["e", "7f"]) == [[], [wanted]]
+
+
+# -------------------------------------------------------------------------------- CLUENER and CMeEE
+
+
+def test_cluener_has_the_last_character(tmp_path: Path) -> None:
+    label = {"name": {"叶老桂": [[9, 11]]}, "company": {"浙商银行": [[0, 3]]}}
+    line = {"text": "浙商银行企业信贷部叶老桂博士", "label": label}
+    records, said = read("cluener", save(tmp_path / "a.json", line), ENTITIES)
+    assert records[0]["entities"] == [
+        {"type": "company", "span": [0, 4]},
+        {"type": "name", "span": [9, 12]},
+    ]
+    assert said == []
+    test = save(tmp_path / "test.json", {"id": 0, "text": line["text"]})
+    [blind], _ = read("cluener", test, ENTITIES)
+    assert blind == {"id": 0, "text": line["text"]}
+    prediction = {**blind, "entities": records[0]["entities"]}
+    write("cluener", tmp_path / "out.json", [prediction], ENTITIES, test)
+    [written] = map(json.loads, (tmp_path / "out.json").read_text("utf-8").splitlines())
+    assert written == {"id": 0, "text": line["text"], "label": label}
+
+
+CMEEE_TEXT = "（5）房室结消融和起搏器植入"
+
+
+@pytest.mark.parametrize(("shift", "which"), [(1, "last character"), (0, "first character behind")])
+def test_the_words_of_cmeee_tell_its_ends(tmp_path: Path, shift: int, which: str) -> None:
+    words = ["房室结消融", "起搏器植入"]
+    items = [
+        {
+            "start_idx": CMEEE_TEXT.index(one),
+            "end_idx": CMEEE_TEXT.index(one) + len(one) - shift,
+            "type": "pro",
+            "entity": one,
+        }
+        for one in words
+    ]
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps([{"text": CMEEE_TEXT, "entities": items}]), "utf-8")
+    records, said = read("cmeee", path, ENTITIES)
+    assert [CMEEE_TEXT[slice(*one["span"])] for one in records[0]["entities"]] == words
+    assert [which in one for one in said] == [True]
+    out = tmp_path / "out.json"
+    write("cmeee", out, records, ENTITIES, exclusive_ends=not shift)
+    assert json.loads(out.read_text("utf-8")) == [{"text": CMEEE_TEXT, "entities": items}]
+
+
+def test_a_submission_of_cmeee_keeps_the_order_of_equal_texts(tmp_path: Path) -> None:
+    path = tmp_path / "test.json"
+    path.write_text(json.dumps([{"text": "a b"}, {"text": "c"}, {"text": "a b"}]), "utf-8")
+    blind, _ = read("cmeee", path, ENTITIES)
+    predictions = [{**record, "entities": []} for record in blind]
+    predictions[2]["entities"] = [{"type": "dis", "span": [2, 3], "text": "b", "score": 0.9}]
+    write("cmeee", tmp_path / "out.json", predictions, ENTITIES, path)
+    entity = {"start_idx": 2, "end_idx": 2, "type": "dis", "entity": "b"}
+    assert json.loads((tmp_path / "out.json").read_text("utf-8")) == [
+        {"text": "a b", "entities": []},
+        {"text": "c", "entities": []},
+        {"text": "a b", "entities": [entity]},
+    ]
+
+
+# -------------------------------------------------------------------------------------------- brat
+
+BRAT_TEXT = "😀 Ada Quill\r\nbought Zenco, and paid."
+BRAT = """T1\tperson 2 5;6 11\tAda Quill
+T2\tcompany 20 25\tZenco
+T3\tpurchase 13 19\tbought
+T4\tpayment 31 35\tpaid
+E1\tpurchase:T3 buyer:T1 target:T2 target2:T1 means:E2
+E2\tpayment:T4 payer:T1
+R1\towns Arg1:T1 Arg2:T2\t
+A1\tNegation E1
+#1\tAnnotatorNotes T1\ta note
+"""
+
+
+def brat(folder: Path, text: str = BRAT_TEXT, annotations: str | None = BRAT) -> Path:
+    """Write a text and its annotations."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "doc.txt").write_bytes(text.encode())
+    if annotations is not None:
+        (folder / "doc.ann").write_bytes(annotations.encode())
+    return folder
+
+
+def test_brat_has_entities_relations_and_events(tmp_path: Path) -> None:
+    folder = brat(tmp_path / "in")
+    [record], said = read("brat", folder, RELATIONS)
+    assert record["id"] == "doc" and record["text"] == BRAT_TEXT
+    assert record["triples"] == [{"subject": [2, 11], "predicate": "owns", "object": [20, 25]}]
+    counted = " ".join(said)
+    for what in (
+        "entities of several pieces, read as one from the first piece to the last: 1",
+        "attributes of brat, left out: 1",
+        "notes of brat, left out: 1",
+        "events, left out: 2",
+        "entities of no relation, left out: 2",
+        "arguments that are events: read as their triggers: 1",
+        "numbered roles, such as Theme2 next to Theme, read without the number: 1",
+    ):
+        assert what in counted
+    [record], _ = read("brat", folder, ENTITIES)
+    assert [one["type"] for one in record["entities"]] == ["person", "company"]
+    [record], _ = read("brat", folder, EVENTS)
+    assert record["events"][0] == {
+        "type": "purchase",
+        "trigger": [13, 19],
+        "arguments": [
+            {"role": "buyer", "span": [2, 11]},
+            {"role": "target", "span": [2, 11]},
+            {"role": "target", "span": [20, 25]},
+            {"role": "means", "span": [31, 35]},
+        ],
+    }
+
+
+def test_brat_without_annotations_is_unlabelled_and_with_an_empty_file_is_not(
+    tmp_path: Path,
+) -> None:
+    [record], _ = read("brat", brat(tmp_path / "in", annotations=None), ENTITIES)
+    assert "entities" not in record
+    [record], _ = read("brat", brat(tmp_path / "in", annotations=""), ENTITIES)
+    assert record["entities"] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("T1\tperson 2 6\tBob", r"doc.ann, line 1: \"Bob\" is not the text at \[2, 6\)"),
+        ("T1\tperson two\tAda", "doc.ann, line 1: .* is not TYPE START END"),
+        ("R1\towns Arg1:T1 Arg2:T2", "there is no entity 'T1'"),
+        ("E1\tbuy:T1", "there is no entity 'T1'"),
+        ("hello", 'doc.ann, line 1: "hello" is not an annotation of brat'),
+    ],
+)
+def test_brat_refuses_a_broken_line(tmp_path: Path, line: str, expected: str) -> None:
+    with pytest.raises(SourceError, match=expected):
+        read("brat", brat(tmp_path / "in", BRAT_TEXT, line + "\n"), RELATIONS)
+
+
+# ------------------------------------------------------------------------- annotation tools
+
+
+def test_label_studio_of_both_ways_to_count(tmp_path: Path) -> None:
+    text = "😀😀 Ada owns Zenco"
+    regions = [
+        {
+            "id": "a",
+            "type": "labels",
+            "value": {"start": 5, "end": 8, "text": "Ada", "labels": ["p"]},
+        },
+        {
+            "id": "b",
+            "type": "labels",
+            "value": {"start": 12, "end": 17, "text": "Zenco", "labels": ["c"]},
+        },
+        {"type": "relation", "from_id": "b", "to_id": "a", "direction": "left", "labels": ["owns"]},
+        {"type": "rating", "value": {"rating": 3}},
+    ]
+    task = {
+        "id": 4,
+        "data": {"text": text},
+        "annotations": [{"was_cancelled": True, "result": []}, {"result": regions}, {"result": []}],
+    }
+    blind = {"id": 5, "data": {"text": text}, "annotations": []}
+    path = tmp_path / "export.json"
+    path.write_text(json.dumps([task, blind]), "utf-8")
+    records, said = read("label_studio", path, RELATIONS)
+    assert records[0]["triples"] == [{"subject": [3, 6], "predicate": "owns", "object": [12, 17]}]
+    assert "triples" not in records[1]
+    counted = " ".join(said)
+    for what in (
+        "UTF-16 units",
+        "cancelled annotations, left out: 1",
+        "second and further",
+        "rating",
+    ):
+        assert what in counted
+
+
+def test_label_studio_choices_min_and_csv(tmp_path: Path) -> None:
+    (tmp_path / "min.json").write_text(
+        json.dumps(
+            [
+                {"id": 1, "text": "good", "sentiment": "positive", "lead_time": 2.0},
+                {"id": 2, "text": "bad", "sentiment": {"choices": ["negative", "short"]}},
+            ]
+        ),
+        "utf-8",
+    )
+    records, _ = read("label_studio", tmp_path / "min.json", LABELS)
+    assert [record["labels"] for record in records] == [["positive"], ["negative", "short"]]
+    cell = '"[{""start"": 0, ""end"": 3, ""text"": ""Ada"", ""labels"": [""p""]}]"'
+    (tmp_path / "a.csv").write_text(
+        f'id,text,label\r\n1,"Ada, ""x""\nfell",{cell}\r\n2,b,\r\n', "utf-8"
+    )
+    records, _ = read("label_studio", tmp_path / "a.csv", ENTITIES)
+    assert records[0]["text"] == 'Ada, "x"\nfell'
+    assert records[0]["entities"] == [{"type": "p", "span": [0, 3]}]
+    assert "entities" not in records[1]
+
+
+def test_label_studio_asks_which_field_is_the_text(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps([{"data": {"title": "x", "body": "y"}}]), "utf-8")
+    with pytest.raises(SourceError, match="which field is the text"):
+        read("label_studio", path, ENTITIES)
+    assert read("label_studio", path, ENTITIES, text_field="body")[0][0]["text"] == "y"
+
+
+def test_doccano_of_three_projects(tmp_path: Path) -> None:
+    spans = save(tmp_path / "a.jsonl", {"id": 3, "text": "Ada fell", "label": [[0, 3, "p"]]})
+    assert read("doccano", spans, ENTITIES)[0] == [
+        {"id": 3, "text": "Ada fell", "entities": [{"type": "p", "span": [0, 3]}]}
+    ]
+    entities = [{"id": n, "label": "p", "start_offset": n, "end_offset": n + 1} for n in (0, 4)]
+    relation = {"id": 1, "from_id": 4, "to_id": 0, "type": "r"}
+    line = {"id": 3, "text": "A or B", "entities": entities, "relations": [relation]}
+    line["entities"][1]["end_offset"] = 6
+    [record], _ = read("doccano", save(tmp_path / "b.jsonl", line), RELATIONS)
+    assert record["triples"] == [{"subject": [4, 6], "predicate": "r", "object": [0, 1]}]
+    labels = save(
+        tmp_path / "c.jsonl", {"id": 1, "data": "x", "label": ["y"]}, {"id": 2, "text": "z"}
+    )
+    records, _ = read("doccano", labels, LABELS)
+    assert records == [{"id": 1, "text_a": "x", "label": "y"}, {"id": 2, "text_a": "z"}]
+
+
+def test_columns_of_other_places(tmp_path: Path) -> None:
+    path = tmp_path / "a.conll"
+    path.write_bytes(
+        "-DOCSTART- O x\r\n\r\nAda B-p x\r\nQuill I-p x\r\nfell O x\r\n"
+        "\r\n张 S-p x\r\n三 I-p x\r\n".encode()
+    )
+    records, said = read("conll", path, ENTITIES, tag_column=2)
+    assert [record["text"] for record in records] == ["Ada Quill fell", "张三"]
+    assert [record["entities"] for record in records] == [
+        [{"type": "p", "span": [0, 9]}],
+        [{"type": "p", "span": [0, 1]}, {"type": "p", "span": [1, 2]}],
+    ]
+    assert any(one.startswith("tags that continue an entity where there is none") for one in said)
+    test = tmp_path / "test.conll"
+    test.write_text("Ada\tx\nfell\tx\n\nZen\ty\n", "utf-8")
+    blind, _ = read("conll", test, ENTITIES)
+    predictions = [{**record, "entities": []} for record in blind]
+    predictions[0]["entities"] = [{"type": "p", "span": [0, 2]}]
+    said = write("conll", tmp_path / "out.conll", predictions, ENTITIES, test, scheme="bioes")
+    assert (tmp_path / "out.conll").read_text("utf-8") == "Ada\tx\tS-p\nfell\tx\tO\n\nZen\ty\tO\n\n"
+    assert any(one.startswith("entities that were extended to whole tokens: 1") for one in said)
+
+
+def test_fields_that_are_not_read_are_counted(tmp_path: Path) -> None:
+    path = save(tmp_path / "a.json", {**DUIE, "postag": []}, {**DUIE, "postag": []})
+    said = read("duie", path, RELATIONS)[1]
+    assert f"fields 'postag', not read: 2, the first in {path}, line 1." in said
+    said = read("label_studio", save(tmp_path / "a.json", DUIE), RELATIONS)[1]
+    assert any(one.startswith("fields 'spo_list', left out: 1") for one in said)
+
+
+def test_a_slot_joins_the_nearest_object_and_is_counted_without_one(tmp_path: Path) -> None:
+    text = "A plays B in C and later plays D in E"
+    spans = {word: [text.index(word), text.index(word) + 1] for word in "BCDE"}
+    pairs = [("p", "B"), ("p", "D"), ("p@in", "C"), ("p@in", "E"), ("q@in", "E")]
+    triples = [{"subject": [0, 1], "predicate": p, "object": spans[word]} for p, word in pairs]
+    out = tmp_path / "out.json"
+    said = write("duie", out, [{"id": 1, "text": text, "triples": triples}], RELATIONS)
+    found = [item["object"] for item in json.loads(out.read_text("utf-8"))["spo_list"]]
+    assert found == [{"@value": "B", "in": "C"}, {"@value": "D", "in": "E"}]
+    assert any(one.startswith("predicted slots without an object of their own") for one in said)
+
+
+@pytest.mark.parametrize("name", ["brat", "doccano", "label_studio"])
+def test_a_labelled_file_names_the_types_of_subjects_and_objects(name: str, tmp_path: Path) -> None:
+    """Written with the types of a labelled file, read as entities: these are the types."""
+    folder = brat(tmp_path / "in")
+    [record], _ = read("brat", folder, RELATIONS)
+    types = read_types("brat", folder, Options(RELATIONS), Conversion())
+    labelled, out = tmp_path / "labelled", tmp_path / "out"
+    write(name, labelled, [record], RELATIONS, types=types)
+    if name == "label_studio":
+        exported(labelled)
+    own = read_types(name, labelled, Options(RELATIONS), Conversion())
+    assert write(name, out, [record], RELATIONS, types=own) == []
+    if name == "label_studio":
+        exported(out)
+    [entities], _ = read(name, out, ENTITIES)
+    assert [one["type"] for one in entities["entities"]] == ["person", "company"]
+    assert any("the type 'entity'" in one for one in write(name, out, [record], RELATIONS))
+
+
+def test_labels_of_whole_texts_are_written_with_the_texts_of_the_host(tmp_path: Path) -> None:
+    test = tmp_path / "test.json"
+    tasks = [{"id": 3, "data": {"text": "good"}}, {"id": 4, "data": {"text": "bad"}}]
+    test.write_text(json.dumps(tasks), "utf-8")
+    predictions = [{"id": 4, "label": "n", "score": 1.0}, {"id": 3, "labels": ["p", "q"]}]
+    out = tmp_path / "out.json"
+    write("label_studio", out, predictions, LABELS, test)
+    found = json.loads(out.read_text("utf-8"))
+    assert [one["data"] for one in found] == [one["data"] for one in tasks]
+    chosen = [one["predictions"][0]["result"][0]["value"]["choices"] for one in found]
+    assert chosen == [["p", "q"], ["n"]]
+    with pytest.raises(SourceError, match="the text is missing"):
+        write("label_studio", out, predictions, LABELS)
+
+
+# ------------------------------------------------------------------------- any text, any answer
+
+
+def draw_text(draw: random.Random) -> str:
+    """Return a text of words, blanks, quotes, line breaks and characters of two UTF-16 units."""
+    return "".join(draw.choices(PIECES, k=draw.randint(3, 14))) + draw.choice(["张三", "Zen"])
+
+
+def draw_span(draw: random.Random, text: str) -> list[int]:
+    """Return a span that neither begins nor ends with white space, which annotators don't mark."""
+    places = [n for n, letter in enumerate(text) if letter.strip()]
+    start, last = sorted(draw.choices(places, k=2))
+    return [start, last + 1]
+
+
+def draw_record(draw: random.Random, task: str, number: int) -> dict:
+    """Return a record with distinct answers, sorted as a reader sorts them."""
+    text = draw_text(draw)
+    record = {"id": str(number), "text": text}
+    if task == ENTITIES:
+        drawn = {(*draw_span(draw, text), draw.choice("pq")) for _ in range(draw.randint(0, 4))}
+        return {**record, "entities": [{"type": k, "span": [a, b]} for a, b, k in sorted(drawn)]}
+    if task == RELATIONS:
+        triples = {
+            (*draw_span(draw, text), draw.choice(["owns", "作者"]), *draw_span(draw, text))
+            for _ in range(draw.randint(0, 4))
+        }
+        listed = [
+            {"subject": [a, b], "predicate": p, "object": [c, d]}
+            for a, b, p, c, d in sorted(triples)
+        ]
+        return {**record, "triples": listed}
+    events = {
+        (
+            tuple(draw_span(draw, text)),
+            draw.choice(["buy", "收购"]),
+            tuple(sorted({(*draw_span(draw, text), draw.choice("xy")) for _ in range(3)})),
+        )
+        for _ in range(draw.randint(0, 3))
+    }
+    listed = [
+        {
+            "type": kind,
+            "trigger": [*trigger],
+            "arguments": [{"role": role, "span": [a, b]} for a, b, role in parts],
+        }
+        for trigger, kind, parts in sorted(events)
+    ]
+    return {**record, "events": listed}
+
+
+@pytest.mark.parametrize(
+    ("name", "task"),
+    [
+        ("cluener", ENTITIES),
+        ("cmeee", ENTITIES),
+        *(("brat", task) for task in (ENTITIES, RELATIONS, EVENTS)),
+        *(("doccano", task) for task in (ENTITIES, RELATIONS)),
+        *(("label_studio", task) for task in (ENTITIES, RELATIONS)),
+    ],
+)
+def test_answers_with_offsets_survive(tmp_path: Path, name: str, task: str) -> None:
+    """Records are written, read and written again: the same records, the same bytes."""
+    draw = random.Random(f"{name} {task}")
+    for seed in SEEDS:
+        records = [draw_record(draw, task, number) for number in range(3)]
+        first, second = tmp_path / f"{seed}_1.json", tmp_path / f"{seed}_2.json"
+        write(name, first, records, task)
+        if name == "label_studio":
+            exported(first)
+        again, _ = read(name, first, task)
+        ids = [record["id"] for record in records]
+        assert [record[ANSWER[task]] for record in again] == [r[ANSWER[task]] for r in records]
+        assert [record["text"] for record in again] == [record["text"] for record in records]
+        if name != "cmeee":  # which has no ids
+            assert [record["id"] for record in again] == ids
+        write(name, second, [{**r, "id": n} for r, n in zip(again, ids, strict=True)], task)
+        if name == "label_studio":
+            exported(second)
+        one, two = (content(path) for path in (first, second))
+        assert one == two
+
+
+def exported(path: Path) -> None:
+    """Make an export of what Label Studio imports: it has annotations instead of predictions."""
+    text = path.read_bytes().decode().replace('"predictions"', '"annotations"')
+    path.write_bytes(text.encode())
+
+
+def content(path: Path) -> dict[str, bytes]:
+    """Return the content of a file, or of each file in a folder."""
+    paths = [path] if path.is_file() else sorted(path.rglob("*.*"))
+    return {"" if one == path else one.name: one.read_bytes() for one in paths}
+
+
+@pytest.mark.parametrize(("name", "task"), [("duie", RELATIONS), ("duee", EVENTS)])
+def test_answers_of_words_survive(tmp_path: Path, name: str, task: str) -> None:
+    """What is written is read and written again: the same bytes, though words have many places."""
+    draw = random.Random(name)
+    for seed in SEEDS:
+        records = [draw_record(draw, task, number) for number in range(3)]
+        texts = save(
+            tmp_path / f"{seed}.json", *({"id": r["id"], "text": r["text"]} for r in records)
+        )
+        paths = [tmp_path / f"{seed}_{n}.json" for n in range(2)]
+        write(name, paths[0], records, task, texts)
+        lines = [json.loads(line) for line in paths[0].read_text("utf-8").splitlines()]
+        both = [{**line, "text": r["text"]} for line, r in zip(lines, records, strict=True)]
+        again, said = read(name, save(tmp_path / "again.json", *both), task)
+        assert not any("left out" in one for one in said)
+        write(name, paths[1], again, task, texts)
+        keys = ("spo_list",) if name == "duie" else ("event_list",)
+        for one, two in zip(*(path.read_text("utf-8").splitlines() for path in paths), strict=True):
+            for key in keys:
+                assert normal(json.loads(one)[key]) == normal(json.loads(two)[key])
+
+
+def normal(items: list[dict]) -> list[str]:
+    """Return answers of words without their order."""
+    for item in items:
+        if "arguments" in item:
+            item["arguments"].sort(key=str)
+    return sorted({json.dumps(item, ensure_ascii=False, sort_keys=True) for item in items})
+
+
+# ------------------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"id": "9"}, "lack 1 of 1 records .* and have 1 that it lacks"),
+        ({"text": "another"}, "line 1: the text differs"),
+        ({"entities": [{"type": "p", "span": [0, 99]}]}, r"line 1: \[0, 99\] is no span"),
+        ({"entities": [{"type": "p", "span": [0, 1], "text": "x"}]}, '"x" is not the text at'),
+        ({"entities": [{"type": "p"}]}, "line 1: not a prediction"),
+        ({"entities": None}, "line 1: not a prediction"),
+    ],
+)
+def test_a_prediction_of_other_texts_is_refused(
+    tmp_path: Path, change: dict, expected: str
+) -> None:
+    test = save(tmp_path / "test.json", {"id": "1", "text": "Ada"})
+    record = {"id": "1", "text": "Ada", "entities": [], **change}
+    with pytest.raises(SourceError, match=expected):
+        write("cluener", tmp_path / "out.json", [record], ENTITIES, test)
+
+
+def test_a_repeated_prediction_and_a_wrong_format_are_refused(tmp_path: Path) -> None:
+    record = {"id": "1", "text": "Ada", "entities": []}
+    with pytest.raises(SourceError, match="line 2: id 1 comes twice"):
+        write("cluener", tmp_path / "out.json", [record, record], ENTITIES)
+    with pytest.raises(
+        SourceError, match="duie holds records of relation_extraction, and not of n"
+    ):
+        write("duie", tmp_path / "out.json", [record], ENTITIES)
+    with pytest.raises(SourceError, match="brat allows in no name"):
+        entity = {"type": "two words", "span": [0, 1]}
+        write("brat", tmp_path / "out", [{**record, "entities": [entity]}], ENTITIES)
+
+
+# ------------------------------------------------------------------------- the command baselines
+
+
+def test_the_command_baselines_converts_the_formats_of_hosts(tmp_path: Path) -> None:
+    folder = brat(tmp_path / "in")
+    with pytest.raises(InputError, match="brat holds records of .* name one with --task"):
+        convert_file("brat", folder, tmp_path / "out.jsonl")
+    convert_file("brat", folder, tmp_path / "out.jsonl", RELATIONS)
+    [record] = map(json.loads, (tmp_path / "out.jsonl").read_text("utf-8").splitlines())
+    assert record == read("brat", folder, RELATIONS)[0][0]
+    with pytest.raises(InputError, match="out.jsonl, line 1: the field 'spo_list' is"):
+        path = save(tmp_path / "out.jsonl", {"text": "x", "spo_list": 1})
+        convert_file("duie", path, tmp_path / "records.jsonl")
+    assert not (tmp_path / "records.jsonl").exists()
+
+
+# ------------------------------------------------------------------- a participant's whole way
+
+TASKS = {
+    "duie": "relation_extraction",
+    "duee": "event_extraction",
+    "cmeee": "named_entity_recognition",
+}
+PEOPLE = ["王 扶林", "李安", "Ada Quill", "张“三”"]
+WORKS = ["红楼梦", "Zen\tco", "卧虎藏龙", "星河😀"]
+SPLITS = {"train": 24, "dev": 12, "test": 8}
+
+
+def draw_line(draw: random.Random, name: str, number: int) -> dict:
+    """Return a labelled line as the host publishes it."""
+    person, work = draw.choice(PEOPLE), draw.choice(WORKS)
+    text = f"{draw.choice(['', '昨天，', '😀 '])}{person}导演了{work}。第{number}次"
+    start, end = text.index(person), text.index(work)
+    if name == "duie":
+        triple = {
+            "predicate": "导演",
+            "subject": work,
+            "subject_type": "影视作品",
+            "object": {"@value": person},
+            "object_type": {"@value": "人物"},
+        }
+        return {"text": text, "spo_list": [triple]}
+    if name == "duee":
+        parts = [
+            {"role": role, "argument": words, "argument_start_index": at, "alias": []}
+            for role, words, at in (("导演者", person, start), ("作品", work, end))
+        ]
+        event = {"event_type": "导演", "trigger": "导演", "arguments": parts}
+        event["trigger_start_index"] = text.index("导演了")
+        return {"id": f"{number:032x}", "text": text, "event_list": [event]}
+    entities = [
+        {"start_idx": at, "end_idx": at + len(words) - 1, "type": kind, "entity": words}
+        for kind, words, at in (("人物", person, start), ("作品", work, end))
+    ]
+    return {"text": text, "entities": entities}
+
+
+def publish(path: Path, name: str, lines: list[dict]) -> None:
+    """Write a file as the host does: CMeEE is one list, DuIE here has line ends of Windows."""
+    if name == "cmeee":
+        content = json.dumps(lines, ensure_ascii=False, indent=2)
+    else:
+        end = "\r\n" if name == "duie" else "\n"
+        content = "".join(json.dumps(line, ensure_ascii=False) + end for line in lines)
+    path.write_bytes(content.encode())
+
+
+def read_lines(path: Path) -> list[dict]:
+    """Return the objects of a JSON Lines file."""
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def accepts(name: str, path: Path, blind: list[dict]) -> int:
+    """Return the answers of a submission, after checking it by the rules of its host."""
+    if name == "duie":
+        return sum(map(len, accepts_duie(path, [line["text"] for line in blind])))
+    if name == "duee":
+        return sum(map(len, accepts_duee(path, [line["id"] for line in blind])))
+    items = json.loads(path.read_text("utf-8"))
+    assert [item["text"] for item in items] == [line["text"] for line in blind]
+    for item in items:
+        assert item.keys() == {"text", "entities"}
+        for entity in item["entities"]:
+            words = item["text"][entity["start_idx"] : entity["end_idx"] + 1]
+            assert entity["entity"] == words and entity["type"]
+    return sum(len(item["entities"]) for item in items)
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize("name", TASKS)
+def test_a_host_file_becomes_a_submission(name: str, tmp_path: Path) -> None:
+    project = bake_project(TASKS[name], tmp_path, "comparison,host_formats")
+    draw = random.Random(name)
+    lines = {
+        split: [draw_line(draw, name, number) for number in range(count)]
+        for split, count in SPLITS.items()
+    }
+    blind = [{key: line[key] for key in ("id", "text") if key in line} for line in lines["test"]]
+    process = ProjectProcess(project)
+
+    def start(script: str, *words: object) -> str:
+        done = process.run(script, *map(str, words))
+        assert done.code == 0, f"{done.out}\n{done.err}"
+        return done.out
+
+    try:
+        read, write = (f"extras/host_formats/{one}.py" for one in ("read", "write"))
+        for split, own in {**lines, "test": blind}.items():
+            publish(tmp_path / f"{split}.json", name, own)
+            start(read, name, tmp_path / f"{split}.json", project / f"{split}.jsonl")
+        start("train.py", *flags(project, train_file="train.jsonl", dev_file="dev.jsonl", steps=2))
+        predictions, out = tmp_path / "predictions.jsonl", tmp_path / "submission.json"
+        start("predict.py", "default", project / "test.jsonl", predictions)
+        schema = ["--schema", tmp_path / "train.json"] if name == "duie" else []
+        start(write, name, predictions, out, "--texts", tmp_path / "test.json", *schema)
+        assert accepts(name, out, blind) >= 0
+
+        # The same numbers from the predictions as from the run.
+        start("evaluate.py", "default", project / "train.jsonl")
+        start("predict.py", "default", project / "train.jsonl", predictions)
+        start("score.py", predictions, project / "train.jsonl", "--out", tmp_path / "scores.json")
+        scores = json.loads((tmp_path / "scores.json").read_text("utf-8"))
+        known = json.loads((project / "runs/default/scores.json").read_text("utf-8"))
+        assert {key: known["files"]["train"][key] for key in scores} == scores
+
+        # What is right in the records is right in the submission, and read back from there.
+        start(write, name, project / "dev.jsonl", out, "--texts", tmp_path / "dev.json", *schema)
+        assert accepts(name, out, lines["dev"]) > SPLITS["dev"] - 1
+        given = read_lines(out) if name == "duee" else None
+        if given is not None:  # its submission has no texts
+            both = zip(given, lines["dev"], strict=True)
+            publish(out, name, [{**line, "text": own["text"]} for line, own in both])
+        start(read, name, out, tmp_path / "again.jsonl")
+        start("score.py", tmp_path / "again.jsonl", project / "dev.jsonl", "--out", out)
+        scores = json.loads(out.read_text("utf-8"))
+        assert scores.get("f1", scores.get("argument_classification_f1")) == 1
+    finally:
+        process.stop()
