@@ -1,10 +1,39 @@
-"""Labels that are paths, such as "a/b/c": a record with one has its parents "a/b" and "a" too."""
+"""Other names of labels, and paths: a record with "a/b/c" has its parents "a/b" and "a" too."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
 from core.base.errors import InputError
+from extras.competition.settings import Table
+
+
+def name_labels(record: dict, table: Table) -> dict:
+    """Return a record whose labels have the names of `label_aliases`, and all their parents.
+
+    Raises:
+        InputError: a part of a path is empty, or two probabilities are of one label.
+    """
+    for name in record.keys() & {"label", "labels"}:
+        record = {**record, name: rename(record[name], table.aliases)}
+    return name_parents(record, table.hierarchy) if table.hierarchy else record
+
+
+def rename(given: Any, aliases: dict[str, str]) -> Any:
+    """Return a label, a list of labels, or labels with probabilities, under their other names."""
+    if isinstance(given, list):
+        return [rename(label, aliases) for label in given]
+    if not isinstance(given, dict):
+        return aliases.get(str(given), given) if type(given) in (str, int, float) else given
+    names = [aliases.get(name, name) for name in given]
+    if len({*names}) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(
+            f"two probabilities are of the label {twice!r}, as competition.label_aliases says: "
+            "give each label one."
+        )
+    return dict(zip(names, given.values(), strict=True))
 
 
 def name_parents(record: dict, separator: str) -> dict:

@@ -32,7 +32,7 @@ def find_sample_faults(
     name = settings.competition.sample_submission
     if not name:
         return []
-    form = read_form(project_path(name), "", "auto", settings.competition.encoding)
+    form = read_form(project_path(name), "", "auto", settings.competition)
     test: str = settings.test_file  # type: ignore[attr-defined]
     examples = files.get(test, ())
     grouped = len(examples) > 0 and examples[0].group is not None

@@ -1,12 +1,32 @@
 """The table [competition] of config.toml."""
 
-from typing import Literal
+import contextlib
+import json
+from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
+from core.base.errors import InputError
 from core.base.settings import CoreSettings, SettingsTable
+from extras.competition.rows import Dialect, Quoting
 
 FILES = ("competition.sample_submission",)
+
+
+def read_pairs(given: Any, example: str) -> str:
+    """Return pairs of labels, as TOML or a flag gives them, as JSON; empty: none.
+
+    Raises:
+        ValueError: they are something else; the message shows an example.
+    """
+    with contextlib.suppress(ValueError):
+        given = json.loads(given) if isinstance(given, str) and given else given
+    if given in ("", {}):
+        return ""
+    pairs = given.items() if isinstance(given, dict) else [("", "")]
+    if not all(isinstance(part, str) and part for pair in pairs for part in pair):
+        raise ValueError(f"write pairs of labels: {example}")
+    return json.dumps(given, ensure_ascii=False)
 
 
 class Table(SettingsTable):
@@ -14,16 +34,28 @@ class Table(SettingsTable):
 
     text_column: str = Field("", description="column of the text; empty: found by name")
     pair_column: str = Field("", description="column of the second text; empty: one text")
+    text_columns: list[str] = Field([], description="columns of several texts, in this order")
     label_column: str = Field("", description="column of the label; empty: found by name")
     label_separator: str = Field("", description="separates labels in a cell; empty: one label")
     target_columns: str = Field("", description="columns of numbers, or of labels with 0 and 1")
-    one_label: bool = Field(False, description="exactly one of the target_columns is 1 in a row")
+    label_aliases: str = Field("", description="other names of labels: { pos = 'positive' }")
+    one_label: bool | Literal["auto"] = Field(
+        "auto", description="exactly one of the target_columns is 1 in a row; auto: looks"
+    )
     id_column: str = Field("", description="column of the ids; empty: found by name")
     group_column: str = Field("", description="records of one group are ranked")
     fold_group_column: str = Field("", description="records of one such group share a fold")
     weight_column: str = Field("", description="column of the weight of a record in the loss")
     sample_submission: str = Field("", description="the competition's own sample_submission.csv")
     encoding: str = Field("utf-8", description="encoding of .csv and .tsv")
+    delimiter: str = Field("", description="between the cells of a row; empty: comma, or tab")
+    quoting: Quoting = Field("auto", description="double quotes: around cells, or of the texts")
+    column_names: list[str] = Field([], description="of tables whose first row is no header")
+    decimal: Literal[".", ","] = Field(".", description="before the decimals of a number")
+    thousands: Literal["", ",", ".", " ", "'"] = Field("", description="between thousands")
+    swap_training: bool = Field(False, description="learn two texts in both orders")
+    swap_prediction: bool = Field(False, description="average what is predicted of both orders")
+    swap_labels: str = Field("", description="labels that change places: { a = 'b' }; or same")
     loss: Literal["mse", "huber", "bce", "ordinal"] = Field("mse", description="loss of numbers")
     huber_delta: float = Field(1.0, gt=0, description="where huber becomes linear, in deviations")
     hierarchy: str = Field("", description="separates the parts of a label path; empty: no paths")
@@ -40,6 +72,84 @@ class Table(SettingsTable):
         except LookupError as error:
             raise ValueError("Python has no such encoding: utf-8, cp1252, gb18030") from error
         return name
+
+    @field_validator("delimiter")
+    @classmethod
+    def check_delimiter(cls, delimiter: str) -> str:
+        """Return one character; the word tab and its escape are a tab."""
+        delimiter = {"tab": "\t", "\\t": "\t"}.get(delimiter, delimiter)
+        if len(delimiter) > 1 or delimiter in ('"', "\n", "\r"):
+            raise ValueError('give one character, such as ";" or "|", or "tab"')
+        return delimiter
+
+    @field_validator("text_columns", "column_names")
+    @classmethod
+    def check_text_columns(cls, names: list[str]) -> list[str]:
+        """Refuse empty and repeated names."""
+        if not all(names) or len({*names}) < len(names):
+            raise ValueError("name each column once")
+        return names
+
+    @field_validator("label_aliases", mode="before")
+    @classmethod
+    def read_aliases(cls, given: Any) -> str:
+        """Return the names as JSON: one value, so that runs can be compared."""
+        return read_pairs(given, '{ pos = "positive", neg = "negative" }')
+
+    @field_validator("swap_labels", mode="before")
+    @classmethod
+    def read_swaps(cls, given: Any) -> str:
+        """Return the labels as JSON, or the word; refuse one that has two partners."""
+        if given == "same":
+            return "same"
+        pairs = json.loads(read_pairs(given, '{ a = "b" }') or "{}")
+        partners = {name: {other} - {name} for name, other in pairs.items()}
+        for name, other in pairs.items():
+            partners.setdefault(other, set()).update({name} - {other})
+        if two := [name for name, others in partners.items() if len(others) > 1]:
+            raise ValueError(f"{two[0]!r} can change places with one label only")
+        return json.dumps(pairs, ensure_ascii=False) if pairs else ""
+
+    @model_validator(mode="after")
+    def check_together(self) -> "Table":
+        """Refuse columns that are named twice, and numbers that could be read in two ways."""
+        if self.text_columns and (self.text_column or self.pair_column):
+            raise ValueError(
+                "text_columns names all texts: leave text_column and pair_column empty"
+            )
+        if (self.swap_training or self.swap_prediction) and not self.swap_labels:
+            raise ValueError(
+                'say with swap_labels which labels change places with the texts, as { a = "b" }, '
+                'or "same" if the order means nothing'
+            )
+        if self.decimal == self.thousands:
+            raise ValueError(
+                f"decimal and thousands are both {self.decimal!r}: a number has different ones"
+            )
+        return self
+
+    @property
+    def dialect(self) -> Dialect:
+        """How tables are written."""
+        names = tuple(self.column_names)
+        return Dialect(self.encoding, self.delimiter, self.quoting, names)
+
+    @property
+    def aliases(self) -> dict[str, str]:
+        """The name of a label by another one, from `label_aliases`."""
+        return json.loads(self.label_aliases) if self.label_aliases else {}
+
+    @property
+    def swapped_names(self) -> dict[str, str]:
+        """Label -> the one that it becomes if the texts change places; others stay."""
+        pairs = json.loads(self.swap_labels) if self.swap_labels not in ("", "same") else {}
+        return {**pairs, **{other: name for name, other in pairs.items()}}
+
+    @property
+    def text_names(self) -> tuple[str, ...]:
+        """The columns of texts that are named."""
+        named = self.text_columns or [self.text_column, self.pair_column]
+        return tuple(name for name in named if name)
 
     @property
     def target_names(self) -> tuple[str, ...]:
@@ -60,12 +170,56 @@ def complain(settings: Settings) -> str | None:
         if settings.competition == Table():
             return None
         return "only text classification reads the table competition: leave it as it was"
+    retrieval = getattr(settings, "retrieval", None)
+    if len(settings.competition.text_columns) > 2 and getattr(retrieval, "loss", "none") != "none":
+        return "a bi-encoder of extras/retrieval reads two texts: name two in text_columns"
+    if complaint := complain_of_swaps(settings):
+        return complaint
     if getattr(settings, "output", "labels") != "number":  # a bi-encoder's settings lack it
         return None
-    if settings.competition.one_label:
+    if settings.competition.one_label is True:
         return 'one_label is of labels: leave it as it was with "number"'
     if settings.competition.hierarchy or settings.competition.thresholds != "one":
         return 'hierarchy and thresholds are of labels: leave them as they were with "number"'
     if settings.class_weights != "none" or settings.label_smoothing:  # type: ignore[attr-defined]
         return 'class_weights and label_smoothing are of labels: leave them out with "number"'
     return None
+
+
+def complain_of_swaps(settings: Settings) -> str | None:
+    """Refuse what the order of two texts does not go together with."""
+    table = settings.competition
+    if not (table.swap_training or table.swap_prediction):
+        return None
+    others: dict[str, Any] = {
+        name: getattr(settings, name, None) for name in ("retrieval", "used_rows", "regularization")
+    }
+    if getattr(others["retrieval"], "loss", "none") != "none":
+        return "a bi-encoder of extras/retrieval has no order of texts: leave swap_training out"
+    if table.swapped_names and getattr(settings, "output", "labels") == "number":
+        return 'swap_labels is of labels: with output = "number" set it to "same"'
+    if table.swap_training and getattr(others["used_rows"], "enabled", False):
+        return (
+            "swap_training may cut a text elsewhere in the other order, and used_rows trains only "
+            "the tokens of the first epoch: set used_rows.enabled = false"
+        )
+    if table.swap_training and getattr(others["regularization"], "unlabelled_file", None):
+        return "swap_training needs labels: leave regularization.unlabelled_file empty"
+    return None
+
+
+def complete(settings: Settings) -> None:
+    """Decide whether columns of 0 and 1 are one label, where that is left open.
+
+    The run keeps the decision, which its other files have to follow.
+    """
+    table = settings.competition
+    if table.one_label != "auto" or getattr(settings, "output", "number") != "labels":
+        return
+    if not (table.target_names or table.sample_submission):
+        return
+    from extras.competition.one_hot import find_one_label
+
+    with contextlib.suppress(InputError):  # whoever reads the file says what is wrong with it
+        found = find_one_label(settings)
+        table.one_label = "auto" if found is None else found

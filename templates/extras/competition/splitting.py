@@ -12,7 +12,7 @@ import numpy as np
 from core.base.errors import InputError
 from core.base.files import write_whole
 from core.data.checks import normalise
-from extras.competition.tables import DELIMITERS, find_quoting, read_rows
+from extras.competition.rows import Dialect, find_format, is_table, read_rows
 
 
 def check_share(share: float) -> None:
@@ -80,7 +80,7 @@ def tie(keys: Sequence[tuple[tuple[str, ...], Hashable]]) -> list[int]:
 
 
 def write_parts(
-    path: Path, examples: Sequence[Any], held: np.ndarray, encoding: str
+    path: Path, examples: Sequence[Any], held: np.ndarray, dialect: Dialect
 ) -> list[tuple[Path, int]]:
     """Write the records of both parts next to a file; return the paths and how many each has.
 
@@ -90,17 +90,17 @@ def write_parts(
         path: of the file.
         examples: of the file.
         held: True for the records of the second part.
-        encoding: of a table; JSON Lines are UTF-8.
+        dialect: of a table; JSON Lines are UTF-8.
 
     Raises:
         InputError: a file of such a name is there and holds something else.
     """
-    encoding = encoding if path.suffix.lower() in DELIMITERS else "utf-8"
+    encoding = dialect.encoding if is_table(path) else "utf-8"
     contents, counts = {}, []
     for name, chosen in (("part", ~held), ("dev_part", held)):
         part = path.with_name(f"{path.stem}_{name}{path.suffix}")
         lines = {example.line for example, own in zip(examples, chosen, strict=True) if own}
-        contents[part] = part_text(path, lines, encoding).encode(encoding)
+        contents[part] = part_text(path, lines, dialect).encode(encoding)
         counts.append((part, int(chosen.sum())))
     for part, content in contents.items():
         if part.exists() and (not part.is_file() or part.read_bytes() != content):
@@ -113,15 +113,14 @@ def write_parts(
     return counts
 
 
-def part_text(path: Path, lines: set[int], encoding: str) -> str:
+def part_text(path: Path, lines: set[int], dialect: Dialect) -> str:
     """Return the unchanged records of a file that begin on the given lines."""
-    if path.suffix.lower() not in DELIMITERS:
+    if not is_table(path):
         every = enumerate(path.read_text("utf-8-sig").split("\n"), start=1)
         return "".join(f"{text}\n" for line, text in every if line in lines)
-    rows = list(read_rows(path, encoding))
+    rows = list(read_rows(path, dialect))
     table = io.StringIO()
-    delimiter = DELIMITERS[path.suffix.lower()]
-    quoting = find_quoting(path, encoding)
+    delimiter, quoting = find_format(path, dialect)
     writer = csv.DictWriter(
         table,
         list(rows[0][1]),
@@ -130,6 +129,7 @@ def part_text(path: Path, lines: set[int], encoding: str) -> str:
         quoting=quoting,
         quotechar=None if quoting == csv.QUOTE_NONE else '"',
     )
-    writer.writeheader()
+    if rows[0][0] > 1:  # else the first line is a row
+        writer.writeheader()
     writer.writerows(row for line, row in rows if line in lines)
     return table.getvalue()

@@ -7,16 +7,18 @@ open, the kind of the cells. Columns are matched by their names.
 
 import csv
 import io
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from core.base.errors import InputError
 from core.base.files import write_text
 from extras.competition.matching import label_of_column, match_columns, same_name
-from extras.competition.settings import Settings
-from extras.competition.tables import DELIMITERS, is_number, read_rows, show
+from extras.competition.rows import DELIMITERS, find_format, read_rows
+from extras.competition.settings import Settings, Table
+from extras.competition.tables import is_number, show
 
 KINDS = ("auto", "labels", "probabilities", "numbers", "grades", "ranked")
 # What a metric scores; "auto" and those of groups leave it open.
@@ -39,6 +41,7 @@ class Form:
         kind: one of `KINDS`.
         cells: different cells of the sample without its ids; empty: there is no sample.
         given: column -> what it holds, where --columns says it.
+        delimiter: of the sample; empty: the usual one of the table that is written.
     """
 
     header: tuple[str, ...]
@@ -46,6 +49,7 @@ class Form:
     kind: str
     cells: frozenset[str] = frozenset()
     given: dict[str, str] = field(default_factory=dict)
+    delimiter: str = ""
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,8 @@ class Plan:
         separator: of several labels in a cell.
         why: what decided the kind.
         by_group: a row is a group, and its cell the ranked ids of its records.
+        spelled: label -> how the sample writes it, by `label_aliases`; others keep their names.
+        decimal: before the decimals of a number, as the sample has it.
     """
 
     kind: str
@@ -69,6 +75,8 @@ class Plan:
     separator: str
     why: str
     by_group: bool = False
+    spelled: dict[str, str] = field(default_factory=dict)
+    decimal: str = "."
 
     def describe(self) -> str:
         """Return in one line what the cells hold."""
@@ -96,7 +104,7 @@ def decides(settings: Settings, ranked: bool) -> bool:
     return kind == "probabilities" or not ranked and (kind == "ranked" or bool(own))
 
 
-def read_form(sample: Path | None, columns: str, kind: str, encoding: str) -> Form:
+def read_form(sample: Path | None, columns: str, kind: str, table: Table) -> Form:
     """Return the form that a sample, or the command line, asks for.
 
     Args:
@@ -104,14 +112,15 @@ def read_form(sample: Path | None, columns: str, kind: str, encoding: str) -> Fo
         columns: a header with commas that replaces the sample's; empty: the sample's. `a=b` is the
             column `a`, which holds the label or the number `b`.
         kind: one of `KINDS`.
-        encoding: of the sample.
+        table: says how the sample is written.
 
     Raises:
         InputError: the sample is broken, or the header does not fit it.
     """
     if kind not in KINDS:
         raise InputError(f"--values {kind} is unknown: choose one of {', '.join(KINDS)}.")
-    rows = list(read_rows(sample, encoding)) if sample else []
+    dialect = replace(table.dialect, names=())  # a sample has a header
+    rows = list(read_rows(sample, dialect)) if sample else []
     own = tuple(rows[0][1]) if rows else ()
     header, given = read_columns(columns, own)
     if len(header) == 1:
@@ -133,7 +142,8 @@ def read_form(sample: Path | None, columns: str, kind: str, encoding: str) -> Fo
         raise InputError(
             f"--columns names {len(header)} columns, but {sample} has {len(own)}: {show(own)}."
         )
-    return Form(header or own, list(ids), kind, frozenset(cells - {""}), given)
+    delimiter, _ = find_format(sample, dialect)
+    return Form(header or own, list(ids), kind, frozenset(cells - {""}), given, delimiter)
 
 
 def read_columns(columns: str, own: Sequence[str]) -> tuple[tuple[str, ...], dict[str, str]]:
@@ -187,7 +197,10 @@ def write_table(
     if plan.by_group:
         rows = rank_groups(records, groups, labels.positive)
     table = io.StringIO()
-    writer = csv.writer(table, delimiter=DELIMITERS[path.suffix.lower()], lineterminator="\n")
+    # As the sample has it, but a .tsv is never written with the commas of a .csv.
+    usual = DELIMITERS[path.suffix.lower()]
+    delimiter = usual if form.delimiter in DELIMITERS.values() else form.delimiter or usual
+    writer = csv.writer(table, delimiter=delimiter, lineterminator="\n")
     writer.writerow(plan.header)
     for identity in match_ids(rows, form.ids):
         writer.writerow([identity, *make_cells(rows[identity], plan, labels)])
@@ -204,6 +217,7 @@ def make_plan(
     metric: str = settings.metric  # type: ignore[attr-defined]
     table = settings.competition
     known = {str(group) for group in groups if group is not None}
+    form = replace(form, given={**find_aliases(form, labels, table.aliases), **form.given})
     kind, why = choose_kind(form, labels, metric, known)
     of_groups = bool(known) and kind == "ranked" and labels.positive is not None
     if of_groups and form.ids and not {*form.ids} <= known:
@@ -226,7 +240,10 @@ def make_plan(
         )
     ranks = None if of_groups and not metric.endswith("_at_k") else table.k
     separator = " " if kind == "ranked" else table.label_separator or "|"
-    plan = Plan(kind, header, order, ranks, separator, why, of_groups)
+    spelled = spellings(form, labels, table.aliases)
+    plan = Plan(
+        kind, header, order, ranks, separator, why, of_groups, spelled, decimal_of(form, table)
+    )
     joined = not order and (kind == "ranked" or labels.several)
     held = [name for name in labels.names if joined and not of_groups and separator in name]
     if held:
@@ -235,6 +252,33 @@ def make_plan(
             "rename it in the training file, or write --values probabilities."
         )
     return plan
+
+
+def find_aliases(form: Form, labels: Any, aliases: dict[str, str]) -> dict[str, str]:
+    """Return the label of each column that is called by another name of it."""
+    answers = form.header[1:]
+    found = {column: aliases[column] for column in answers if column in aliases}
+    return {c: label for c, label in found.items() if len(answers) > 1 and label in labels.names}
+
+
+def spellings(form: Form, labels: Any, aliases: dict[str, str]) -> dict[str, str]:
+    """Return how the sample writes labels that it has only under another name of theirs."""
+    found: dict[str, str] = {}
+    for other, label in aliases.items():
+        if other in form.cells and label in labels.names and label not in form.cells:
+            found.setdefault(label, other)
+    if not found:
+        return found
+    # The sample need not have each label: those with a single other name are written by it too.
+    single = [label for label in aliases.values() if [*aliases.values()].count(label) == 1]
+    others = {label: other for other, label in aliases.items() if label in single}
+    return {**{n: o for n, o in others.items() if n not in form.cells}, **found}
+
+
+def decimal_of(form: Form, table: Table) -> str:
+    """Return a comma if the sample's numbers have one, else a point."""
+    commas = any(re.fullmatch(r"[-+]?\d+,\d+", cell) for cell in form.cells)
+    return "," if commas and table.decimal == "," else "."
 
 
 def make_header(kind: str, labels: Any, of_groups: bool) -> tuple[str, ...]:
@@ -360,14 +404,15 @@ def make_cells(record: dict, plan: Plan, labels: Any) -> list[Any]:
     """Return the cells of a row without the id."""
     if plan.kind in ("numbers", "grades"):
         values = record.get("grades", {}) if plan.kind == "grades" else {}
-        return [values.get(name, record["targets"][name]) for name in plan.order]
+        found = [values.get(name, record["targets"][name]) for name in plan.order]
+        return [write_number(value, plan) for value in found]
     if plan.kind == "probabilities":
-        return [record["probabilities"][name] for name in plan.order]
+        return [write_number(record["probabilities"][name], plan) for name in plan.order]
     if plan.kind == "ranked":
         likely = record.get("ranked")
         if likely is None:
             pairs = sorted(record["probabilities"].items(), key=lambda item: -item[1])
-            likely = [name for name, _ in pairs]
+            likely = [plan.spelled.get(name, name) for name, _ in pairs]
         return [plan.separator.join(likely[: plan.ranks])]
     chosen = record.get("labels", [record.get("label")])
     if plan.order:
@@ -375,12 +420,17 @@ def make_cells(record: dict, plan: Plan, labels: Any) -> list[Any]:
     if hierarchy := getattr(labels, "hierarchy", ""):  # a path says all of its parents
         inner = {parent for name in chosen for parent in [name.rpartition(hierarchy)[0]]}
         chosen = [name for name in chosen if name not in inner]
-    return [plan.separator.join(chosen)]
+    return [plan.separator.join(plan.spelled.get(name, name) for name in chosen)]
+
+
+def write_number(value: float, plan: Plan) -> Any:
+    """Return a number as the sample writes it."""
+    return value if plan.decimal == "." else str(value).replace(".", plan.decimal)
 
 
 def find_other_spelling(form: Form, plan: Plan, labels: Any) -> list[str]:
     """Return that the sample writes labels, or what stands for them, in another way; or nothing."""
-    if plan.kind != "labels" or plan.order or not form.cells or labels.several:
+    if plan.kind != "labels" or plan.order or not form.cells or labels.several or plan.spelled:
         return []
     if form.cells & {*labels.names}:
         return []

@@ -9,6 +9,7 @@ import numpy as np
 from core.base.errors import InputError
 from core.data.records import read_field
 from extras.competition.settings import Settings
+from extras.competition.tables import number_fields
 
 DEFAULT_NAME = "target"
 MOST_LEVELS = 100
@@ -20,7 +21,8 @@ def read_targets(record: dict, settings: Settings, require: bool) -> dict[str, f
 
     Args:
         record: of JSON Lines, with each target under its name; that of a table has `targets`.
-        settings: `competition.target_columns` names them; if empty, `target` is the only one.
+        settings: `competition.target_columns` names them; if empty, they are those of the sample,
+            or `target` is the only one.
         require: whether they must be there.
 
     Raises:
@@ -28,7 +30,9 @@ def read_targets(record: dict, settings: Settings, require: bool) -> dict[str, f
     """
     if "targets" in record:
         return record["targets"]
-    names = settings.competition.target_names or (DEFAULT_NAME,)
+    names = number_fields(settings.competition)
+    if not names or not settings.competition.target_names and names[0] not in record:
+        names = (DEFAULT_NAME,)
     if not require and not all(name in record for name in names):
         return {}
     targets = {name: read_field(record, name, int | float) for name in names}

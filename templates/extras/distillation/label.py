@@ -21,6 +21,7 @@ sys.path[0] = str(PROJECT)  # the project, whose code this needs
 
 import predict  # noqa: E402
 from core.base.errors import InputError, command  # noqa: E402
+from core.base.extras import need  # noqa: E402
 from core.base.files import (  # noqa: E402
     check_destination,
     file_hash,
@@ -38,7 +39,7 @@ from task.settings import Settings  # noqa: E402
 
 ENTITIES = "Named-entity recognition"
 CLASSIFIES = Settings.task == "Text classification"
-TEXT_FIELDS = ("text", "text_a", "text_b", "question", "context", "source", "group")
+TEXT_FIELDS = ("text", "context", "text_a", "text_b", "question", "source", "group")
 
 
 @command
@@ -144,19 +145,24 @@ def predictions(runs: Sequence[str], file: Path) -> Iterator[dict]:
 
 
 def read_records(path: Path, config: Path) -> list[dict[str, Any]]:
-    """Return the records of a file as JSON Lines have them, without labels if it is a table.
+    """Return the records of a file as JSON Lines have them.
+
+    Those of a table, or with fields of other names, have no labels.
 
     Args:
         path: of the file.
         config: the config.json of a run, whose settings name the columns.
     """
+    settings: Any = saved_settings(Settings, read_json(config), config)
     if path.suffix.lower() in (".json", ".jsonl"):
-        return [record for _, record in read_json_lines(path)]
+        tables = need("competition", "tables") if hasattr(settings, "competition") else None
+        if tables is None or not tables.has_own_columns(path, settings):
+            return [record for _, record in read_json_lines(path)]
     # A table, or columns: `read_examples` of a task names what it needs in its own way.
     names = inspect.signature(read_examples).parameters
     own = {name: False for name in names if name.startswith("require")}
     if "settings" in names:
-        own["settings"] = saved_settings(Settings, read_json(config), config)
+        own["settings"] = settings
     examples = read_examples(path, **own)
     return [
         {"id": one.id, **{n: getattr(one, n) for n in TEXT_FIELDS if getattr(one, n, None)}}

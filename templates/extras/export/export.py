@@ -172,6 +172,13 @@ def fill(target: Path, run: Any, encoder: bool, onnx: bool) -> None:
     }
     write_json(target / "serving.json", described)
     write_text(target / "README.md", readme(described, written, onnx))
+    texts = getattr(getattr(run.settings, "competition", None), "text_columns", [])
+    if len(texts) > 2:
+        print(
+            f"serve.py is left out: it encodes a text or a pair, and this run reads {len(texts)} "
+            "texts, which extras/competition/segments.py encodes."
+        )
+        return
     for output, example in EXAMPLES.items():
         if output in outputs:
             shutil.copy(Path(__file__).with_name(example), target / "serve.py")

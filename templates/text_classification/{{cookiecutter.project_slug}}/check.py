@@ -18,6 +18,7 @@ from inspection.checks import (
     find_label_faults,
     find_still_score,
     measure_tokens,
+    show_records,
 )
 from task.data import (
     ExampleGenerator,
@@ -52,6 +53,7 @@ def main() -> None:
         tokens, cut = measure_tokens(examples, tokenizer, settings.max_length)
         print(describe(name, examples, labels, tokens, len(cut)))
         findings += find_cut_texts(name, examples, cut, settings.max_length)
+    print(show_records(settings, train_examples, tokenizer))
     checking.stop_at_errors(findings)
 
     build_anew = functools.partial(build, tokenizer, labels, settings)

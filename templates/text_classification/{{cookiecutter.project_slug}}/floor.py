@@ -48,7 +48,8 @@ class Features:
     A text is its TF-IDF vector over words and word pairs, and over one to three characters, which
     help with languages without spaces and with misspellings. A pair is the words of the second
     text, the features that both texts share, and a few numbers that say how much they share. Those
-    numbers also count words that no training text has, so they come from hashing.
+    numbers also count words that no training text has, so they come from hashing. If texts are read
+    before both, their words are features too, and those of the first text.
 
     Args:
         examples: of the training file.
@@ -57,6 +58,7 @@ class Features:
     def __init__(self, examples: Sequence[Example]) -> None:
         shape = {"sublinear_tf": True, "max_features": MOST_FEATURES, "dtype": np.float32}
         self.pairs = any(example.text_b is not None for example in examples)
+        self.with_context = any(example.context for example in examples)
         self.known = [
             TfidfVectorizer(token_pattern=r"(?u)\w+", ngram_range=(1, 2), **shape),
             TfidfVectorizer(analyzer="char", ngram_range=(1, 3), **shape),
@@ -95,6 +97,9 @@ class Features:
         numbers = np.column_stack([*columns, np.log1p(lengths)])
         numbers = self.scaler.fit_transform(numbers) if fit else self.scaler.transform(numbers)
         shared = [a.multiply(b) for a, b in zip(known_a, known_b, strict=True)]
+        if self.with_context:
+            contexts = ["\n".join(example.context or ()) for example in examples]
+            shared += [known_a[0], *vectors(contexts, self.known[:1])]
         return sparse.hstack([known_b[0], *shared, sparse.csr_matrix(numbers)], "csr")
 
 

@@ -63,8 +63,7 @@ def find_form(labels: Labels, runs: TrainedRuns, wishes: Wishes, ranked: bool) -
         form_of = need("competition", "submission") if table is not None else None
         if form_of is None or not form_of.decides(runs.settings, ranked):
             return None
-    encoding = table.encoding if table is not None else "utf-8"
-    return need("competition", "submission").read_form(sample, columns, values, encoding)
+    return need("competition", "submission").read_form(sample, columns, values, table)
 
 
 def write_plain_table(path: Path, records: Sequence[dict], ranked: bool) -> None:

@@ -13,6 +13,8 @@ PROJECT = use_template("text_classification")
 from core.base.errors import InputError  # noqa: E402
 from core.base.settings import with_tables  # noqa: E402
 from extras.competition import checks  # noqa: E402
+from extras.competition.rows import Dialect  # noqa: E402
+from extras.competition.settings import Table  # noqa: E402
 from extras.competition.splitting import hold_out, write_parts  # noqa: E402
 from extras.competition.submission import read_form, write_table  # noqa: E402
 from extras.folds.folds import assign_folds  # noqa: E402
@@ -218,13 +220,13 @@ def test_a_submission_follows_the_sample(predicted, tmp_path):
     evaluation, labels, settings = predicted
     assert evaluation.scores["per_target"]["score"]["qwk"] == 1
     sample = write(tmp_path / "s.csv", "id,score,flow\na,0,0\nb,0,0\nc,0,0\n")
-    form = read_form(sample, "", "numbers", "utf-8")
+    form = read_form(sample, "", "numbers", Table())
     write_table(tmp_path / "o.csv", evaluation.predictions, form, labels, settings)
     assert rows_of(tmp_path / "o.csv") == [
         ["id", "score", "flow"], ["a", "2.9", "0.2"], ["b", "1.2", "0.5"], ["c", "1.8", "0.7"]
     ]  # fmt: skip
     with pytest.raises(InputError, match="the columns Points, flow have other names than the pred"):
-        wrong = read_form(sample, "Id,Points,flow", "grades", "utf-8")
+        wrong = read_form(sample, "Id,Points,flow", "grades", Table())
         write_table(tmp_path / "o.csv", evaluation.predictions, wrong, labels, settings)
 
 
@@ -240,7 +242,7 @@ def test_ids_that_do_not_fit_are_named(ids, expected, predicted, tmp_path):
     rows = "".join(f"{name},0,0\n" for name in ids.split())
     sample = write(tmp_path / "s.csv", "id,flow,score\n" + rows)
     with pytest.raises(InputError, match=expected):
-        form = read_form(sample, "", "auto", "utf-8")
+        form = read_form(sample, "", "auto", Table())
         write_table(tmp_path / "o.csv", predicted[0].predictions, form, *predicted[1:])
     assert not (tmp_path / "o.csv").exists()
 
@@ -269,7 +271,7 @@ LIKELY = [[0.7, 0.2, 0.1], [0.1, 0.6, 0.3], [0.5, 0.2, 0.3]]
 )
 def test_cells_hold_what_the_sample_has(sample, metric, first, tmp_path):
     evaluation, *rest = labelled(tmp_path, THREE, LIKELY, metric, k=2)
-    form = read_form(write(tmp_path / "s.csv", sample), "", "auto", "utf-8")
+    form = read_form(write(tmp_path / "s.csv", sample), "", "auto", Table())
     write_table(tmp_path / "o.csv", evaluation.predictions, form, *rest)
     assert rows_of(tmp_path / "o.csv")[1] == first
 
@@ -279,7 +281,7 @@ def test_one_column_of_two_labels_holds_the_probability(tmp_path):
         tmp_path, "id,text,winner\n1,a,0\n2,b,1\n", [[0.7, 0.3], [0.2, 0.8]], label_column="winner"
     )
     sample = write(tmp_path / "s.csv", "id,winner\n2,0.5\n1,0.5\n")
-    form = read_form(sample, "", "auto", "utf-8")
+    form = read_form(sample, "", "auto", Table())
     write_table(tmp_path / "o.csv", evaluation.predictions, form, *rest)
     assert rows_of(tmp_path / "o.csv")[1:] == [["2", "0.8"], ["1", "0.3"]]
     assert {"roc_auc", "log_loss", "neg_log_loss", "brier", "f_beta"} <= evaluation.scores.keys()
@@ -313,7 +315,7 @@ def test_groups_of_folds_stay_together(tmp_path):
     assert 0.1 < held.mean() < 0.35
     for group in set(groups):
         assert len(set(fold_of[groups == group])) == len(set(held[groups == group])) == 1
-    parts = write_parts(path, examples, held, "utf-8")
+    parts = write_parts(path, examples, held, Dialect())
     found = [read_examples(part, settings=settings) for part, _ in parts]
     assert sorted(e.id for own in found for e in own) == sorted(e.id for e in examples)
     for own in found:
@@ -383,13 +385,13 @@ def test_the_parts_of_one_file_never_replace_those_of_another(tmp_path):
     parts = []
     for path in paths:
         examples = read_examples(path, settings=settings)
-        parts += [part for part, _ in write_parts(path, examples, held, "utf-8")]
+        parts += [part for part, _ in write_parts(path, examples, held, Dialect())]
     names = ["a_part.csv", "a_dev_part.csv", "b_part.csv", "b_dev_part.csv"]
     assert [part.name for part in parts] == names
     before = {part: part.read_bytes() for part in parts}
-    write_parts(paths[1], examples, held, "utf-8")  # the same again
+    write_parts(paths[1], examples, held, Dialect())  # the same again
     with pytest.raises(InputError, match="b_part.csv is there already and holds something else"):
-        write_parts(paths[1], examples, ~held, "utf-8")
+        write_parts(paths[1], examples, ~held, Dialect())
     assert {part: part.read_bytes() for part in parts} == before
 
 
@@ -404,7 +406,7 @@ def written(tmp_path, labelled_run, sample, columns="", kind="auto", groups=()):
     """Return the rows of a submission."""
     evaluation, *rest = labelled_run
     path = write(tmp_path / "s.csv", sample) if sample else None
-    form = read_form(path, columns, kind, "utf-8")
+    form = read_form(path, columns, kind, Table())
     write_table(tmp_path / "o.csv", evaluation.predictions, form, *rest, groups)
     return rows_of(tmp_path / "o.csv")
 
@@ -474,10 +476,10 @@ def test_columns_of_other_names_are_refused_with_the_mapping(metric, tmp_path):
 
 def test_numbers_are_matched_by_name_too(predicted, tmp_path):
     sample = write(tmp_path / "s.csv", "id,second,first\na,0,0\nb,0,0\nc,0,0\n")
-    form = read_form(sample, "", "numbers", "utf-8")
+    form = read_form(sample, "", "numbers", Table())
     with pytest.raises(InputError, match="have other names than the predictions flow, score"):
         write_table(tmp_path / "o.csv", predicted[0].predictions, form, *predicted[1:])
-    form = read_form(sample, "id,second=score,first=flow", "numbers", "utf-8")
+    form = read_form(sample, "id,second=score,first=flow", "numbers", Table())
     write_table(tmp_path / "o.csv", predicted[0].predictions, form, *predicted[1:])
     assert rows_of(tmp_path / "o.csv")[1] == ["a", "2.9", "0.2"]
 
@@ -673,7 +675,7 @@ def test_the_parts_of_a_tsv_hold_its_lines(tmp_path):
     path = write(tmp_path / "a.tsv", "id\ttext\tlabel\n" + "".join(lines))
     examples = read_examples(path, settings=make_settings(output="labels"))
     held = np.arange(8) < 2
-    (part, _), (dev, _) = write_parts(path, examples, held, "utf-8")
+    (part, _), (dev, _) = write_parts(path, examples, held, Dialect())
     assert part.read_text() == "id\ttext\tlabel\n" + "".join(lines[2:])
     assert dev.read_text() == "id\ttext\tlabel\n" + "".join(lines[:2])
 

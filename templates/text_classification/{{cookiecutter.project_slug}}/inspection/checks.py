@@ -1,7 +1,10 @@
 """What check.py asks of the data: can the labels be learned from these texts?"""
 
+import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -22,6 +25,8 @@ from task.settings import Settings
 IMBALANCE = 20
 # Share of cut records that is not worth a warning.
 FEW_CUT = 0.01
+# Characters at the beginning and the end of a text that is shown.
+BEGINNING, END = 120, 60
 
 
 def find_data_faults(files: dict[str, Sequence[Example]]) -> list[Finding]:
@@ -164,6 +169,60 @@ def describe_file(
         left_out = len(groups - ranked)
         lines.append(f"groups: {len(groups)}, {left_out} without {labels.positive!r}: not ranked")
     return "\n".join(lines)
+
+
+def show_records(settings: Settings, examples: Sequence[Example], tokenizer: Tokenizer) -> str:
+    """Return three records as the model reads them: the first, the longest and another one.
+
+    A bi-encoder of extras/retrieval reads each of their texts separately.
+
+    Args:
+        settings: `train_file`, `max_length`.
+        examples: of the training file.
+        tokenizer: of the encoder.
+    """
+    count = len(examples)
+    longest = max(range(count), key=lambda own: sum(map(len, examples[own].texts)))
+    places = [*dict.fromkeys((0, longest, count // 2, count - 1))]
+    chosen = [examples[place] for place in sorted(places[:3])]
+    if getattr(getattr(settings, "retrieval", None), "loss", "none") != "none":
+        chosen = [
+            replace(one, text_a=text, text_b=None, context=None)
+            for one in chosen
+            for text in one.texts
+        ]
+    lines = [f"\n{settings.train_file}, as the model reads it:"]
+    encoded = encode_examples(tokenizer, chosen, settings.max_length)
+    for example, encoding in zip(chosen, encoded, strict=True):
+        text = show_tokens(example, encoding, tokenizer)
+        pairs = zip(example.labels, getattr(example, "numbers", ()), strict=False)
+        gold = ", ".join([f"{label} {number:g}" for label, number in pairs] or example.labels)
+        lines.append(f"line {example.line}, {len(encoding.ids)} tokens: {text}")
+        lines.append(f"  gold: {gold or 'none'}")
+    return "\n".join(lines)
+
+
+def show_tokens(example: Example, encoding: Any, tokenizer: Tokenizer) -> str:
+    """Return the tokens of an encoded record as text, with separators and where it is cut.
+
+    Args:
+        example: the record.
+        encoding: from `encode_examples`.
+        tokenizer: of the encoder.
+    """
+    text_of = getattr(encoding, "text_ids", encoding.sequence_ids)
+    parts = []
+    for number, own in itertools.groupby(zip(text_of, encoding.ids, strict=True), lambda x: x[0]):
+        ids = [token for _, token in own]
+        part = tokenizer.decode(ids, skip_special_tokens=False).replace("\n", "\\n").strip(" ")
+        if len(part) > BEGINNING + END:
+            part = f"{part[:BEGINNING]} ... {part[-END:]}"
+        parts.append(part)
+        if number is not None:
+            every = tokenizer.encode(example.texts[number], add_special_tokens=False).ids
+            cut = len(every) - len(ids)
+            parts += [f"<{cut} of {len(every)} tokens cut>"] if cut else []
+    return " ".join(parts)
 
 
 def build(tokenizer: Tokenizer, labels: Labels, settings: Settings) -> Models:

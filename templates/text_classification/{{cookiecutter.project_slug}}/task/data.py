@@ -20,8 +20,8 @@ from task.settings import Settings
 
 TEXTS_AT_ONCE = 1024
 TABLES = (".csv", ".tsv")
-FIELDS = ("id", "text_a", "text_b", "label", "labels", "group", "fold_group", "target")
-OPTIONAL = ("text_b", "group", "fold_group")
+FIELDS = ("id", "context", "text_a", "text_b", "label", "labels", "group", "fold_group", "target")
+OPTIONAL = ("text_b", "group", "fold_group", "context")
 FIELD_OF = {False: '"label"', True: '"labels"'}  # by `several`, as messages name it
 TEXT_OF = ("text_a_", "text_b_")  # inputs of a model that encodes each text of a pair separately
 
@@ -34,7 +34,7 @@ class Example:
     `labelled` is false they are unknown. Examples of one `group` are ranked against each other;
     those of one `fold_group` are never in two folds. `probabilities` are those of labels, as
     another model may give them: the model learns these, and `labels` are the likely ones. `weight`
-    is that of the record in the loss.
+    is that of the record in the loss. `context` are texts that are read before the others.
     """
 
     id: Id
@@ -48,15 +48,17 @@ class Example:
     fold_group: str | None = None
     probabilities: tuple[tuple[str, float], ...] = ()
     weight: float = 1.0
+    context: tuple[str, ...] | None = None
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The text, or both texts of a pair."""
-        return (self.text_a,) if self.text_b is None else (self.text_a, self.text_b)
+        """The context, the text, and the second text of a pair."""
+        last = () if self.text_b is None else (self.text_b,)
+        return (*(self.context or ()), self.text_a, *last)
 
     @property
     def line_of_text(self) -> str:
-        """The text, or both texts of a pair on one line."""
+        """All texts on one line."""
         return " ‖ ".join(self.texts)
 
 
@@ -122,11 +124,12 @@ def read_examples(
     """
     settings = settings or Settings.model_construct()
     reader = functools.partial(read_example, require_labels=require_labels, settings=settings)
-    if Path(path).suffix.lower() in TABLES:
-        examples = need("competition", "tables").read_table(path, settings, require_labels, reader)
+    table, is_table = getattr(settings, "competition", None), Path(path).suffix.lower() in TABLES
+    tables = need("competition", "tables") if table or is_table else None
+    if tables and tables.has_own_columns(path, settings):
+        examples = tables.read_table(path, settings, require_labels, reader)
     else:
-        table = getattr(settings, "competition", None)
-        names = table.target_names if table and settings.output == "number" else ()
+        names = tables.number_fields(table) if tables and settings.output == "number" else ()
         examples = read_records(path, (*FIELDS, *names), reader)
     (first, first_line), *others = collect(find_kinds, examples, joined=True).items()
     for kind, line in others:
@@ -166,8 +169,8 @@ def read_example(record: dict, line: int, require_labels: bool, settings: Settin
         reader = need("competition", "examples")
         return reader.read_numbers(record, line, require_labels, settings)
     table = getattr(settings, "competition", None)
-    if table and table.hierarchy:
-        record = need("competition", "paths").name_parents(record, table.hierarchy)
+    if table and (table.hierarchy or table.label_aliases):
+        record = need("competition", "paths").name_labels(record, table)
     return read_labelled(record, line, require_labels)
 
 
@@ -204,7 +207,14 @@ def read_labelled(record: dict, line: int, require_labels: bool) -> Example:
         probabilities=probabilities,
         group=groups["group"],
         fold_group=groups["fold_group"],
+        context=read_context(record) if "context" in record else None,
     )
+
+
+def read_context(record: dict) -> tuple[str, ...]:
+    """Return the texts that are read before the others; raises as `read_field`."""
+    texts = read_field(record, "context", list)
+    return tuple(read_field({"context": text}, "context", str) for text in texts)
 
 
 def collect_targets(examples: Sequence[Example], settings: Settings) -> Labels:
@@ -339,10 +349,12 @@ def encode_examples(
         )
     tokenizer.no_padding()
     tokenizer.enable_truncation(max_length, strategy="longest_first")
-    kept: list[Any] = []
+    kept, encode = list[Any](), tokenizer.encode_batch_fast
+    if any(example.context for example in examples):
+        encode = need("competition", "segments").Segments(tokenizer, max_length)
     for start in tqdm(range(0, len(examples), TEXTS_AT_ONCE), "encode", leave=False, disable=None):
         texts = [example.texts for example in examples[start : start + TEXTS_AT_ONCE]]
-        kept += map(keep, tokenizer.encode_batch_fast([t if len(t) == 2 else t[0] for t in texts]))
+        kept += map(keep, encode([t if len(t) > 1 else t[0] for t in texts]))
     tokenizer.no_truncation()  # the run saves the tokenizer as it was loaded
     return kept
 

@@ -29,11 +29,16 @@ def predict_probabilities(
         generator: of the examples, `with_labels=False`.
         progress: title of the progress bar; empty: none.
     """
-    rows = np.zeros((len(generator.examples), len(generator.labels.names)))
-    for position, row in predictor.decode(
-        generator, lambda _, outputs: list(*outputs.values()), progress
-    ):
-        rows[position] = row
+
+    def predict(own: ExampleGenerator) -> np.ndarray:
+        rows = np.zeros((len(own.examples), len(own.labels.names)))
+        for position, row in predictor.decode(own, lambda _, out: list(*out.values()), progress):
+            rows[position] = row
+        return rows
+
+    rows, table = predict(generator), getattr(generator.settings, "competition", None)
+    if table and table.swap_prediction:
+        rows = need("competition", "swapping").average_orders(rows, generator, predict)
     return make_candidates(generator.examples, rows, generator.labels)
 
 

@@ -22,7 +22,11 @@ SHARED_SETTINGS = ("max_length", "positive_label")
 
 def load_runs(paths: Sequence[str | Path], strategy: Strategy | None = None) -> TrainedRuns:
     """Load runs with their best weights; arguments as in `load_trained`."""
-    return load_trained(paths, Settings, SHARED_SETTINGS, rebuild_models, strategy)
+    runs = load_trained(paths, Settings, SHARED_SETTINGS, rebuild_models, strategy)
+    if len(runs.every) > 1 and getattr(runs.settings, "competition", None):
+        tables = [getattr(one, "competition", None) for one in runs.every]
+        need("competition", "swapping").check_members(runs.folders, tables)
+    return runs
 
 
 def rebuild_models(encoder: keras.Model, saved: dict, settings: Settings) -> Models:

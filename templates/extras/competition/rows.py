@@ -1,0 +1,173 @@
+"""Read the rows of .csv and .tsv files, and those of JSON Lines whose fields have any names.
+
+Python's own csv module reads tables. pandas would turn texts such as "NA" and "null" into missing
+values and ids such as "007" into numbers. It would also guess broken rows, and names no line.
+"""
+
+import csv
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from core.base.errors import InputError
+from core.base.files import read_json_lines
+from extras.competition.quotes import Lines, encloses_cells, explain_quotes, swallows_rows
+
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
+Quoting = Literal["auto", "cells", "none"]
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How tables are written.
+
+    Attributes:
+        encoding: of the file.
+        delimiter: of the cells, where the first line has it; empty: the usual one.
+        quoting: whether double quotes enclose cells, or belong to the texts; "auto": in .csv they
+            enclose cells, and in .tsv the lines tell.
+        names: of the columns of files that have no header; empty: the first row is one.
+    """
+
+    encoding: str = "utf-8"
+    delimiter: str = ""
+    quoting: Quoting = "auto"
+    names: tuple[str, ...] = ()
+
+    def lacks_header(self, cells: list[str]) -> bool:
+        """Return whether the first row is one of texts, and `names` are those of its columns."""
+        names = [*self.names]
+        return len(cells) == len(names) and [cell.strip() for cell in cells] != names
+
+
+def is_table(path: str | Path) -> bool:
+    """Return whether a file is called .csv or .tsv."""
+    return Path(path).suffix.lower() in DELIMITERS
+
+
+def read_any_rows(
+    path: str | Path, dialect: Dialect = Dialect()
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield `(line, row)` of a table, or of JSON Lines, whose values need not be strings."""
+    return read_rows(path, dialect) if is_table(path) else read_json_lines(path)
+
+
+def read_rows(
+    path: str | Path, dialect: Dialect = Dialect()
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield `(line, row)`: the first line of a row, and its cells by column.
+
+    A byte order mark and empty lines are skipped. Quoted cells may contain line breaks. In .tsv the
+    lines say whether quotes enclose cells: see `encloses_cells`.
+
+    Raises:
+        InputError: the file is absent, empty or in another encoding, or a row is broken.
+    """
+    path, encoding = Path(path), dialect.encoding
+    delimiter, quoting = find_format(path, dialect)
+    lines = Lines(read_lines(path, encoding))
+    reader = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=True)
+    quoted = quoting != csv.QUOTE_NONE
+    header: list[str] | None = None
+    count, line = 0, 1
+    limit = csv.field_size_limit(sys.maxsize)  # of the whole process: restored below
+    try:
+        for cells in reader:
+            begin, line = line, reader.line_num + 1
+            if line > begin + 1 and swallows_rows(lines.last, delimiter):
+                raise InputError(
+                    f"{path}, lines {begin} to {line - 1}: a double quote opens a cell here and is "
+                    "closed lines later, and each of these lines is a row: close the quote where "
+                    "its text ends, or write a quote that belongs to a text twice within quotes."
+                    + explain_quotes(path, read_lines(path, encoding), delimiter)
+                )
+            lines.forget()
+            if not cells:
+                continue
+            if header is None and dialect.lacks_header(cells):
+                header = [*dialect.names]
+            elif header is None:
+                header = check_header(path, begin, cells)
+                continue
+            if len(cells) != len(header):
+                raise InputError(explain_count(path, begin, len(cells), len(header), quoted))
+            count += 1
+            yield begin, dict(zip(header, cells, strict=True))
+    except csv.Error as error:
+        what = str(error).replace("'\t'", "a tab")
+        if "unexpected end" in what:
+            what = "a double quote that opens in this row is never closed"
+        advice = 'within quotes write a double quote twice, as in "say ""yes"""'
+        advice += "." + explain_quotes(path, read_lines(path, encoding), delimiter)
+        raise InputError(f"{path}, line {line}: {what}: {advice}") from error
+    finally:
+        csv.field_size_limit(limit)
+    if not count:
+        what = "holds a header and no row" if header else "is empty"
+        raise InputError(f"{path} {what}: the first line names the columns, rows follow.")
+
+
+def explain_count(path: Path, line: int, cells: int, columns: int, quoted: bool) -> str:
+    """Return what to do about a row with another number of cells than the header."""
+    advice = "put a text that holds commas, tabs, quotes or line breaks into double quotes."
+    if not quoted:
+        advice = (
+            "quotes enclose nothing in this file, so no text may hold the delimiter: correct the "
+            'line, or set competition.quoting = "cells" if quotes enclose its cells.'
+        )
+    return f"{path}, line {line}: {cells} cells, but the header has {columns} columns: {advice}"
+
+
+def find_format(path: Path, dialect: Dialect) -> tuple[str, Literal[0, 3]]:
+    """Return the delimiter of a table, and how the csv module has to take its quotes."""
+    delimiter = DELIMITERS.get(path.suffix.lower(), ",")
+    if dialect.delimiter and dialect.delimiter in next(read_lines(path, dialect.encoding)):
+        delimiter = dialect.delimiter
+    encloses = dialect.quoting == "cells"
+    if dialect.quoting == "auto":
+        encloses = path.suffix.lower() != ".tsv" or encloses_cells(
+            read_lines(path, dialect.encoding), delimiter
+        )
+    return delimiter, csv.QUOTE_MINIMAL if encloses else csv.QUOTE_NONE
+
+
+def read_lines(path: Path, encoding: str) -> Iterator[str]:
+    """Yield the unchanged lines of a file, without a byte order mark."""
+    if not path.is_file():
+        raise InputError(f"{path} is not a file: check the path, or the setting that names it.")
+    try:
+        with open(path, encoding=encoding, newline="") as file:
+            yield next(file, "").removeprefix("\ufeff")
+            yield from file
+    except UnicodeError as error:
+        line = line_of_fault(path.read_bytes(), encoding)
+        raise InputError(
+            f"{path}, line {line}: not {encoding}: save the file as UTF-8, or set "
+            "competition.encoding to what it is, such as cp1252, utf-16 or gb18030."
+        ) from error
+
+
+def line_of_fault(content: bytes, encoding: str) -> int:
+    """Return the line of the first bytes that are invalid in an encoding."""
+    try:
+        content.decode(encoding)
+    except UnicodeError as error:
+        return content.count(b"\n", 0, getattr(error, "start", 0)) + 1
+    return 1
+
+
+def check_header(path: Path, line: int, names: list[str]) -> list[str]:
+    """Return the stripped names of the columns."""
+    names = [name.strip() for name in names]
+    twice = sorted({name for name in names if names.count(name) > 1 and name})
+    if twice:
+        raise InputError(f"{path}, line {line}: the header names {twice[0]!r} twice: rename one.")
+    if len(names) == 1 and (found := re.search(r"[;\t|]", names[0])):
+        raise InputError(
+            f"{path}, line {line}: the header is a single column {names[0]!r}: separate columns by "
+            f"commas in .csv, and by tabs in .tsv, or set competition.delimiter = {found[0]!r}."
+        )
+    return [name or f"unnamed {number}" for number, name in enumerate(names, start=1)]
