@@ -88,7 +88,8 @@ def check_numbers(rows: Sequence[Row], names: Sequence[str]) -> None:
     """
     for place, record in rows:
         numbers = record.get("targets")
-        values = [numbers.get(name) if isinstance(numbers, dict) else None for name in names]
+        given = numbers if isinstance(numbers, dict) else {}
+        values: list[Any] = [given.get(name) for name in names]
         if any(type(value) not in (int, float) or not math.isfinite(value) for value in values):
             wanted = ", ".join(f'"{name}": ...' for name in names)
             raise InputError(
