@@ -120,7 +120,8 @@ def run(
             errors="replace",
         )
     else:
-        [result] = run_forked(words, cwd, [ENVIRONMENT])
+        # The process that forks has the environment of the moment in which it started.
+        [result] = run_forked(words, cwd, [{**os.environ, **ENVIRONMENT}])
     assert not check or result.returncode == 0, f"{result.stdout}\n{result.stderr}"
     return result
 

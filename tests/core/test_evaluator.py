@@ -222,7 +222,7 @@ def evaluation(file: str, f1: float) -> Evaluation:
 
 def test_other_files_have_a_place_of_their_own(tmp_path, monkeypatch):
     """None takes the place of dev, of a fact about the run, or of another file."""
-    monkeypatch.setattr(keep, "members", lambda run: [tmp_path])
+    monkeypatch.setattr(keep, "find_run", lambda run: tmp_path)
     (tmp_path / "predictions").mkdir()
     (tmp_path / "predictions/dev.jsonl").write_text("tuned\n", encoding="utf-8")
     before = {"dev": {"f1": 0.5}, "monitor": "f1", "seed": 1, "finished": "now", "command": "c"}
@@ -231,7 +231,7 @@ def test_other_files_have_a_place_of_their_own(tmp_path, monkeypatch):
     names = ("other/dev", *(f"a/{fact}" for fact in facts), "a/test", "a/test", "b/test")
     for number, name in enumerate(names):
         path = tmp_path / f"{name}.jsonl"
-        keep_scores("run", path, evaluation(f"{name}.jsonl", number), {"measured": "today"})
+        keep_scores(["run"], path, evaluation(f"{name}.jsonl", number), {"measured": "today"})
     scores = read_scores(tmp_path)
     files = scores.pop("files")
     assert scores == before
@@ -240,7 +240,7 @@ def test_other_files_have_a_place_of_their_own(tmp_path, monkeypatch):
     assert files["other_dev"]["data_hash"] == "sha256:other/dev.jsonl"
     # Files outside the project have no folder in `file`.
     other = Evaluation({**files["test"], "data_hash": "sha256:0", "f1": 9}, [{"f1": 9}], [])
-    keep_scores("run", tmp_path / "c/test.jsonl", other, {})
+    keep_scores(["run"], tmp_path / "c/test.jsonl", other, {})
     found = read_scores(tmp_path)["files"]
     assert found["c_test"]["f1"] == 9 and {**found, **files} == found
     (tmp_path / "predictions/c_test.jsonl").unlink()

@@ -124,7 +124,7 @@ def succeeds(process: ProjectProcess, *command) -> Done:
 @pytest.fixture(scope="module", params=BLENDED)
 def process(request, tmp_path_factory):
     """A process of a project with two runs, whose encoders and tokens differ."""
-    project = bake_project(request.param, tmp_path_factory.mktemp("project"))
+    project = bake_project(request.param, tmp_path_factory.mktemp("project"), "blends")
     shorten(project, {"train": 96, "dev": 16, "test": 16})
     process = ProjectProcess(project)
     steps = {"steps": 12, "epochs": 4, "shown_examples": 0}

@@ -28,9 +28,9 @@ SWITCHES = {
 # tasks show them together.
 ALIKE = ("cluster", "parameter_server", "orbit", "tpu", "export", "chunks", "doctor", "encoders")
 ALIKE += ("averaging", "optimizers", "recompute", "used_rows", "search", "runs_table")
-ALIKE += ("blends", "bundle", "host_formats")
+ALIKE += ("bundle", "host_formats")
 # Tests of their own train every task that has records with one of them.
-OWN_TESTS = ("cache", "extraction", "folds", "distillation")
+OWN_TESTS = ("cache", "extraction", "folds", "distillation", "blends")
 # The project's own test of a training, by the project's own settings for it. What pytest does at
 # its end, to find errors that nobody saw, takes longer than the training.
 SMOKE = """

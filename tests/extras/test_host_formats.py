@@ -741,6 +741,225 @@ def test_a_repeated_prediction_and_a_wrong_format_are_refused(tmp_path: Path) ->
         write("brat", tmp_path / "out", [{**record, "entities": [entity]}], ENTITIES)
 
 
+# ------------------------------------------------------------------------- odd files
+
+SPAN = {"start": 0, "end": 3, "text": "Ada", "labels": ["p"]}
+
+
+def regions(*found: dict) -> dict:
+    """Return a task of Label Studio."""
+    return {"id": 1, "data": {"text": "Ada met Bob"}, "annotations": [{"result": [*found]}]}
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "line", "expected"),
+    [
+        ("duie", RELATIONS, {"text": "a\ud83d"}, r"line 1: \\ud83d is half of a character"),
+        ("doccano", ENTITIES, {"text": "a", "label": [], "Comments": 5}, "'Comments' is 5 instead"),
+        (
+            "doccano",
+            ENTITIES,
+            {
+                "text": "ab",
+                "entities": [{"id": 1, "label": "p", "start_offset": 0, "end_offset": 1}] * 2,
+            },
+            "line 1: the id 1 of an entity comes twice",
+        ),
+        (
+            "label_studio",
+            ENTITIES,
+            regions({"type": "labels", "value": {**SPAN, "labels": "person"}}),
+            "line 1: the field 'labels' is \"person\" instead of a list",
+        ),
+        (
+            "label_studio",
+            LABELS,
+            regions({"type": "choices", "value": {"choices": [5]}}),
+            "line 1: an item of 'choices' is 5 instead of a string",
+        ),
+        (
+            "duee",
+            EVENTS,
+            {
+                "text": "ab",
+                "event_list": [
+                    {"event_type": "t", "arguments": [{"role": "r", "argument": "a", "alias": 5}]}
+                ],
+            },
+            "the field 'alias' is 5 instead of a list",
+        ),
+    ],
+)
+def test_a_field_of_another_kind_is_refused(
+    tmp_path: Path, name: str, task: str, line: dict, expected: str
+) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(line), "utf-8")
+    with pytest.raises(SourceError, match=expected):
+        read(name, path, task)
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (["T1\tp 5 5\t"], "doc.ann, line 1: .* a piece without a character"),
+        (["T1\tp 9 2\t"], "doc.ann, line 1: .* a piece without a character"),
+        (["T1\t 2 5\tAda"], "doc.ann, line 1: .* has no type"),
+        (["T1\tp 2 5\tAda", "T1\tp 6 11\tQuill"], "doc.ann, line 2: T1 comes twice"),
+        (["T1\tp 2 5\tAda", "R1\tr Arg1:T1 Arg2:T7"], "ann, line 2: there is no entity 'T7'"),
+        (["T1\tp 2 5\tAda", "", "E1\tr:T1 a:T7"], "ann, line 3: there is no entity 'T7'"),
+    ],
+)
+def test_brat_names_the_line_of_an_odd_annotation(
+    tmp_path: Path, lines: list[str], expected: str
+) -> None:
+    with pytest.raises(SourceError, match=expected):
+        read("brat", brat(tmp_path / "in", BRAT_TEXT, "\n".join(lines)), RELATIONS)
+
+
+def test_brat_reads_the_arguments_of_a_relation_in_any_order(tmp_path: Path) -> None:
+    swapped = BRAT.replace("Arg1:T1 Arg2:T2", "Arg2:T2 Arg1:T1")
+    [record], _ = read("brat", brat(tmp_path / "in", annotations=swapped), RELATIONS)
+    assert record["triples"] == [{"subject": [2, 11], "predicate": "owns", "object": [20, 25]}]
+
+
+@pytest.mark.parametrize("name", ["", "a//b", "x" * 300])
+def test_brat_writes_no_file_whose_name_is_not_the_id(tmp_path: Path, name: str) -> None:
+    record = {"id": name, "text": "Ada", "entities": []}
+    with pytest.raises(SourceError, match="the id is no name of a file"):
+        write("brat", tmp_path / "out", [record], ENTITIES)
+
+
+def test_doccano_writes_no_answer_of_the_host(tmp_path: Path) -> None:
+    """An export has both `entities` and `relations`, which doccano reads instead of a label."""
+    old = {"id": 1, "label": "old", "start_offset": 0, "end_offset": 1}
+    line = {"id": 1, "text": "Ada met Bob", "entities": [old], "relations": [], "labels": ["x"]}
+    test = save(tmp_path / "test.jsonl", line)
+    record = {"id": 1, "text": line["text"], "entities": [{"type": "p", "span": [0, 3]}]}
+    write("doccano", tmp_path / "out", [record], ENTITIES, test)
+    [found], said = read("doccano", tmp_path / "out", ENTITIES)
+    assert found == record and said == []
+    said = read("doccano", test, ENTITIES)[1]
+    assert any(one.startswith("fields 'labels' next to 'entities', not read: 1") for one in said)
+
+
+def test_label_studio_keeps_each_of_the_spans_with_one_id(tmp_path: Path) -> None:
+    bob = {"start": 8, "end": 12, "text": "Bob", "labels": ["q"]}
+    choice = {"id": "a", "type": "choices", "value": {"start": 0, "end": 3, "choices": ["good"]}}
+    for name in ("a", None):
+        own = [{"id": name, "type": "labels", "value": value} for value in (SPAN, bob)]
+        path = save(tmp_path / "a.json", {**regions(*own, choice), "predictions": [{}]})
+        [record], said = read("label_studio", path, ENTITIES)
+        assert [one["type"] for one in record["entities"]] == ["p", "q"]
+        counted = " ".join(said)
+        for what in ("choices for a span", "whose last offset is not", "fields 'predictions'"):
+            assert what in counted
+
+
+def test_label_studio_min_without_controls(tmp_path: Path) -> None:
+    """Only a field about the work tells a text without spans from one that waits."""
+    shared = {"text": "Ada", "source": "web"}
+    path = save(tmp_path / "a.json", {"id": 1, **shared}, {"id": 2, **shared, "annotation_id": 4})
+    records, said = read("label_studio", path, ENTITIES, text_field="text")
+    assert ["entities" in record for record in records] == [False, True]
+    assert any(one.startswith("fields 'source', read as labels of whole texts") for one in said)
+    path = save(tmp_path / "a.json", {"id": 1, "text": "good", "sentiment": "good"})
+    assert read("label_studio", path, LABELS)[0][0]["label"] == "good"
+
+
+def test_label_studio_csv_with_odd_cells(tmp_path: Path) -> None:
+    text = "Ada\u2028met\x0b" + "x" * 200_000
+    path = tmp_path / "a.csv"
+    path.write_bytes(f"id,text,label\r\n1,{text},good\r\n".encode())
+    [record], _ = read("label_studio", path, LABELS)
+    assert record == {"id": "1", "text_a": text, "label": "good"}
+    path.write_bytes(b'id,text,label\n1,Ada,"[{""a"":' + b"[" * 5000 + b'"\n')
+    assert "entities" not in read("label_studio", path, ENTITIES)[0][0]
+    for content, expected in {
+        b"id,text,text\n1,a,b\n": "line 1: two columns have the same name",
+        b'id,text\n1,"a\n': "line 2: not CSV",
+    }.items():
+        path.write_bytes(content)
+        with pytest.raises(SourceError, match=expected):
+            read("label_studio", path, LABELS)
+
+
+def test_a_key_that_comes_twice_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('{"text": "Ada", "label": {"p": {"Ada": [[0, 2]]}, "p": {}}}', "utf-8")
+    with pytest.raises(SourceError, match='line 1: not JSON .the key "p" comes twice'):
+        read("cluener", path, ENTITIES)
+
+
+def test_ends_that_are_not_those_of_the_words_are_counted(tmp_path: Path) -> None:
+    line = {"text": "Ada met", "label": {"p": {"Ada": [[0, 3]]}}}
+    [record], said = read("cluener", save(tmp_path / "a.json", line), ENTITIES)
+    assert record["entities"] == [{"type": "p", "span": [0, 3]}]
+    assert any(one.startswith("entities whose last offset is not") for one in said)
+    item = {"start_idx": 0, "end_idx": 5, "type": "p", "entity": "Ada"}
+    said = read(
+        "cmeee", save(tmp_path / "a.json", {"text": "Ada met", "entities": [item]}), ENTITIES
+    )[1]
+    assert [one.split(":")[0] for one in said] == [
+        "entities whose last offset is not that of their words"
+    ]
+
+
+def test_columns_with_odd_cells(tmp_path: Path) -> None:
+    path = tmp_path / "a.conll"
+    path.write_bytes("a\u00a0b B-p\n".encode())
+    assert read("conll", path, ENTITIES)[0][0]["text"] == "a\u00a0b"
+    path.write_bytes(b"\tB-p\nb\tO\n")
+    with pytest.raises(SourceError, match="line 1: the sentence has an empty token"):
+        read("conll", path, ENTITIES)
+    path.write_bytes(b"we\tO\n\nAda\tNN\n")  # parts of speech, where O is one
+    records = [{**one, "entities": []} for one in read("conll", path, ENTITIES)[0]]
+    with pytest.raises(SourceError, match="the column of the tags is number 2 for some sentences"):
+        write("conll", tmp_path / "out", records, ENTITIES, path)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"id": None}, "line 1: the id null is no string"),
+        ({"text": 5}, "line 1: the text is 5 instead of a string"),
+        ({"triples": {}}, "line 1: the field 'triples' is {} instead of a list"),
+        ({"triples": [{"subject": [0, 1], "object": [1, 2]}]}, "line 1: null is no name"),
+        (
+            {"triples": [{"subject": [0, 1], "object": [1, 2], "predicate": 5}]},
+            "line 1: 5 is no name",
+        ),
+    ],
+)
+def test_a_prediction_without_its_parts_is_refused(
+    tmp_path: Path, change: dict, expected: str
+) -> None:
+    record = {"id": 1, "text": "Ada", "triples": [], **change}
+    with pytest.raises(SourceError, match=expected):
+        write("duie", tmp_path / "out", [record], RELATIONS)
+
+
+@pytest.mark.parametrize("change", [{"label": 5}, {"label": None}, {"labels": ["a", 5]}])
+def test_a_predicted_label_is_a_name(tmp_path: Path, change: dict) -> None:
+    with pytest.raises(SourceError, match="line 1: .* is no name of a type, a role or a label"):
+        write("doccano", tmp_path / "out", [{"id": 1, "text_a": "Ada", **change}], LABELS)
+
+
+def test_a_schema_without_types_names_none(tmp_path: Path) -> None:
+    triple = {"subject": [0, 3], "predicate": "met", "object": [8, 11]}
+    record = {"id": 1, "text": "Ada met Bob", "triples": [triple]}
+    row = {"predicate": "met", "subject_type": "p", "object_type": {"@value": "q"}}
+    path = save(tmp_path / "schema", row, {"predicate": "saw"}, {**row, "object_type": None})
+    types = read_types("duie", path, Options(RELATIONS), Conversion())
+    assert write("duie", tmp_path / "out", [record], RELATIONS, types=types) == []
+    [found] = json.loads((tmp_path / "out").read_text("utf-8"))["spo_list"]
+    assert found["object"] == {"@value": "Bob"} and found["object_type"] == {"@value": "q"}
+    assert "saw" not in types.subjects
+    for line in ({"spo_list": [1]}, {**row, "object_type": ["q"]}, {**row, "subject_type": 5}):
+        with pytest.raises(SourceError, match="schema, line 1: "):
+            read_types("duie", save(path, line), Options(RELATIONS), Conversion())
+
+
 # ------------------------------------------------------------------------- the command baselines
 
 

@@ -15,13 +15,15 @@ from pathlib import Path
 from extras.host_formats.documents import Document, Predicted, make_record
 from extras.host_formats.options import Options
 from extras.host_formats.records import ALIGNED, Conversion, Span, nearest_place
-from extras.host_formats.source_files import SourceError, read_text, shown
+from extras.host_formats.source_files import SourceError, named, read_text, shown
 
 NOT_READ = {"A": "attributes", "M": "attributes", "N": "links to other resources", "#": "notes"}
 # A relation without direction between any number of entities.
 NOT_READ["*"] = "equivalences"
 # What brat allows in the name of a type or a role.
 NAME = re.compile(r"[^\s:;|]+")
+# Bytes of a name of a file, without .txt and .ann.
+LONGEST_NAME = 240
 NUMBERED = re.compile(r"(.*?)([2-9]|[1-9][0-9]+)")
 
 
@@ -71,12 +73,16 @@ def read_document(pair: Pair, where: str, conversion: Conversion) -> Document:
     """
     document = Document(pair.name, pair.text, pair.annotations is not None)
     events: dict[str, tuple[str, str, list[tuple[str, str]]]] = {}
+    joined: list[tuple[str, tuple[str, str, str]]] = []
+    places: dict[str, str] = {}
     path = str(Path(where).with_suffix(".ann"))
     for number, line in enumerate((pair.annotations or "").split("\n"), start=1):
         line, place = line.removesuffix("\r"), f"{path}, line {number}"
         name, _, rest = line.partition("\t")
         if not line.strip():
             continue
+        if name[:1] in ("T", "R", "E") and places.setdefault(name, place) != place:
+            raise SourceError(f"{place}: {name} comes twice", "give each annotation its own id")
         if name[:1] == "T":
             kind, spans, words = split_entity(rest, place)
             span = join_pieces(pair.text, spans, words, place, conversion)
@@ -85,7 +91,9 @@ def read_document(pair: Pair, where: str, conversion: Conversion) -> Document:
             [(predicate, _), *arguments] = split_arguments(rest, place)
             if len(arguments) != 2:
                 raise SourceError(f"{place}: a relation has two arguments")
-            document.relations.append((predicate, arguments[0][1], arguments[1][1]))
+            if [role for role, _ in arguments] == ["Arg2", "Arg1"]:
+                arguments.reverse()
+            joined.append((place, (predicate, arguments[0][1], arguments[1][1])))
         elif name[:1] == "E":
             [(kind, trigger), *arguments] = split_arguments(rest, place)
             events[name] = kind, trigger, merge_roles(arguments, place, conversion)
@@ -93,7 +101,11 @@ def read_document(pair: Pair, where: str, conversion: Conversion) -> Document:
             conversion.remark(f"{NOT_READ[name[:1]]} of brat, left out", place)
         else:
             raise SourceError(f"{place}: {shown(line)} is not an annotation of brat")
-    add_events(document, events, path, conversion)
+    for place, relation in joined:
+        for name in relation[1:]:
+            document.span(name, place)
+        document.relations.append(relation)
+    add_events(document, events, places, conversion)
     return document
 
 
@@ -112,6 +124,8 @@ def split_entity(rest: str, place: str) -> tuple[str, list[Span], str]:
             spans.append((start, end))
     except ValueError as error:
         raise SourceError(f"{place}: {shown(head)} is not TYPE START END") from error
+    if not kind or any(start >= end for start, end in spans):
+        raise SourceError(f"{place}: {shown(head)} has no type, or a piece without a character")
     return kind, spans, words
 
 
@@ -175,11 +189,12 @@ def merge_roles(
 def add_events(
     document: Document,
     events: dict[str, tuple[str, str, list[tuple[str, str]]]],
-    place: str,
+    places: dict[str, str],
     conversion: Conversion,
 ) -> None:
     """Add the events of a text; an argument that is an event becomes the trigger of that event."""
-    for kind, trigger, arguments in events.values():
+    for own_name, (kind, trigger, arguments) in events.items():
+        place = places[own_name]
         parts = []
         for role, name in arguments:
             if name in events:
@@ -265,8 +280,12 @@ def brat_files(pairs: list[Pair]) -> dict[str, str]:
     """Return path -> content of the files of a folder."""
     files = {}
     for pair in pairs:
-        if Path(pair.name).is_absolute() or ".." in Path(pair.name).parts or "\0" in pair.name:
-            raise SourceError(f"record {pair.name}: the id is no name of a file", "name another id")
+        path = Path(pair.name)
+        longest = max((len(part.encode()) for part in path.parts), default=0)
+        odd = path.is_absolute() or ".." in path.parts or "\0" in pair.name
+        if odd or path.as_posix() != pair.name or not path.name or longest > LONGEST_NAME:
+            fault = f"record {named(pair.name)}: the id is no name of a file"
+            raise SourceError(fault, "name another id")
         files[f"{pair.name}.txt"] = pair.text
         files[f"{pair.name}.ann"] = pair.annotations or ""
     return files

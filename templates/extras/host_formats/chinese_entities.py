@@ -12,6 +12,7 @@ from typing import Any
 
 from extras.host_formats.options import Options
 from extras.host_formats.records import (
+    ENDS,
     Conversion,
     Span,
     entity_records,
@@ -40,7 +41,8 @@ def read_cluener(line: dict, where: str, options: Options, conversion: Conversio
     for kind, mentions in field(line, "label", dict, where).items():
         for words, places in check_kind(mentions, dict, f"the label {kind!r}", where).items():
             for pair in check_kind(places, list, f"the places of {words!r}", where):
-                first, _ = read_pair(pair, where)
+                first, last = read_pair(pair, where)
+                conversion.remark(ENDS, where, last - first + 1 != len(words))
                 span = place_words(record["text"], words, first, "entities", where, conversion)
                 if span:
                     entities.append((*span, kind))
@@ -100,7 +102,9 @@ def read_cmeee_span(text: str, item: dict, where: str, conversion: Conversion) -
         check_kind(words, str, "the field 'entity'", where)
         behind = last - first == len(words)
         ends = "the first character behind the entity" if behind else "the last character"
-        conversion.remark(f"entities whose 'end_idx' is that of {ends}", where)
+        what = f"entities whose 'end_idx' is that of {ends}"
+        odd = not behind and last - first + 1 != len(words)
+        conversion.remark(ENDS if odd else what, where)
         return place_words(text, words, first, "entities", where, conversion)
     if not 0 <= first <= last < len(text):
         raise SourceError(f"{where}: an entity from {first} to {last} is not in the text")

@@ -45,7 +45,8 @@ def open_columns(path: Path) -> Iterator[tuple[str, Sentence]]:
     above: list[str] = []
     width, first = 0, 0
     for number, line in enumerate([*lines, ""], start=1):
-        cells = line.split("\t") if separator == "\t" else line.split()
+        # Other white space, such as U+00A0, may be part of a token.
+        cells = [cell for cell in line.split(separator) if cell or separator == "\t"]
         mark = line.startswith(DOCUMENT_MARK) or not rows and COMMENT.match(line)
         if mark or not line.strip():
             if rows:
@@ -105,6 +106,8 @@ def find_tags(sentence: Sentence, options: Options, where: str) -> list[str] | N
 def read_columns(sentence: Sentence, where: str, options: Options, conversion: Conversion) -> dict:
     """Return the record of a sentence; broken tags are read as conlleval reads them."""
     tokens = pick_column(sentence, options.token_column, where)
+    if "" in tokens:
+        raise SourceError(f"{where}: the sentence has an empty token", "fill in the cell")
     text, spans = join_tokens(tokens, options.join)
     record = {"id": text_id(text), "text": text}
     tags = find_tags(sentence, options, where)
@@ -183,7 +186,15 @@ def make_tags(
 
 
 def columns_text(sentences: list[Sentence]) -> str:
-    """Return the content of a file of columns."""
+    """Return the content of a file of columns.
+
+    Raises:
+        SourceError: the tags replace a column in some sentences, and are a new one in others.
+    """
+    widths = sorted({len(row) for sentence in sentences for row in sentence.rows})
+    if len(widths) > 1:
+        fault = f"the column of the tags is number {widths[0]} for some sentences only"
+        raise SourceError(fault, "add a column of O to the host's file, or name it: --tag-column")
     lines = []
     for sentence in sentences:
         lines += [*sentence.above, *(sentence.separator.join(row) for row in sentence.rows)]

@@ -13,10 +13,18 @@ from typing import Any
 from extras.host_formats.documents import Document, Predicted, make_record
 from extras.host_formats.options import LABELS, RELATIONS, Options
 from extras.host_formats.records import Conversion, Span, read_id, text_id
-from extras.host_formats.source_files import SourceError, check_kind, field, objects, shown
+from extras.host_formats.source_files import (
+    SourceError,
+    check_kind,
+    field,
+    named,
+    objects,
+    shown,
+)
 
 NAMES = ("label", "labels")
-FIELDS = ("id", "text", "data", *NAMES, "entities", "relations", "Comments")
+ANSWERS = (*NAMES, "entities", "relations")
+FIELDS = ("id", "text", "data", *ANSWERS, "Comments")
 
 
 def read_doccano(line: dict, where: str, options: Options, conversion: Conversion) -> dict:
@@ -28,11 +36,16 @@ def read_document(line: dict, where: str, conversion: Conversion) -> Document:
     """Return a text with its labels, its spans and their relations."""
     text = field(line, "text" if "text" in line else "data", str, where)
     document = Document(read_id(line, "id", where) if "id" in line else text_id(text), text)
-    conversion.remark("comments, left out", where, len(line.get("Comments") or []))
-    if line.get("entities") is not None:
+    comments = field(line, "Comments", list, where) if line.get("Comments") else []
+    conversion.remark("comments, left out", where, len(comments))
+    given = [name for name in ("entities", *NAMES) if line.get(name) is not None]
+    for other in given[1:]:
+        what = f"fields {other!r} next to {given[0]!r}, not read"
+        conversion.remark(what, where, bool(line[other]))
+    if "entities" in given:
         read_entities(document, line, where)
         return document
-    name = next((name for name in NAMES if line.get(name) is not None), None)
+    name = next(iter(given), None)
     if name is None:
         document.labelled = False
         return document
@@ -52,6 +65,9 @@ def read_entities(document: Document, line: dict, where: str) -> None:
     """Add the spans and relations of a line."""
     for item in objects(line, "entities", where):
         name = str(read_id(item, "id", where))
+        if name in document.entities:
+            fault = f"{where}: the id {named(name)} of an entity comes twice"
+            raise SourceError(fault, "give each entity its own id")
         span = check_offsets(item.get("start_offset"), item.get("end_offset"), document.text, where)
         document.entities[name] = span, field(item, "label", str, where)
     for item in objects(line, "relations", where) if line.get("relations") else []:
@@ -78,10 +94,12 @@ def write_doccano(
 ) -> dict:
     """Return a line with the prediction, as doccano imports it."""
     document = Predicted(record, options, conversion).document
-    base = {"id": record["id"], "text": document.text} if line is None else dict(line)
+    given = {"id": record["id"], "text": document.text} if line is None else line
+    # Answers of the host's line would be read instead of the prediction.
+    base = {name: value for name, value in given.items() if name not in ANSWERS}
     if options.task == LABELS:
         return {**base, "label": document.labels}
-    if options.task != RELATIONS:
+    if options.task != RELATIONS and given.get("entities") is None:
         spans = [[*span, kind] for span, kind in document.entities.values()]
         return {**base, "label": spans}
     numbers = {name: number for number, name in enumerate(document.entities)}

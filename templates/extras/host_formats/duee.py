@@ -47,7 +47,8 @@ def read_event(text: str, event: dict, where: str, conversion: Conversion) -> Ev
         span = place(text, part, "argument", "arguments", trigger, where, conversion)
         if span:
             arguments.append((*span, role))
-        conversion.remark("aliases of arguments, left out", where, len(part.get("alias") or []))
+        aliases = field(part, "alias", list, where) if part.get("alias") else []
+        conversion.remark("aliases of arguments, left out", where, len(aliases))
     once = conversion.distinct(arguments, "arguments", where)
     return trigger or (), kind, tuple(sorted(once))
 

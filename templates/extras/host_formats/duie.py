@@ -82,17 +82,18 @@ def locate(
 
 def find_types(line: dict, where: str, types: Types) -> None:
     """Count the types of a line of the schema, or of a labelled file."""
-    for item in line["spo_list"] if line.get("spo_list") else [line]:
+    for item in objects(line, "spo_list", where) if line.get("spo_list") else [line]:
         if "predicate" not in item:
             continue
-        kinds = item.get("object_type", "")
-        types.plain = types.plain or isinstance(kinds, str)
-        named = kinds if isinstance(kinds, dict) else {VALUE: kinds}
         predicate = field(item, "predicate", str, where)
-        count_type(types.subjects, predicate, str(item.get("subject_type", "")))
-        for slot, kind in named.items():
+        if item.get("subject_type"):
+            count_type(types.subjects, predicate, field(item, "subject_type", str, where))
+        kinds = item.get("object_type") or {}
+        types.plain = types.plain or isinstance(kinds, str)
+        named = {VALUE: kinds} if isinstance(kinds, str) else kinds
+        for slot, kind in check_kind(named, dict, "the field 'object_type'", where).items():
             key = predicate if slot == VALUE else f"{predicate}{SLOT}{slot}"
-            count_type(types.objects, key, str(kind))
+            count_type(types.objects, key, check_kind(kind, str, f"the type of {slot!r}", where))
 
 
 def write_duie(line: dict | None, record: dict, options: Options, conversion: Conversion) -> dict:

@@ -33,8 +33,15 @@ from extras.host_formats.options import (
     Types,
     listed,
 )
-from extras.host_formats.records import Conversion, with_distinct_ids
-from extras.host_formats.source_files import SourceError, named, read_json_objects, shown
+from extras.host_formats.records import Conversion, read_id, with_distinct_ids
+from extras.host_formats.source_files import (
+    SourceError,
+    check_kind,
+    field,
+    named,
+    read_json_objects,
+    shown,
+)
 
 # What a labelled record of a task has.
 ANSWERS = {
@@ -203,6 +210,7 @@ def write_sources(
     form = choose_format(name, options.task)
     by_id: dict[str, tuple[str, dict]] = {}
     for where, record in predictions:
+        read_id(record, "id", where)
         if by_id.setdefault(str(record.get("id")), (where, record)) != (where, record):
             raise SourceError(f"{where}: id {named(record.get('id', ''))} comes twice", "keep one")
     if texts is None:
@@ -248,6 +256,7 @@ def check_prediction(prediction: dict, record: dict, task: str, where: str) -> d
         raise SourceError(f"{where}: not a prediction of {task}", "write the file with predict.py")
     if own is None:
         raise SourceError(f"{where}: the text is missing", "name the host's file with --texts")
+    check_kind(own, str, "the text", where)
     if text is not None and own != text:
         raise SourceError(
             f"{where}: the text differs from that of the host's file",
@@ -255,6 +264,10 @@ def check_prediction(prediction: dict, record: dict, task: str, where: str) -> d
         )
     if task != LABELS:
         check_spans(prediction, own, where)
+    for name in names_of(prediction, task, where):
+        if not isinstance(name, str) or not name:
+            fault = f"{where}: {shown(name)} is no name of a type, a role or a label"
+            raise SourceError(fault, "write the file with predict.py")
     return {**prediction, "text": own}
 
 
@@ -288,3 +301,20 @@ def spans_of(prediction: dict, where: str) -> list[tuple[Any, str | None]]:
     except (AttributeError, KeyError, TypeError) as error:
         raise SourceError(f"{where}: not a prediction", "write it with predict.py") from error
     return found
+
+
+def names_of(prediction: dict, task: str, where: str) -> list[Any]:
+    """Return each type, predicate, role and label of a prediction; None: one is missing.
+
+    Raises:
+        SourceError: the answer is no list.
+    """
+    if task == LABELS and "labels" not in prediction:
+        return [prediction["label"]]
+    answer = "labels" if task == LABELS else ANSWERS[task][0]
+    items = field(prediction, answer, list, where)
+    if task == LABELS:
+        return items
+    names = [item.get("predicate" if task == RELATIONS else "type") for item in items]
+    parts = [part for item in items for part in item.get("arguments", [])]
+    return names + [part.get("role") for part in parts]

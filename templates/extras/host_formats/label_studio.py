@@ -5,7 +5,6 @@ field for each control instead, and no relations. Newer versions count character
 UTF-16 units of JavaScript, in which an emoji has two; the words of a span tell which it is.
 """
 
-import csv
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,20 +12,29 @@ from typing import Any
 
 from extras.host_formats.documents import Document, Predicted, make_record
 from extras.host_formats.options import LABELS, Options
-from extras.host_formats.records import Conversion, Span, place_words, read_id, text_id
+from extras.host_formats.records import (
+    ENDS,
+    Conversion,
+    Span,
+    place_words,
+    read_id,
+    read_table,
+    text_id,
+)
 from extras.host_formats.source_files import (
     SourceError,
     check_kind,
     field,
     objects,
     read_json_objects,
-    read_text,
     shown,
 )
 
 UTF16 = "offsets in UTF-16 units, in which an emoji has two, read as characters"
 # Fields of an export that are about the work, not about the text.
 ABOUT_WORK = {"id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time"}
+# Those that only an annotated task has.
+WORK_WAS_DONE = {"annotator", "annotation_id", "lead_time"}
 
 
 def open_label_studio(path: Path) -> Iterator[tuple[str, dict]]:
@@ -35,12 +43,15 @@ def open_label_studio(path: Path) -> Iterator[tuple[str, dict]]:
         yield from read_json_objects(path)
         return
     delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-    rows = csv.DictReader(read_text(path).splitlines(keepends=True), delimiter=delimiter)
-    for row in rows:
-        where = f"{path}, line {rows.line_num}"
-        if None in row or None in row.values():
+    rows = read_table(path, Conversion(), delimiter)
+    _, header = next(rows, ("", []))
+    if len({*header}) < len(header):
+        raise SourceError(f"{path}, line 1: two columns have the same name", "rename one")
+    for where, cells in rows:
+        if len(cells) != len(header):
             raise SourceError(f"{where}: not as many cells as the header has")
-        yield where, {name: open_cell(cell) for name, cell in row.items() if cell != ""}
+        row = zip(header, cells, strict=True)
+        yield where, {name: open_cell(cell) for name, cell in row if cell != ""}
 
 
 def open_cell(cell: str) -> Any:
@@ -48,7 +59,7 @@ def open_cell(cell: str) -> Any:
     if cell[:2] in ("[{", "[]", '{"'):
         try:
             return json.loads(cell)
-        except ValueError:
+        except (ValueError, RecursionError):
             return cell
     return cell
 
@@ -59,17 +70,23 @@ def open_cell(cell: str) -> Any:
 def read_label_studio(task: dict, where: str, options: Options, conversion: Conversion) -> dict:
     """Return the record of a task."""
     document = read_document(task, where, options.text_field, conversion)
+    # In a table without fields about the work a choice says that somebody looked at the text.
+    document.labelled |= options.task == LABELS and bool(document.labels)
     return make_record(document, options.task, where, conversion)
 
 
 def read_document(task: dict, where: str, text_field: str, conversion: Conversion) -> Document:
     """Return a text with what was marked in it."""
     data = field(task, "data", dict, where) if "data" in task else task
-    text = data[find_text(data, text_field, where)]
+    name_of_text = find_text(data, text_field, where)
+    text = data[name_of_text]
     document = Document(read_id(task, "id", where) if "id" in task else text_id(text), text)
     if "data" not in task:
-        read_controls(document, data, text, where, conversion)
+        controls = {name: value for name, value in data.items() if name != name_of_text}
+        read_controls(document, controls, where, conversion)
         return document
+    for name in ("completions", "predictions"):
+        conversion.remark(f"fields {name!r}, not read", where, bool(task.get(name)))
     given = objects(task, "annotations", where) if task.get("annotations") else []
     kept = [one for one in given if not one.get("was_cancelled")]
     what = "cancelled annotations, left out"
@@ -97,13 +114,11 @@ def find_text(data: dict, text_field: str, where: str) -> str:
     return wanted
 
 
-def read_controls(
-    document: Document, data: dict, text: str, where: str, conversion: Conversion
-) -> None:
+def read_controls(document: Document, data: dict, where: str, conversion: Conversion) -> None:
     """Add what JSON_MIN and CSV have: a list of spans, a choice, or `{"choices": [...]}`."""
-    document.labelled = False
+    document.labelled = bool(WORK_WAS_DONE & data.keys())
     for name, value in data.items():
-        if name in ABOUT_WORK or value == text:
+        if name in ABOUT_WORK:
             continue
         if isinstance(value, list) and all(is_span(item) for item in value):
             document.labelled = True
@@ -111,12 +126,18 @@ def read_controls(
                 add_spans(document, f"{name} {number}", item, where, conversion)
         elif isinstance(value, dict) and "choices" in value:
             document.labelled = True
-            document.labels += field(value, "choices", list, where)
+            document.labels += read_names(value, "choices", where)
         elif isinstance(value, str):
-            document.labelled = True
+            conversion.remark(f"fields {name!r}, read as labels of whole texts", where)
             document.labels.append(value)
         else:
             conversion.remark(f"fields {name!r}, left out", where)
+
+
+def read_names(holder: dict, name: str, where: str) -> list[str]:
+    """Return a field that is a list of names; raises as `field` does."""
+    names = field(holder, name, list, where)
+    return [check_kind(one, str, f"an item of {name!r}", where) for one in names]
 
 
 def is_span(item: Any) -> bool:
@@ -131,11 +152,14 @@ def read_regions(
     for number, region in enumerate(regions):
         kind = region.get("type")
         if kind in ("labels", "hypertextlabels"):
-            name = str(region.get("id", number))
+            name = str(region.get("id") or number)
             add_spans(document, name, field(region, "value", dict, where), where, conversion)
         elif kind == "choices":
             value = field(region, "value", dict, where)
-            document.labels += field(value, "choices", list, where)
+            if is_span(value):
+                conversion.remark("choices for a span, left out", where)
+            else:
+                document.labels += read_names(value, "choices", where)
         elif kind != "relation":
             conversion.remark(f"regions of the type {shown(kind)}, left out", where)
     for region in regions:
@@ -147,16 +171,19 @@ def add_spans(
     document: Document, name: str, value: dict, where: str, conversion: Conversion
 ) -> None:
     """Add a region: an entity of its first label; further labels are entities of their own."""
-    kinds = value.get("labels") or value.get("hypertextlabels")
-    if not kinds:
+    control = "labels" if value.get("labels") else "hypertextlabels"
+    if not value.get(control):
         conversion.remark("spans without a label, left out", where)
         return
+    kinds = read_names(value, control, where)
     span = read_offsets(document.text, value, where, conversion)
     if span is None:
         return
-    for number, kind in enumerate(kinds):
-        key = f"{name} {number}" if number else name
-        document.entities[key] = span, check_kind(kind, str, "a label", where)
+    for kind in kinds:
+        # Relations name the first entity of an id, which the regions of several controls share.
+        taken = name in document.entities
+        key = f"{name} {len(document.entities)}" if taken else name
+        document.entities[key] = span, kind
 
 
 def read_offsets(text: str, value: dict, where: str, conversion: Conversion) -> Span | None:
@@ -166,6 +193,7 @@ def read_offsets(text: str, value: dict, where: str, conversion: Conversion) -> 
         SourceError: a region without words is outside of the text.
     """
     start, end = (whole(value.get(name), where) for name in ("start", "end"))
+    length = end - start
     words = value.get("text")
     if not isinstance(words, str) or not words:
         conversion.remark("spans without words, whose offsets were read as characters", where)
@@ -173,12 +201,20 @@ def read_offsets(text: str, value: dict, where: str, conversion: Conversion) -> 
             raise SourceError(f"{where}: [{start}, {end}] is not in the text")
         return start, end
     if not text.startswith(words, start):
-        units = text.encode("utf-16-le")
+        units = text.encode("utf-16-le", "surrogatepass")
         before = units[: 2 * start].decode("utf-16-le", errors="ignore")
         if text.startswith(words, len(before)):
             conversion.remark(UTF16, where)
             start = len(before)
-    return place_words(text, words, start, "spans", where, conversion)
+    found = place_words(text, words, start, "spans", where, conversion)
+    odd = found is not None and length not in (len(words), length_in_utf16(words))
+    conversion.remark(ENDS, where, odd)
+    return found
+
+
+def length_in_utf16(text: str) -> int:
+    """Return the UTF-16 units of a text."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def whole(offset: Any, where: str) -> int:
@@ -199,10 +235,10 @@ def add_relation(document: Document, region: dict, where: str, conversion: Conve
         pair.reverse()
     elif direction == "bi":
         conversion.remark("relations of both directions, read from left to right", where)
-    kinds = region.get("labels") or []
+    kinds = read_names(region, "labels", where) if region.get("labels") else []
     conversion.remark("relations without a label, left out", where, not kinds)
     for kind in kinds:
-        document.relations.append((check_kind(kind, str, "a label", where), pair[0], pair[1]))
+        document.relations.append((kind, pair[0], pair[1]))
 
 
 # ------------------------------------------------------------------------------------------ writing

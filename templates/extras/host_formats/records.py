@@ -20,7 +20,10 @@ Argument = tuple[int, int, str]
 Event = tuple[Span | tuple[()], str, tuple[Argument, ...]]
 # An offset that is wrong by no more than this many characters was counted in another way.
 NEAR = 5
+# Characters of a cell; Python's own limit is less than a long document has.
+LONGEST_CELL = 2**31 - 1
 REPEATED = 'repeated ids, of which each record but the first got "-2", "-3", ... at its end'
+ENDS = "entities whose last offset is not that of their words: the words count"
 ALIGNED = "offsets corrected to the nearest place where the text reads as it should"
 
 
@@ -67,18 +70,22 @@ class Conversion:
         return found
 
 
-def read_table(path: Path, conversion: Conversion) -> Iterator[tuple[str, list[str]]]:
+def read_table(
+    path: Path, conversion: Conversion, delimiter: str = ","
+) -> Iterator[tuple[str, list[str]]]:
     """Yield `(place, cells)` of each row of a CSV file, the header first; empty rows are left out.
 
     Args:
         path: the file.
         conversion: counts the cells of several lines, which one wrong quote can make of rows.
+        delimiter: between cells.
 
     Raises:
         SourceError: it is not CSV.
     """
-    reader = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
-    before = 0
+    rows = io.StringIO(read_text(path), newline="")
+    reader = csv.reader(rows, strict=True, delimiter=delimiter)
+    before, limit = 0, csv.field_size_limit(LONGEST_CELL)
     try:
         for cells in reader:
             where = f"{path}, line {before + 1}"
@@ -89,6 +96,8 @@ def read_table(path: Path, conversion: Conversion) -> Iterator[tuple[str, list[s
                 yield where, cells
     except csv.Error as error:
         raise SourceError(f"{path}, line {before + 1}: not CSV ({error})") from error
+    finally:
+        csv.field_size_limit(limit)
 
 
 # -------------------------------------------------------------------------- spans
@@ -281,7 +290,8 @@ def text_id(*texts: str) -> str:
 
     It is the beginning of the SHA-1 of the texts, separated by tabs, in UTF-8.
     """
-    content = "\t".join(texts).encode("utf-8")
+    # Half of a character has an id too: `check_characters` then says where it is.
+    content = "\t".join(texts).encode("utf-8", "surrogatepass")
     return hashlib.sha1(content, usedforsecurity=False).hexdigest()[:12]
 
 

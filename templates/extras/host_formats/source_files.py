@@ -38,7 +38,8 @@ def read_text(path: Path) -> str:
         return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = 1 + error.object[: error.start].count(b"\n")
-        raise SourceError(f"{path}, line {line}: not UTF-8 ({error.reason})") from error
+        fault = f"{path}, line {line}: not UTF-8 ({error.reason})"
+        raise SourceError(fault, "save the file as UTF-8") from error
     except OSError as error:
         raise SourceError(f"{path} cannot be read ({error.strerror})", "check the path") from error
 
@@ -86,11 +87,25 @@ def parse_json(text: str, where: str) -> Any:
         SourceError: it is not JSON.
     """
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=distinct_keys)
     except RecursionError as error:
         raise SourceError(f"{where}: not JSON of a data set (too many nested brackets)") from error
     except ValueError as error:
         raise SourceError(f"{where}: not JSON ({error})") from error
+
+
+def distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object; of a key that comes twice Python would keep the second value only.
+
+    Raises:
+        ValueError: one does.
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in found if keys.count(key) > 1)
+        raise ValueError(f"the key {shown(twice)} comes twice in one object")
+    return found
 
 
 def read_objects(files: Iterable[Path]) -> Iterator[tuple[str, dict]]:

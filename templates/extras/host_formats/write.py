@@ -39,7 +39,8 @@ def main() -> None:
     if arguments.format == "brat":
         check_new_folder(arguments.out)
     else:
-        check_destination(arguments.out, arguments.texts or arguments.predictions)
+        for path in (arguments.predictions, arguments.texts, arguments.schema):
+            check_destination(arguments.out, path or arguments.predictions)
     conversion = Conversion()
     try:
         options = read_flags(arguments, Settings.task)
