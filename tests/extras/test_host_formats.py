@@ -2,6 +2,8 @@
 
 import json
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -937,6 +939,22 @@ def test_a_prediction_without_its_parts_is_refused(
     record = {"id": 1, "text": "Ada", "triples": [], **change}
     with pytest.raises(SourceError, match=expected):
         write("duie", tmp_path / "out", [record], RELATIONS)
+
+
+@pytest.mark.parametrize("place", ["predictions", "schema", "texts"])
+def test_a_submission_replaces_none_of_the_files_that_are_read(tmp_path: Path, place: str) -> None:
+    project = bake_project("relation_extraction", tmp_path, "host_formats")
+    record = {"id": 1, "text": "Ada met Bob", "triples": []}
+    row = {"predicate": "met", "subject_type": "p", "object_type": {"@value": "q"}}
+    given = {"predictions": record, "texts": {"id": 1, "text": record["text"]}, "schema": row}
+    files = {name: save(tmp_path / f"{name}.json", line) for name, line in given.items()}
+    before = files[place].read_bytes()
+    script = project / "extras/host_formats/write.py"
+    words = [script, "duie", files["predictions"], files[place]]
+    words += ["--texts", files["texts"], "--schema", files["schema"]]
+    done = subprocess.run([sys.executable, *words], capture_output=True, encoding="utf-8")
+    assert done.returncode == 1 and "is the file that is read: name another one" in done.stderr
+    assert files[place].read_bytes() == before
 
 
 @pytest.mark.parametrize("change", [{"label": 5}, {"label": None}, {"labels": ["a", 5]}])

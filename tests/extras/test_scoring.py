@@ -123,3 +123,31 @@ def test_numbers_have_the_scores_of_scikit_learn(tmp_path: Path) -> None:
     assert scores["rmse"] == pytest.approx(root_mean_squared_error(gold, found))
     kappa = cohen_kappa_score(gold, grades, labels=range(5), weights="quadratic")
     assert scores["qwk"] == pytest.approx(kappa)
+
+    process = ProjectProcess(project)
+    try:
+        for wrong in ({"target": float("nan")}, {"target": True}, {}):
+            answers[1] = {"id": 1, "targets": wrong, "grades": {"target": 1}}
+            text = "".join(json.dumps(record) + "\n" for record in answers)
+            paths[0].write_text(text, "utf-8")
+            done = process.run("score.py", *map(str, paths))
+            assert done.code == 1 and 'line 2: "targets" must be {"target": ...}' in done.err
+    finally:
+        process.stop()
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), -0.5, 7])
+def test_a_probability_outside_of_0_and_1_is_named(tmp_path: Path, wrong: float) -> None:
+    project = bake_project("text_classification", tmp_path, "comparison,competition")
+    rows = [{"id": n, "text_a": "a", "label": "xy"[n]} for n in range(2)]
+    own = [{"x": 1, "y": 0}, {"x": 0.5, "y": wrong}]
+    answers = [{**row, "probabilities": one} for row, one in zip(rows, own, strict=True)]
+    paths = [tmp_path / name for name in ("predictions.jsonl", "gold.jsonl")]
+    for path, records in zip(paths, (answers, rows), strict=True):
+        path.write_text("".join(json.dumps(record) + "\n" for record in records), "utf-8")
+    process = ProjectProcess(project)
+    try:
+        done = process.run("score.py", *map(str, paths))
+    finally:
+        process.stop()
+    assert done.code == 1 and "line 2: the probability of 'y' is " in done.err

@@ -33,6 +33,7 @@ from extras.host_formats.source_files import (
 UTF16 = "offsets in UTF-16 units, in which an emoji has two, read as characters"
 # Fields of an export that are about the work, not about the text.
 ABOUT_WORK = {"id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time"}
+LONGEST_DOCUMENT = 2**31 - 1  # characters of a cell of CSV
 # Those that only an annotated task has.
 WORK_WAS_DONE = {"annotator", "annotation_id", "lead_time"}
 
@@ -43,7 +44,7 @@ def open_label_studio(path: Path) -> Iterator[tuple[str, dict]]:
         yield from read_json_objects(path)
         return
     delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-    rows = read_table(path, Conversion(), delimiter)
+    rows = read_table(path, Conversion(), delimiter, LONGEST_DOCUMENT)
     _, header = next(rows, ("", []))
     if len({*header}) < len(header):
         raise SourceError(f"{path}, line 1: two columns have the same name", "rename one")

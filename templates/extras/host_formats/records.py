@@ -20,8 +20,8 @@ Argument = tuple[int, int, str]
 Event = tuple[Span | tuple[()], str, tuple[Argument, ...]]
 # An offset that is wrong by no more than this many characters was counted in another way.
 NEAR = 5
-# Characters of a cell; Python's own limit is less than a long document has.
-LONGEST_CELL = 2**31 - 1
+# Characters of a cell of a table of short texts: one quote that nothing closes makes a longer one.
+LONGEST_CELL = 131_072
 REPEATED = 'repeated ids, of which each record but the first got "-2", "-3", ... at its end'
 ENDS = "entities whose last offset is not that of their words: the words count"
 ALIGNED = "offsets corrected to the nearest place where the text reads as it should"
@@ -71,7 +71,7 @@ class Conversion:
 
 
 def read_table(
-    path: Path, conversion: Conversion, delimiter: str = ","
+    path: Path, conversion: Conversion, delimiter: str = ",", longest: int = LONGEST_CELL
 ) -> Iterator[tuple[str, list[str]]]:
     """Yield `(place, cells)` of each row of a CSV file, the header first; empty rows are left out.
 
@@ -79,13 +79,14 @@ def read_table(
         path: the file.
         conversion: counts the cells of several lines, which one wrong quote can make of rows.
         delimiter: between cells.
+        longest: characters that a cell may have.
 
     Raises:
         SourceError: it is not CSV.
     """
     rows = io.StringIO(read_text(path), newline="")
     reader = csv.reader(rows, strict=True, delimiter=delimiter)
-    before, limit = 0, csv.field_size_limit(LONGEST_CELL)
+    before, limit = 0, csv.field_size_limit(longest)
     try:
         for cells in reader:
             where = f"{path}, line {before + 1}"

@@ -282,6 +282,9 @@ def test_comparison_reads_spans_and_groups_questions():
     for broken in ({}, {"answer": 3}, {"answer": [1]}, {"answer": ["a", "b"]}):
         with pytest.raises(InputError, match="x: not a prediction: write the file with"):
             comparison.read_answer("x", broken, gold[0])
+    for outside in ([0, 99], [-3, 5], [4, 4]):  # a slice would be another answer
+        with pytest.raises(InputError, match="x: the answer .* is not inside the context of 60"):
+            comparison.read_answer("x", {"answer": outside}, gold[0])
     run = np.array([[1, 1], [0, 0.5], [0, 0.2]])
     rows = comparison.compare_kinds(gold, run, np.zeros((3, 2)))
     assert list(rows) == ["none", "1 to 5 characters", "16 to 40 characters"]

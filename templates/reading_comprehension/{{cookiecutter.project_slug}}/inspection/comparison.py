@@ -14,9 +14,15 @@ def read_answer(place: str, record: dict, example: Example) -> str:
     try:
         span = record["answer"]
         start, end = (0, 0) if span is None else span
-        return example.context[start:end]
+        answer = example.context[start:end]
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{place}: not a prediction: write the file with evaluate.py.") from error
+    if span is not None and not 0 <= start < end <= len(example.context):
+        raise InputError(
+            f"{place}: the answer [{start}, {end}] is not inside the context of "
+            f"{len(example.context)} characters: predict the same file."
+        )
+    return answer
 
 
 def compare_kinds(

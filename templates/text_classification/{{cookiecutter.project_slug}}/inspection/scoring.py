@@ -1,5 +1,6 @@
 """Score the records of a predictions file of anybody, which has no run."""
 
+import math
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any
@@ -13,6 +14,7 @@ from task.decode import read_prediction
 from task.metrics import all_names, score
 from task.settings import Settings
 
+ROUNDING = 1e-6
 # Place and record.
 Row = tuple[str, dict]
 
@@ -48,6 +50,8 @@ def score_predictions(golds: Sequence[Example], rows: Sequence[Row], settings: S
     positive = np.array(scores, float) if ranked and labels.positive else None
     found: dict = {}
     complete = given and all(is_whole(own, names) for own in named)
+    if complete:
+        check_probabilities(rows)
     if complete and getattr(settings, "competition", None):
         candidates = {g.id: np.array([*own.values()]) for g, own in zip(golds, named, strict=True)}
         further = need("competition", "label_scores")
@@ -60,6 +64,37 @@ def is_whole(probabilities: Any, names: list[str]) -> bool:
     if not isinstance(probabilities, dict) or [*probabilities] != names:
         return False
     return all(type(value) in (int, float) for value in probabilities.values())
+
+
+def check_probabilities(rows: Sequence[Row]) -> None:
+    """Check that all probabilities are between 0 and 1; averages may be 1 and a rounding error.
+
+    Raises:
+        InputError: one is not, or is no number (NaN).
+    """
+    for place, record in rows:
+        for name, value in record["probabilities"].items():
+            if not 0 <= value <= 1 + ROUNDING:
+                raise InputError(
+                    f"{place}: the probability of {name!r} is {value}: it must be between 0 and 1."
+                )
+
+
+def check_numbers(rows: Sequence[Row], names: Sequence[str]) -> None:
+    """Check that each record has the numbers of all columns.
+
+    Raises:
+        InputError: one is missing, or is no finite number.
+    """
+    for place, record in rows:
+        numbers = record.get("targets")
+        given = numbers if isinstance(numbers, dict) else {}
+        values: list[Any] = [given.get(name) for name in names]
+        if any(type(value) not in (int, float) or not math.isfinite(value) for value in values):
+            wanted = ", ".join(f'"{name}": ...' for name in names)
+            raise InputError(
+                f'{place}: "targets" must be {{{wanted}}} with a finite number for each.'
+            )
 
 
 def make_labels(golds: Sequence[Example], names: list[str], settings: Settings) -> Labels:
@@ -86,6 +121,7 @@ def score_numbers(golds: Sequence[Example], rows: Sequence[Row], settings: Setti
         need("competition", f"number_{name}") for name in ("evaluation", "scores")
     )
     names, gold = golds[0].labels, need("competition", "targets").gold_numbers(golds)
+    check_numbers(rows, names)
     predicted = np.array([evaluation.read_numbers(*row, names) for row in rows])
     groups = [example.group for example in golds]
     table = settings.competition  # type: ignore[attr-defined]
