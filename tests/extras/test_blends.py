@@ -2,6 +2,8 @@
 
 import itertools
 import json
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -209,6 +211,31 @@ def test_several_runs_are_scored_together(process):
     together = succeeds(process, "evaluate.py", "one", "three", dev).out
     assert "these scores are not kept" in together and together != alone
     assert before == {run: scores_of(process, run) for run in ("one", "three")}
+
+
+def copy_run(run: Path, name: str) -> Path:
+    """Return a copy of a run, whose files may change."""
+    copied = Path(shutil.copytree(run, run.with_name(name)))
+    (copied / "manifest.json").unlink(missing_ok=True)
+    return copied
+
+
+def change(path: Path, function: Callable[[dict], object]) -> None:
+    content = json.loads(path.read_text("utf-8"))
+    function(content)
+    path.write_text(json.dumps(content), encoding="utf-8")
+
+
+@pytest.mark.trains
+def test_a_run_that_may_go_on_is_named(process):
+    if template_of(process.project) != "text_classification":
+        pytest.skip("the same code of runs as for other tasks")
+    half = copy_run(process.project / "runs/two", "half")
+    change(half / "scores.json", lambda scores: scores.pop("finished"))
+    done = succeeds(process, FIT, "one", "half", "--name", "of_half", "--equal")
+    assert "warning: half is not finished" in done.out and "one is not" not in done.out
+    for name in ("half", "of_half"):
+        shutil.rmtree(process.project / "runs" / name)
 
 
 @pytest.mark.trains

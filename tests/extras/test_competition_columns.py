@@ -14,6 +14,7 @@ use_template("text_classification")
 from core.base.errors import InputError  # noqa: E402
 from core.base.settings import with_tables  # noqa: E402
 from core.data.tokens import train_tokenizer  # noqa: E402
+from extras.competition.checks import find_faults  # noqa: E402
 from extras.competition.rows import Dialect, read_rows  # noqa: E402
 from extras.competition.segments import Segments, share_room  # noqa: E402
 from extras.competition.settings import Table  # noqa: E402
@@ -207,6 +208,70 @@ def test_pseudo_labels_are_numbers_of_the_columns_of_the_sample(tmp_path):
     assert 'b.jsonl, line 1: the field "words" is missing' in refusal(broken, settings)
 
 
+def test_an_own_context_is_read_without_ids_too(tmp_path):
+    record = {"context": ["why"], "text_a": "a", "text_b": "b", "label": "x"}
+    path = write(tmp_path / "a.jsonl", json.dumps(record) + "\n")
+    [example] = read_examples(path, settings=make_settings())
+    assert (example.id, example.texts) == (1, ("why", "a", "b"))
+
+
+def test_own_texts_are_never_read_in_another_order_than_the_setting_says(tmp_path):
+    record = {"id": 1, "text_a": "a", "text_b": "b", "label": "x"}
+    path = write(tmp_path / "own.jsonl", json.dumps(record) + "\n")
+    for names in (["text_b", "text_a"], ["text_b"], ["text_a", "answer"]):
+        assert "competition.text_columns is " in refusal(path, make_settings(text_columns=names))
+    assert "text_column and pair_column are" in refusal(path, make_settings(text_column="text_b"))
+    same: list[dict] = [
+        {"text_columns": ["text_a", "text_b"]},
+        {"text_column": "text_a"},
+        {"pair_column": "text_b"},
+        {"text_columns": TEXTS},
+    ]
+    for own in same:
+        [example] = read_examples(path, settings=make_settings(**own))
+        assert example.texts == ("a", "b")
+    grouped = write(tmp_path / "g.jsonl", json.dumps({**record, "group": "q"}) + "\n")
+    assert read_examples(grouped, settings=make_settings(id_column="group"))[0].id == "q"
+
+
+@pytest.mark.parametrize("name", ["id", "text_b", "group", "weight"])
+def test_a_field_that_only_late_records_have_is_refused(name, tmp_path):
+    lines = [{"text": "a", "label": "xy"[number % 2]} for number in range(130)]
+    lines[120] |= {name: 2}
+    path = write(tmp_path / "a.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+    expected = f'line 121: the record has "{name}", but the first 100 records have none'
+    assert expected in refusal(path, make_settings())
+
+
+def test_what_is_predicted_is_no_text(tmp_path):
+    path = write(tmp_path / "a.csv", "id,text,label,x,y\n1,a,p,0,1\n2,b,q,1,0\n")
+    expected = "the column 'label' is both a text and what is to be predicted"
+    assert expected in refusal(path, make_settings(text_columns=["text", "label"]))
+    assert expected in refusal(path, make_settings(text_column="label"))
+    wrong = make_settings(text_column="text", pair_column="y", target_columns="x,y")
+    assert "the column 'y' is both a text" in refusal(path, wrong)
+    with pytest.raises(ValueError, match="text_column and pair_column are both 'text'"):
+        Table(text_column="text", pair_column="text")
+
+
+def test_a_usual_name_that_is_absent_is_no_setting(tmp_path):
+    path = write(tmp_path / "a.jsonl", '{"text": "a", "kind": "x"}\n')
+    expected = "no field 'label': its fields are text, kind: name the right one with competition."
+    assert expected + "label_column" in refusal(path, make_settings())
+    assert expected.replace("label", "target") + "target_columns" in refusal(
+        path, make_settings("number")
+    )
+
+
+def test_a_target_of_json_is_a_finite_number(tmp_path):
+    for record in ({"text": "a"}, {"id": 1, "text_a": "a"}):
+        path = write(tmp_path / "a.jsonl", json.dumps({**record, "target": 10**400}) + "\n")
+        assert "a finite number" in refusal(path, make_settings("number"))
+        path = write(tmp_path / "b.jsonl", json.dumps({**record, "target": "much"}) + "\n")
+        message = refusal(path, make_settings("number"))
+        assert "number" in message and "string" not in message
+
+
 BROKEN_JSON = {
     "no text": ({"sentence": "a", "label": "x"}, {"label": "y"}, 'line 2: the field "sentence" is'),
     "number as text": ({"sentence": "a", "label": "x"}, {"sentence": 5, "label": "y"}, "a string"),
@@ -291,6 +356,20 @@ def test_columns_of_a_table_without_a_header_have_the_names_of_the_setting(tmp_p
     assert form.header == ("index", "label") and form.ids == ["0"]
 
 
+def test_a_header_is_never_read_as_a_row_nor_a_row_as_a_header(tmp_path):
+    names = ("id", "text", "label")
+    for header in ("ID,Text,Label", "label,text,id"):
+        path = write(tmp_path / "a.csv", f"{header}\n1,a,x\n")
+        [(line, row)] = read_rows(path, Dialect(names=names))
+        assert line == 2 and [*row] == header.split(",")
+    path = write(tmp_path / "b.csv", "1,2,a,x\n2,3,b,y\n")
+    with pytest.raises(InputError, match="line 1: 4 cells, but competition.column_names names 3"):
+        [*read_rows(path, Dialect(names=names))]
+    assert Table(column_names=[" id ", "text"]).column_names == ["id", "text"]
+    with pytest.raises(ValueError, match="name each column once"):
+        Table(column_names=["id", "id "])
+
+
 NUMBERS = {
     "comma": ({"decimal": ","}, "2,5", 2.5),
     "comma of a share": ({"decimal": ","}, "-,25", -0.25),
@@ -340,7 +419,34 @@ def test_one_character_has_one_meaning_in_a_number():
         Table(text_columns=["a", "a"])
 
 
+def test_a_number_without_end_is_not_called_a_matter_of_its_format(tmp_path):
+    path = write(tmp_path / "a.csv", "id,text,target\n1,a,1e400\n")
+    message = refusal(path, make_settings("number"))
+    assert "'1e400', which is not a finite number" in message and "decimal" not in message
+
+
 # ---------------------------------------------------------------------------- labels
+
+
+def test_another_name_of_a_label_is_no_label(tmp_path):
+    """Else a label would change once more with each reading, as of pseudo-labels."""
+    for chain in ({"a": "b", "b": "c"}, {"a": "b", "b": "a"}):
+        with pytest.raises(ValueError, match="'a' is another name of 'b', which is another name"):
+            Table(label_aliases=chain)
+    assert Table(label_aliases={"a": "b", "b": "b"}).aliases["a"] == "b"
+
+
+def test_check_finds_other_names_of_no_label_and_labels_that_can_not_change_places(tmp_path):
+    path = write(tmp_path / "a.csv", "id,one,two,label\n1,a,b,x\n2,c,d,y\n")
+    common = {"text_columns": ["one", "two"], "train_file": str(path)}
+    settings = make_settings(label_aliases={"X": "x", "Z": "zett"}, **common)
+    examples = read_examples(path, settings=settings)
+    labels = collect_targets(examples, settings)
+    [finding] = find_faults({str(path): examples}, labels, settings)
+    assert "other names of the label 'zett', which no training example has" in finding.what
+    settings = make_settings(swap_training=True, swap_labels={"x": "Y"}, **common)
+    with pytest.raises(InputError, match="swap_labels names 'Y', which no training example has"):
+        find_faults({str(path): examples}, labels, settings)
 
 
 def test_labels_have_other_names(tmp_path):
@@ -384,6 +490,32 @@ def test_a_submission_spells_labels_as_the_sample(tmp_path):
     sample = "id,label\n2,positive\n1,positive\n"
     written = submit(tmp_path, train, sample, rows, metric="accuracy", **own)
     assert written == "id,label\n2,negative\n1,positive\n"
+
+
+def test_other_names_that_are_numbers_are_labels_of_the_sample(tmp_path):
+    """Cells 0 and 1 of a sample are not taken for probabilities if they are names of labels."""
+    train = "id,text,label\n1,a,neg\n2,b,pos\n"
+    rows = np.array([[0.1, 0.9], [0.8, 0.2]])  # neg, pos
+    own = {"label_aliases": {"0": "neg", "1": "pos"}}
+    assert submit(tmp_path, train, "id,x\n2,0\n1,0\n", rows, **own) == "id,x\n2,0\n1,1\n"
+    chances = submit(tmp_path, train, "id,x\n2,0.5\n1,0.5\n", rows, **own)
+    assert chances == "id,x\n2,0.2\n1,0.9\n"
+    column = submit(tmp_path, train, "id,0\n2,0.5\n1,0.5\n", rows, metric="roc_auc", **own)
+    assert column == "id,0\n2,0.8\n1,0.1\n"
+
+
+def test_a_label_with_several_other_names_that_the_sample_lacks_is_warned_of(tmp_path, capsys):
+    train = "id,text,label\n1,a,N\n2,b,P\n"
+    rows = np.array([[0.1, 0.9], [0.8, 0.2]])
+    aliases = {"N": "neg", "negative": "neg", "P": "pos", "positive": "pos"}
+    sample = "id,label\n2,N\n1,N\n"
+    own = {"label_aliases": aliases, "metric": "accuracy"}
+    assert submit(tmp_path, train, sample, rows, **own) == "id,label\n2,N\n1,pos\n"
+    warning = "writes labels by their other names, but has none of 'pos'"
+    assert warning in capsys.readouterr().out
+    sample = sample.replace("1,N", "1,P")
+    assert submit(tmp_path, train, sample, rows, **own) == "id,label\n2,N\n1,P\n"
+    assert warning not in capsys.readouterr().out
 
 
 def test_columns_are_matched_by_the_other_names_of_labels(tmp_path):

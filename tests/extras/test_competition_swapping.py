@@ -1,6 +1,7 @@
 """Two texts in both orders: what is learned in an epoch, and the mean of two predictions."""
 
 import json
+import shutil
 import signal
 
 import h5py
@@ -288,3 +289,19 @@ def test_a_prediction_is_the_mean_of_two_single_ones(process, tmp_path):
     assert np.abs(saved - again).max() < 1e-6 and "accuracy" in scores["dev"]
     done = process.run("predict.py", "single", "mean", project / "test.jsonl", tmp_path / "o.csv")
     assert done.code == 1 and "competition.swap_prediction = False and mean True" in done.err
+    check_blends(process, "single", "mean")
+
+
+def check_blends(process, single, mean):
+    """A blend may hold runs of one order and of both, but none that reads other texts."""
+    fit = ("extras/blends/fit.py", single)
+    done = process.run(*fit, mean, "--name", "blend", "--equal")
+    assert done.code == 0, f"{done.out}\n{done.err}"
+    runs = process.project / "runs"
+    config = json.loads((runs / mean / "config.json").read_text("utf-8"))
+    config["competition"]["text_columns"] = ["prompt", "two", "one"]
+    shutil.copytree(runs / mean, runs / "other", ignore=shutil.ignore_patterns("manifest.json"))
+    (runs / "other" / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    done = process.run(*fit, "other", "--name", "x")
+    assert done.code == 1 and "other ['prompt', 'two', 'one']: train both" in done.err
+    assert not (runs / "x").exists()

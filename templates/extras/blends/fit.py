@@ -23,6 +23,7 @@ sys.path[0] = str(PROJECT)  # the project, whose code this needs
 
 import compare  # noqa: E402
 from core.base.errors import InputError, command  # noqa: E402
+from core.base.extras import need  # noqa: E402
 from core.base.files import project_path, read_json, write_json, write_json_lines  # noqa: E402
 from core.base.settings import read_settings, saved_settings  # noqa: E402
 from core.prediction.loading import TrainedRuns  # noqa: E402
@@ -95,7 +96,7 @@ def check_runs(runs: Sequence[Path]) -> None:
     """Refuse runs that can't be blended.
 
     Raises:
-        InputError: fewer than two, one twice, or two with different labels.
+        InputError: fewer than two, one twice, or two with different labels or columns of texts.
     """
     if len(runs) < 2:
         raise InputError("a blend needs at least two runs: name them one after the other.")
@@ -108,9 +109,32 @@ def check_runs(runs: Sequence[Path]) -> None:
         for name in {*own, *labels[0]} - {*ignored}:
             if own.get(name) != labels[0].get(name):
                 raise InputError(
-                    f"{runs[0].name} and {run.name} have different {name.replace('_', ' ')}: only "
-                    "scores of the same ones can be blended, so train both on the same labels."
+                    f"{runs[0].name} and {run.name} have different {name.replace('_', ' ')} in "
+                    "labels.json: only scores of the same ones can be blended, so train both on "
+                    "the same labels."
                 )
+    check_columns(runs)
+    for run in runs:
+        if "finished" not in read_scores(run):
+            print(
+                f"warning: {run.name} is not finished: if its training goes on, the blend has to "
+                "be fitted again."
+            )
+
+
+def check_columns(runs: Sequence[Path]) -> None:
+    """Refuse runs that read other columns of texts: a file is read once for all.
+
+    Raises:
+        InputError: names two runs and the setting.
+    """
+    folders = [members(run)[0] for run in runs]
+    configs = [folder / "config.json" for folder in folders]
+    every = [saved_settings(Settings, read_json(config), config) for config in configs]
+    tables = [getattr(settings, "competition", None) for settings in every]
+    if all(tables):
+        swapping = need("competition", "swapping")
+        swapping.check_members(runs, tables, swapping.TEXT_SETTINGS)
 
 
 def train_hash(run: Path) -> str:

@@ -23,9 +23,18 @@ def find_faults(
     Args:
         files: name -> examples, the training file first.
         labels: from `collect_targets`.
-        settings: name sample_submission.csv; None: it is not looked at.
+        settings: name sample_submission.csv, other names of labels, and labels that change
+            places; None: they are not looked at.
+
+    Raises:
+        InputError: the labels that change places are none, or the sample is broken.
     """
+    if settings and (settings.competition.swap_training or settings.competition.swap_prediction):
+        from extras.competition.swapping import check_labels
+
+        check_labels(labels, settings.competition.swapped_names)
     findings = find_shared_groups(files)
+    findings += find_unknown_aliases(labels, settings) if settings else []
     findings += find_sample_faults(files, labels, settings) if settings else []
     if labels.are_numbers:
         for name, examples in files.items():
@@ -34,6 +43,18 @@ def find_faults(
     elif hierarchy := getattr(labels, "hierarchy", ""):
         findings += find_path_faults(files, hierarchy)
     return findings
+
+
+def find_unknown_aliases(labels: Any, settings: Settings) -> list[Finding]:
+    """Find other names of labels that no training example has."""
+    aliases = settings.competition.aliases
+    unknown = [] if labels.are_numbers else sorted({*aliases.values()} - {*labels.names})
+    if not unknown:
+        return []
+    shown = ", ".join(labels.names[:10]) + ", ..." * (len(labels.names) > 10)
+    what = f"other names of the label {unknown[0]!r}, which no training example has"
+    advice = f"the labels are {shown}: write one of them, or leave the names out."
+    return [Finding("warning", what, "competition.label_aliases", advice)]
 
 
 def find_shared_groups(files: dict[str, Sequence[Any]]) -> list[Finding]:

@@ -1,8 +1,9 @@
 """Numbers as tables write them: with a decimal point or comma, and separators of thousands."""
 
 import functools
-import math
 import re
+import sys
+import textwrap
 from typing import Any
 
 from core.base.errors import InputError
@@ -50,18 +51,28 @@ def read_number(name: str, cell: Any, table: Table, what: str = "target") -> flo
     value = cell if isinstance(cell, int | float) else None
     if isinstance(cell, str):
         value = parse_number(cell, table)
-    if value is None or not math.isfinite(value):
+    if value is None or not is_finite(value):
         own = EXAMPLE.format(thousands=table.thousands, decimal=table.decimal)
         raise InputError(
-            f"the {what} {name!r} is {cell!r}, which is not a finite number: write it as {own}"
-            f"{suggest_format(cell, table)}."
+            f"the {what} {name!r} is {shorten(cell)}, which is not a finite number: write it "
+            f"as {own}{suggest_format(cell, table)}."
         )
     return float(value)
 
 
+def is_finite(value: float) -> bool:
+    """Return whether a number is finite as a float; JSON has whole numbers of any size."""
+    return -sys.float_info.max <= value <= sys.float_info.max
+
+
+def shorten(value: Any) -> str:
+    """Return a value as a message shows it; JSON has whole numbers of hundreds of digits."""
+    return textwrap.shorten(repr(value), 60, placeholder="[...]")
+
+
 def suggest_format(cell: Any, table: Table) -> str:
-    """Return the settings with which a cell is a number; empty: there are none."""
-    if not isinstance(cell, str):
+    """Return the settings with which a cell is a number; empty: none, or it is one already."""
+    if not isinstance(cell, str) or parse_number(cell, table) is not None:
         return ""
     for decimal, thousands in ((",", ""), (".", ","), (",", "."), (".", " "), (",", " ")):
         other = table.model_copy(update={"decimal": decimal, "thousands": thousands})

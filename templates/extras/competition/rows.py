@@ -38,9 +38,17 @@ class Dialect:
     names: tuple[str, ...] = ()
 
     def lacks_header(self, cells: list[str]) -> bool:
-        """Return whether the first row is one of texts, and `names` are those of its columns."""
-        names = [*self.names]
-        return len(cells) == len(names) and [cell.strip() for cell in cells] != names
+        """Return whether the first row is one of texts, and `names` are those of its columns.
+
+        A row of the same names, in whatever order or case, is a header.
+        """
+        own, names = (sorted(n.strip().casefold() for n in row) for row in (cells, self.names))
+        return len(cells) == len(names) and own != names
+
+    def fits_header(self, header: list[str]) -> bool:
+        """Return whether a header may be one: where `names` are given, it has some of them."""
+        own, names = ({n.casefold() for n in row} for row in (header, self.names))
+        return not names or bool(own & names)
 
 
 def is_table(path: str | Path) -> bool:
@@ -91,6 +99,12 @@ def read_rows(
                 header = [*dialect.names]
             elif header is None:
                 header = check_header(path, begin, cells)
+                if not dialect.fits_header(header):
+                    raise InputError(
+                        f"{path}, line {begin}: {len(cells)} cells, but competition.column_names "
+                        f"names {len(dialect.names)} columns, and none of them is here: name each "
+                        "column of this file, or in a header at least one as column_names does."
+                    )
                 continue
             if len(cells) != len(header):
                 raise InputError(explain_count(path, begin, len(cells), len(header), quoted))

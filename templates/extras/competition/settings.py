@@ -70,7 +70,9 @@ class Table(SettingsTable):
         try:
             "a".encode(name)
         except LookupError as error:
-            raise ValueError("Python has no such encoding: utf-8, cp1252, gb18030") from error
+            raise ValueError(
+                "Python has no such encoding: choose one such as utf-8, cp1252 or gb18030"
+            ) from error
         return name
 
     @field_validator("delimiter")
@@ -85,7 +87,8 @@ class Table(SettingsTable):
     @field_validator("text_columns", "column_names")
     @classmethod
     def check_text_columns(cls, names: list[str]) -> list[str]:
-        """Refuse empty and repeated names."""
+        """Return the names without blanks around them; refuse empty and repeated ones."""
+        names = [name.strip() for name in names]
         if not all(names) or len({*names}) < len(names):
             raise ValueError("name each column once")
         return names
@@ -93,8 +96,20 @@ class Table(SettingsTable):
     @field_validator("label_aliases", mode="before")
     @classmethod
     def read_aliases(cls, given: Any) -> str:
-        """Return the names as JSON: one value, so that runs can be compared."""
-        return read_pairs(given, '{ pos = "positive", neg = "negative" }')
+        """Return the names as JSON: one value, so that runs can be compared.
+
+        A name that is both another name and a label is refused. What it means would depend on how
+        often a record is read: once as a host writes it, again with the labels of a teacher.
+        """
+        found = read_pairs(given, '{ pos = "positive", neg = "negative" }')
+        pairs = json.loads(found or "{}")
+        for other, label in pairs.items():
+            if pairs.get(label, label) != label:
+                raise ValueError(
+                    f"{other!r} is another name of {label!r}, which is another name of "
+                    f"{pairs[label]!r}: give each other name the label that it ends up as"
+                )
+        return found
 
     @field_validator("swap_labels", mode="before")
     @classmethod
@@ -117,6 +132,8 @@ class Table(SettingsTable):
             raise ValueError(
                 "text_columns names all texts: leave text_column and pair_column empty"
             )
+        if self.text_column and self.text_column == self.pair_column:
+            raise ValueError(f"text_column and pair_column are both {self.text_column!r}")
         if (self.swap_training or self.swap_prediction) and not self.swap_labels:
             raise ValueError(
                 'say with swap_labels which labels change places with the texts, as { a = "b" }, '

@@ -8,7 +8,7 @@ open, the kind of the cells. Columns are matched by their names.
 import csv
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -66,6 +66,8 @@ class Plan:
         by_group: a row is a group, and its cell the ranked ids of its records.
         spelled: label -> how the sample writes it, by `label_aliases`; others keep their names.
         decimal: before the decimals of a number, as the sample has it.
+        unclear: labels that keep their names although the sample may write them by one of several
+            others.
     """
 
     kind: str
@@ -77,6 +79,7 @@ class Plan:
     by_group: bool = False
     spelled: dict[str, str] = field(default_factory=dict)
     decimal: str = "."
+    unclear: tuple[str, ...] = ()
 
     def describe(self) -> str:
         """Return in one line what the cells hold."""
@@ -218,7 +221,7 @@ def make_plan(
     table = settings.competition
     known = {str(group) for group in groups if group is not None}
     form = replace(form, given={**find_aliases(form, labels, table.aliases), **form.given})
-    kind, why = choose_kind(form, labels, metric, known)
+    kind, why = choose_kind(form, labels, metric, known, table.aliases)
     of_groups = bool(known) and kind == "ranked" and labels.positive is not None
     if of_groups and form.ids and not {*form.ids} <= known:
         raise InputError(
@@ -241,9 +244,10 @@ def make_plan(
     ranks = None if of_groups and not metric.endswith("_at_k") else table.k
     separator = " " if kind == "ranked" else table.label_separator or "|"
     spelled = spellings(form, labels, table.aliases)
-    plan = Plan(
-        kind, header, order, ranks, separator, why, of_groups, spelled, decimal_of(form, table)
-    )
+    others = {*table.aliases.values()} - {*spelled, *form.cells} if spelled else set()
+    unclear = tuple(name for name in labels.names if name in others)
+    decimal = decimal_of(form, table)
+    plan = Plan(kind, header, order, ranks, separator, why, of_groups, spelled, decimal, unclear)
     joined = not order and (kind == "ranked" or labels.several)
     held = [name for name in labels.names if joined and not of_groups and separator in name]
     if held:
@@ -258,7 +262,7 @@ def find_aliases(form: Form, labels: Any, aliases: dict[str, str]) -> dict[str, 
     """Return the label of each column that is called by another name of it."""
     answers = form.header[1:]
     found = {column: aliases[column] for column in answers if column in aliases}
-    return {c: label for c, label in found.items() if len(answers) > 1 and label in labels.names}
+    return {column: label for column, label in found.items() if label in labels.names}
 
 
 def spellings(form: Form, labels: Any, aliases: dict[str, str]) -> dict[str, str]:
@@ -290,7 +294,9 @@ def make_header(kind: str, labels: Any, of_groups: bool) -> tuple[str, ...]:
     return "id", *labels.names
 
 
-def choose_kind(form: Form, labels: Any, metric: str, groups: set[str]) -> tuple[str, str]:
+def choose_kind(
+    form: Form, labels: Any, metric: str, groups: set[str], aliases: Collection[str] = ()
+) -> tuple[str, str]:
     """Return the kind of the cells, and what decided it.
 
     --values decides, then the metric. Where that leaves it open, labels are written, but scores for
@@ -318,7 +324,8 @@ def choose_kind(form: Form, labels: Any, metric: str, groups: set[str]) -> tuple
         return ("probabilities" if kind == "ranked" and named else kind), why
     is_open = f"{why} leaves it open, --values decides: {', '.join(KINDS[1:3])}"
     alone = len(form.header) == 2 and len(labels.names) == 2 and not labels.several
-    likely = alone and any(is_number(c) and c not in labels.names for c in form.cells)
+    known = {*labels.names, *aliases}
+    likely = alone and any(is_number(c) and c not in known for c in form.cells)
     return ("probabilities" if named or likely else "labels"), is_open
 
 
@@ -430,9 +437,15 @@ def write_number(value: float, plan: Plan) -> Any:
 
 def find_other_spelling(form: Form, plan: Plan, labels: Any) -> list[str]:
     """Return that the sample writes labels, or what stands for them, in another way; or nothing."""
-    if plan.kind != "labels" or plan.order or not form.cells or labels.several or plan.spelled:
+    if plan.kind != "labels" or plan.order or not form.cells or labels.several:
         return []
-    if form.cells & {*labels.names}:
+    if plan.unclear:
+        return [
+            f"the sample writes labels by their other names, but has none of {plan.unclear[0]!r}, "
+            "for which competition.label_aliases has several: if the host expects one of them, "
+            "leave only that one there."
+        ]
+    if plan.spelled or form.cells & {*labels.names}:
         return []
     return [
         f"the sample has {show(sorted(form.cells)[:SHOWN_IDS])} where this run writes its labels, "

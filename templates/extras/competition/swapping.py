@@ -21,6 +21,7 @@ from extras.competition.settings import Settings
 from task.data import Example, ExampleGenerator, Labels
 
 DRAW = 7  # separates these random numbers from others of the same seed
+TEXT_SETTINGS = ("text_column", "pair_column", "text_columns")
 IN_OTHER_ORDER = "in_other_order"  # where a generator keeps its examples in the other order
 
 
@@ -128,14 +129,23 @@ def average_orders(
     return (rows + other[:, order]) / 2
 
 
-def check_members(folders: Sequence[Path], tables: Sequence[Any]) -> None:
+def check_members(
+    folders: Sequence[Path],
+    tables: Sequence[Any],
+    names: Sequence[str] = (*TEXT_SETTINGS, "swap_prediction"),
+) -> None:
     """Refuse runs that read other columns, or in other orders: a file is read once for all.
+
+    Args:
+        folders: of the runs.
+        tables: their settings `competition`.
+        names: of the settings that have to be the same.
 
     Raises:
         InputError: names two runs and the setting.
     """
     for folder, table in zip(folders, tables, strict=True):
-        for name in ("text_column", "pair_column", "text_columns", "swap_prediction"):
+        for name in names:
             own, first = (getattr(one, name, None) for one in (table, tables[0]))
             if own != first:
                 raise InputError(

@@ -61,6 +61,9 @@ def has_own_columns(path: str | Path, settings: Settings) -> bool:
 
     They do for tables, and for JSON Lines that lack `text_a` or `id`, or that have a field which
     the settings name. Other files have the names of a project's own.
+
+    Raises:
+        InputError: the settings read the texts of a project's own format in another way.
     """
     if is_table(path):
         return True
@@ -70,11 +73,43 @@ def has_own_columns(path: str | Path, settings: Settings) -> bool:
     if "text_a" not in first or "id" not in first:
         return True
     table = settings.competition
-    named = {*table.text_names, table.label_column, table.id_column, table.group_column}
-    named |= {table.fold_group_column, table.weight_column}
+    usual = {
+        table.label_column: {"label", "labels"},
+        table.id_column: {"id"},
+        table.group_column: {"group"},
+        table.fold_group_column: {"fold_group"},
+        table.weight_column: {WEIGHT},
+    }
+    named = {name for name, own in usual.items() if name not in own}
+    named |= {*table.text_names} - OWN_FIELDS
     if getattr(settings, "output", "labels") != "number":  # numbers have fields of their own names
-        named |= {*table.target_names}
-    return bool((named - OWN_FIELDS) & first.keys())
+        named |= {*table.target_names} - OWN_FIELDS
+    if named & first.keys():
+        return True
+    refuse_other_texts(path, first, table)
+    return False
+
+
+def refuse_other_texts(path: str | Path, first: dict[str, Any], table: Table) -> None:
+    """Refuse settings that read the texts of a project's own format in another way.
+
+    Pseudo-labels of a host's file have the same fields in the order that the settings gave them.
+
+    Raises:
+        InputError: names the fields and the setting.
+    """
+    own = tuple(name for name in ("text_a", "text_b") if name in first)
+    wanted = table.text_names
+    if not {*wanted} & {*own} or wanted == own or not table.text_columns and wanted == own[:1]:
+        return
+    if not table.text_columns and table.pair_column == "text_b" and not table.text_column:
+        return
+    setting = "text_columns is" if table.text_columns else "text_column and pair_column are"
+    raise InputError(
+        f"{path} has the fields of the project's own format, whose texts are {' and '.join(own)}, "
+        f"but competition.{setting} {', '.join(wanted)}: leave that setting empty, or give the "
+        "fields other names."
+    )
 
 
 def read_table(
@@ -130,12 +165,36 @@ def stream_examples(
     counts_rows = is_table(path)
     for position, (line, row) in enumerate(read_any_rows(path, settings.competition.dialect)):
         try:
+            if not counts_rows:
+                refuse_late_field(row, columns, settings.competition)
             record = make_record(row, columns, settings, require_labels)
             number = position if counts_rows else line
             yield read_weighted({"id": number, **record}, line, read_one)
         except InputError as error:
             what = textwrap.shorten(str(error), 400, placeholder=" [...].")
             raise InputError(f"{path}, line {line}: {what}") from error
+
+
+def refuse_late_field(row: dict[str, Any], columns: Columns, table: Table) -> None:
+    """Refuse a record of JSON Lines with a usual field that the first records lack.
+
+    The fields to read are chosen by the first records, so it would not be read.
+
+    Raises:
+        InputError: names the field.
+    """
+    chosen: dict[str, Any] = {
+        **dict.fromkeys(("id", "Id", "ID"), columns.id),
+        "text_b": columns.texts[1:] or table.text_columns,
+        "group": columns.group,
+        "fold_group": columns.fold_group,
+        WEIGHT: columns.weight,
+    }
+    if late := [name for name, own in chosen.items() if name in row and not own]:
+        raise InputError(
+            f'the record has "{late[0]}", but the first {FIRST_ROWS} records have none: give it to '
+            "all records, or to none."
+        )
 
 
 def find_columns(
@@ -179,22 +238,39 @@ def find_columns(
             path, header, rows, taken, table
         )
         texts = [text, pair] if pair else [text]
+    if answers := [name for name in texts if name in {label, *targets}]:
+        raise InputError(
+            f"{path}: the column {answers[0]!r} is both a text and what is to be predicted: name "
+            "another one in competition.text_columns, text_column or pair_column."
+        )
     return Columns(identity, tuple(map(str, texts)), label, targets, group, fold_group, weight)
 
 
 def find_column(
-    path: str | Path, header: Sequence[str], name: str, setting: str, required: bool = True
+    path: str | Path,
+    header: Sequence[str],
+    name: str,
+    setting: str,
+    required: bool = True,
+    given: bool = True,
 ) -> str | None:
     """Return the name of a column that a setting names; None: it names none, or none is required.
+
+    A name that is not `given` is the usual one, or that of the sample, since the setting is empty.
 
     Raises:
         InputError: the column is required and absent.
     """
     if name and name not in header and required:
         what = "columns" if is_table(path) else "fields"
+        where = f"its {what} are {show(header)}"
+        if not given:
+            raise InputError(
+                f"{path} has no {what[:-1]} {name!r}: {where}: name the right one with "
+                f"competition.{setting}."
+            )
         raise InputError(
-            f"{path} has no {what[:-1]} {name!r}, which competition.{setting} names: its {what} "
-            f"are {show(header)}."
+            f"{path} has no {what[:-1]} {name!r}, which competition.{setting} names: {where}."
         )
     return name if name in header else None
 
@@ -216,13 +292,18 @@ def find_gold(
         targets = sample_rest if sample_rest and (known or not require_labels) else ("target",)
         targets = targets if number or known else ()
     if number or targets:
-        names = [find_column(path, header, n, "target_columns", require_labels) for n in targets]
+        given = bool(table.target_names)
+        names = [
+            find_column(path, header, name, "target_columns", require_labels, given)
+            for name in targets
+        ]
         return (tuple(targets) if all(names) else ()), None
     wanted = table.label_column or "".join(sample_rest[:1]) or "label"
     if wanted not in header and not table.label_column:
         usual = ("label",) if is_table(path) else ("label", "labels")
         wanted = next((name for name in usual if name in header), wanted)
-    return (), find_column(path, header, wanted, "label_column", require_labels)
+    given = bool(table.label_column)
+    return (), find_column(path, header, wanted, "label_column", require_labels, given)
 
 
 def find_text(
@@ -282,6 +363,7 @@ def make_record(
     """Return a row in the format of JSON Lines, with `targets` for numbers.
 
     Of more than two texts the last two are `text_a` and `text_b`, and the others their `context`.
+    A record with fields of the project's own format keeps its own context.
 
     Args:
         row: cells of a table, or values of JSON.
@@ -297,6 +379,8 @@ def make_record(
     record: dict[str, Any] = dict(zip(("text_a", "text_b"), texts[-2:], strict=False))
     if len(texts) > 2:
         record["context"] = texts[:-2]
+    elif columns.texts[0] == "text_a" and isinstance(row.get("context"), list):
+        record["context"] = row["context"]
     if columns.id:
         if is_empty(identity := stripped(row.get(columns.id))):
             raise InputError(f"the id in the column {columns.id!r} is empty: give each row one.")

@@ -1,6 +1,5 @@
 """Numbers as targets: how they are read, scaled for the loss, and scaled back."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,6 +7,7 @@ import numpy as np
 
 from core.base.errors import InputError
 from core.data.records import read_field
+from extras.competition.number_cells import is_finite, shorten
 from extras.competition.settings import Settings
 from extras.competition.tables import number_fields
 
@@ -35,10 +35,12 @@ def read_targets(record: dict, settings: Settings, require: bool) -> dict[str, f
         names = (DEFAULT_NAME,)
     if not require and not all(name in record for name in names):
         return {}
-    targets = {name: read_field(record, name, int | float) for name in names}
+    targets = {name: read_field(record, name, object) for name in names}
     for name, value in targets.items():
-        if not math.isfinite(value):
-            raise InputError(f'"{name}" is {value}: a target must be a finite number.')
+        if type(value) not in (int, float):
+            raise InputError(f'"{name}" must be a number, not {shorten(value)}.')
+        if not is_finite(value):
+            raise InputError(f'"{name}" is {shorten(value)}: a target must be a finite number.')
     return {name: float(value) for name, value in targets.items()}
 
 
