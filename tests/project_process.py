@@ -43,7 +43,7 @@ class ProjectProcess:
     def stop(self) -> None:
         """End the process."""
         self.connection.close()
-        self.process.join(timeout=60)
+        self.process.join(timeout=300)
 
 
 def serve(project: str, connection: Connection) -> None:

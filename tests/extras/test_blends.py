@@ -14,11 +14,14 @@ from projects import TASKS, bake_project, flags, shorten, template_of
 
 use_template("text_classification")
 
+from core.runs import members  # noqa: E402
 from core.scores.evaluation import Evaluation  # noqa: E402
 from extras.blends.blends import mean_scores  # noqa: E402
 from extras.blends.fitting import Parts, fit_weights, score_held_out  # noqa: E402
+from extras.chunks.plan import Plan, describe_run  # noqa: E402
 
 FIT = "extras/blends/fit.py"
+EXTRAS = "blends, chunks, distillation, export"  # what reads runs and could meet a blend
 BLENDED = [task for task in TASKS if task not in ("seq2seq", "pretraining")]
 RECORDS = 240
 
@@ -124,7 +127,7 @@ def succeeds(process: ProjectProcess, *command) -> Done:
 @pytest.fixture(scope="module", params=BLENDED)
 def process(request, tmp_path_factory):
     """A process of a project with two runs, whose encoders and tokens differ."""
-    project = bake_project(request.param, tmp_path_factory.mktemp("project"), "blends")
+    project = bake_project(request.param, tmp_path_factory.mktemp("project"), EXTRAS)
     shorten(project, {"train": 96, "dev": 16, "test": 16})
     process = ProjectProcess(project)
     steps = {"steps": 12, "epochs": 4, "shown_examples": 0}
@@ -257,6 +260,10 @@ def test_what_can_not_be_blended_is_refused(process, tmp_path):
     assert "run_name" in refused(FIT, "one", "two", "--name", "../x")
     test, out = next((process.project / "sample").glob("test.*")), tmp_path / "out.jsonl"
     assert "again is a blend" in refused("predict.py", "again", "one", test, out)
+    said = refused("extras/export/export.py", "again", tmp_path / "exported")
+    assert "again means several runs: name one of one, two" in said
+    asked = flags(process.project, run_name="x", steps=1, **{"distillation.init_from": "again"})
+    assert "again has the weights of several models: name one" in refused("train.py", *asked)
     succeeds(process, "train.py", *flags(process.project, run_name="two", steps=1, overwrite=True))
     assert "trained anew" in refused("predict.py", "again", test, out)
     (process.project / "runs/two").rename(process.project / "runs/gone")
@@ -284,3 +291,23 @@ def test_cross_validations_are_fitted_on_what_they_held_out(process):
     test = project / "sample/test.jsonl"
     succeeds(process, "predict.py", "crossed", test, project / "out.jsonl")
     assert len(read(project / "out.jsonl")) == len(read(test))
+
+
+def test_chunks_of_one_blend_are_not_those_of_another(tmp_path, monkeypatch):
+    """Two blends of the same runs with other weights give other answers."""
+    monkeypatch.setattr(members, "PROJECT", tmp_path)
+    for name in ("one", "two"):
+        write(tmp_path / "runs" / name / "config.json", {})
+        (tmp_path / "runs" / name / "best.weights.h5").write_bytes(name.encode())
+    keys = []
+    for name, weights in (("blend", [0.5, 0.5]), ("other", [0.9, 0.1]), ("same", [0.5, 0.5])):
+        blend = {"runs": ["runs/one", "runs/two"], "weights": weights}
+        write(tmp_path / "runs" / name / "config.json", {"blend": blend})
+        plan = Plan((name,), tmp_path, tmp_path / "out.jsonl", 10, None, {})
+        keys.append([describe_run(folder) for folder in plan.folders])
+    assert keys[0] != keys[1] and keys[0] == keys[2]
+
+
+def write(path: Path, value: dict) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value), encoding="utf-8")

@@ -328,7 +328,7 @@ def test_an_interrupted_search_goes_on(project):
             assert process.poll() is None and time.monotonic() < deadline
             time.sleep(0.1)
         kill(process.pid, number)
-        said = process.communicate(timeout=60)[0].decode()
+        said = process.communicate(timeout=300)[0].decode()
         assert process.returncode == (143 if number == signal.SIGTERM else -number)
         assert ("told to end: all is saved" in said) == (number == signal.SIGTERM)
         drawn.append(trials_of(project)[1].params)

@@ -274,23 +274,17 @@ def test_an_interrupted_training_is_saved_and_goes_on(root: Path) -> None:
             # A shell lets what it starts in the background ignore Ctrl-C.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
-        wait_for(lambda: any((root / BUILT).glob("runs/*/begun")))
+        while not any((root / BUILT).glob("runs/*/begun")):
+            assert process.poll() is None, process.communicate()[1]
+            time.sleep(0.02)
         process.send_signal(number)
-        assert "interrupted: run the same command again" in process.communicate(timeout=30)[1]
+        assert "interrupted: run the same command again" in process.communicate()[1]
         assert process.returncode == 130
         assert any((root / BUILT).glob("runs/*/saved"))
         assert read_rows(root) == []
     waiting.unlink()
     ablate(root, only=["plain"])
     assert [row["seed"] for row in read_rows(root)] == [1, 2]
-
-
-def wait_for(condition) -> None:
-    """Wait until something is so."""
-    end = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def test_a_training_of_another_process_is_left_to_it(root: Path, capsys, monkeypatch) -> None:

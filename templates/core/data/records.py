@@ -1,6 +1,6 @@
 """Read and check records; every message names the file and the line."""
 
-import math
+import sys
 import textwrap
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
@@ -80,7 +80,7 @@ def read_weighted(
     if WEIGHT not in record:
         return example
     weight = record[WEIGHT]
-    if type(weight) not in (int, float) or not 0 <= weight < math.inf:
+    if type(weight) not in (int, float) or not 0 <= weight <= sys.float_info.max:
         raise InputError(
             f'"{WEIGHT}" must be a number from 0 on, not {weight!r}: 1 is that of a record without.'
         )

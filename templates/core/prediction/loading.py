@@ -91,7 +91,7 @@ def load_trained(
     if blend := find_blend(paths):
         return need("blends").load_blend(blend, task_class, strategy)
     folders = find_runs(paths)
-    check_members(folders, task_class.task, shared_settings)
+    check_members(folders, task_class, shared_settings)
     for folder in folders:
         if sentence := read_scores(folder).get("chose_nothing"):
             print(f"warning: {folder.name}: {sentence}")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from core.base.errors import InputError
 from core.base.files import PROJECT, read_json
-from core.base.settings import flatten
+from core.base.settings import CoreSettings, flatten, saved_settings
 from core.runs.manifest import check_files
 from core.runs.scores import read_scores
 
@@ -91,8 +91,15 @@ def known_runs(file: str) -> str:
     return f"runs/ has {', '.join(names)}" if names else "train one with: python train.py"
 
 
-def check_members(folders: Sequence[Path], task: str, settings: tuple[str, ...]) -> None:
-    """Refuse runs of another task, and runs whose labels, tokens or given settings differ.
+def check_members(
+    folders: Sequence[Path], task_class: type[CoreSettings], names: Sequence[str]
+) -> None:
+    """Refuse runs of another task, and runs whose labels, tokens or some settings differ.
+
+    Args:
+        folders: of the runs.
+        task_class: the settings of the task.
+        names: as in `check_shared`.
 
     Raises:
         InputError: names the run, or two and what differs.
@@ -100,8 +107,8 @@ def check_members(folders: Sequence[Path], task: str, settings: tuple[str, ...])
     first, *others = folders
     for folder in folders:
         check_files(folder)
-        trained = read_json(folder / "config.json").get("task", task)
-        if trained != task:
+        trained = read_json(folder / "config.json").get("task", task_class.task)
+        if trained != task_class.task:
             what = f"is a run of another task, {trained}: use the project that trained it"
             raise InputError(f"{folder.name} {what}.")
     for folder in others:
@@ -113,11 +120,30 @@ def check_members(folders: Sequence[Path], task: str, settings: tuple[str, ...])
                     f"{first.name} and {folder.name} have different {what}: only scores of the "
                     "same ones can be averaged, so train both on the same file and encoder."
                 )
-        one, other = (read_json(place / "config.json") for place in (first, folder))
-        for name in (name for name in settings if one.get(name) != other.get(name)):
+    check_shared(folders, task_class, names)
+
+
+def check_shared(
+    folders: Sequence[Path], task_class: type[CoreSettings], names: Sequence[str]
+) -> None:
+    """Refuse runs with different values of some settings.
+
+    Args:
+        folders: of the runs.
+        task_class: the settings of the task.
+        names: of the settings, those of tables with a dot; what no run has is the same for all.
+
+    Raises:
+        InputError: names two runs and the setting.
+    """
+    files = [folder / "config.json" for folder in folders]
+    every = [saved_settings(task_class, read_json(file), file).model_dump() for file in files]
+    first, *others = map(flatten, every)
+    for folder, own in zip(folders[1:], others, strict=True):
+        for name in (name for name in names if own.get(name) != first.get(name)):
             raise InputError(
-                f"{first.name} has {name} = {one.get(name)!r} and {folder.name} "
-                f"{other.get(name)!r}: train both with the same, or predict with one."
+                f"{folders[0].name} has {name} = {first.get(name)!r} and {folder.name} "
+                f"{own.get(name)!r}: train both with the same, or predict with one."
             )
 
 

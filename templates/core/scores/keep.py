@@ -20,7 +20,7 @@ def keep_scores(runs: Sequence[str], path: Path, evaluation: Evaluation, facts: 
             several runs together, which have no folder, nothing is kept.
     """
     if len(runs) > 1:
-        print("these scores are not kept: a blend of the runs would be a run of its own")
+        print("several runs have no folder, so these scores are not kept; extras/blends makes one")
         return
     folder, name = find_run(runs[0]), path.stem
     scores = read_scores(folder)

@@ -1,13 +1,12 @@
-"""Score a predictions file of anybody on a file with gold events; no run is needed.
+"""Score any predictions file on a file with gold events; no run is needed.
 
 python score.py PREDICTIONS GOLD        the scores that evaluate.py gives for these predictions
 """
 
-from evaluate import TITLES
-
 from core.base.errors import command
 from core.base.extras import need
 from core.scores.precision_recall import print_precision_recall_f1
+from evaluate import TITLES
 from task.data import Event, Example, read_example, read_examples
 from task.metrics import score
 

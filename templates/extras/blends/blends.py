@@ -59,7 +59,7 @@ def load_blend(
 ) -> TrainedRuns:
     """Return a blend as what a task predicts with: it has no model of its own."""
     first = members(folder)[0]
-    check_members([first], task_class.task, ())
+    check_members([first], task_class, ())
     config = folder / "config.json"
     settings = saved_settings(task_class, read_json(config), config)
     strategy = strategy or make_strategy(settings)

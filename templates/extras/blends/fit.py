@@ -23,11 +23,10 @@ sys.path[0] = str(PROJECT)  # the project, whose code this needs
 
 import compare  # noqa: E402
 from core.base.errors import InputError, command  # noqa: E402
-from core.base.extras import need  # noqa: E402
 from core.base.files import project_path, read_json, write_json, write_json_lines  # noqa: E402
 from core.base.settings import read_settings, saved_settings  # noqa: E402
 from core.prediction.loading import TrainedRuns  # noqa: E402
-from core.runs.members import find_run, fold_folders, members  # noqa: E402
+from core.runs.members import check_shared, find_run, fold_folders, members  # noqa: E402
 from core.runs.provenance import provenance  # noqa: E402
 from core.runs.scores import read_scores  # noqa: E402
 from core.scores.evaluation import Evaluation  # noqa: E402
@@ -113,28 +112,14 @@ def check_runs(runs: Sequence[Path]) -> None:
                     "labels.json: only scores of the same ones can be blended, so train both on "
                     "the same labels."
                 )
-    check_columns(runs)
+    # A file is read once for all, so they must read the same columns.
+    check_shared([members(run)[0] for run in runs], Settings, task_blends.READ_SETTINGS)
     for run in runs:
         if "finished" not in read_scores(run):
             print(
                 f"warning: {run.name} is not finished: if its training goes on, the blend has to "
                 "be fitted again."
             )
-
-
-def check_columns(runs: Sequence[Path]) -> None:
-    """Refuse runs that read other columns of texts: a file is read once for all.
-
-    Raises:
-        InputError: names two runs and the setting.
-    """
-    folders = [members(run)[0] for run in runs]
-    configs = [folder / "config.json" for folder in folders]
-    every = [saved_settings(Settings, read_json(config), config) for config in configs]
-    tables = [getattr(settings, "competition", None) for settings in every]
-    if all(tables):
-        swapping = need("competition", "swapping")
-        swapping.check_members(runs, tables, swapping.TEXT_SETTINGS)
 
 
 def train_hash(run: Path) -> str:

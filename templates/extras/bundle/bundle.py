@@ -72,7 +72,7 @@ def main() -> None:
     need("chunks")
     folders = find_runs(arguments.runs)
     named = name_runs(arguments.runs)
-    check_members(folders, Settings.task, SHARED_SETTINGS)
+    check_members(folders, Settings, SHARED_SETTINGS)
     check_finished(folders)
     versions = trained_versions(folders)
     trained_on = ".".join(versions.pop("python", version_here()).split(".")[:2])

@@ -12,7 +12,7 @@ from typing import Any
 from core.base.errors import InputError
 from core.base.files import MANIFEST, PROJECT, file_hash, read_json, write_json
 from core.runs.code_hash import code_hash
-from core.runs.members import find_runs
+from core.runs.members import blended_runs, find_run, find_runs
 from core.runs.scores import read_scores
 
 CHUNK = 4096  # records; a kill loses at most one chunk
@@ -49,12 +49,18 @@ class Plan:
         """What this process predicts, in words."""
         return "part {}/{}".format(*self.part) if self.part else "predict"
 
+    @property
+    def folders(self) -> list[Path]:
+        """The folders that the answers depend on: of the runs, and of blends with their weights."""
+        blends = [folder for folder in map(find_run, self.runs) if blended_runs(folder)]
+        return [*blends, *find_runs(self.runs)]
+
     @functools.cached_property
     def facts(self) -> dict[str, str]:
         """The hashes of everything that the answers depend on, by name."""
         return {
             "file": file_hash(self.file),
-            "runs": hash_of([describe_run(folder) for folder in find_runs(self.runs)]),
+            "runs": hash_of([describe_run(folder) for folder in self.folders]),
             "flags": hash_of({name: str(value) for name, value in self.flags.items()}),
             "code": hash_of([code_hash(PROJECT), file_hash(PROJECT / "predict.py")]),
         }

@@ -1,4 +1,4 @@
-"""Score a predictions file of anybody: what score.py of every task shares.
+"""Score any predictions file: what score.py of every task shares.
 
 A predictions file has the records that predict.py writes, for exactly the records of a file with
 gold. No run is needed.

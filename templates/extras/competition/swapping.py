@@ -1,15 +1,14 @@
 """Two texts that are compared with each other are read in both orders.
 
 A judge of two answers tends to like the first one, or the longer one that it read last. In training
-a random half of the records is turned round in each epoch: the two texts change places, and so do
+a random half of the records is swapped in each epoch: the two texts change places, and so do
 the labels that are about them. Prediction averages both orders, which makes it the same whichever
 answer comes first. Source: Zheng et al. 2023, https://arxiv.org/abs/2306.05685, who ask a judge in
 both orders.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,6 @@ from extras.competition.settings import Settings
 from task.data import Example, ExampleGenerator, Labels
 
 DRAW = 7  # separates these random numbers from others of the same seed
-TEXT_SETTINGS = ("text_column", "pair_column", "text_columns")
 IN_OTHER_ORDER = "in_other_order"  # where a generator keeps its examples in the other order
 
 
@@ -56,7 +54,7 @@ def check_labels(labels: Labels, names: dict[str, str]) -> None:
 
 
 class SwappingGenerator(ExampleGenerator):
-    """Batches of training in which a random half of the records is turned round in each epoch.
+    """Batches of training in which a random half of the records is swapped in each epoch.
 
     Which ones depends on (seed, epoch) only. The position of a record in the other order is its own
     plus the number of all records. Both orders have as many tokens.
@@ -66,7 +64,7 @@ class SwappingGenerator(ExampleGenerator):
         names: label -> the one that it becomes.
     """
 
-    # What is made of other examples, such as unlabelled ones, is never turned round.
+    # What is made of other examples, such as unlabelled ones, is never swapped.
     of = ExampleGenerator.of
 
     def __init__(self, plain: ExampleGenerator, names: dict[str, str]) -> None:
@@ -127,28 +125,3 @@ def average_orders(
     other = predict(vars(generator)[IN_OTHER_ORDER])
     order = [labels.names.index(names.get(name, name)) for name in labels.names]
     return (rows + other[:, order]) / 2
-
-
-def check_members(
-    folders: Sequence[Path],
-    tables: Sequence[Any],
-    names: Sequence[str] = (*TEXT_SETTINGS, "swap_prediction"),
-) -> None:
-    """Refuse runs that read other columns, or in other orders: a file is read once for all.
-
-    Args:
-        folders: of the runs.
-        tables: their settings `competition`.
-        names: of the settings that have to be the same.
-
-    Raises:
-        InputError: names two runs and the setting.
-    """
-    for folder, table in zip(folders, tables, strict=True):
-        for name in names:
-            own, first = (getattr(one, name, None) for one in (table, tables[0]))
-            if own != first:
-                raise InputError(
-                    f"{folders[0].name} has competition.{name} = {first!r} and {folder.name} "
-                    f"{own!r}: train both with the same, or predict with one."
-                )

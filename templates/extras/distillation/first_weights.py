@@ -1,10 +1,11 @@
 """Start a training from the weights of another run: the second of two stages."""
 
+import os
 import warnings
 from pathlib import Path
 
 from core.base.errors import InputError
-from core.base.files import read_json
+from core.base.files import PROJECT, read_json
 from core.base.workers import broadcast, is_chief
 from core.runs.checkpoints import UNFINISHED
 from core.runs.manifest import load_best
@@ -26,8 +27,8 @@ def start_from(training: Training, name: str) -> None:
     [source, *others] = find_runs([name])
     if others:
         raise InputError(
-            f"distillation.init_from = {name} is a cross-validation: name one of its folds, such "
-            f"as {name}/fold_1."
+            f"distillation.init_from = {name} has the weights of several models: name one of them, "
+            f"such as {os.path.relpath(source, PROJECT)}."
         )
     # The other workers of a cluster have no files of their own, and do as the chief does.
     files = ("tokenizer.json", "labels.json")

@@ -1,4 +1,4 @@
-"""Score a predictions file of anybody on a file with gold entities; no run is needed.
+"""Score any predictions file on a file with gold entities; no run is needed.
 
 python score.py PREDICTIONS GOLD        the scores that evaluate.py gives for these predictions
 """

@@ -275,7 +275,7 @@ def test_interrupted_preparation_goes_on_to_the_same_bytes(
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.001)
     process.send_signal(number)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=300)
     if number != signal.SIGKILL:
         assert process.returncode == 130
         assert "interrupted: run the same command again to go on." in errors

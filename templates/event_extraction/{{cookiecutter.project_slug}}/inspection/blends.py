@@ -12,6 +12,8 @@ from task.data import Example, read_examples
 from task.evaluation import evaluate
 from task.settings import Settings
 
+# What runs must share to read the same records: nothing.
+READ_SETTINGS: tuple[str, ...] = ()
 # Whether thresholds for some candidates are found in a moment: events are built for each one.
 TUNES_QUICKLY = False
 

@@ -16,6 +16,8 @@ from task.settings import Settings
 
 # Log-odds of an answer that no run holds for possible to be absent, or present.
 MOST_ODDS = 700.0
+# What runs must share to read the same records: nothing.
+READ_SETTINGS: tuple[str, ...] = ()
 # Whether thresholds for some candidates are found in a moment.
 TUNES_QUICKLY = True
 

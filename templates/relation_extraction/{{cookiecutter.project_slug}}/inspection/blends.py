@@ -11,6 +11,8 @@ from task.decode import Candidates
 from task.evaluation import evaluate
 from task.settings import Settings
 
+# What runs must share to read the same records: nothing.
+READ_SETTINGS: tuple[str, ...] = ()
 # Whether thresholds for some candidates are found in a moment.
 TUNES_QUICKLY = True
 

@@ -10,9 +10,11 @@ from core.scores.evaluation import Evaluation
 from task.data import Example, read_examples
 from task.decode import Candidates, threshold_of
 from task.evaluation import evaluate
-from task.prediction import restore_labels
+from task.prediction import TEXT_SETTINGS, restore_labels
 from task.settings import Settings
 
+# What runs must share to read the same records.
+READ_SETTINGS: tuple[str, ...] = TEXT_SETTINGS
 # Whether thresholds for some candidates are found in a moment.
 TUNES_QUICKLY = True
 

@@ -1,4 +1,4 @@
-"""Score the records of a predictions file of anybody, which has no run."""
+"""Score the records of any predictions file, without a run."""
 
 import math
 from collections.abc import Sequence

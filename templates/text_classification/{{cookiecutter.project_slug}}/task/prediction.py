@@ -17,16 +17,13 @@ from task.model import build_models
 from task.settings import Settings
 
 # What the members of an ensemble must share besides tokens and labels.
-SHARED_SETTINGS = ("max_length", "positive_label")
+TEXT_SETTINGS = ("competition.text_column", "competition.pair_column", "competition.text_columns")
+SHARED_SETTINGS = ("max_length", "positive_label", "competition.swap_prediction", *TEXT_SETTINGS)
 
 
 def load_runs(paths: Sequence[str | Path], strategy: Strategy | None = None) -> TrainedRuns:
     """Load runs with their best weights; arguments as in `load_trained`."""
-    runs = load_trained(paths, Settings, SHARED_SETTINGS, rebuild_models, strategy)
-    if len(runs.every) > 1 and getattr(runs.settings, "competition", None):
-        tables = [getattr(one, "competition", None) for one in runs.every]
-        need("competition", "swapping").check_members(runs.folders, tables)
-    return runs
+    return load_trained(paths, Settings, SHARED_SETTINGS, rebuild_models, strategy)
 
 
 def rebuild_models(encoder: keras.Model, saved: dict, settings: Settings) -> Models:
