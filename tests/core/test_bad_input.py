@@ -394,7 +394,7 @@ def test_broken_files_of_the_task(process, case, tmp_path, subtests):
 
 
 BAD_WEIGHTS = {"below 0": -1, "text": "1", "true": True, "list": [1]}
-BAD_WEIGHTS |= {"infinite": math.inf, "no number": math.nan, "null": None}
+BAD_WEIGHTS |= {"infinite": math.inf, "no number": math.nan, "null": None, "huge": 10**400}
 
 
 @pytest.mark.parametrize("name", BAD_WEIGHTS)
