@@ -1,9 +1,10 @@
 """Data sets: where they come from, how they are fetched, and how they become JSON Lines."""
 
 import sys
-from pathlib import Path
+
+from generator.files import find_repository
 
 # Here is `extras`, whose host_formats reads files of hosts: in a project, and for these data sets.
-TEMPLATES = str(Path(__file__).resolve().parents[2] / "templates")
+TEMPLATES = str(find_repository() / "templates")
 if TEMPLATES not in sys.path:
     sys.path.insert(0, TEMPLATES)
