@@ -1,6 +1,7 @@
-"""Another gradient, unlabelled batches, and training records that are scored with dev."""
+"""Other losses and gradients, unlabelled batches, and training records that are scored with dev."""
 
 from core.training import Training
+from extras.regularization.losses import change_losses
 from extras.regularization.regularization import make_regularization
 from extras.regularization.regularized_gradients import RegularizedGradients
 from extras.regularization.train_scores import TrainScorer
@@ -8,13 +9,14 @@ from extras.regularization.unlabelled import WithUnlabelled
 
 
 def prepare(training: Training) -> None:
-    """Change the gradient, the batches and the scorer, as the table asks.
+    """Change the losses, the gradient, the batches and the scorer, as the table asks.
 
     Raises:
-        InputError: the task can't learn from unlabelled examples, or the encoder has no embedding
-            that is trained.
+        InputError: the losses have no such form, the task can't learn from unlabelled examples,
+            or the encoder has no embedding that is trained.
     """
     settings, models, table = training.settings, training.models, training.settings.regularization
+    change_losses(models, table)
     if table.curve_records and training.scorer:
         training.scorer = TrainScorer(training, table.curve_records, settings.seed)
     if table.unlabelled_file:

@@ -1,6 +1,6 @@
 """The table [regularization] of config.toml."""
 
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -23,6 +23,13 @@ class Table(SettingsTable):
     virtual_adversary: float = Field(
         0.0, ge=0, description="weight of how far a shift of the embeddings moves answers"
     )
+    focal_gamma: float = Field(
+        0.0, ge=0, le=10, description="power of 1 - p in the loss of what has probability p"
+    )
+    span_smoothing: float = Field(
+        0.0, ge=0, lt=0.5, description="share of a true span's label that spans near it get"
+    )
+    smoothing_distance: int = Field(1, ge=1, le=4, description="how far, in tokens")
     unlabelled_file: str = Field("", description="records for virtual_adversary; empty: train_file")
     curve_records: int = Field(
         0, ge=0, description="training records to score besides dev, for the report; 0: none"
@@ -46,11 +53,30 @@ class Settings(CoreSettings):
 
 
 def complain(settings: Settings) -> str | None:
-    """Refuse second derivatives of recomputed layers."""
+    """Refuse what has no meaning together."""
     recompute = getattr(settings, "recompute", None)
     if settings.regularization.gradient_penalty and recompute and recompute.enabled:
         return (
             "gradient_penalty with recompute: what is computed again has no second derivatives, so "
             "set gradient_penalty = 0, or enabled = false in the table recompute"
+        )
+    return complain_of_losses(settings)
+
+
+def complain_of_losses(settings: Any) -> str | None:
+    """Refuse other losses where a task has none of these, or has a setting of its own."""
+    table: Table = settings.regularization
+    smoothing = getattr(settings, "label_smoothing", None)
+    if table.span_smoothing and smoothing is not None:
+        return (
+            "regularization.span_smoothing is for entities, relations and events: set it to 0, and "
+            "set label_smoothing"
+        )
+    if table.focal_gamma and getattr(settings, "output", "labels") == "number":
+        return 'regularization.focal_gamma is for labels, and output = "number": set it to 0'
+    if table.focal_gamma and smoothing and settings.task == "Reading comprehension":
+        return (
+            "focal_gamma needs the probability of the answers, which label_smoothing mixes with "
+            "others: set regularization.focal_gamma or label_smoothing to 0"
         )
     return None

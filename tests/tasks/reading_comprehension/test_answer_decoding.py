@@ -1,6 +1,7 @@
 """The model's mask and loss against plain NumPy; decoding against trying every span."""
 
 import json
+from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -10,7 +11,10 @@ from conftest import use_template
 use_template("reading_comprehension")
 
 from core.base.errors import InputError  # noqa: E402
+from core.base.settings import with_tables  # noqa: E402
 from core.fast.transformer import MASKED  # noqa: E402
+from extras.regularization.losses import change_losses  # noqa: E402
+from extras.regularization.settings import Table  # noqa: E402
 from formats.records import prediction_records  # noqa: E402
 from inspection import comparison, errors  # noqa: E402
 from task import data, decode, evaluation, model  # noqa: E402
@@ -64,6 +68,27 @@ def test_loss_is_the_negative_log_of_the_probability_of_all_gold_pairs(smoothing
         every = -np.log(weights[scores > MASKED] / weights.sum())
         expected = (1 - smoothing) * expected + smoothing * every.mean()
         assert loss == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("gamma", [0.5, 2.0])
+def test_focal_loss_has_the_probability_of_all_gold_pairs(gamma):
+    masked, _, _ = masked_scores(np.random.default_rng(2), [window(9), window(6)], 9)
+    answers = np.array([[[3, 4], [5, 5]], [[0, 0], [-1, -1]]], np.int32)
+    layer = model.MarginalSpanLoss()
+    own = SimpleNamespace(_flatten_layers=lambda **_: iter([layer]))
+    change_losses(SimpleNamespace(training=own), Table(focal_gamma=gamma))
+    found = layer(masked, answers).numpy()
+    for scores, pairs, loss in zip(masked.astype(np.float64), answers, found, strict=True):
+        weights = np.exp(scores)
+        p = sum(weights[i, j] for i, j in pairs.tolist() if i >= 0) / weights.sum()
+        assert loss == pytest.approx(-((1 - p) ** gamma) * np.log(p), rel=1e-4)
+
+
+def test_a_focal_loss_of_smoothed_answers_is_refused():
+    table = {"focal_gamma": 2.0}
+    assert with_tables(Settings)(regularization=table).regularization.focal_gamma == 2
+    with pytest.raises(ValueError, match="focal_gamma or label_smoothing to 0"):
+        with_tables(Settings)(regularization=table, label_smoothing=0.1)
 
 
 def test_loss_of_huge_scores_is_finite_and_its_gradient_is_probability_minus_target():
