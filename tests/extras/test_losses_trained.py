@@ -15,6 +15,10 @@ LOSSES = {"regularization.focal_gamma": 1.5, "regularization.span_smoothing": 0.
 FOCAL = {"regularization.focal_gamma": 1.5}
 VARIANTS = {
     "entities": ("named_entity_recognition", LOSSES),
+    "samples": (
+        "event_extraction",
+        {"regularization.dropout_samples": 3, "regularization.r_drop": 0.1},
+    ),
     "tags": ("named_entity_recognition", {**LOSSES, "tagger": "crf"}),
     "relations": ("relation_extraction", {**LOSSES, "regularization.adversary": "fgm"}),
     "labels": ("text_classification", FOCAL),

@@ -1,6 +1,7 @@
 """Other losses and gradients, unlabelled batches, and training records that are scored with dev."""
 
 from core.training import Training
+from extras.regularization.head_samples import sample_head
 from extras.regularization.losses import change_losses
 from extras.regularization.regularization import make_regularization
 from extras.regularization.regularized_gradients import RegularizedGradients
@@ -17,6 +18,8 @@ def prepare(training: Training) -> None:
     """
     settings, models, table = training.settings, training.models, training.settings.regularization
     change_losses(models, table)
+    if table.dropout_samples:
+        sample_head(models, table.dropout_samples, settings.dropout, settings.seed)
     if table.curve_records and training.scorer:
         training.scorer = TrainScorer(training, table.curve_records, settings.seed)
     if table.unlabelled_file:

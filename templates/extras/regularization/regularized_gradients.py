@@ -32,7 +32,9 @@ class RegularizedGradients:
         logits = [scores.logits for scores in regularization.scores]
         # Other models over the same layers, stored here because the training model has each layer
         # once.
-        self.scored = keras.Model(model.input, {"losses": model.output, "scores": logits})
+        outputs = {"losses": model.output, "scores": logits}
+        # Dropout samples of the head have a function of their own for both.
+        self.scored: Any = getattr(model, "samples", None) or keras.Model(model.input, outputs)
         self.inputs = {
             tensor.name: tensor
             for logit in logits

@@ -30,6 +30,9 @@ class Table(SettingsTable):
         0.0, ge=0, lt=0.5, description="share of a true span's label that spans near it get"
     )
     smoothing_distance: int = Field(1, ge=1, le=4, description="how far, in tokens")
+    dropout_samples: int = Field(
+        0, ge=0, le=32, description="dropout masks of the hidden states in a step; 0: no dropout"
+    )
     unlabelled_file: str = Field("", description="records for virtual_adversary; empty: train_file")
     curve_records: int = Field(
         0, ge=0, description="training records to score besides dev, for the report; 0: none"
@@ -60,7 +63,7 @@ def complain(settings: Settings) -> str | None:
             "gradient_penalty with recompute: what is computed again has no second derivatives, so "
             "set gradient_penalty = 0, or enabled = false in the table recompute"
         )
-    return complain_of_losses(settings)
+    return complain_of_losses(settings) or complain_of_samples(settings)
 
 
 def complain_of_losses(settings: Any) -> str | None:
@@ -78,5 +81,19 @@ def complain_of_losses(settings: Any) -> str | None:
         return (
             "focal_gamma needs the probability of the answers, which label_smoothing mixes with "
             "others: set regularization.focal_gamma or label_smoothing to 0"
+        )
+    return None
+
+
+def complain_of_samples(settings: Any) -> str | None:
+    """Refuse dropout samples where a task has its own, or where nothing is dropped."""
+    if not settings.regularization.dropout_samples:
+        return None
+    if hasattr(settings, "dropout_samples"):
+        return "set dropout_samples, and regularization.dropout_samples to 0"
+    if not settings.dropout:
+        return (
+            "dropout = 0 makes all dropout samples alike: set dropout = 0.1, or "
+            "regularization.dropout_samples to 0"
         )
     return None
