@@ -115,7 +115,7 @@ def build_models(encoder: keras.Model, labels: Labels, settings: Settings) -> Mo
     if models := ask("build_models", encoder, labels, settings):
         return models
     inputs = encoder_inputs(encoder)
-    hidden = hidden_states(encoder, inputs)
+    hidden = hidden_states(encoder, inputs, settings)
     pooling = settings.pooling
     if pooling == "auto":
         pooling = getattr(encoder, "pooling", "compare" if labels.pairs else "mean")
