@@ -112,4 +112,4 @@ def sample_head(models: Models, count: int, rate: float, seed: int) -> None:
     """
     samples = HeadSamples(models, count, rate, seed)
     replace_class(models.training, SampledModel)
-    models.training.samples = samples  # type: ignore[attr-defined]
+    models.training.samples = samples
