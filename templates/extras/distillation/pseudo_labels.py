@@ -75,7 +75,9 @@ def soften(
 
 
 def from_numbers(prediction: dict, hard: bool) -> Labelled:
-    """Return the numbers of a text, each under its name."""
+    """Return the numbers of a text, each under its name; of a list the share of its group."""
+    if "probability" in prediction:
+        return {"score": prediction["probability"]}, None
     return dict(prediction["targets"]), None
 
 

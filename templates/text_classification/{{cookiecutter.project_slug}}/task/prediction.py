@@ -18,6 +18,7 @@ from task.settings import Settings
 
 # What the members of an ensemble must share besides tokens and labels.
 TEXT_SETTINGS = ("competition.text_column", "competition.pair_column", "competition.text_columns")
+TEXT_SETTINGS += ("competition.choice_columns",)
 SHARED_SETTINGS = ("max_length", "positive_label", "competition.swap_prediction", *TEXT_SETTINGS)
 
 
