@@ -18,6 +18,7 @@ from extras.competition.rankings import (
     number_groups,
 )
 
+DIGITS = 7  # as many as those of the scores
 # Setting -> the score that decides; higher is better.
 LIST_METRICS = {
     **{name: name for name in ("accuracy", "map", "mrr", "map_at_k", "ndcg", "ndcg_at_k")},
@@ -156,14 +157,14 @@ def add_probabilities(
     """
     if examples[0].group is None:
         return list(records)
-    shares = np.exp(log_shares(scores, [example.group for example in examples])).tolist()
+    shares = np.exp(log_shares(scores, [example.group for example in examples]))
     return [
         {
             "id": record["id"],
             "group": example.group,
             **({"choice": example.choice} if example.choice else {}),
             **record,
-            "probability": share,
+            "probability": float(f"{share:.{DIGITS}g}"),
         }
         for record, example, share in zip(records, examples, shares, strict=True)
     ]
