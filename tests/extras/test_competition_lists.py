@@ -531,7 +531,8 @@ def test_a_submission_names_the_best_choices(process, tmp_path):
     precisions = []
     for identity, cell in rows:
         answers = cell.split(" ")
-        assert len(answers) == len({*answers}) == 3
+        offered = sum(gold[identity][letter] > "" for letter in LETTERS)
+        assert len(answers) == len({*answers}) == min(3, offered)
         assert all(gold[identity][answer] for answer in answers)  # none that is not offered
         right = gold[identity]["answer"]
         precisions.append(1 / (1 + answers.index(right)) if right in answers else 0)

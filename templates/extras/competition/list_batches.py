@@ -1,6 +1,5 @@
 """Batches of groups: all candidates of a group are in one row, so nothing can split them."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -62,7 +61,7 @@ class ListGenerator(ExampleGenerator):
         rows = np.zeros((len(positions), room), int)
         targets = np.zeros((len(positions), room, 2), np.float32)
         for place, position in enumerate(positions.tolist()):
-            own = self.candidates(position)
+            own = np.array(self.candidates(position))
             rows[place] = np.resize(own, room)  # filler repeats them
             targets[place, : len(own), 0] = self.shares(own) * self.plain.weights[own]
             targets[place, : len(own), 1] = 1
@@ -76,9 +75,9 @@ class ListGenerator(ExampleGenerator):
         most, seed = self.settings.competition.list_size, (self.seed, epoch, group)
         return draw_candidates(self.groups[group], self.relevance, most, seed)
 
-    def shares(self, rows: Sequence[int]) -> np.ndarray:
+    def shares(self, rows: np.ndarray) -> np.ndarray:
         """Return the distribution `[candidates]` that some records of a group are to have."""
-        return target_shares(self.relevance[[*rows]], self.settings.competition.list_targets)
+        return target_shares(self.relevance[rows], self.settings.competition.list_targets)
 
     def signature(self, rows: int) -> dict[str, Any]:
         specs = super().signature(rows)

@@ -82,7 +82,9 @@ def build_list_models(encoder: keras.Model, labels: Any, settings: Any) -> Model
     grouped = {n: keras.Input((None, None), dtype="int32", name=n) for n in inputs}
     flat = {name: Candidates(name=f"flat_{name}")(tensor) for name, tensor in grouped.items()}
     targets = keras.Input((None, 2), name="targets")
-    arrange, loss = GroupScores(dtype="float32"), ListLoss(dtype="float32", name="list_loss")
+    # The layer of an output has its name.
+    name = "label_loss" if settings.dropout_samples == 1 else "sample_loss"
+    arrange, loss = GroupScores(dtype="float32"), ListLoss(dtype="float32", name=name)
     found = scorer(flat)
     rows = [arrange(own, targets) for own in (found if isinstance(found, list) else [found])]
     losses = [loss(own, targets) for own in rows]
