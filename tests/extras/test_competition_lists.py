@@ -521,9 +521,7 @@ def test_a_submission_names_the_best_choices(process, tmp_path):
     assert "map_at_k" in succeed(process, "evaluate.py", "exam", project / "gold.csv")
     out = tmp_path / "out.csv"
     told = succeed(process, "predict.py", "exam", project / "test.csv", out)
-    assert (
-        "prediction = what a group has (choices, or ids), the likeliest first, the first 3" in told
-    )
+    assert "prediction = the candidates of a group, the likeliest first, the first 3" in told
     with open(out, newline="", encoding="utf-8") as file:
         header, *rows = csv.reader(file)
     gold = {f"{row['id']}": row for row in make_questions(24, 200, gaps=True)}

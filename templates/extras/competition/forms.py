@@ -69,7 +69,7 @@ class Plan:
             "probabilities": f"probabilities: {named}",
             "numbers": f"numbers: {named}",
             "grades": f"grades, which are numbers after the cuts: {named}",
-            "ranked": f"{columns[0]} = what a group has (choices, or ids), the likeliest first, {few}"
+            "ranked": f"{columns[0]} = the candidates of a group, the likeliest first, {few}"
             if self.by_group
             else f"{columns[0]} = labels, the likeliest first, {few}",
         }[self.kind]

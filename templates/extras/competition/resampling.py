@@ -51,8 +51,8 @@ def compare_numbers(
     """
     names, groups = golds[0].labels, [example.group for example in golds]
     if settings.competition.is_listwise:
-        scores = [read_columns(metric, golds, system)[:, 0] for system in systems]
-        return [list_score(metric, golds, own, settings.competition.k) for own in scores], {}
+        ranked = [read_columns(metric, golds, system)[:, 0] for system in systems]
+        return [list_score(metric, golds, own, settings.competition.k) for own in ranked], {}
     k = settings.competition.k if metric == "ndcg_at_k" else None
     gold = np.array([example.numbers for example in golds])
     found = [read_columns(metric, golds, system) for system in systems]
