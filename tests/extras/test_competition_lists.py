@@ -370,7 +370,7 @@ def test_each_batch_holds_whole_groups(tmp_path):
     wanted = []
     for group in {example.group: None for example in plain.examples}:
         rows = [n for n, e in enumerate(plain.examples) if e.group == group]
-        wanted.append([(plain.arrays[n][0].tolist(), e_share(plain.examples[n])) for n in rows])
+        wanted.append([(plain.arrays[n][0].tolist(), share_of(plain.examples[n])) for n in rows])
     assert len({len(own) for own in wanted}) > 2
     for epoch in range(2):
         batches = [*lists.batches(epoch)]
@@ -384,7 +384,15 @@ def test_each_batch_holds_whole_groups(tmp_path):
     assert candidates_of(lists.batches(0)) != candidates_of(lists.batches(1))
 
 
-def e_share(example):
+def test_other_examples_become_groups_too(tmp_path):
+    plain, lists = make_generator(tmp_path)
+    own = ListGenerator.of(plain.examples, *plain.arguments)
+    assert candidates_of(own.batches(None)) == candidates_of(lists.batches(None)) != []
+    alone = [example for example in plain.examples if example.numbers[0]]
+    assert not ListGenerator.of(alone, *plain.arguments).size  # nothing to learn from
+
+
+def share_of(example):
     return example.numbers[0] * example.weight
 
 
@@ -512,6 +520,17 @@ def test_replicas_and_interruptions_learn_the_same(process, tmp_path):
     done = run(WORKER, project, plan, *arguments, cwd=tmp_path, check=False)
     assert done.returncode == -signal.SIGKILL, f"{done.stdout}\n{done.stderr}"
     assert largest_difference(whole, train(process, "again", **own)) < 1e-7
+
+
+@pytest.mark.trains
+def test_the_loss_of_dev_decides_where_no_score_moves(process):
+    """Of two candidates with one text, the wrong one is ranked first by every model."""
+    texts = {**QUESTION, **dict.fromkeys(LETTERS[:2], "amber"), **dict.fromkeys(LETTERS[2:], "")}
+    write_table(process.project / "still.csv", [{**texts, "answer": "B"}])
+    train(process, "still", dev_file="still.csv", metric="accuracy")
+    scores = json.loads((process.project / "runs/still/scores.json").read_text("utf-8"))
+    assert scores["dev"]["accuracy"] == 0 and scores["step"] == 14
+    assert abs(scores["dev"]["log_loss"] - np.log(2)) < 1e-5
 
 
 @pytest.mark.trains

@@ -29,8 +29,10 @@ class ListGenerator(ExampleGenerator):
         plain: the records in the order of the file; its batch size is that of groups.
     """
 
-    # What is made of other examples, such as those that are scored, has no groups.
-    of = ExampleGenerator.of
+    @classmethod
+    def of(cls, examples: Any, *arguments: Any) -> "ListGenerator":
+        """Return batches of the groups of other examples, such as those of dev."""
+        return cls(ExampleGenerator.of(examples, *arguments))
 
     def __init__(self, plain: ExampleGenerator) -> None:
         self.plain, self.settings = plain, plain.settings
@@ -48,7 +50,7 @@ class ListGenerator(ExampleGenerator):
         """Give each padded length the size of the largest group that it may hold."""
         most = self.settings.competition.list_size or np.inf
         sizes = np.array([min(len(rows), most) for rows in self.groups], int)
-        self.most = int(sizes.max())
+        self.most = int(sizes.max(initial=0))
         self.rooms = {int(n): int(sizes[self.lengths <= n].max()) for n in self.boundaries}
 
     def plan(self, epoch: int | None) -> list[tuple[np.ndarray, int]]:
