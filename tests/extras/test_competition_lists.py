@@ -286,7 +286,7 @@ def test_files_that_teach_no_list_are_refused(tmp_path):
 def test_settings_that_do_not_go_with_lists_are_refused():
     for own, other, expected in (
         ({"swap_training": True, "swap_labels": "same"}, {}, "swap_training or swap_prediction"),
-        ({"loss": "huber"}, {}, "does not go with competition.loss = huber"),
+        ({"loss": "huber"}, {}, "does not go with loss = huber"),
         ({"group_column": "g"}, {}, "with choice_columns each row is a group"),
         ({}, {"class_weights": "balanced"}, "class_weights or label_smoothing"),
         ({}, {"retrieval": {"loss": "negatives"}}, "a bi-encoder, whose losses see no groups"),
@@ -529,7 +529,7 @@ def test_the_loss_of_dev_decides_where_no_score_moves(process):
     write_table(process.project / "still.csv", [{**texts, "answer": "B"}])
     train(process, "still", dev_file="still.csv", metric="accuracy")
     scores = json.loads((process.project / "runs/still/scores.json").read_text("utf-8"))
-    assert scores["dev"]["accuracy"] == 0 and scores["step"] == 14
+    assert scores["dev"]["accuracy"] == 0
     assert abs(scores["dev"]["log_loss"] - np.log(2)) < 1e-5
 
 

@@ -231,37 +231,38 @@ def complain_of_lists(settings: Settings) -> str | None:
     table = settings.competition
     if not table.is_listwise:
         return None
-    others: dict[str, Any] = {
-        name: getattr(settings, name, None) for name in ("retrieval", "regularization")
-    }
-    refused = {
-        f"competition.loss = {table.loss}, which is of single records": table.loss
-        not in ("mse", "listwise"),
-        "a bi-encoder, whose losses see no groups: set retrieval.loss = none": getattr(
-            others["retrieval"], "loss", "none"
-        )
-        != "none",
-        "swap_training or swap_prediction: a candidate is no partner of its question": (
-            table.swap_training or table.swap_prediction
+
+    def own(name: str, key: str) -> Any:
+        return getattr(getattr(settings, name, None), key, None)
+
+    weights = getattr(settings, "class_weights", "none")
+    smoothing = getattr(settings, "label_smoothing", 0.0)
+    of_labels = table.hierarchy or table.thresholds != "one" or table.one_label is True
+    refused = [
+        (table.loss not in ("mse", "listwise"), f"loss = {table.loss}, which is of single records"),
+        (table.swap_training or table.swap_prediction, "swap_training or swap_prediction"),
+        (of_labels, "hierarchy, thresholds or one_label, which are of labels"),
+        (weights != "none" or smoothing, "class_weights or label_smoothing, which are of labels"),
+        (len(table.target_names) > 1, "several target_columns: name the one with the relevance"),
+        (
+            table.choice_columns and table.group_column,
+            "group_column: with choice_columns each row is a group",
         ),
-        "hierarchy, thresholds or one_label, which are of labels": bool(table.hierarchy)
-        or table.thresholds != "one"
-        or table.one_label is True,
-        "several target_columns: name the one with the relevance": len(table.target_names) > 1,
-        "group_column: with choice_columns each row is a group": bool(
-            table.choice_columns and table.group_column
+        (
+            own("retrieval", "loss") not in (None, "none"),
+            "a bi-encoder, whose losses see no groups: set retrieval.loss = none",
         ),
-        "class_weights or label_smoothing, which are of labels": getattr(
-            settings, "class_weights", "none"
-        )
-        != "none"
-        or bool(getattr(settings, "label_smoothing", 0.0)),
-        "regularization.unlabelled_file, whose records have no groups": bool(
-            getattr(others["regularization"], "unlabelled_file", None)
+        (
+            own("regularization", "unlabelled_file"),
+            "regularization.unlabelled_file, whose records have no groups",
         ),
-    }
+        (
+            own("used_rows", "enabled"),
+            "used_rows, which was never tried here: set used_rows.enabled = false",
+        ),
+    ]
     what = "choice_columns" if table.choice_columns else "competition.loss = listwise"
-    return next((f"{what} does not go with {why}" for why, wrong in refused.items() if wrong), None)
+    return next((f"{what} does not go with {why}" for wrong, why in refused if wrong), None)
 
 
 def complain_of_swaps(settings: Settings) -> str | None:
