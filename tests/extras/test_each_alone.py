@@ -23,6 +23,7 @@ SWITCHES = {
     "averaging": {"ema": "0.5", "soup": "1"},
     "recompute": {"enabled": "true"},
     "cache": {"enabled": "true"},
+    "long_documents": {"window": "32", "overlap": "8"},
 }
 # They read nothing of a task, or nothing that trains: one task shows each of them alone, and all
 # tasks show them together.
@@ -30,7 +31,7 @@ ALIKE = ("cluster", "parameter_server", "orbit", "tpu", "export", "chunks", "doc
 ALIKE += ("averaging", "optimizers", "recompute", "used_rows", "search", "runs_table")
 ALIKE += ("bundle", "host_formats")
 # Tests of their own train every task that has records with one of them.
-OWN_TESTS = ("cache", "extraction", "folds", "distillation", "blends")
+OWN_TESTS = ("cache", "extraction", "folds", "distillation", "blends", "long_documents")
 # The project's own test of a training, by the project's own settings for it. What pytest does at
 # its end, to find errors that nobody saw, takes longer than the training.
 SMOKE = """

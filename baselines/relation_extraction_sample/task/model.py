@@ -26,7 +26,7 @@ def build_models(encoder: keras.Model, predicates: int, settings: Settings) -> M
     entities = entity_head_count(predicates, settings.entity_heads)
     pointer = {"efficient": EfficientGlobalPointer, "plain": GlobalPointer}[settings.pointer]
     inputs = encoder_inputs(encoder)
-    hidden, mask = hidden_states(encoder, inputs), inputs["padding_mask"]
+    hidden, mask = hidden_states(encoder, inputs, settings), inputs["padding_mask"]
     size = settings.pointer_size
     # Only spans need to know their length; links may reach anywhere.
     link = {"rotary": False, "spans": False}

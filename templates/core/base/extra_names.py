@@ -28,4 +28,5 @@ EXTRA_NAMES: dict[str, str] = {
     "blends": "blends of several runs with fitted weights",
     "host_formats": "files in the formats of hosts and annotation tools",
     "bundle": "runs for hosts without internet, with wheels, notebook and Dockerfile",
+    "long_documents": "texts longer than the encoder reads at once",
 }

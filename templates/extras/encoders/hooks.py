@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import keras
-import numpy as np
 from tokenizers import Tokenizer
 
 from core.base.settings import CoreSettings
@@ -12,7 +11,6 @@ from extras.encoders import (
     google,
     loading,
     memory,
-    torch_files,
     vocabularies,
 )
 
@@ -25,11 +23,6 @@ def find_config(folder: Path) -> Path | None:
 def load_backbone(settings: CoreSettings, folder: Path) -> keras.Model | None:
     """Return the encoder of a folder; None: its family is not known here."""
     return loading.load_backbone(settings, folder)
-
-
-def read_torch_file(path: Path) -> dict[str, np.ndarray]:
-    """Return the tensors of a `pytorch_model.bin`, or of a part of one, by name."""
-    return torch_files.read_torch_file(path)
 
 
 def load_tokenizer(

@@ -44,10 +44,12 @@ def pair_memory(settings: CoreSettings, models: Models) -> int:
         layers = min(layers, 1)
     heads = layers * getattr(models.encoder, "num_heads", 0)
     copies = DROPPED if settings.attention_dropout else ATTENTION
-    pairs = -(-settings.batch_size // settings.accumulation) * settings.max_length**2
+    longest = getattr(models.encoder, "max_sequence_length", None) or settings.max_length
+    read = min(longest, settings.max_length)  # tokens that attend to each other
+    tokens = -(-settings.batch_size // settings.accumulation) * settings.max_length
     size = 2 if settings.devices.precision == "mixed_bfloat16" else 4
     # Pointer scores are always float32.
-    return pairs * (4 * POINTER * pointers + size * copies * heads)
+    return tokens * (4 * POINTER * pointers * settings.max_length + size * copies * heads * read)
 
 
 def free_memory() -> int | None:

@@ -86,7 +86,7 @@ def build_embedder(encoder: keras.Model, settings: Settings) -> keras.Model:
         settings: `pooling`, and `dimension` of the table `retrieval`.
     """
     inputs = encoder_inputs(encoder)
-    hidden = hidden_states(encoder, inputs)
+    hidden = hidden_states(encoder, inputs, settings)
     if settings.pooling == "cls":
         vector = hidden[:, 0]
     else:

@@ -11,7 +11,7 @@ from safetensors import SafetensorError, safe_open
 from tokenizers import Tokenizer, processors
 
 from core.base.errors import InputError, gist
-from core.base.extras import ask, how_to_get
+from core.base.extras import how_to_get, need, present
 from core.base.files import read_json
 from core.data.tokens import load_tokenizer_file
 
@@ -303,12 +303,12 @@ def open_safetensors(path: Path) -> dict[str, Callable[[], np.ndarray]]:
 
 def open_torch(path: Path) -> dict[str, Callable[[], np.ndarray]]:
     """Return name -> function that reads a tensor of a torch file, by the extra `encoders`."""
-    tensors = ask("read_torch_file", path)
-    if tensors is None:
+    if "encoders" not in present():
         raise InputError(
             f"{path} is a file of torch: {how_to_get('encoders')}, which reads it, or save the "
             f"weights as {SAFETENSORS}."
         )
+    tensors = need("encoders", "torch_files").read_torch_file(path)
 
     def reader(name: str) -> Callable[[], np.ndarray]:
         return lambda: np.asarray(tensors[name], np.float32)

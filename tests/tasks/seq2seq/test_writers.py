@@ -304,7 +304,7 @@ def test_weights_in_parts_and_in_files_of_torch(tmp_path):
     (torch / "config.json").write_bytes((whole / "config.json").read_bytes())
     (torch / "pytorch_model.bin").write_bytes(b"")
     encoders = [load(whole), load(parts)]
-    with mock.patch("extras.encoders.hooks.torch_files.read_torch_file", lambda path: state):
+    with mock.patch("extras.encoders.torch_files.read_torch_file", lambda path: state):
         encoders.append(load(torch))
     for other in encoders[1:]:
         for one, two in zip(encoders[0].get_weights(), other.get_weights(), strict=True):

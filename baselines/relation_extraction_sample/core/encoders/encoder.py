@@ -23,6 +23,7 @@ from core.fast.transformer import exact_gelu_function, fuse_layer, tanh_gelu_fun
 # Names of the tanh approximation in the config.json of Hugging Face.
 TANH_GELUS = ("gelu_new", "gelu_fast", "gelu_pytorch_tanh")
 # How a message ends that is about an encoder which core can't read.
+LONGER_TEXTS = "; longer texts are cut, or split into windows; extras/long_documents joins these"
 OR_THE_EXTRA = "" if "encoders" in present() else f"; or {how_to_get('encoders')}, which reads more"
 
 
@@ -111,6 +112,8 @@ def load_encoder(settings: CoreSettings, tokenizer: Tokenizer) -> keras.Model:
     Raises:
         InputError: there is no such encoder, or `max_length` is longer than it can read.
     """
+    windows = ask("encoder_windows", settings)
+    most = windows.length if windows else settings.max_length  # tokens that are read at once
     if settings.encoder == "tiny":
         return BertEncoder(
             vocabulary_size=tokenizer.get_vocab_size(),
@@ -118,7 +121,7 @@ def load_encoder(settings: CoreSettings, tokenizer: Tokenizer) -> keras.Model:
             num_heads=max(1, settings.tiny_width // 64),
             hidden_dim=settings.tiny_width,
             intermediate_dim=4 * settings.tiny_width,
-            max_sequence_length=settings.max_length,
+            max_sequence_length=most,
             dropout=settings.dropout,
             attention_dropout=settings.attention_dropout,
             name="encoder",
@@ -128,10 +131,11 @@ def load_encoder(settings: CoreSettings, tokenizer: Tokenizer) -> keras.Model:
     exact_gelu = uses_exact_gelu(folder) if folder and loaded is None else False
     loaded = loaded or from_preset(keras_hub.models.Backbone, settings.encoder, folder)
     longest = getattr(loaded, "max_sequence_length", None)
-    if longest and settings.max_length > longest:
+    if longest and most > longest:
+        name = "long_documents.window" if windows else "max_length"
         raise InputError(
-            f"max_length = {settings.max_length}, but {settings.encoder} reads {longest} tokens "
-            f"at most: set max_length = {longest}; longer texts are split into windows."
+            f"{name} = {most}, but {settings.encoder} reads {longest} tokens at most: set {name} = "
+            f"{longest}{'' if windows else LONGER_TEXTS}."
         )
     if (tokens := tokenizer.get_vocab_size()) > (rows := loaded.token_embedding.input_dim):
         raise InputError(
@@ -189,10 +193,20 @@ def encoder_inputs(encoder: keras.Model) -> dict[str, keras.KerasTensor]:
     }
 
 
-def hidden_states(encoder: keras.Model, inputs: dict[str, keras.KerasTensor]) -> keras.KerasTensor:
-    """Return the hidden states of an encoder: `[batch, length, width]`."""
-    hidden = encoder(inputs)
-    return hidden["sequence_output"] if isinstance(hidden, dict) else hidden
+def hidden_states(
+    encoder: keras.Model, inputs: dict[str, keras.KerasTensor], settings: CoreSettings | None = None
+) -> keras.KerasTensor:
+    """Return the hidden states of an encoder: `[batch, length, width]`.
+
+    Args:
+        encoder: from `load_encoder`.
+        inputs: from `encoder_inputs`.
+        settings: of the task, if its texts may be encoded in windows.
+    """
+    windows = ask("encoder_windows", settings) if settings else None
+    hidden = encoder(windows.split(inputs) if windows else inputs)
+    hidden = hidden["sequence_output"] if isinstance(hidden, dict) else hidden
+    return windows.join(hidden, inputs) if windows else hidden
 
 
 def save_encoder(folder: Path, encoder: keras.Model, tokenizer: Tokenizer) -> None:

@@ -25,7 +25,7 @@ def build_models(encoder: keras.Model, schema: Schema, settings: Settings) -> Mo
         settings: `model`, `pointer`, `pointer_size`, `crf_learning_rate`.
     """
     inputs = encoder_inputs(encoder)
-    hidden, mask = hidden_states(encoder, inputs), inputs["padding_mask"]
+    hidden, mask = hidden_states(encoder, inputs, settings), inputs["padding_mask"]
     tagger = settings.model == "crf"
     add_heads = add_tagger if tagger else add_pointers
     outputs, scores, labels, losses = add_heads(hidden, mask, schema, settings)

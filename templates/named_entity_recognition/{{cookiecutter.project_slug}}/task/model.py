@@ -23,7 +23,7 @@ def build_models(encoder: keras.Model, types: int, settings: Settings) -> Models
         settings: `tagger`, `pointer`, `pointer_size`, `crf_learning_rate`.
     """
     inputs = encoder_inputs(encoder)
-    hidden, mask = hidden_states(encoder, inputs), inputs["padding_mask"]
+    hidden, mask = hidden_states(encoder, inputs, settings), inputs["padding_mask"]
     compared: tuple[Logits, ...] = ()
     rates = {}
     if settings.tagger == "crf":

@@ -136,7 +136,7 @@ def read_texts(
 ) -> tuple[dict[str, Tensor], Tensor]:
     """Return the inputs of a model, and the vector `[batch, features]` of each text or pair."""
     inputs = encoder_inputs(encoder)
-    hidden = hidden_states(encoder, inputs)
+    hidden = hidden_states(encoder, inputs, settings)
     pooling = settings.pooling
     if pooling == "auto":
         pooling = getattr(encoder, "pooling", "compare" if labels.pairs else "mean")

@@ -1,0 +1,11 @@
+"""Windows in which the encoder reads long texts."""
+
+from typing import Any
+
+from extras.long_documents.windows import Windows
+
+
+def encoder_windows(settings: Any) -> Windows | None:
+    """Return the windows of the table; None: the encoder reads whole texts."""
+    table = settings.long_documents
+    return Windows(table.window, table.overlap) if table.window else None
