@@ -87,7 +87,8 @@ def predict_part(
         with progress_of(plan, total, len(missing)) as bar:
             for number in missing:
                 with emptied():
-                    keep_chunk(plan, number, describe(chunk_of(plan, examples, number)))
+                    chunk = chunk_of(plan, examples, number)
+                    keep_chunk(plan, number, describe(chunk) if len(chunk) else [])
                 bar.update(plan.chunk)
     return join(plan, len(starts))
 
@@ -160,8 +161,19 @@ def forget_others(plan: Plan) -> None:
 
 
 def chunk_of(plan: Plan, examples: Sequence, number: int) -> Sequence:
-    """Return the examples of a chunk."""
-    return examples[number * plan.chunk : (number + 1) * plan.chunk]
+    """Return the examples of a chunk; none, where a group that is larger than a chunk covers it."""
+    return examples[edge_of(plan, examples, number) : edge_of(plan, examples, number + 1)]
+
+
+def edge_of(plan: Plan, examples: Sequence, number: int) -> int:
+    """Return where a chunk begins: never within records of one group that follow each other."""
+    place = min(number * plan.chunk, len(examples))
+    while 0 < place < len(examples):
+        group = getattr(examples[place], "group", None)
+        if group is None or group != examples[place - 1].group:
+            break
+        place += 1
+    return place
 
 
 def path_of(plan: Plan, number: int) -> Path:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from core.data.checks import Finding, draw_histogram, normalise
+from extras.competition.lists import describe_groups, find_list_faults
 from extras.competition.sample_checks import find_sample_faults
 from extras.competition.settings import Settings
 from extras.competition.targets import gold_numbers
@@ -36,7 +37,9 @@ def find_faults(
     findings = find_shared_groups(files)
     findings += find_unknown_aliases(labels, settings) if settings else []
     findings += find_sample_faults(files, labels, settings) if settings else []
-    if labels.are_numbers:
+    if getattr(labels, "are_lists", False):
+        findings += find_list_faults(files)
+    elif labels.are_numbers:
         for name, examples in files.items():
             known = [example for example in examples if example.labelled]
             findings += find_target_faults(name, known, labels) if known else []
@@ -150,6 +153,8 @@ def describe_numbers(
             f"{target}: {own.min():g} to {own.max():g}, mean {own.mean():.4g}, deviation "
             f"{own.std():.4g}, {len(np.unique(own))} different values"
         )
+    if labels.are_lists:
+        lines.append(describe_groups(examples))
     lines += draw_histogram([sum(map(len, example.texts)) for example in examples], "characters")
     lines += draw_histogram(tokens, "tokens")
     return "\n".join(lines)

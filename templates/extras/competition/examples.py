@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from core.data.records import collect
+from extras.competition.lists import LISTWISE, collect_lists, read_relevance
 from extras.competition.paths import consistent
 from extras.competition.targets import collect_numbers, read_targets, scaled_targets
 from task.data import Example, Labels, read_labelled
@@ -15,9 +16,13 @@ from task.data import Example, Labels, read_labelled
 
 @dataclass(frozen=True)
 class NumberExample(Example):
-    """A record with numbers; `labels` holds their names, in the order of `numbers`."""
+    """A record with numbers; `labels` holds their names, in the order of `numbers`.
+
+    `choice` is the column of a candidate whose row is a question; empty: it was no column.
+    """
 
     numbers: tuple[float, ...] = ()
+    choice: str = ""
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,11 @@ class NumberTargets(Labels):
     scaling: dict
 
     are_numbers = True
+
+    @property
+    def are_lists(self) -> bool:
+        """Whether the records of a group are learned together."""
+        return self.scaling["loss"] == LISTWISE
 
     def targets(self, examples: Sequence[Any]) -> np.ndarray:
         """Return what the loss compares with the logits, `[examples, logits]`."""
@@ -56,14 +66,19 @@ def read_numbers(record: dict, line: int, require: bool, settings: Any) -> Numbe
     """Check one record with targets, or without them unless it must have them."""
     rest = {name: value for name, value in record.items() if name not in ("label", "labels")}
     example = read_labelled(rest, line, False)
-    numbers = read_targets(record, settings, require)
-    own = {"labels": tuple(numbers), "labelled": bool(numbers)}
+    if settings.competition.is_listwise:
+        numbers = read_relevance(record, settings.competition, require)
+    else:
+        numbers = read_targets(record, settings, require)
+    own = {"labels": tuple(numbers), "labelled": bool(numbers), "choice": record.get("choice", "")}
     return NumberExample(**{**vars(example), **own}, numbers=tuple(numbers.values()))
 
 
 def collect_targets(examples: Sequence[Any], settings: Any) -> NumberTargets:
     """Return what the training examples say of their numbers; raises as `collect_numbers`."""
-    return NumberTargets(**collect(functools.partial(collect_numbers, settings=settings), examples))
+    of_numbers = functools.partial(collect_numbers, settings=settings)
+    function = collect_lists if settings.competition.is_listwise else of_numbers
+    return NumberTargets(**collect(function, examples))
 
 
 def as_paths(labels: Labels, hierarchy: str) -> PathLabels:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from core.base.errors import InputError
-from extras.competition.tables import SHOWN_COLUMNS, show
+from extras.competition.records import SHOWN_COLUMNS, show
 
 # Two labels of which the second one is what a single column of probabilities is about.
 OPPOSITES = (

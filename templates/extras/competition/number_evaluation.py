@@ -14,6 +14,13 @@ from core.report.report import ErrorExample, ErrorItem
 from core.runs.scores import read_scores
 from core.scores.evaluation import Evaluation
 from extras.competition.cuts import apply_cuts, steady_cuts
+from extras.competition.list_scores import (
+    add_probabilities,
+    choose_list_metric,
+    describe_candidate,
+    find_list_errors,
+    score_lists,
+)
 from extras.competition.number_scores import NUMBER_METRICS, find_grades, score_numbers
 from extras.competition.settings import Settings
 from extras.competition.targets import gold_numbers
@@ -32,6 +39,8 @@ def choose_number_metric(metric: str, labels: Any, examples: Sequence[Any]) -> s
     Raises:
         InputError: such numbers have no such score.
     """
+    if labels.are_lists:
+        return choose_list_metric(metric, examples)
     if metric == "auto":
         metric = "rmse" if len(labels.names) == 1 else "mcrmse"
     gold = gold_numbers(examples)
@@ -72,6 +81,8 @@ def evaluate_numbers(
     """
     gold = gold_numbers(examples)
     predicted = np.array([candidates[example.id] for example in examples])
+    if labels.are_lists:
+        return evaluate_lists(examples, candidates, labels, path, settings, shown)
     grades = find_grades(gold, labels.scaling, labels.names)
     if cuts is None:
         cuts = {
@@ -97,6 +108,30 @@ def evaluate_numbers(
     )
 
 
+def evaluate_lists(
+    examples: Sequence[Any],
+    candidates: dict,
+    labels: Any,
+    path: Path,
+    settings: Settings,
+    shown: int,
+) -> Evaluation:
+    """Score how the records of each group are ranked; arguments as in `evaluate_numbers`."""
+    gold = gold_numbers(examples)[:, 0]
+    predicted = np.array([candidates[example.id][0] for example in examples])
+    groups = [example.group for example in examples]
+    return Evaluation(
+        scores={
+            **name_file(path),
+            "records": len(examples),
+            "threshold": 0.0,
+            **score_lists(gold, predicted, groups, settings.competition.k),
+        },
+        predictions=number_records(examples, candidates, labels, {}),
+        shown=[describe_candidate(e, candidates[e.id]) for e in examples[:shown]],
+    )
+
+
 def number_records(
     examples: Sequence[Any], candidates: dict, labels: Any, cuts: dict[str, list[float]] | float
 ) -> list[dict]:
@@ -114,6 +149,9 @@ def number_records(
             if name in cuts
         }
         records.append({**record, "grades": grades} if grades else record)
+    if labels.are_lists:
+        scores = np.array([candidates[example.id][0] for example in examples])
+        return add_probabilities(records, examples, scores)
     return records
 
 
@@ -161,6 +199,8 @@ def describe(example: Any, predicted: np.ndarray) -> str:
 
 def find_number_errors(examples: Sequence[Any], predictions: Sequence[dict]) -> list[ErrorExample]:
     """Return the examples with the largest errors, in deviations, for the report; worst first."""
+    if "probability" in predictions[0]:
+        return find_list_errors(examples, predictions)
     records = {record["id"]: record for record in predictions}
     gold = gold_numbers(examples)
     names = examples[0].labels

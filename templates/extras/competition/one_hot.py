@@ -5,9 +5,10 @@ import itertools
 from core.base.files import project_path
 from core.base.workers import is_chief
 from extras.competition.number_cells import read_number
+from extras.competition.records import show
 from extras.competition.rows import read_any_rows
 from extras.competition.settings import Settings
-from extras.competition.tables import FIRST_ROWS, find_columns, has_own_columns, show
+from extras.competition.tables import FIRST_ROWS, find_columns, has_own_columns
 
 
 def find_one_label(settings: Settings) -> bool | None:

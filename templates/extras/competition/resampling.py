@@ -16,6 +16,7 @@ from extras.competition.drawn import (
     spearman_of,
 )
 from extras.competition.label_scores import CURVES, label_matrix, make_scores
+from extras.competition.list_scores import values_of_groups
 from extras.competition.number_evaluation import read_numbers
 from extras.competition.number_scores import ERRORS
 from extras.competition.rankings import ndcg_of_groups
@@ -49,6 +50,9 @@ def compare_numbers(
         InputError: the score has no interval here, or a record has no predicted numbers.
     """
     names, groups = golds[0].labels, [example.group for example in golds]
+    if settings.competition.is_listwise:
+        ranked = [read_columns(metric, golds, system)[:, 0] for system in systems]
+        return [list_score(metric, golds, own, settings.competition.k) for own in ranked], {}
     k = settings.competition.k if metric == "ndcg_at_k" else None
     gold = np.array([example.numbers for example in golds])
     found = [read_columns(metric, golds, system) for system in systems]
@@ -61,6 +65,13 @@ def compare_numbers(
             scores = {"run_score": first, "other_score": second}
             rows[name] = {**scores, "difference": first - second}
     return [number_score(metric, gold, given, groups, k) for given in found], rows
+
+
+def list_score(metric: str, golds: Sequence[Any], scores: np.ndarray, k: int) -> Drawable:
+    """Return a score of lists, whose groups are drawn; arguments as in `values_of_groups`."""
+    relevance = np.array([example.numbers[0] for example in golds])
+    groups = [example.group for example in golds]
+    return mean_of(values_of_groups(metric, relevance, scores, groups, k))
 
 
 def read_columns(metric: str, golds: Sequence[Any], rows: Predicted) -> np.ndarray:

@@ -6,9 +6,9 @@ from typing import Any
 from core.base.errors import InputError
 from core.base.files import project_path
 from core.data.checks import Finding
+from extras.competition.forms import Form
 from extras.competition.settings import Settings
 from extras.competition.submission import (
-    Form,
     compare_ids,
     find_other_spelling,
     make_plan,

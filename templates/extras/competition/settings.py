@@ -56,7 +56,16 @@ class Table(SettingsTable):
     swap_training: bool = Field(False, description="learn two texts in both orders")
     swap_prediction: bool = Field(False, description="average what is predicted of both orders")
     swap_labels: str = Field("", description="labels that change places: { a = 'b' }; or same")
-    loss: Literal["mse", "huber", "bce", "ordinal"] = Field("mse", description="loss of numbers")
+    loss: Literal["mse", "huber", "bce", "ordinal", "listwise"] = Field(
+        "mse", description="loss of numbers; listwise: a softmax over the records of a group"
+    )
+    list_targets: Literal["shares", "softmax"] = Field(
+        "shares", description="what listwise learns of the grades of a group"
+    )
+    list_size: int = Field(0, ge=0, description="records of a group in a step; 0: all of them")
+    choice_columns: list[str] = Field([], description="columns of the candidates of one question")
+    right_choice: str = Field("", description="the choice column that is right in every row")
+    response_column: str = Field("", description="column of the answer in files with one a row")
     huber_delta: float = Field(1.0, gt=0, description="where huber becomes linear, in deviations")
     hierarchy: str = Field("", description="separates the parts of a label path; empty: no paths")
     thresholds: Literal["one", "per_label"] = Field("one", description="of several labels")
@@ -84,7 +93,7 @@ class Table(SettingsTable):
             raise ValueError('give one character, such as ";" or "|", or "tab"')
         return delimiter
 
-    @field_validator("text_columns", "column_names")
+    @field_validator("text_columns", "column_names", "choice_columns")
     @classmethod
     def check_text_columns(cls, names: list[str]) -> list[str]:
         """Return the names without blanks around them; refuse empty and repeated ones."""
@@ -139,6 +148,15 @@ class Table(SettingsTable):
                 'say with swap_labels which labels change places with the texts, as { a = "b" }, '
                 'or "same" if the order means nothing'
             )
+        if len(self.choice_columns) == 1:
+            raise ValueError("choice_columns names one column: a question has two at least")
+        if self.right_choice and self.right_choice not in self.choice_columns:
+            raise ValueError(
+                f"right_choice = {self.right_choice!r} is not among the choice_columns: name the "
+                "one that is right in every row"
+            )
+        if self.list_size == 1:
+            raise ValueError("list_size = 1 leaves nothing to choose from: set 0, or 2 and more")
         if self.decimal == self.thousands:
             raise ValueError(
                 f"decimal and thousands are both {self.decimal!r}: a number has different ones"
@@ -161,6 +179,11 @@ class Table(SettingsTable):
         """Label -> the one that it becomes if the texts change places; others stay."""
         pairs = json.loads(self.swap_labels) if self.swap_labels not in ("", "same") else {}
         return {**pairs, **{other: name for name, other in pairs.items()}}
+
+    @property
+    def is_listwise(self) -> bool:
+        """Whether the records of a group are learned together, as choice columns always are."""
+        return self.loss == "listwise" or bool(self.choice_columns)
 
     @property
     def text_names(self) -> tuple[str, ...]:
@@ -190,7 +213,7 @@ def complain(settings: Settings) -> str | None:
     retrieval = getattr(settings, "retrieval", None)
     if len(settings.competition.text_columns) > 2 and getattr(retrieval, "loss", "none") != "none":
         return "a bi-encoder of extras/retrieval reads two texts: name two in text_columns"
-    if complaint := complain_of_swaps(settings):
+    if complaint := complain_of_swaps(settings) or complain_of_lists(settings):
         return complaint
     if getattr(settings, "output", "labels") != "number":  # a bi-encoder's settings lack it
         return None
@@ -201,6 +224,45 @@ def complain(settings: Settings) -> str | None:
     if settings.class_weights != "none" or settings.label_smoothing:  # type: ignore[attr-defined]
         return 'class_weights and label_smoothing are of labels: leave them out with "number"'
     return None
+
+
+def complain_of_lists(settings: Settings) -> str | None:
+    """Refuse what does not go together with a softmax over the records of a group."""
+    table = settings.competition
+    if not table.is_listwise:
+        return None
+
+    def own(name: str, key: str) -> Any:
+        return getattr(getattr(settings, name, None), key, None)
+
+    weights = getattr(settings, "class_weights", "none")
+    smoothing = getattr(settings, "label_smoothing", 0.0)
+    of_labels = table.hierarchy or table.thresholds != "one" or table.one_label is True
+    refused = [
+        (table.loss not in ("mse", "listwise"), f"loss = {table.loss}, which is of single records"),
+        (table.swap_training or table.swap_prediction, "swap_training or swap_prediction"),
+        (of_labels, "hierarchy, thresholds or one_label, which are of labels"),
+        (weights != "none" or smoothing, "class_weights or label_smoothing, which are of labels"),
+        (len(table.target_names) > 1, "several target_columns: name the one with the relevance"),
+        (
+            table.choice_columns and table.group_column,
+            "group_column: with choice_columns each row is a group",
+        ),
+        (
+            own("retrieval", "loss") not in (None, "none"),
+            "a bi-encoder, whose losses see no groups: set retrieval.loss = none",
+        ),
+        (
+            own("regularization", "unlabelled_file"),
+            "regularization.unlabelled_file, whose records have no groups",
+        ),
+        (
+            own("used_rows", "enabled"),
+            "used_rows, which was never tried here: set used_rows.enabled = false",
+        ),
+    ]
+    what = "choice_columns" if table.choice_columns else "competition.loss = listwise"
+    return next((f"{what} does not go with {why}" for wrong, why in refused if wrong), None)
 
 
 def complain_of_swaps(settings: Settings) -> str | None:
@@ -228,9 +290,12 @@ def complain_of_swaps(settings: Settings) -> str | None:
 def complete(settings: Settings) -> None:
     """Decide whether columns of 0 and 1 are one label, where that is left open.
 
-    The run keeps the decision, which its other files have to follow.
+    The run keeps the decision, which its other files have to follow. What a list learns for each
+    record is a number, its score.
     """
     table = settings.competition
+    if table.is_listwise and hasattr(settings, "output"):
+        table.loss, settings.output = "listwise", "number"
     if table.one_label != "auto" or getattr(settings, "output", "number") != "labels":
         return
     if not (table.target_names or table.sample_submission):

@@ -9,18 +9,20 @@ import csv
 import io
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from core.base.errors import InputError
 from core.base.files import write_text
+from extras.competition.forms import KINDS, Form, Plan
+from extras.competition.list_tables import list_rows, plan_lists
 from extras.competition.matching import label_of_column, match_columns, same_name
+from extras.competition.records import show
 from extras.competition.rows import DELIMITERS, find_format, read_rows
 from extras.competition.settings import Settings, Table
-from extras.competition.tables import is_number, show
+from extras.competition.tables import is_number
 
-KINDS = ("auto", "labels", "probabilities", "numbers", "grades", "ranked")
 # What a metric scores; "auto" and those of groups leave it open.
 KIND_OF = {
     **dict.fromkeys(("log_loss", "brier", "roc_auc", "pr_auc"), "probabilities"),
@@ -29,75 +31,6 @@ KIND_OF = {
 }
 SHOWN_IDS = 3
 MOST_CELLS = 100  # different cells of a sample that are looked at
-
-
-@dataclass(frozen=True)
-class Form:
-    """The format of a table of predictions.
-
-    Attributes:
-        header: the id's column first.
-        ids: in the order of the rows; None: in the order of prediction.
-        kind: one of `KINDS`.
-        cells: different cells of the sample without its ids; empty: there is no sample.
-        given: column -> what it holds, where --columns says it.
-        delimiter: of the sample; empty: the usual one of the table that is written.
-    """
-
-    header: tuple[str, ...]
-    ids: list[str] | None
-    kind: str
-    cells: frozenset[str] = frozenset()
-    given: dict[str, str] = field(default_factory=dict)
-    delimiter: str = ""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What the cells of a table hold.
-
-    Attributes:
-        kind: one of `KINDS`, but not "auto".
-        header: the id's column first.
-        order: the label or number of each column; empty: a row has one cell.
-        ranks: in a cell of ranked labels, or of the ranked records of a group; None: all.
-        separator: of several labels in a cell.
-        why: what decided the kind.
-        by_group: a row is a group, and its cell the ranked ids of its records.
-        spelled: label -> how the sample writes it, by `label_aliases`; others keep their names.
-        decimal: before the decimals of a number, as the sample has it.
-        unclear: labels that keep their names although the sample may write them by one of several
-            others.
-    """
-
-    kind: str
-    header: tuple[str, ...]
-    order: list[str]
-    ranks: int | None
-    separator: str
-    why: str
-    by_group: bool = False
-    spelled: dict[str, str] = field(default_factory=dict)
-    decimal: str = "."
-    unclear: tuple[str, ...] = ()
-
-    def describe(self) -> str:
-        """Return in one line what the cells hold."""
-        columns, few = self.header[1:], "all" if self.ranks is None else f"the first {self.ranks}"
-        pairs = zip(columns, self.order, strict=False)
-        named = show([c if c == name else f"{c} = {name!r}" for c, name in pairs])
-        what = {
-            "labels": f"1 where a label is predicted, else 0: {named}"
-            if self.order
-            else f"{columns[0]} = the predicted label",
-            "probabilities": f"probabilities: {named}",
-            "numbers": f"numbers: {named}",
-            "grades": f"grades, which are numbers after the cuts: {named}",
-            "ranked": f"{columns[0]} = ids of a group's records, the likeliest first, {few}"
-            if self.by_group
-            else f"{columns[0]} = labels, the likeliest first, {few}",
-        }[self.kind]
-        return f"cells: {what} ({self.why})"
 
 
 def decides(settings: Settings, ranked: bool) -> bool:
@@ -197,7 +130,9 @@ def write_table(
     """
     plan = make_plan(form, labels, settings, groups)
     rows = {str(record["id"]): record for record in records}
-    if plan.by_group:
+    if getattr(labels, "are_lists", False):
+        rows = list_rows(records, plan)
+    elif plan.by_group:
         rows = rank_groups(records, groups, labels.positive)
     table = io.StringIO()
     # As the sample has it, but a .tsv is never written with the commas of a .csv.
@@ -220,6 +155,8 @@ def make_plan(
     metric: str = settings.metric  # type: ignore[attr-defined]
     table = settings.competition
     known = {str(group) for group in groups if group is not None}
+    if getattr(labels, "are_lists", False):
+        return plan_lists(form, metric, table, known)
     form = replace(form, given={**find_aliases(form, labels, table.aliases), **form.given})
     kind, why = choose_kind(form, labels, metric, known, table.aliases)
     of_groups = bool(known) and kind == "ranked" and labels.positive is not None

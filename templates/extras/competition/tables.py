@@ -1,21 +1,20 @@
 """Read tables of competitions, and JSON Lines with names of their own, by their columns."""
 
-import ast
 import functools
 import itertools
-import json
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from core.base.errors import InputError
-from core.base.extras import present
 from core.base.files import project_path
 from core.data.records import WEIGHT, read_stream, read_weighted
-from extras.competition.number_cells import parse_number, read_number
+from extras.competition.choices import SCORE, choice_records
+from extras.competition.number_cells import parse_number
+from extras.competition.records import Columns, make_record, show, stripped
 from extras.competition.rows import Dialect, is_table, read_any_rows, read_rows
 from extras.competition.settings import Settings, Table
 
@@ -24,36 +23,12 @@ TEXT_NAMES = ("text_a", "text", "full_text", "excerpt", "comment_text", "sentenc
 # What the fields of JSON Lines are called in a project's own files.
 OWN_FIELDS = {"id", "text_a", "text_b", "context", "label", "labels", "group", "fold_group"}
 OWN_FIELDS |= {"target", WEIGHT}
-SHOWN_COLUMNS = 12
+# Usual names of the column of a question, and of a single answer to it.
+QUESTION_NAMES = ("prompt", "question", "query", "instruction")
+RESPONSE_NAMES = ("response", "answer", "completion", "output", "choice")
+ANSWER_NAMES = ("answer", "label")
+RELEVANCE_NAMES = ("relevance", "label", "target")
 FIRST_ROWS = 100  # used to find the text column
-
-
-@dataclass(frozen=True)
-class Columns:
-    """The names of the columns to read; None: the file has no such column."""
-
-    id: str | None
-    texts: tuple[str, ...]
-    label: str | None
-    targets: tuple[str, ...]
-    group: str | None
-    fold_group: str | None
-    weight: str | None
-
-    def describe(self, counted: str) -> str:
-        """Return in words what each column is read as; `counted` is what replaces an id."""
-        names = ("text", "pair") if len(self.texts) < 3 else ("texts",)
-        texts = self.texts if len(self.texts) < 3 else (", ".join(self.texts),)
-        parts = {
-            "id": self.id or counted,
-            **dict(zip(names, texts, strict=False)),
-            "label": self.label,
-            "targets": ", ".join(self.targets),
-            "group": self.group,
-            "fold group": self.fold_group,
-            "weight": self.weight,
-        }
-        return "; ".join(f"{what}: {name}" for what, name in parts.items() if name)
 
 
 def has_own_columns(path: str | Path, settings: Settings) -> bool:
@@ -81,7 +56,7 @@ def has_own_columns(path: str | Path, settings: Settings) -> bool:
         table.weight_column: {WEIGHT},
     }
     named = {name for name, own in usual.items() if name not in own}
-    named |= {*table.text_names} - OWN_FIELDS
+    named |= {*table.text_names, *table.choice_columns} - OWN_FIELDS
     if getattr(settings, "output", "labels") != "number":  # numbers have fields of their own names
         named |= {*table.target_names} - OWN_FIELDS
     if named & first.keys():
@@ -167,9 +142,10 @@ def stream_examples(
         try:
             if not counts_rows:
                 refuse_late_field(row, columns, settings.competition)
-            record = make_record(row, columns, settings, require_labels)
-            number = position if counts_rows else line
-            yield read_weighted({"id": number, **record}, line, read_one)
+            number, own = position if counts_rows else line, (columns, settings, require_labels)
+            records = choice_records(row, *own, number) if columns.choices else []
+            for record in records or [make_record(row, *own)]:
+                yield read_weighted({"id": number, **record}, line, read_one)
         except InputError as error:
             what = textwrap.shorten(str(error), 400, placeholder=" [...].")
             raise InputError(f"{path}, line {line}: {what}") from error
@@ -230,8 +206,12 @@ def find_columns(
             found or (name if name in header else None)
             for found, name in ((group, "group"), (fold_group, "fold_group"), (weight, WEIGHT))
         )
+    choices = find_choices(path, header, table, require_labels)
     texts = [column(name, "text_columns") for name in table.text_columns]
-    if not texts:
+    if table.choice_columns:
+        taken = {identity, label, *targets, group, fold_group, weight, *choices, *texts}
+        texts += find_question(path, rows, taken, table, not choices)
+    elif not texts:
         pair = column(table.pair_column, "pair_column") or ("text_b" if "text_b" in header else "")
         taken = {identity, label, *targets, group, fold_group, pair, weight}
         text = column(table.text_column, "text_column") or find_text(
@@ -243,7 +223,8 @@ def find_columns(
             f"{path}: the column {answers[0]!r} is both a text and what is to be predicted: name "
             "another one in competition.text_columns, text_column or pair_column."
         )
-    return Columns(identity, tuple(map(str, texts)), label, targets, group, fold_group, weight)
+    named = tuple(map(str, texts))
+    return Columns(identity, named, label, targets, group, fold_group, weight, choices)
 
 
 def find_column(
@@ -284,6 +265,8 @@ def find_gold(
         InputError: one is required and absent.
     """
     table = settings.competition
+    if table.is_listwise:
+        return find_relevance(path, header, table, require_labels)
     _, sample_rest = read_sample_header(table)
     number = getattr(settings, "output", "labels") == "number"
     targets = table.target_names
@@ -304,6 +287,74 @@ def find_gold(
         wanted = next((name for name in usual if name in header), wanted)
     given = bool(table.label_column)
     return (), find_column(path, header, wanted, "label_column", require_labels, given)
+
+
+def find_relevance(
+    path: str | Path, header: Sequence[str], table: Table, require_labels: bool
+) -> tuple[tuple[str, ...], str | None]:
+    """Return the column of the relevance of a candidate, or of the answer to a question.
+
+    Raises:
+        InputError: it is required and absent.
+    """
+    given = "".join(table.target_names[:1]) or table.label_column
+    setting = "target_columns" if table.target_names else "label_column"
+    if table.choice_columns:
+        if table.right_choice or not any(name in header for name in table.choice_columns):
+            return (), None
+        found = given or next((name for name in ANSWER_NAMES if name in header), ANSWER_NAMES[0])
+        return (), find_column(path, header, found, setting, require_labels, bool(given))
+    found = given or next((name for name in RELEVANCE_NAMES if name in header), RELEVANCE_NAMES[0])
+    own = find_column(path, header, found, setting, require_labels, bool(given))
+    return ((own,) if own else ()), None
+
+
+def find_choices(
+    path: str | Path, header: Sequence[str], table: Table, require_labels: bool
+) -> tuple[str, ...]:
+    """Return the columns of the choices; none, where a file to predict has none of them.
+
+    Raises:
+        InputError: the file lacks one.
+    """
+    if not require_labels and not any(name in header for name in table.choice_columns):
+        return ()
+    for name in table.choice_columns:
+        find_column(path, header, name, "choice_columns")
+    return tuple(table.choice_columns)
+
+
+def find_question(
+    path: str | Path,
+    rows: Sequence[tuple[int, dict[str, Any]]],
+    taken: set[str | None],
+    table: Table,
+    is_single: bool,
+) -> list[str]:
+    """Return the column of the question, if there is one, and that of a single answer to it.
+
+    Args:
+        path: of the file.
+        rows: the first ones.
+        taken: columns that are read as something else.
+        table: may name both.
+        is_single: each row has one answer, in place of the choices.
+
+    Raises:
+        InputError: a column that the settings name is absent, or several may be the answer.
+    """
+    header = [*dict.fromkeys(name for _, row in rows for name in row)]
+    free = [name for name in header if name not in taken]
+    question = find_column(path, header, table.text_column, "text_column")
+    if not question and not table.text_columns:
+        question = next((name for name in QUESTION_NAMES if name in free), None)
+    texts = [question] if question else []
+    if is_single:
+        usual = (name for name in RESPONSE_NAMES if name in free and name not in texts)
+        answer = find_column(path, header, table.response_column, "response_column")
+        answer = answer or next(usual, None)
+        texts += [answer or find_text(path, header, rows, {*taken, *texts}, table)]
+    return texts
 
 
 def find_text(
@@ -349,137 +400,9 @@ def number_fields(table: Table) -> tuple[str, ...]:
 
     Those of pseudo-labels have the names of the columns that a teacher learned.
     """
+    if table.is_listwise:
+        return (*table.target_names, SCORE)
     return table.target_names or read_sample_header(table)[1]
-
-
-def show(header: Sequence[str]) -> str:
-    """Return the names of columns, at most `SHOWN_COLUMNS` of them."""
-    return ", ".join(header[:SHOWN_COLUMNS]) + (", ..." if len(header) > SHOWN_COLUMNS else "")
-
-
-def make_record(
-    row: dict[str, Any], columns: Columns, settings: Settings, require_labels: bool
-) -> dict[str, Any]:
-    """Return a row in the format of JSON Lines, with `targets` for numbers.
-
-    Of more than two texts the last two are `text_a` and `text_b`, and the others their `context`.
-    A record with fields of the project's own format keeps its own context.
-
-    Args:
-        row: cells of a table, or values of JSON.
-        columns: from `find_columns`.
-        settings: the table `competition`.
-        require_labels: False: labels may be absent or empty.
-
-    Raises:
-        InputError: the id or a label is empty, or a target is no number.
-    """
-    table = settings.competition
-    texts = [read_text(row, name) for name in columns.texts]
-    record: dict[str, Any] = dict(zip(("text_a", "text_b"), texts[-2:], strict=False))
-    if len(texts) > 2:
-        record["context"] = texts[:-2]
-    elif columns.texts[0] == "text_a" and isinstance(row.get("context"), list):
-        record["context"] = row["context"]
-    if columns.id:
-        if is_empty(identity := stripped(row.get(columns.id))):
-            raise InputError(f"the id in the column {columns.id!r} is empty: give each row one.")
-        record["id"] = identity
-    names = {"group": columns.group, "fold_group": columns.fold_group}
-    record |= {f: row[name] for f, name in names.items() if name and row.get(name) is not None}
-    if columns.weight and require_labels:
-        weight = stripped(row.get(columns.weight))
-        record[WEIGHT] = read_number(columns.weight, weight, table, "weight")
-    cells = {name: stripped(row.get(name)) for name in (*columns.targets, columns.label) if name}
-    if not require_labels and any(is_empty(cell) for cell in cells.values()):
-        return record
-    if columns.label:
-        return record | read_label_cell(columns.label, cells[columns.label], table.label_separator)
-    numbers = {name: read_number(name, cells[name], table) for name in columns.targets}
-    if getattr(settings, "output", "labels") == "number":
-        return record | ({"targets": numbers} if numbers else {})
-    return record | (label_of_columns(numbers, cells, table) if numbers else {})
-
-
-def stripped(value: Any) -> Any:
-    """Return a string without blanks around it, and any other value as it is."""
-    return value.strip() if isinstance(value, str) else value
-
-
-def is_empty(value: Any) -> bool:
-    """Return whether a cell is empty, or a value of JSON absent."""
-    return value is None or value == ""
-
-
-def read_text(row: dict[str, Any], name: str) -> str:
-    """Return a text of a row.
-
-    Raises:
-        InputError: it is absent, or no string.
-    """
-    if name not in row:
-        raise InputError(f'the field "{name}" is missing: add it to the record.')
-    if not isinstance(row[name], str):
-        raise InputError(f'"{name}" must be a string, not {row[name]!r}.')
-    return row[name]
-
-
-def label_of_columns(numbers: dict[str, float], cells: dict, table: Table) -> dict[str, Any]:
-    """Return the label, or the labels, of columns of 0 and 1, or of probabilities.
-
-    Raises:
-        InputError: a number is neither, or not exactly one label holds where one has to.
-    """
-    one = table.one_label is True
-    soft = "distillation" in present() and any(0 < value < 1 for value in numbers.values())
-    for name, value in numbers.items():
-        if value not in (0, 1) and not (soft and 0 < value < 1):
-            raise InputError(
-                f"the label {name!r} is {cells[name]!r}: write 0 or 1, or set "
-                'output = "number" to predict it as a number.'
-            )
-    if soft:  # probabilities, which extras/distillation reads
-        return {"label" if one else "labels": numbers}
-    found = [name for name, value in numbers.items() if value]
-    if not one:
-        return {"labels": found}
-    if len(found) != 1:
-        raise InputError(
-            f"{len(found)} of the columns {show([*numbers])} are 1, and with "
-            "competition.one_label exactly one must be: correct the row, or set it to false."
-        )
-    return {"label": found[0]}
-
-
-def read_label_cell(name: str, cell: Any, separator: str) -> dict[str, Any]:
-    """Return `label`, or `labels` if a cell holds several."""
-    if not isinstance(cell, str | None):  # a value of JSON
-        several = isinstance(cell, list) or isinstance(cell, dict) and name == "labels"
-        return {"labels" if several else "label": cell}
-    if cell and holds_several(cell):
-        raise InputError(
-            f"the label in the column {name!r} is {cell!r}, which lists labels as a program does: "
-            f"write {'them as a|b' if not separator else f'them as a{separator}b'}, with "
-            "competition.label_separator, or one label."
-        )
-    if separator:
-        parts = (cell or "").split(separator)
-        return {"labels": [part.strip() for part in parts if part.strip()]}
-    if not cell:
-        raise InputError(f"the label in the column {name!r} is empty: fill it in, or leave it out.")
-    return {"label": cell}
-
-
-def holds_several(cell: str) -> bool:
-    """Return whether a cell is a list or an object in JSON, or as Python prints it."""
-    if not cell.startswith(("{", "[")):
-        return False
-    for read in (json.loads, ast.literal_eval):
-        try:
-            return isinstance(read(cell), list | dict | set)
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
-            continue
-    return False
 
 
 def has_words(value: Any, table: Table) -> bool:

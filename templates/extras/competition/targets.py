@@ -109,11 +109,11 @@ def collect_numbers(examples: Sequence[Any], settings: Settings) -> dict[str, An
 def scaled_targets(examples: Sequence[Any], scaling: dict) -> np.ndarray:
     """Return what the loss compares with the logits, `[examples, logits]`.
 
-    These are deviations from the mean for mse and huber, the numbers themselves for bce, and for
-    grades 0 or 1 for each level but the last: whether the number is above it.
+    These are deviations from the mean for mse and huber, the numbers themselves for bce and for
+    lists, and for grades 0 or 1 for each level but the last: whether the number is above it.
     """
     numbers = gold_numbers(examples)
-    if scaling["loss"] == "bce":
+    if scaling["loss"] in ("bce", "listwise"):
         return numbers.astype(np.float32)
     if scaling["loss"] == "ordinal":
         steps = [

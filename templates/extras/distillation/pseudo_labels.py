@@ -4,6 +4,8 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from core.base.errors import InputError
+
 # The gold of a record, whatever the task: predictions take its place. A teacher says something of
 # all predicates, whichever a person has annotated.
 GOLD = {"label", "labels", "triples", "entities", "events", "answers", "answer_texts", "targets"}
@@ -39,6 +41,8 @@ def label_record(
     if temperature != 1 and "probabilities" in prediction and not hard:
         name = "label" if "label" in fields else "labels"
         fields = {name: soften(fields[name], temperature, exclusive=name == "label")}
+    if temperature != 1 and "probability" in prediction:  # normalised where a group is learned
+        fields = {name: share ** (1 / temperature) for name, share in fields.items()}
     return {**{n: v for n, v in record.items() if n not in GOLD}, **fields}, sure
 
 
@@ -75,7 +79,18 @@ def soften(
 
 
 def from_numbers(prediction: dict, hard: bool) -> Labelled:
-    """Return the numbers of a text, each under its name."""
+    """Return the numbers of a text, each under its name; of a list the share of its group.
+
+    Raises:
+        InputError: which record of a list is the right one can't be told from one of them.
+    """
+    if "probability" in prediction:
+        if hard:
+            raise InputError(
+                "--hard is for labels, and these runs give each record a share of its group: leave "
+                "it out."
+            )
+        return {"score": prediction["probability"]}, None
     return dict(prediction["targets"]), None
 
 

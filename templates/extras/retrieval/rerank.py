@@ -157,8 +157,8 @@ def rerank(queries: Sequence[Query], runs: Sequence[str], label: str) -> None:
         if subprocess.run(command_line, stdout=subprocess.DEVNULL).returncode:
             raise InputError(f"predict.py can't rank pairs with {', '.join(runs)}: see above why.")
         # Not "score": without a positive label that is the probability of whatever is predicted.
-        found = (record.get("probabilities", {}) for _, record in read_json_lines(out))
-        scores: list[Any] = [probabilities.get(label) for probabilities in found]
+        found = [record for _, record in read_json_lines(out)]
+        scores: list[Any] = [score_of(record, label) for record in found]
     if None in scores:
         raise InputError(
             f"{', '.join(runs)} gives no score to rank by: name a classifier of pairs that knows "
@@ -168,6 +168,12 @@ def rerank(queries: Sequence[Query], runs: Sequence[str], label: str) -> None:
         one.score = score
     for query in queries:
         query.rank()
+
+
+def score_of(record: dict, label: str) -> float | None:
+    """Return what a prediction is ranked by: the score of a list, or the probability of a label."""
+    score = record.get("targets", {}).get("score")
+    return record.get("probabilities", {}).get(label, score)
 
 
 if __name__ == "__main__":

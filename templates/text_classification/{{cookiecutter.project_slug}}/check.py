@@ -62,6 +62,8 @@ def main() -> None:
     train_batches = ExampleGenerator.of(
         train_examples, tokenizer, labels, inputs, settings, settings.batch_size
     )
+    if getattr(labels, "are_lists", False):
+        train_batches = need("competition", "list_batches").join_groups(train_batches)
     checking.finish_checks(checks, findings, models, train_batches, build_anew)
 
 

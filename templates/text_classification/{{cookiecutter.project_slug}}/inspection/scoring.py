@@ -125,6 +125,9 @@ def score_numbers(golds: Sequence[Example], rows: Sequence[Row], settings: Setti
     predicted = np.array([evaluation.read_numbers(*row, names) for row in rows])
     groups = [example.group for example in golds]
     table = settings.competition  # type: ignore[attr-defined]
+    if table.is_listwise:
+        score_lists = need("competition", "list_scores").score_lists
+        return score_lists(gold[:, 0], predicted[:, 0], groups, table.k)
     scores = numbers.score_numbers(gold, predicted, names, groups, {}, [0.0] * len(names), table.k)
     grades = [record.get("grades", {}) for _, record in rows]
     graded = [name for name in names if all(name in own for own in grades)]

@@ -114,14 +114,7 @@ def build_models(encoder: keras.Model, labels: Labels, settings: Settings) -> Mo
     """
     if models := ask("build_models", encoder, labels, settings):
         return models
-    inputs = encoder_inputs(encoder)
-    hidden = hidden_states(encoder, inputs, settings)
-    pooling = settings.pooling
-    if pooling == "auto":
-        pooling = getattr(encoder, "pooling", "compare" if labels.pairs else "mean")
-    if pooling == "compare":
-        inputs["text_numbers"] = keras.Input((None,), dtype="int32", name="text_numbers")
-    pooled = pool(hidden, inputs, pooling)
+    inputs, pooled = read_texts(encoder, labels, settings)
     dropout = keras.layers.Dropout(settings.dropout, name="pooled_dropout")
     name = "label_loss" if settings.dropout_samples == 1 else "sample_loss"
     score, answer, loss, kind = output_layers(labels, settings, name)
@@ -136,6 +129,20 @@ def build_models(encoder: keras.Model, labels: Labels, settings: Settings) -> Mo
     training = TrainingModel({**inputs, "targets": targets}, {"label_loss": mean}, name="training")
     compared = (Logits(samples[0], kind),) if kind else ()
     return Models(training, inference, encoder, compared)
+
+
+def read_texts(
+    encoder: keras.Model, labels: Labels, settings: Settings
+) -> tuple[dict[str, Tensor], Tensor]:
+    """Return the inputs of a model, and the vector `[batch, features]` of each text or pair."""
+    inputs = encoder_inputs(encoder)
+    hidden = hidden_states(encoder, inputs, settings)
+    pooling = settings.pooling
+    if pooling == "auto":
+        pooling = getattr(encoder, "pooling", "compare" if labels.pairs else "mean")
+    if pooling == "compare":
+        inputs["text_numbers"] = keras.Input((None,), dtype="int32", name="text_numbers")
+    return inputs, pool(hidden, inputs, pooling)
 
 
 def output_layers(labels: Labels, settings: Settings, name: str) -> tuple[Any, Any, Any, str]:
