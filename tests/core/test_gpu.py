@@ -239,6 +239,16 @@ def test_xla_gives_the_same_losses_with_extras(own, precision, tmp_path):
     assert train(project, **asked, **two) == pytest.approx(plain, rel=near)
 
 
+@pytest.mark.trains
+def test_a_loop_over_tokens_is_not_compiled(tmp_path):
+    """XLA can't hand what its gradient needs from one program to another: the CRF's loss."""
+    project = bake_project("named_entity_recognition", tmp_path, "none")
+    shorten(project, {"train": 24, "dev": 8, "test": 8})
+    asked = {"tagger": "crf", "buckets": 1}
+    plain, xla = (train(project, **asked, **{"devices.xla": wanted}) for wanted in (False, True))
+    assert xla == pytest.approx(plain, rel=1e-5)
+
+
 def test_layers_that_are_alike_share_a_program_and_others_do_not():
     layers = [TransformerLayer(8, 2, dropout=0.1, name=f"layer_{n}") for n in range(3)]
     for layer in layers:

@@ -111,6 +111,8 @@ class CrfLoss(keras.layers.Layer):
     5.0
     """
 
+    has_loop = True  # over tokens: no program of its own, see core/fast/layer_programs.py
+
     def call(self, emissions, transitions, tags, mask) -> KerasTensor:
         emissions = ops.cast(emissions, "float32")
         own = score_tags(emissions, transitions, tags, mask)

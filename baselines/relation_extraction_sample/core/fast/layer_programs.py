@@ -65,8 +65,8 @@ class LayerPrograms:
         masks = CURRENT_MASKS.get()
         key = (kind_of(layer), call, tuple(inputs[1]), others, masks is None)
         if key not in self.functions:
-            can_be = not (True in others and draws_otherwise(layer, masks))
-            self.functions[key] = compile_layer(layer, call, inputs) if can_be else None
+            cannot = (True in others and draws_otherwise(layer, masks)) or has_loop(layer)
+            self.functions[key] = None if cannot else compile_layer(layer, call, inputs)
         if (program := self.functions[key]) is None:
             return call(layer, *inputs[0], **inputs[1])
         with AutocastScope(None):  # weights are cast within the program
@@ -195,6 +195,15 @@ def draws_otherwise(layer: keras.layers.Layer, masks: Any) -> bool:
         if part not in placed
         for value in vars(part).values()
     )
+
+
+def has_loop(layer: keras.layers.Layer) -> bool:
+    """Return whether a layer loops over tokens, and says so by its attribute `has_loop`.
+
+    The gradient of a loop reads lists of its steps. XLA can't hand these from the program of the
+    values to that of the gradient.
+    """
+    return any(getattr(part, "has_loop", False) for part in layer._flatten_layers())
 
 
 def dropouts_of(layer: keras.layers.Layer) -> list[Dropout]:
