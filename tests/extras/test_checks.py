@@ -5,6 +5,7 @@ import functools
 import importlib.util
 import inspect
 import json
+import os
 import re
 from collections import Counter
 
@@ -841,7 +842,8 @@ def test_predicted_compilations_are_those_of_a_training(tmp_path):
     done = run_check(project, *asked)
     predicted = re.search(r"on a TPU: (\d+) compilations", done.stdout)
     dump = tmp_path / "dump"
-    dumped = {"XLA_FLAGS": f"--xla_dump_to={dump} --xla_dump_hlo_as_text"}
+    flags_of_dump = f"--xla_dump_to={dump} --xla_dump_hlo_as_text"
+    dumped = {"XLA_FLAGS": f"{os.environ['XLA_FLAGS']} {flags_of_dump}"}
     [training] = run_forked(["train.py", *asked], project, [{**ENVIRONMENT, **dumped}])
     assert training.returncode == 0, training.stderr
     # The layer and the head are compiled once for each length.
