@@ -261,8 +261,9 @@ def test_what_can_not_be_blended_is_refused(process, tmp_path):
     test, out = next((process.project / "sample").glob("test.*")), tmp_path / "out.jsonl"
     assert "again is a blend" in refused("predict.py", "again", "one", test, out)
     said = refused("extras/export/export.py", "again", tmp_path / "exported")
-    assert "again means several runs: name one of one, two" in said
-    asked = flags(process.project, run_name="x", steps=1, **{"distillation.init_from": "again"})
+    assert "again means several runs: name one of " in said and "two" in said
+    again = {"distillation.init_from": "again"}
+    asked = flags(process.project, run_name="x", steps=1, **again)
     assert "again has the weights of several models: name one" in refused("train.py", *asked)
     succeeds(process, "train.py", *flags(process.project, run_name="two", steps=1, overwrite=True))
     assert "trained anew" in refused("predict.py", "again", test, out)

@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 from projects import bake_project, flags, run, shorten
 
 from core.base.errors import InputError
-from extras.bundle.halves import write_halves
+from extras.bundle.float16_weights import write_float16
 from extras.bundle.packages import Asked, Package
 from extras.bundle.target import Target, make_target
 from extras.bundle.trial import compare_answers
@@ -96,13 +96,13 @@ def test_an_unknown_target_is_refused(python, platform):
         make_target(python, platform)
 
 
-def test_halves_keep_what_float16_cannot_hold(tmp_path):
+def test_float16_weights_keep_what_float16_cannot_hold(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("layers/one/vars/0", data=np.array([0.1, 2], "float32"))
         file.create_dataset("layers/one/vars/1", data=np.array([1e6], "float32"))
         file.create_dataset("layers/one/vars/2", data=np.array([3], "int32"))
         file["layers/one"].attrs["name"] = "dense"
-    assert write_halves(tmp_path / "a.h5", tmp_path / "b.h5") == 1
+    assert write_float16(tmp_path / "a.h5", tmp_path / "b.h5") == 1
     with h5py.File(tmp_path / "b.h5") as file:
         group = file["layers/one/vars"]
         assert [str(group[name].dtype) for name in "012"] == ["float16", "float32", "int32"]

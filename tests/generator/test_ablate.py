@@ -259,7 +259,8 @@ def test_other_code_data_or_settings_are_trained_anew(root: Path) -> None:
 def test_an_interrupted_training_is_saved_and_goes_on(root: Path) -> None:
     waiting = root / BUILT / "runs/wait"
     write_files(root, {f"{BUILT}/runs/wait": ""})
-    code = "import sys; from pathlib import Path; from generator import cli, files\n"
+    # The first import finds the formats of data sets, which are in the real repository.
+    code = "import sys; from pathlib import Path; from generator import cli, data_sets, files\n"
     code += "files.ROOT = Path(sys.argv.pop(1)); cli.main()"
     (root / "cookiecutter.json").write_text("{}")
     command = [sys.executable, "-c", code, str(root), "ablate", "one", "--only", "plain"]

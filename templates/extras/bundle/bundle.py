@@ -43,7 +43,7 @@ from extras.bundle.packages import (  # noqa: E402
     trained_versions,
     wanted_requirements,
 )
-from extras.bundle.papers import Facts, write_papers  # noqa: E402
+from extras.bundle.notebook import Facts, write_notebook  # noqa: E402
 from extras.bundle.parts import (  # noqa: E402
     APART,
     check_finished,
@@ -94,7 +94,9 @@ def main() -> None:
     tested = read_json(folders[0] / "config.json").get("test_file", "")
     suffix, has_wheels = Path(tested).suffix or ".jsonl", not arguments.no_wheels
     whole = has_wheels and not asked.left_out
-    write_papers(work, Facts(destination.name, [*named], target.python, suffix, has_wheels, whole))
+    write_notebook(
+        work, Facts(destination.name, [*named], target.python, suffix, has_wheels, whole)
+    )
     lock.release()
     delete(work / ".lock")
     check_free(destination)

@@ -11,7 +11,7 @@ from core.base.extras import present
 from core.base.files import MANIFEST, PROJECT, file_hash, read_json, write_json
 from core.encoders.encoder import local_folder
 from core.runs.scores import read_scores
-from extras.bundle.halves import write_halves
+from extras.bundle.float16_weights import write_float16
 
 SCRIPT = "predict.py"
 WEIGHTS = "best.weights.h5"
@@ -145,7 +145,7 @@ def copy_run(folder: Path, place: Path, project: Path, half: bool) -> int:
     copy_files(folder, place, {*OF_A_RUN, *manifest} - {WEIGHTS})
     config = read_json(place / "config.json")
     write_json(place / "config.json", with_encoder(config, project))
-    kept = write_halves(folder / WEIGHTS, place / WEIGHTS) if half else 0
+    kept = write_float16(folder / WEIGHTS, place / WEIGHTS) if half else 0
     if not half:
         shutil.copy(folder / WEIGHTS, place / WEIGHTS)
     names = [name for name, known in manifest.items() if known and (place / name).is_file()]

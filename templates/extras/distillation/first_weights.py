@@ -9,7 +9,7 @@ from core.base.files import PROJECT, read_json
 from core.base.workers import broadcast, is_chief
 from core.runs.checkpoints import UNFINISHED
 from core.runs.manifest import load_best
-from core.runs.members import find_runs
+from core.runs.members import members
 from core.training import Training
 
 
@@ -24,12 +24,7 @@ def start_from(training: Training, name: str) -> None:
     folder = training.run.folder
     if any((folder / unfinished).exists() for unfinished in UNFINISHED):
         return
-    [source, *others] = find_runs([name])
-    if others:
-        raise InputError(
-            f"distillation.init_from = {name} has the weights of several models: name one of them, "
-            f"such as {os.path.relpath(source, PROJECT)}."
-        )
+    source = find_source(name)
     # The other workers of a cluster have no files of their own, and do as the chief does.
     files = ("tokenizer.json", "labels.json")
     tokens, labels = broadcast([read_json(folder / f) for f in files] if is_chief() else None)
@@ -46,6 +41,21 @@ def start_from(training: Training, name: str) -> None:
     if is_chief():
         what = "" if same_labels else ", but for the head, because the labels are others"
         print(f"the training starts from the weights of {name}{what}")
+
+
+def find_source(name: str) -> Path:
+    """Return the folder of the run that a training starts from.
+
+    Raises:
+        InputError: there is none, or the name means several models, as that of a blend.
+    """
+    source, *others = dict.fromkeys(members(name))
+    if others:
+        raise InputError(
+            f"distillation.init_from = {name} has the weights of several models: name one of them, "
+            f"such as {os.path.relpath(source, PROJECT)}."
+        )
+    return source
 
 
 def copy_encoder(source: Path, training: Training) -> None:

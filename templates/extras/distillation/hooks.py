@@ -2,7 +2,6 @@
 
 import functools
 
-from core.runs.members import find_runs
 from core.training import Training
 
 
@@ -18,8 +17,8 @@ def prepare(training: Training) -> None:
 
         training.batches = with_added_files(training)
     if table.init_from:
-        from extras.distillation.first_weights import start_from
+        from extras.distillation.first_weights import find_source, start_from
 
-        find_runs([table.init_from])  # before anything is written
+        find_source(table.init_from)  # before anything is written
         # Which labels the run has to learn is known when its folder is there.
         training.on_begin.append(functools.partial(start_from, training, table.init_from))

@@ -29,7 +29,7 @@ from core.base.errors import InputError, command  # noqa: E402, I001
 from core.base.extras import need  # noqa: E402
 from core.base.files import write_json, write_text  # noqa: E402
 from core.exact.dropout import named_layers  # noqa: E402
-from core.runs.members import blended_runs  # noqa: E402
+from core.runs.members import members  # noqa: E402
 
 import keras  # noqa: E402
 import numpy as np  # noqa: E402
@@ -111,9 +111,9 @@ def load_run(name: str) -> Any:
         raise InputError(f"{PROJECT.name} predicts nothing: export its encoder with its export.py.")
     # An extra does not know the task, but predict.py does.
     loaded = runpy.run_path(str(script))["load_runs"]([name])
-    folders_of = blended_runs(loaded.folders[0]) or loaded.folders
-    if len(folders_of) > 1:
-        folders = ", ".join(folder.name for folder in folders_of)
+    found = dict.fromkeys(run.name for folder in loaded.folders for run in members(folder))
+    if len(found) > 1:
+        folders = ", ".join(found)
         raise InputError(f"{name} means several runs: name one of {folders}.")
     return loaded
 

@@ -1,4 +1,4 @@
-"""What surrounds a bundle's project: the notebook, the Dockerfile and a page about both."""
+"""Write what surrounds a bundle's project: the notebook, the Dockerfile and a page about both."""
 
 import json
 import re
@@ -13,7 +13,7 @@ NOTEBOOK = "predict.ipynb"
 
 @dataclass(frozen=True)
 class Facts:
-    """What the papers say.
+    """What the notebook, the Dockerfile and the page say.
 
     Attributes:
         name: of the bundle.
@@ -32,7 +32,7 @@ class Facts:
     is_whole: bool
 
 
-def write_papers(folder: Path, facts: Facts) -> None:
+def write_notebook(folder: Path, facts: Facts) -> None:
     """Write notebook, Dockerfile and README.md into a bundle."""
     write_json(folder / NOTEBOOK, make_notebook(facts))
     write_text(folder / "Dockerfile", dockerfile(facts))

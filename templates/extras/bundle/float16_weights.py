@@ -8,7 +8,7 @@ import numpy as np
 LARGEST = np.finfo(np.float16).max  # 65504
 
 
-def write_halves(source: Path, target: Path) -> int:
+def write_float16(source: Path, target: Path) -> int:
     """Copy a file of weights with its float32 arrays as float16.
 
     Returns:
