@@ -12,6 +12,8 @@ ROOT = Path(__file__).resolve().parent.parent
 # Two workers share two cores: more threads would only wait for each other.
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
+# XLA does all that is its own; what LLVM does to the code for CPUs takes half of a compilation.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 # The tests also run where the package is not installed.
 sys.path.insert(0, str(ROOT))
 # Templates are imported in place: nothing may be left in them that would be baked.

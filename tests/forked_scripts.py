@@ -1,18 +1,24 @@
 """Run scripts in forks of one process that has imported TensorFlow: each import takes seconds."""
 
+import _imp
 import atexit
 import gc
+import hashlib
+import importlib.machinery
 import io
+import marshal
 import multiprocessing
 import multiprocessing.connection
 import multiprocessing.context
 import os
 import runpy
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from types import CodeType
 
 # What projects import of others; none of it starts a thread that a fork would miss.
 IMPORTED = ["tensorflow", "keras_hub", "sklearn.linear_model", "sacrebleu"]
@@ -20,12 +26,17 @@ IMPORTED += ["pydantic_settings", "sklearn.model_selection", "scipy.stats", "ric
 IMPORTED += ["tokenizers", "networkx", "pytest", "sklearn.pipeline", "jsonlines", "filelock"]
 IMPORTED += ["safetensors", "tensorboard.summary", "fsspec", "rjieba"]
 TESTS = os.path.dirname(os.path.abspath(__file__))
+# The folder of what forks have compiled; its name is in the environment of all of them.
+COMPILED = "TESTS_COMPILED"
 # As launch.py has it: a worker that is told to end may wait for one that is gone.
 PATIENCE_SECONDS = 20
 
 
 def fork(function: Callable, *arguments) -> multiprocessing.Process:
     """Start a process that calls a function; without forks it imports all by itself."""
+    if COMPILED not in os.environ:
+        os.environ[COMPILED] = tempfile.mkdtemp()
+        atexit.register(shutil.rmtree, os.environ[COMPILED], ignore_errors=True)
     context = multiprocessing.get_context("spawn" if sys.platform == "win32" else "forkserver")
     if sys.platform != "win32":
         context.set_forkserver_preload(IMPORTED)
@@ -145,9 +156,28 @@ class ForkedContext(multiprocessing.context.ForkServerContext):
     Process = Forked
 
 
+COMPILE = importlib.machinery.SourceFileLoader.source_to_code
+
+
+def compile_once(loader, data: bytes, path: str, **options) -> CodeType:
+    """Return the code of a module; forks compile a text once, in however many projects it is."""
+    kept = Path(os.environ[COMPILED], hashlib.sha256(data).hexdigest())
+    if kept.is_file():
+        code = marshal.loads(kept.read_bytes())
+        _imp._fix_co_filename(code, path)
+        return code
+    code = COMPILE(loader, data, path, **options)
+    descriptor, name = tempfile.mkstemp(dir=kept.parent)
+    with open(descriptor, "wb") as file:
+        marshal.dump(code, file)
+    os.replace(name, kept)
+    return code
+
+
 def settle(folder: str) -> None:
     """Import from a folder and what is installed, as a Python that runs a script there."""
     sys.dont_write_bytecode = True
+    importlib.machinery.SourceFileLoader.source_to_code = compile_once
     if sys.platform != "win32":
         multiprocessing.context._concrete_contexts["spawn"] = ForkedContext()
     gc.disable()  # what a test leaves behind is less than what looking for it costs

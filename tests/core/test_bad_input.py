@@ -464,15 +464,6 @@ def test_ids_keep_their_type(process, case, tmp_path):
     assert_refused(process, ("predict.py", "done", file, out), words)
 
 
-def test_a_file_without_labels_has_no_oracle(process):
-    """An oracle of 0.0 would say that the data is wrong."""
-    if template_of(process.project) == "seq2seq":
-        pytest.skip("it never had one")
-    done = process.run("check.py", *flags(process.project, test_file="plain.jsonl"))
-    _, _, told = done.out.partition("\nplain.jsonl: ")
-    assert "oracle: none, because no " in told and "oracle (gold" not in told
-
-
 @pytest.mark.parametrize("name", BROKEN_SETTINGS)
 def test_broken_settings_file(name, process):
     line, *words = BROKEN_SETTINGS[name]

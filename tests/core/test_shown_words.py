@@ -20,6 +20,8 @@ NAMES = (
     "long " * 20,
     "总部" * 30,
 )
+LINE = 1_000  # characters at most, of what is printed
+LONG = 400  # words of a document, of five characters each
 
 
 def test_columns_are_even_whatever_the_names(capsys):
@@ -54,7 +56,7 @@ def test_scores_within_an_epoch_and_long_documents_are_shown(template, tmp_path)
             row = json.loads(lines[0])
             name = {"seq2seq": "source", "text_classification": "text_a"}.get(template, "text")
             name = "question" if template == "reading_comprehension" else name
-            lines[0] = json.dumps({**row, name: row[name] + " word" * 5_000})
+            lines[0] = json.dumps({**row, name: row[name] + " word" * LONG})
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     own = {"epochs": 5, "steps": 11, "evaluate_steps": 3, "batch_size": 10, "shown_examples": 1}
     done = run(project / "train.py", *flags(project, **own), cwd=project)
@@ -66,4 +68,4 @@ def test_scores_within_an_epoch_and_long_documents_are_shown(template, tmp_path)
     assert (
         epochs[0] == f"Epoch 1/{len(epochs)}" and epochs[-1] == f"Epoch {len(epochs)}/{len(epochs)}"
     )
-    assert max(map(len, done.stdout.splitlines())) < 1_000
+    assert max(map(len, done.stdout.splitlines())) < LINE < 5 * LONG

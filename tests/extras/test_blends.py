@@ -128,7 +128,7 @@ def succeeds(process: ProjectProcess, *command) -> Done:
 def process(request, tmp_path_factory):
     """A process of a project with two runs, whose encoders and tokens differ."""
     project = bake_project(request.param, tmp_path_factory.mktemp("project"), EXTRAS)
-    shorten(project, {"train": 96, "dev": 16, "test": 16})
+    shorten(project, {"train": 96, "dev": 10, "test": 6})
     process = ProjectProcess(project)
     steps = {"steps": 12, "epochs": 4, "shown_examples": 0}
     succeeds(process, "train.py", *flags(project, run_name="one", **steps))

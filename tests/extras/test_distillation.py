@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from conftest import use_template
 from project_process import Done, ProjectProcess
-from projects import TASKS, bake_project, flags, shorten, template_of
+from projects import TASKS, bake_project, check_records, flags, shorten, template_of
 
 use_template("text_classification")
 
@@ -87,7 +87,7 @@ def test_a_student_learns_what_a_teacher_wrote(process, tmp_path):
 
     asked = settings_of(process, files=[str(out)], weights=[0.5])
     # No error about texts that are in test_file, too: it is what competitions ask for.
-    check = process.run("check.py", *asked, "--test_file", "none.jsonl")
+    check = process.run(check_records(project), *asked, "--test_file", "none.jsonl")
     assert "Traceback" not in check.err and "pseudo.jsonl" in check.out, check.err
     done = succeeds(process, "train.py", *asked, "--run_name", "student")
     assert "20 more records to learn from, of weight 0.5" in done.out

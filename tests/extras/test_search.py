@@ -496,7 +496,7 @@ def test_the_page(project, tmp_path):
 
 
 @pytest.mark.trains
-@pytest.mark.parametrize("template", ["pretraining", "relation_extraction", "text_classification"])
+@pytest.mark.parametrize("template", ["pretraining", "text_classification"])
 def test_real_trainings(template, tmp_path):
     """One trial that reports its scorings, and one further seed of it and of the default."""
     project = bake_project(template, tmp_path, "comparison, search")

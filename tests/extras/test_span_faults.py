@@ -5,7 +5,7 @@ import unicodedata
 from pathlib import Path
 
 import pytest
-from projects import bake_project, flags, run
+from projects import bake_project, check_records, flags, run
 
 from core.data.tokens import split_into_windows, train_tokenizer
 from extras.doctor.span_faults import find_cut_span, find_span_faults
@@ -143,7 +143,7 @@ def test_check_names_the_cause(template: str, tmp_path: Path):
     lines = "".join(json.dumps(row) + "\n" for row in rows)
     (tmp_path / "dev.jsonl").write_text(lines)
     done = run(
-        project / "check.py",
+        project / check_records(project),
         *flags(project, dev_file=tmp_path / "dev.jsonl"),
         cwd=project,
         check=False,
