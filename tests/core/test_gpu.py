@@ -195,7 +195,11 @@ def train(project: Path, **changes) -> tuple[float, float]:
 
 @pytest.mark.trains
 @pytest.mark.parametrize("template", ["relation_extraction", "text_classification", "seq2seq"])
-def test_xla_gives_the_same_losses_with_dropout_on_one_device_and_on_two(template, tmp_path):
+def test_xla_gives_the_same_losses_with_dropout_on_one_device_and_on_two(
+    template, tmp_path, monkeypatch
+):
+    if template == "text_classification":
+        monkeypatch.delenv("XLA_FLAGS")  # one task has the code that users have
     project = bake_project(template, tmp_path, "none")
     shorten(project, {"train": 24, "dev": 8, "test": 8})
     # Two lengths, each of which is compiled, in the task whose layers are compiled fastest.
