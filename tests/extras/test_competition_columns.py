@@ -71,6 +71,48 @@ def test_several_texts_are_read_in_the_order_of_the_setting(tmp_path, capsys):
     assert "no column 'answer', which competition.text_columns names" in refusal(path, wrong)
 
 
+def test_a_template_joins_columns_to_one_text(tmp_path, capsys):
+    path = write(tmp_path / "a.csv", BATTLES)
+    template = "{{Q}} {prompt}\nA: {response_a} B: {response_b} ({prompt})"
+    settings = make_settings(text_template=template, target_columns=WINNERS)
+    first, second, _ = read_examples(path, settings=settings)
+    assert first.texts == ("{Q} who, me?\nA: yes B: no (who, me?)",)
+    assert second.text_a == "{Q} why\nA: a B: b (why)"
+    assert "texts: prompt, response_a, response_b; targets" in capsys.readouterr().out
+    lines = write(tmp_path / "a.jsonl", '{"n": 3, "body": "x {y}", "label": "a"}\n' * 2)
+    joined = make_settings(text_template="{n} of {body}")
+    assert read_examples(lines, settings=joined)[0].texts == ("3 of x {y}",)
+    # Pseudo-labels have the text as it was joined.
+    own = write(tmp_path / "own.jsonl", '{"id": 1, "text_a": "3 of x", "label": "a"}\n')
+    assert read_examples(own, settings=joined)[0].texts == ("3 of x",)
+    wrong = make_settings(text_template="{prompt} {answer}", target_columns=WINNERS)
+    assert "no column 'answer', which competition.text_template names" in refusal(path, wrong)
+    late = write(lines, '{"n": 3, "body": "x", "label": "a"}\n{"n": 3, "label": "a"}\n')
+    assert 'line 2: the field "body" is missing' in refusal(late, joined)
+    listed = write(lines, '{"n": [3], "body": "x", "label": "a"}\n')
+    assert 'line 1: "n" must be a string or a number, not [3]' in refusal(listed, joined)
+
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        ("no column", "it names no column"),
+        ("{prompt", "a brace has no partner"),
+        ("prompt} {text}", "a brace has no partner"),
+        ("{} {prompt}", "{} is no name of a column"),
+        ("{prompt!r}", "{prompt!r} is no name of a column"),
+        ("{prompt:>9}", "{prompt:>9} is no name of a column"),
+        ("{text_a}", "{text_a} is a field of the project's own format"),
+    ],
+)
+def test_templates_that_name_no_columns_are_refused(template, said):
+    with pytest.raises(ValueError) as error:
+        make_settings(text_template=template)
+    assert said in str(error.value)
+    with pytest.raises(ValueError, match="text_template names all texts"):
+        make_settings(text_template="{prompt}", text_columns=TEXTS)
+
+
 def test_segments_of_two_texts_are_the_pair_of_the_tokenizer(tokenizer):
     """Tokens, segments and cut are those of the package tokenizers, at any length."""
     counts = [(0, 3), (3, 0), (7, 7), (20, 3), (3, 20), (19, 20), (20, 19), (20, 20), (1, 1)]

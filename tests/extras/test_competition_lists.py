@@ -502,6 +502,21 @@ def read_lines(path):
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
+def test_a_template_is_the_question_of_each_choice(tmp_path):
+    path = tmp_path / "questions.csv"
+    path.write_text("id,subject,prompt,A,B,answer\n7,maths,how many,two,three,B\n", "utf-8")
+    own = {"text_template": "{subject}: {prompt}?", "choice_columns": ["A", "B"]}
+    examples = read_examples(path, settings=settings_of(**own))
+    assert [example.texts for example in examples] == [
+        ("maths: how many?", "two"),
+        ("maths: how many?", "three"),
+    ]
+    assert [example.numbers[0] for example in examples] == [0, 1]
+    path.write_text("id,subject,prompt,answer\n7,maths,how many,two\n", "utf-8")
+    [single] = read_examples(path, False, settings=settings_of(**own))
+    assert single.texts == ("maths: how many?", "two")
+
+
 @pytest.mark.trains
 def test_replicas_and_interruptions_learn_the_same(process, tmp_path):
     project, own = process.project, {"dropout": 0.2, "competition.list_size": 4}

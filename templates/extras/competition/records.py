@@ -11,6 +11,7 @@ from core.base.extras import present
 from core.data.records import WEIGHT
 from extras.competition.number_cells import read_number
 from extras.competition.settings import Settings, Table
+from extras.competition.text_template import fill
 
 SHOWN_COLUMNS = 12
 
@@ -68,11 +69,13 @@ def make_record(
         InputError: the id or a label is empty, or a target is no number.
     """
     table = settings.competition
-    texts = [read_text(row, name) for name in columns.texts]
+    joined = [fill(table.text_template, row)] if table.text_template else []
+    others = columns.texts[len(table.text_names) :] if joined else columns.texts
+    texts = joined + [read_text(row, name) for name in others]
     record: dict[str, Any] = dict(zip(("text_a", "text_b"), texts[-2:], strict=False))
     if len(texts) > 2:
         record["context"] = texts[:-2]
-    elif columns.texts[0] == "text_a" and isinstance(row.get("context"), list):
+    elif columns.texts[:1] == ("text_a",) and isinstance(row.get("context"), list):
         record["context"] = row["context"]
     if columns.id:
         if is_empty(identity := stripped(row.get(columns.id))):

@@ -9,6 +9,7 @@ from pydantic import Field, field_validator, model_validator
 from core.base.errors import InputError
 from core.base.settings import CoreSettings, SettingsTable
 from extras.competition.rows import Dialect, Quoting
+from extras.competition.text_template import template_parts
 
 FILES = ("competition.sample_submission",)
 
@@ -63,6 +64,7 @@ class Table(SettingsTable):
         "shares", description="what listwise learns of the grades of a group"
     )
     list_size: int = Field(0, ge=0, description="records of a group in a step; 0: all of them")
+    text_template: str = Field("", description="one text of several columns; empty: none")
     choice_columns: list[str] = Field([], description="columns of the candidates of one question")
     right_choice: str = Field("", description="the choice column that is right in every row")
     response_column: str = Field("", description="column of the answer in files with one a row")
@@ -102,6 +104,14 @@ class Table(SettingsTable):
             raise ValueError("name each column once")
         return names
 
+    @field_validator("text_template")
+    @classmethod
+    def check_template(cls, template: str) -> str:
+        """Refuse a template that names no column, or whose braces have no partner."""
+        if template:
+            template_parts(template)
+        return template
+
     @field_validator("label_aliases", mode="before")
     @classmethod
     def read_aliases(cls, given: Any) -> str:
@@ -140,6 +150,11 @@ class Table(SettingsTable):
         if self.text_columns and (self.text_column or self.pair_column):
             raise ValueError(
                 "text_columns names all texts: leave text_column and pair_column empty"
+            )
+        if self.text_template and (self.text_columns or self.text_column or self.pair_column):
+            raise ValueError(
+                "text_template names all texts: leave text_columns, text_column and pair_column "
+                "empty"
             )
         if self.text_column and self.text_column == self.pair_column:
             raise ValueError(f"text_column and pair_column are both {self.text_column!r}")
@@ -189,6 +204,8 @@ class Table(SettingsTable):
     def text_names(self) -> tuple[str, ...]:
         """The columns of texts that are named."""
         named = self.text_columns or [self.text_column, self.pair_column]
+        if self.text_template:
+            named = [*dict.fromkeys(name for _, name in template_parts(self.text_template))]
         return tuple(name for name in named if name)
 
     @property

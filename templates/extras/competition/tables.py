@@ -207,7 +207,9 @@ def find_columns(
             for found, name in ((group, "group"), (fold_group, "fold_group"), (weight, WEIGHT))
         )
     choices = find_choices(path, header, table, require_labels)
-    texts = [column(name, "text_columns") for name in table.text_columns]
+    setting = "text_template" if table.text_template else "text_columns"
+    named = table.text_names if table.text_template else table.text_columns
+    texts = [column(name, setting) for name in named]
     if table.choice_columns:
         taken = {identity, label, *targets, group, fold_group, weight, *choices, *texts}
         texts += find_question(path, rows, taken, table, not choices)
@@ -221,10 +223,10 @@ def find_columns(
     if answers := [name for name in texts if name in {label, *targets}]:
         raise InputError(
             f"{path}: the column {answers[0]!r} is both a text and what is to be predicted: name "
-            "another one in competition.text_columns, text_column or pair_column."
+            "another one in competition.text_columns, text_column, pair_column or text_template."
         )
-    named = tuple(map(str, texts))
-    return Columns(identity, named, label, targets, group, fold_group, weight, choices)
+    read = tuple(map(str, texts))
+    return Columns(identity, read, label, targets, group, fold_group, weight, choices)
 
 
 def find_column(
@@ -346,7 +348,7 @@ def find_question(
     header = [*dict.fromkeys(name for _, row in rows for name in row)]
     free = [name for name in header if name not in taken]
     question = find_column(path, header, table.text_column, "text_column")
-    if not question and not table.text_columns:
+    if not question and not (table.text_columns or table.text_template):
         question = next((name for name in QUESTION_NAMES if name in free), None)
     texts = [question] if question else []
     if is_single:

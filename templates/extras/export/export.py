@@ -181,6 +181,8 @@ def fill(target: Path, run: Any, encoder: bool, onnx: bool) -> None:
             "texts, which extras/competition/segments.py encodes."
         )
         return
+    if getattr(getattr(run.settings, "competition", None), "text_template", ""):
+        print("serve.py reads texts that competition.text_template has joined: join yours alike.")
     for output, example in EXAMPLES.items():
         if output in outputs:
             shutil.copy(Path(__file__).with_name(example), target / "serve.py")
