@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,11 +21,20 @@ from core.base.errors import InputError
 from core.base.settings import with_tables
 from core.batches import DataGenerator
 from extras.retrieval.bi_encoder import build_pair_models, order_labels, refuse_empty_batches
+from extras.retrieval.negatives import (
+    Draw,
+    Labels,
+    Matched,
+    choose_negatives,
+    matched_queries,
+    rank_by_bm25,
+    training_records,
+)
 from extras.retrieval.pair_losses import PairBatch, cosent_loss, negatives_losses
 from extras.retrieval.ranking_scores import read_gold, read_ranking
-from extras.retrieval.rankings import read_queries
+from extras.retrieval.rankings import Candidate, Query, read_queries, write_submission
 from extras.retrieval.settings import Settings, Table, complain
-from extras.retrieval.vectors import find_nearest, keep_highest
+from extras.retrieval.vectors import find_nearest, keep_highest, read_texts
 
 WORKER = ROOT / "tests" / "pair_worker.py"
 SCALE = 7.0
@@ -513,6 +523,125 @@ def test_a_corpus_is_searched_with_its_vectors_or_without(project, vectors):
     first = read_lines(folder / "found.jsonl")[0]["candidates"]
     assert len(first) == 5
     assert sorted(first, key=lambda one: -one["score"]) == first
+
+
+# ------------------------------------------------------------------------ hard negatives
+
+
+CORPUS = [*enumerate("red boat|Red  Boat|blue boat|old boat|tree|car".split("|"))]
+
+
+def matched(text: str = "a boat", *answers: str) -> Matched:
+    records = [{"text_a": text, "text_b": answer} for answer in answers]
+    return Matched("q1", text, records, list(answers))
+
+
+def test_negatives_are_drawn_from_the_best_texts_that_are_no_match():
+    query = matched("a boat", "red boat")
+    ranked = [(np.array([0, 2, 1, 3, 5, 4]), np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4]))]
+
+    def chosen(*drawn: int, **changes: float) -> list[int]:
+        [rows] = choose_negatives([replace(query, **changes)], CORPUS, ranked, Draw(*drawn))
+        return rows
+
+    assert chosen(4, 0, 9, 1) == [2, 3, 5, 4]  # the best first, and no text that equals a match
+    assert chosen(9, 1, 2, 1) == [3, 5]
+    assert chosen(9, 0, 9, 1, limit=0.6) == [5, 4]
+    draws = [chosen(2, 0, 9, seed) for seed in range(20)]
+    assert {row for rows in draws for row in rows} == {2, 3, 4, 5}
+    assert draws == [chosen(2, 0, 9, seed) for seed in range(20)]
+
+
+def test_bm25_ranks_by_the_rarer_words_and_reads_chinese_characters():
+    pytest.importorskip("bm25s")
+    queries = [matched("which blue boat ?"), matched("nothing"), matched("买船")]
+    corpus = [*CORPUS, (6, "小船很快"), (7, "大树")]
+    first, second, third = rank_by_bm25(queries, corpus, len(corpus))
+    assert first[0][0] == 2 and {*first[0]} == {0, 1, 2, 3}
+    # Of equal texts the scores are equal, by the formula of Robertson and Zaragoza 2009.
+    count = {word: sum(word in text.lower() for _, text in corpus) for word in ("blue", "boat")}
+    lengths = np.array([2, 2, 2, 2, 1, 1, 4, 2])
+    idf = {w: np.log(1 + (len(corpus) - n + 0.5) / (n + 0.5)) for w, n in count.items()}
+    share = 1 / (1 + 1.5 * (0.25 + 0.75 * 2 / lengths.mean()))
+    assert first[1][0] == pytest.approx(share * (idf["blue"] + idf["boat"]), rel=1e-5)
+    assert not len(second[0]) and third[0].tolist() == [6]
+
+
+def test_pairs_without_labels_and_groups_are_matches_of_equal_texts(tmp_path):
+    path = tmp_path / "pairs.jsonl"
+    write_lines(path, [{"text_a": q, "text_b": a} for q, a in (("x", "1"), ("y", "2"), ("x", "3"))])
+    labels = Labels("1", "0")
+    queries = matched_queries(path, None, labels)
+    assert [(query.group, query.matches) for query in queries] == [
+        ("q1", ["1", "3"]),
+        ("q2", ["2"]),
+    ]
+    records = list(training_records(queries, CORPUS, [[4], []], labels))
+    assert [r["id"] for r in records] == ["q1/0", "q1/1", "q1//4", "q2/0"]
+    assert [r["label"] for r in records] == ["1", "1", "0", "1"]
+    assert records[2] == {
+        "id": "q1//4",
+        "group": "q1",
+        "text_a": "x",
+        "text_b": "tree",
+        "label": "0",
+    }
+    write_lines(path, [{"text_a": "x", "text_b": "1", "label": 0}])
+    with pytest.raises(InputError, match="no pair with the label '1'"):
+        matched_queries(path, None, labels)
+
+
+def test_a_submission_has_the_header_and_the_queries_of_the_sample(tmp_path):
+    sample, out = tmp_path / "sample.csv", tmp_path / "out.csv"
+    queries = [Query(q, q, [Candidate(f"{q}{n}", "") for n in range(3)]) for q in ("a", "b")]
+    sample.write_text("QuestionId,Ids\nb,1 2\na,1 2\n", encoding="utf-8")
+    assert write_submission(out, sample, queries) == 2
+    assert out.read_text(encoding="utf-8") == "QuestionId,Ids\nb,b0 b1\na,a0 a1\n"
+    for content, said in (
+        ("q,ids,more\na,1,2\n", "has 3 columns"),
+        ("q,ids\na,1\nb,1\nc,1\n", "has the query 'c', which was not ranked"),
+        ("q,ids\na,1\n", "lacks the query 'b', which was ranked"),
+        ("q,ids\na,1 2 3 4\nb,1\n", "query 'a' has 3 candidates, and a cell of"),
+    ):
+        sample.write_text(content, encoding="utf-8")
+        with pytest.raises(InputError, match=said):
+            write_submission(out, sample, queries)
+    texts = tmp_path / "texts.csv"
+    texts.write_text('id,text\n7,"one, two"\n8,three\n', encoding="utf-8")
+    assert [*read_texts(texts)] == [("7", "one, two"), ("8", "three")]
+
+
+@pytest.mark.trains
+def test_mined_negatives_are_learned_from(project, vectors):
+    pytest.importorskip("bm25s")
+    folder, mine = project.project, "extras/retrieval/mine.py"
+    given = ("sample/train.jsonl", "mined.jsonl", "--corpus", "sample/corpus.jsonl")
+    assert "30 queries, 60 negatives" in ok(project, mine, *given, "--negatives", 2, "--top", 5)
+    records = read_lines(folder / "mined.jsonl")
+    matches = {r["group"]: r["text_b"] for r in records if r["label"] == "1"}
+    mined = [r for r in records if "//" in r["id"]]
+    assert len(mined) == 60 and all(r["text_b"] != matches[r["group"]] for r in mined)
+    words = {r["group"]: set(r["text_a"].split()) for r in records}
+    assert all(words[r["group"]] & {*r["text_b"].split()} - {"the", "is"} for r in mined)
+    asked = {"run_name": "mined", "steps": 2, "max_length": 16, "train_file": "mined.jsonl"}
+    ok(project, "train.py", *flags(folder, **asked, test_file="sample/dev.jsonl"))
+    search = ("--run", "bi", "--vectors", "corpus.npy", "--below", 0.9)
+    ok(project, mine, *given, *search)
+    by_row = {record["id"]: n for n, record in enumerate(read_lines(folder / "corpus.ids.jsonl"))}
+    texts = {
+        r["text"]: vectors[by_row[r["id"]]] for r in read_lines(folder / "sample/corpus.jsonl")
+    }
+    encoded = {r["text_a"] for r in read_lines(folder / "mined.jsonl")}
+    queries = folder / "asked.jsonl"
+    write_lines(queries, [{"id": text, "text": text} for text in sorted(encoded)])
+    ok(project, EMBED, "bi", "asked.jsonl", "asked.npy")
+    own = dict(zip(sorted(encoded), np.load(folder / "asked.npy"), strict=True))
+    for record in read_lines(folder / "mined.jsonl"):
+        if "//" in record["id"]:
+            match = own[record["text_a"]] @ texts[matches[record["group"]]]
+            assert own[record["text_a"]] @ texts[record["text_b"]] < 0.9 * match + 1e-6
+    assert "--below needs the bi-encoder" in refusal(project, mine, *given, "--below", 0.9)
+    assert "choose 1 or more" in refusal(project, mine, *given, "--negatives", 60)
 
 
 @pytest.mark.trains

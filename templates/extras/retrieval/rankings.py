@@ -1,5 +1,7 @@
 """Queries and their ranked candidates: read from files, written as JSON Lines and for trec_eval."""
 
+import csv
+import io
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -136,6 +138,41 @@ def write_rankings(path: Path, queries: Sequence[Query], system: str) -> Path:
     table = path.with_suffix(".trec")
     write_text(table, "".join(lines))
     return table
+
+
+def write_submission(path: Path, sample: Path, queries: Sequence[Query]) -> int:
+    """Write a table with the header and the queries of a sample; return the ids of each query.
+
+    Its first column holds the queries, its second the ids of their candidates, best first, with
+    blanks between: as many as the longest cell of the sample has.
+
+    Raises:
+        InputError: the sample has other columns, or queries that were not ranked.
+    """
+    rows = [row for _, row in need("competition", "rows").read_rows(sample)]
+    header = [*rows[0]] if rows else []
+    if len(header) != 2:
+        raise InputError(
+            f"{sample} has {len(header)} columns: a sample of rankings has two, the query and the "
+            "ids of its candidates."
+        )
+    ranked = {query.id: [one.id for one in query.candidates] for query in queries}
+    asked = [row[header[0]].strip() for row in rows]
+    if unknown := [query for query in asked if query not in ranked]:
+        raise InputError(f"{sample} has the query {unknown[0]!r}, which was not ranked: rank it.")
+    if left := ranked.keys() - {*asked}:
+        raise InputError(f"{sample} lacks the query {min(left)!r}, which was ranked: leave it out.")
+    count = max(len(row[header[1]].split()) for row in rows)
+    if few := [q for q in asked if len(ranked[q]) < count]:
+        raise InputError(
+            f"query {few[0]!r} has {len(ranked[few[0]])} candidates, and a cell of {sample} "
+            f"{count} ids: raise --top."
+        )
+    table = io.StringIO()
+    writer = csv.writer(table, lineterminator="\n")
+    writer.writerows([header, *([query, " ".join(ranked[query][:count])] for query in asked)])
+    write_text(path, table.getvalue())
+    return count
 
 
 def short(number: float) -> float:

@@ -5,7 +5,7 @@ python extras/retrieval/rerank.py RUN QUERIES OUT --corpus TEXTS [--vectors FILE
 
 PAIRS are records {"id", "text_a", "text_b", "group"}: a group is a query with its candidates.
 QUERIES and TEXTS are records {"id", "text"}. OUT is a .jsonl file; a .trec file next to it has the
-ranking in the format of trec_eval.
+ranking in the format of trec_eval. With the extra `competition` all of them may be tables.
 """
 
 import argparse
@@ -27,6 +27,7 @@ from extras.retrieval.rankings import (  # noqa: E402
     check_ids,
     read_queries,
     write_rankings,
+    write_submission,
 )
 from extras.retrieval.vectors import (  # noqa: E402
     BiEncoder,
@@ -54,6 +55,9 @@ def main() -> None:
             query.rank(top)
     if arguments.reranker:
         rerank(queries, arguments.reranker, encoder.best_label)
+    if arguments.submission:
+        kept = write_submission(arguments.submission, arguments.sample, queries)
+        print(f"{arguments.submission}: {len(queries)} queries, {kept} ids each")
     table = write_rankings(arguments.out, queries, encoder.folder.name)
     pairs = sum(len(query.candidates) for query in queries)
     print(f"{arguments.out}: {len(queries)} queries, {pairs} candidates; for trec_eval: {table}")
@@ -73,10 +77,17 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--reranker", nargs="+", metavar="RUN", help="of classifiers of pairs")
     parser.add_argument("--corpus", type=Path, help="texts that are searched")
     parser.add_argument("--vectors", type=Path, help="of the corpus, from embed.py")
+    parser.add_argument("--submission", type=Path, metavar="OUT.csv", help="a table to submit")
+    parser.add_argument("--sample", type=Path, help="of it: sample_submission.csv")
     arguments = parser.parse_args()
-    for source in filter(None, (arguments.file, arguments.corpus, arguments.vectors)):
-        for out in (arguments.out, arguments.out.with_suffix(".trec")):
+    outs = [arguments.out, arguments.out.with_suffix(".trec")]
+    outs += [arguments.submission] if arguments.submission else []
+    given = arguments.file, arguments.corpus, arguments.vectors, arguments.sample
+    for source in filter(None, given):
+        for out in outs:
             check_destination(out, source)
+    if bool(arguments.submission) != bool(arguments.sample):
+        raise InputError("--submission and --sample belong together: name both.")
     if arguments.out.suffix != ".jsonl":
         raise InputError(
             f"{arguments.out}: let the name end in .jsonl; a .trec file is written next to it."

@@ -13,6 +13,7 @@ from numpy.lib.format import open_memmap
 from tqdm import tqdm
 
 from core.base.errors import InputError
+from core.base.extras import need
 from core.base.files import (
     delete,
     file_hash,
@@ -30,6 +31,7 @@ from extras.retrieval.bi_encoder import build_pair_models, order_labels
 from extras.retrieval.settings import Settings
 from extras.retrieval.text_inputs import text_inputs
 
+TABLES = (".csv", ".tsv")
 TEXTS_AT_ONCE = 4096  # encoded and written together: the most that an interruption costs
 LENGTHS = 8  # that a TPU pads to, the same for all files: it compiles each once
 NUMBERS_AT_ONCE = 10_000_000  # cosines in memory
@@ -115,13 +117,14 @@ class BiEncoder:
 
 
 def read_texts(path: Path) -> Iterator[tuple[Id, str]]:
-    """Yield id and text of each record `{"id", "text"}` of a JSON Lines file.
+    """Yield id and text of each record `{"id", "text"}` of a JSON Lines file, or of a table.
 
     Raises:
         InputError: names the line of a record that is wrong, or whose id another one has.
     """
     lines: dict[str, int] = {}
-    for line, record in read_json_lines(path):
+    read = need("competition", "rows").read_rows if path.suffix in TABLES else read_json_lines
+    for line, record in read(path):
         try:
             identity, text = read_id(record), read_field(record, "text", str)
             if (first := lines.setdefault(str(identity), line)) != line:

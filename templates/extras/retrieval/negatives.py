@@ -1,0 +1,208 @@
+"""Hard negatives: rank a corpus for each query, and choose texts that are none of its matches.
+
+The best texts of a search are often matches that nobody has labelled. So some may be skipped, or
+those that score nearly as well as a known match are left out.
+Source: Moreira et al. 2024, https://arxiv.org/abs/2407.15831.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from core.base.errors import InputError
+from core.data.records import Id, read_field
+from extras.retrieval.rankings import read_pairs
+from extras.retrieval.vectors import BiEncoder, find_nearest, open_vectors
+
+# A word, or one character of a script that writes no blanks between words.
+WORD = re.compile(r"[぀-ヿ㐀-鿿가-힯]|[^\W぀-ヿ㐀-鿿가-힯]+")
+QUERIES_AT_ONCE = 256
+# The rows of the corpus and their scores, best first, of each query.
+Ranked = list[tuple[np.ndarray, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The labels of pairs that match, and of those that don't."""
+
+    positive: str
+    negative: str
+
+
+@dataclass(frozen=True)
+class Draw:
+    """How the negatives of a query are drawn.
+
+    Attributes:
+        count: how many.
+        skip: so many of the best texts are left out.
+        top: so many of the texts after them may be drawn.
+        seed: of the draw.
+    """
+
+    count: int
+    skip: int
+    top: int
+    seed: int
+
+
+@dataclass
+class Matched:
+    """A query with its pairs.
+
+    Attributes:
+        group: its name.
+        text: of the query.
+        records: its pairs, as they are in the file.
+        matches: the texts that answer it.
+        limit: a negative scores less.
+    """
+
+    group: str
+    text: str
+    records: list[dict] = field(default_factory=list)
+    matches: list[str] = field(default_factory=list)
+    limit: float = np.inf
+
+
+def matched_queries(path: Path, settings: Any, labels: Labels) -> list[Matched]:
+    """Return the queries of a file of pairs that have a match.
+
+    Args:
+        path: records `{"text_a", "text_b"}`; without `group` equal texts are one query, without
+            `label` all pairs match.
+        settings: of a run, or of the project; they name the columns of a table.
+        labels: tell which pairs match.
+
+    Raises:
+        InputError: a record is no such pair, or none matches.
+    """
+    queries: dict[str, Matched] = {}
+    for line, record in read_pairs(path, settings):
+        try:
+            text, answer = (read_field(record, name, str) for name in ("text_a", "text_b"))
+            key = name = str(read_field(record, "group", str | int)) if "group" in record else ""
+            if not name:
+                key, name = text, f"q{len(queries) + 1}"
+            query = queries.setdefault(key, Matched(name, text))
+            if query.text != text:
+                raise InputError(f"group {name!r} has two queries: give its records one text_a.")
+        except InputError as error:
+            raise InputError(f"{path}, line {line}: {error}") from error
+        query.records.append(record)
+        if str(record.get("label", labels.positive)) == labels.positive:
+            query.matches.append(answer)
+    found = [query for query in queries.values() if query.matches]
+    if not found:
+        raise InputError(
+            f"{path} has no pair with the label {labels.positive!r}: name it by --positive_label."
+        )
+    return found
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a text in lower case; of Chinese, Japanese and Korean the characters.
+
+    >>> words_of("The RED boat, 小船")
+    ['the', 'red', 'boat', '小', '船']
+    """
+    return WORD.findall(text.lower())
+
+
+def rank_by_bm25(
+    queries: Sequence[Matched], corpus: Sequence[tuple[Id, str]], count: int
+) -> Ranked:
+    """Return the best texts of each query by BM25; texts that share no word with it are left out.
+
+    Raises:
+        InputError: the package bm25s is not installed.
+    """
+    try:
+        import bm25s
+    except ImportError as error:
+        raise InputError(
+            "BM25 needs the package bm25s: pip install -r extras/retrieval/requirements.txt; or "
+            "name a bi-encoder with --run."
+        ) from error
+    index = bm25s.BM25()
+    index.index([words_of(text) for _, text in corpus], show_progress=True, leave_progress=False)
+    asked = [words_of(query.text) for query in queries]
+    rows, scores = index.retrieve(asked, k=count, show_progress=True, leave_progress=False)
+    return [(r[s > 0], s[s > 0]) for r, s in zip(rows, scores, strict=True)]
+
+
+def rank_by_vectors(
+    encoder: BiEncoder,
+    queries: Sequence[Matched],
+    corpus: Sequence[tuple[Id, str]],
+    count: int,
+    vectors_path: Path | None,
+) -> Ranked:
+    """Return the texts with the nearest vectors to each query; raises as `open_vectors`."""
+    if vectors_path:
+        vectors = open_vectors(vectors_path, encoder, [identity for identity, _ in corpus])
+    else:
+        vectors = encoder.encode([text for _, text in corpus], "corpus")
+    wanted, ranked = encoder.encode([query.text for query in queries], "queries"), Ranked()
+    for start in range(0, len(queries), QUERIES_AT_ONCE):
+        found = find_nearest(wanted[start : start + QUERIES_AT_ONCE], vectors, count)
+        ranked += zip(*found, strict=True)
+    return ranked
+
+
+def limit_scores(encoder: BiEncoder, queries: Sequence[Matched], share: float | None) -> None:
+    """Set the limit of each query: a share of the cosine of its worst match; None: no limit."""
+    if share is None:
+        return
+    matches = encoder.encode([text for query in queries for text in query.matches], "matches")
+    wanted = encoder.encode([query.text for query in queries], "queries")
+    ends = np.cumsum([len(query.matches) for query in queries])
+    for query, own, vector in zip(queries, np.split(matches, ends[:-1]), wanted, strict=True):
+        query.limit = share * float((own @ vector).min())
+
+
+def choose_negatives(
+    queries: Sequence[Matched], corpus: Sequence[tuple[Id, str]], ranked: Ranked, draw: Draw
+) -> list[list[int]]:
+    """Return the rows of the corpus that are negatives of each query, best first.
+
+    The draw depends on the seed and the query: other queries in the file change nothing. No text
+    of the query's own pairs is chosen, nor one that equals it but for case and blanks.
+    """
+    found = []
+    for query, (rows, scores) in zip(queries, ranked, strict=True):
+        known = {plain(record["text_b"]) for record in query.records}
+        free = [place for place, row in enumerate(rows) if plain(corpus[row][1]) not in known]
+        pool = free[draw.skip : draw.skip + draw.top]
+        pool = [place for place in pool if scores[place] < query.limit]
+        random = Random(f"{draw.seed}/{query.text}")
+        chosen = sorted(random.sample(pool, min(draw.count, len(pool))))
+        found.append([int(rows[place]) for place in chosen])
+    return found
+
+
+def plain(text: str) -> str:
+    """Return a text without differences of case and blanks."""
+    return " ".join(text.lower().split())
+
+
+def training_records(
+    queries: Sequence[Matched],
+    corpus: Sequence[tuple[Id, str]],
+    negatives: Sequence[Sequence[int]],
+    labels: Labels,
+) -> Iterator[dict]:
+    """Yield the pairs of each query as they are, with group and label, then its negatives."""
+    for query, rows in zip(queries, negatives, strict=True):
+        for number, record in enumerate(query.records):
+            own = {"id": f"{query.group}/{number}", "label": labels.positive, **record}
+            yield {**own, "group": query.group}
+        for row in rows:
+            identity, text = corpus[row]
+            pair = {"id": f"{query.group}//{identity}", "group": query.group}
+            yield {**pair, "text_a": query.text, "text_b": text, "label": labels.negative}
