@@ -6,6 +6,7 @@ Source: Moreira et al. 2024, https://arxiv.org/abs/2407.15831.
 """
 
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -129,10 +130,10 @@ def rank_by_bm25(
             "BM25 needs the package bm25s: pip install -r extras/retrieval/requirements.txt; or "
             "name a bi-encoder with --run."
         ) from error
-    index = bm25s.BM25()
-    index.index([words_of(text) for _, text in corpus], show_progress=True, leave_progress=False)
+    index, shown = bm25s.BM25(), {"show_progress": sys.stderr.isatty(), "leave_progress": False}
+    index.index([words_of(text) for _, text in corpus], **shown)
     asked = [words_of(query.text) for query in queries]
-    rows, scores = index.retrieve(asked, k=count, show_progress=True, leave_progress=False)
+    rows, scores = index.retrieve(asked, k=count, **shown)
     return [(r[s > 0], s[s > 0]) for r, s in zip(rows, scores, strict=True)]
 
 
