@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import sys
 import zipfile
 from importlib.metadata import version
@@ -172,3 +173,41 @@ def test_the_notebook_of_a_bundle_predicts_what_the_project_predicts(source, tmp
             ),
         )
     )
+
+
+@pytest.mark.trains
+def test_a_bundle_of_a_blend_has_its_runs(source, tmp_path):
+    """Of float16, whose weights have another hash; one run reads other lengths."""
+    project = bake_project("text_classification", tmp_path, "bundle, blends")
+    shorten(project, {"train": 24, "dev": 6, "test": 6})
+    (project / "requirements.txt").write_text("tqdm\n")
+    make_wheel(source, "tqdm", version("tqdm"), "py3-none-any")
+    for name, changes in (("one", {}), ("two", {"max_length": 64, "seed": 2})):
+        run(
+            "train.py",
+            *flags(project, run_name=name, steps=2, batch_size=8, **changes),
+            cwd=project,
+        )
+    fit = "extras/blends/fit.py"
+    run(fit, "one", "two", "--name", "inner", "--equal", cwd=project)
+    shutil.copytree(project / "runs/one", project / "runs/three")
+    run(fit, "inner", "three", "--name", "outer", "--equal", cwd=project)
+    made = tmp_path / "made"
+    refused = run(BUNDLE, "inner", "three", "--to", made, cwd=project, check=False)
+    assert (
+        refused.returncode == 1 and "inner is a blend, which predicts by itself" in refused.stderr
+    )
+    said = run(BUNDLE, "outer", "--to", made, "--weights", "float16", cwd=project).stdout
+    assert "tried: " in said
+    assert {p.name for p in (made / "project/runs").iterdir()} == {
+        *("one", "two", "three", "inner", "outer")
+    }
+    run("predict.py", "outer", "sample/test.jsonl", tmp_path / "ours.jsonl", cwd=project)
+    test = (project / "sample/test.jsonl").rename(tmp_path / "test.jsonl")
+    project.rename(tmp_path / "away")
+    run("predict.py", "outer", test, tmp_path / "theirs.jsonl", cwd=made / "project")
+    ours, theirs = (
+        [json.loads(line)["probabilities"] for line in (tmp_path / name).read_text().splitlines()]
+        for name in ("ours.jsonl", "theirs.jsonl")
+    )
+    assert len(ours) == 6 and ours == [pytest.approx(own, abs=5e-3) for own in theirs]

@@ -52,6 +52,7 @@ from extras.bundle.parts import (  # noqa: E402
     in_words,
     list_sizes,
     name_runs,
+    with_parts,
 )
 from extras.bundle.target import Target, make_target, version_here  # noqa: E402
 from extras.bundle.wheels import Wheels, check_pip  # noqa: E402
@@ -72,7 +73,11 @@ def main() -> None:
     need("chunks")
     folders = find_runs(arguments.runs)
     named = name_runs(arguments.runs)
-    check_members(folders, Settings, SHARED_SETTINGS)
+    copied = with_parts(named)
+    has_blend = copied != named
+    # The runs of a blend may differ: each reads the records by itself.
+    for together in [[folder] for folder in folders] if has_blend else [folders]:
+        check_members(together, Settings, SHARED_SETTINGS)
     check_finished(folders)
     versions = trained_versions(folders)
     trained_on = ".".join(versions.pop("python", version_here()).split(".")[:2])
@@ -85,8 +90,8 @@ def main() -> None:
     for left in (path for path in work.iterdir() if path.name not in ("wheels", ".lock")):
         delete(left)
     half = arguments.weights == "float16"
-    copy_project(work / "project")
-    if kept := copy_runs(named, folders, work / "project", half):
+    copy_project(work / "project", has_blend)
+    if kept := copy_runs(copied, folders, work / "project", half):
         print(f"float16: {kept} arrays have values that it can't hold, and stay float32")
     times = try_both(work, file, arguments, [*named], half)
     write_text(work / "project/requirements.txt", asked.text())

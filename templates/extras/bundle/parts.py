@@ -8,12 +8,14 @@ from typing import Any
 
 from core.base.errors import InputError
 from core.base.extras import present
-from core.base.files import MANIFEST, PROJECT, file_hash, read_json, write_json
+from core.base.files import MANIFEST, PROJECT, file_hash, hash_of_files, read_json, write_json
 from core.encoders.encoder import local_folder
+from core.runs.members import blended_runs, find_run, members
 from core.runs.scores import read_scores
 from extras.bundle.float16_weights import write_float16
 
 SCRIPT = "predict.py"
+BLENDS = "extras/blends/blends.py"
 WEIGHTS = "best.weights.h5"
 # Extras without which predictions are the same.
 APART: tuple[str, ...] = (
@@ -36,10 +38,15 @@ ENCODERS = "encoders"  # folder of a bundle's project for encoders that runs rea
 # --------------------------------------------------------------------------------- project
 
 
-def copy_project(target: Path) -> None:
-    """Copy the scripts and packages that predict.py imports, and the extras that may predict."""
+def copy_project(target: Path, blends: bool) -> None:
+    """Copy the scripts and packages that predict.py imports, and the extras that may predict.
+
+    Args:
+        target: folder of the project of a bundle.
+        blends: whether blends are among its runs.
+    """
     target.mkdir()
-    for path in needed_paths():
+    for path in needed_paths([PROJECT / BLENDS] if blends else []):
         if path.is_dir():
             shutil.copytree(path, target / path.name, ignore=SKIPPED)
         else:
@@ -52,9 +59,13 @@ def copy_project(target: Path) -> None:
         shutil.copytree(PROJECT / "extras" / name, target / "extras" / name, ignore=SKIPPED)
 
 
-def needed_paths() -> list[Path]:
-    """Return the scripts and folders of this project that predict.py imports, itself among them."""
-    found, waiting = {PROJECT / SCRIPT}, [PROJECT / SCRIPT]
+def needed_paths(others: Sequence[Path]) -> list[Path]:
+    """Return the scripts and folders of this project that predict.py imports, itself among them.
+
+    Args:
+        others: files of extras, whose imports are needed too.
+    """
+    found, waiting = {PROJECT / SCRIPT}, [PROJECT / SCRIPT, *others]
     while waiting:
         for name in imported_names(waiting.pop()):
             for path in (PROJECT / f"{name}.py", PROJECT / name):
@@ -95,18 +106,15 @@ def name_runs(names: Sequence[str]) -> dict[str, Path]:
     """Return the name in runs/ of a bundle -> the folder of each run that was named.
 
     Raises:
-        InputError: two runs have the same name, or one is a blend.
+        InputError: two runs have the same name, or a blend is not the only one.
     """
     found: dict[str, Path] = {}
     for name in names:
-        folder = next(one for one in (Path(name), PROJECT / "runs" / name) if one.is_dir())
-        folder, home = folder.resolve(), (PROJECT / "runs").resolve()
-        inside = folder.is_relative_to(home) and folder != home
-        own = folder.relative_to(home).as_posix() if inside else folder.name
-        if "blend" in read_json(folder / "config.json"):
+        folder = find_run(name).resolve()
+        own = name_in_bundle(folder)
+        if len(names) > 1 and blended_runs(folder):
             raise InputError(
-                f"{own} is a blend, whose weights a bundle does not take: name its runs, which are "
-                "averaged."
+                f"{own} is a blend, which predicts by itself: bundle it without other runs."
             )
         if own in found:
             raise InputError(f"two runs are called {own}: rename the folder of one.")
@@ -114,11 +122,36 @@ def name_runs(names: Sequence[str]) -> dict[str, Path]:
     return found
 
 
+def name_in_bundle(folder: Path) -> str:
+    """Return the name of a run in a bundle: its place in runs/, or the name of its folder."""
+    home = (PROJECT / "runs").resolve()
+    inside = folder.is_relative_to(home) and folder != home
+    return folder.relative_to(home).as_posix() if inside else folder.name
+
+
+def with_parts(named: dict[str, Path]) -> dict[str, Path]:
+    """Return the named runs and, before each blend, the runs that it blends.
+
+    Raises:
+        InputError: two runs have the same name.
+    """
+    found: dict[str, Path] = {}
+    for name, folder in named.items():
+        runs = [run.resolve() for run in blended_runs(folder)]
+        parts = with_parts({name_in_bundle(run): run for run in runs})
+        if len({name_in_bundle(run) for run in runs}) < len(runs) or any(
+            found.get(part, own) != own for part, own in parts.items()
+        ):
+            raise InputError(f"two runs of {name} have the same name: rename the folder of one.")
+        found |= parts | {name: folder}
+    return found
+
+
 def copy_runs(named: dict[str, Path], folders: Sequence[Path], target: Path, half: bool) -> int:
     """Copy runs into the project of a bundle.
 
     Args:
-        named: from `name_runs`: a cross-validation is one of them.
+        named: from `with_parts`: cross-validations and blends are among them.
         folders: of the models: each run, or each of its folds.
         target: folder of the project.
         half: whether the weights become float16.
@@ -131,12 +164,30 @@ def copy_runs(named: dict[str, Path], folders: Sequence[Path], target: Path, hal
         place = target / "runs" / name
         for own in (one for one in folders if one.is_relative_to(folder)):
             kept += copy_run(own, place / own.relative_to(folder), target, half)
-        if folder not in folders:  # a cross-validation, which has the threshold of its folds
+        if folder not in folders:  # a cross-validation or a blend, which has the threshold
             copy_files(folder, place, ["config.json", "scores.json"])
+        if blended_runs(folder):
+            write_json(place / "config.json", moved_blend(folder, target))
         parent = folder.parent
         if (parent / "scores.json").is_file():  # one fold: its threshold is its parent's
             copy_files(parent, place.parent, ["scores.json"])
     return kept
+
+
+def moved_blend(folder: Path, project: Path) -> dict[str, Any]:
+    """Return the settings of a blend whose runs were copied into the project of a bundle."""
+    config = read_json(folder / "config.json")
+    runs = [f"runs/{name_in_bundle(run.resolve())}" for run in blended_runs(folder)]
+    changed = hash_of_files(place / WEIGHTS for place in places_of_models(folder, project))
+    return {**config, "blend": {**config["blend"], "runs": runs, "files_hash": changed}}
+
+
+def places_of_models(folder: Path, project: Path) -> list[Path]:
+    """Return where the models of a run, or of those of a blend, are in the project of a bundle."""
+    if runs := blended_runs(folder):
+        return [place for run in runs for place in places_of_models(run.resolve(), project)]
+    place = project / "runs" / name_in_bundle(folder)
+    return [place / own.relative_to(folder) for own in members(folder)]
 
 
 def copy_run(folder: Path, place: Path, project: Path, half: bool) -> int:
