@@ -132,7 +132,7 @@ def test_examples_of_the_layers():
     [
         ({"window": 64, "overlap": 40}, "overlap = 40 is more than half of window = 64"),
         ({"window": 5, "overlap": 2}, "window = 5 is too short"),
-        ({"window": 128}, "is no less than max_length = 128"),
+        ({"window": 128, "overlap": 8}, "is no less than max_length = 128"),
     ],
 )
 def test_windows_that_make_no_sense_are_refused(changes, said):
