@@ -4,13 +4,13 @@ import csv
 import json
 import signal
 
-import h5py
 import numpy as np
 import pytest
 import tensorflow as tf
 from conftest import ROOT, use_template
 from project_process import ProjectProcess
 from projects import bake_project, flags, run
+from run_weights import largest_difference, weights
 from sklearn.metrics import label_ranking_average_precision_score, log_loss, ndcg_score
 
 use_template("text_classification")
@@ -474,23 +474,6 @@ def succeed(process, *command):
     done = process.run(*map(str, command))
     assert done.code == 0, f"{done.out}\n{done.err}"
     return done.out
-
-
-def weights(folder):
-    found = {}
-
-    def note(name, own):
-        if isinstance(own, h5py.Dataset):
-            found[name] = own[()]
-
-    with h5py.File(folder / "best.weights.h5") as file:
-        file.visititems(note)
-    return found
-
-
-def largest_difference(one, other):
-    assert one.keys() == other.keys() and one
-    return max(np.abs(one[key] - other[key]).max() for key in one if one[key].dtype.kind == "f")
 
 
 def train(process, name, **settings):

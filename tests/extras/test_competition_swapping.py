@@ -4,12 +4,12 @@ import json
 import shutil
 import signal
 
-import h5py
 import numpy as np
 import pytest
 from conftest import ROOT, use_template
 from project_process import ProjectProcess
 from projects import bake_project, flags, run
+from run_weights import largest_difference, weights
 
 use_template("text_classification")
 
@@ -216,23 +216,6 @@ def process(tmp_path_factory):
 def asked(process, name, **settings):
     files = {f"{part}_file": f"{part}.jsonl" for part in ("train", "dev", "test")}
     return flags(process.project, **{**SETTINGS, **files, "run_name": name, **settings})
-
-
-def weights(folder):
-    found = {}
-
-    def note(name, own):
-        if isinstance(own, h5py.Dataset):
-            found[name] = own[()]
-
-    with h5py.File(folder / "best.weights.h5") as file:
-        file.visititems(note)
-    return found
-
-
-def largest_difference(one, other):
-    assert one.keys() == other.keys() and one
-    return max(np.abs(one[key] - other[key]).max() for key in one if one[key].dtype.kind == "f")
 
 
 def train(process, name, **settings):

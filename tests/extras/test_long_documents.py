@@ -5,12 +5,12 @@ import json
 import signal
 from types import SimpleNamespace
 
-import h5py
 import numpy as np
 import pytest
 from conftest import ROOT, use_template
 from project_process import ProjectProcess
 from projects import TEMPLATES, bake_project, flags, run
+from run_weights import largest_difference, weights
 from small_models import bert_encoder
 
 use_template("text_classification")
@@ -184,23 +184,6 @@ def train(process, name, **settings):
     done = process.run("train.py", *asked(process, name, **settings))
     assert done.code == 0, f"{done.out}\n{done.err}"
     return weights(process.project / "runs" / name)
-
-
-def weights(folder):
-    found = {}
-
-    def note(name, own):
-        if isinstance(own, h5py.Dataset):
-            found[name] = own[()]
-
-    with h5py.File(folder / "best.weights.h5") as file:
-        file.visititems(note)
-    return found
-
-
-def largest_difference(one, other):
-    assert one.keys() == other.keys() and one
-    return max(np.abs(one[key] - other[key]).max() for key in one if one[key].dtype.kind == "f")
 
 
 def score(process, name):
