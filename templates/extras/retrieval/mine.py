@@ -23,10 +23,9 @@ from extras.retrieval.negatives import (  # noqa: E402
     limit_scores,
     matched_queries,
     rank_by_bm25,
-    rank_by_vectors,
     training_records,
 )
-from extras.retrieval.vectors import BiEncoder, read_texts  # noqa: E402
+from extras.retrieval.vectors import BiEncoder, read_texts, search_texts  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
 
@@ -43,7 +42,8 @@ def main() -> None:
     most = max(len(query.records) for query in queries)
     count = min(arguments.skip + arguments.top + most, len(corpus))
     if encoder:
-        ranked = rank_by_vectors(encoder, queries, corpus, count, arguments.vectors)
+        texts = [query.text for query in queries]
+        ranked = [*search_texts(encoder, texts, corpus, count, arguments.vectors)]
         limit_scores(encoder, queries, arguments.below)
     else:
         ranked = rank_by_bm25(queries, corpus, count)

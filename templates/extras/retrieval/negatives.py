@@ -18,11 +18,10 @@ import numpy as np
 from core.base.errors import InputError
 from core.data.records import Id, read_field
 from extras.retrieval.rankings import read_pairs
-from extras.retrieval.vectors import BiEncoder, find_nearest, open_vectors
+from extras.retrieval.vectors import BiEncoder
 
 # A word, or one character of a script that writes no blanks between words.
 WORD = re.compile(r"[぀-ヿ㐀-鿿가-힯]|[^\W぀-ヿ㐀-鿿가-힯]+")
-QUERIES_AT_ONCE = 256
 # The rows of the corpus and their scores, best first, of each query.
 Ranked = list[tuple[np.ndarray, np.ndarray]]
 
@@ -135,25 +134,6 @@ def rank_by_bm25(
     asked = [words_of(query.text) for query in queries]
     rows, scores = index.retrieve(asked, k=count, **shown)
     return [(r[s > 0], s[s > 0]) for r, s in zip(rows, scores, strict=True)]
-
-
-def rank_by_vectors(
-    encoder: BiEncoder,
-    queries: Sequence[Matched],
-    corpus: Sequence[tuple[Id, str]],
-    count: int,
-    vectors_path: Path | None,
-) -> Ranked:
-    """Return the texts with the nearest vectors to each query; raises as `open_vectors`."""
-    if vectors_path:
-        vectors = open_vectors(vectors_path, encoder, [identity for identity, _ in corpus])
-    else:
-        vectors = encoder.encode([text for _, text in corpus], "corpus")
-    wanted, ranked = encoder.encode([query.text for query in queries], "queries"), Ranked()
-    for start in range(0, len(queries), QUERIES_AT_ONCE):
-        found = find_nearest(wanted[start : start + QUERIES_AT_ONCE], vectors, count)
-        ranked += zip(*found, strict=True)
-    return ranked
 
 
 def limit_scores(encoder: BiEncoder, queries: Sequence[Matched], share: float | None) -> None:

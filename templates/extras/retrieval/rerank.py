@@ -31,12 +31,9 @@ from extras.retrieval.rankings import (  # noqa: E402
 )
 from extras.retrieval.vectors import (  # noqa: E402
     BiEncoder,
-    find_nearest,
-    open_vectors,
     read_texts,
+    search_texts,
 )
-
-QUERIES_AT_ONCE = 256
 
 
 @command
@@ -118,20 +115,14 @@ def search(
         raise InputError(
             f"--top {top}, but {corpus} has {len(texts)} texts: set it to at most {len(texts)}."
         )
-    if vectors_path:
-        vectors = open_vectors(vectors_path, encoder, [identity for identity, _ in texts])
-    else:
-        vectors = encoder.encode([text for _, text in texts], "corpus")
-    wanted, queries = encoder.encode([text for _, text in asked], "queries"), []
-    for start in range(0, len(asked), QUERIES_AT_ONCE):
-        block = slice(start, start + QUERIES_AT_ONCE)
-        nearest = zip(asked[block], *find_nearest(wanted[block], vectors, top), strict=True)
-        for (identity, text), rows, cosines in nearest:
-            found = [
-                Candidate(str(texts[row][0]), texts[row][1], float(cosine), float(cosine))
-                for row, cosine in zip(rows, cosines, strict=True)
-            ]
-            queries.append(Query(str(identity), text, found))
+    queries, wanted = list[Query](), [text for _, text in asked]
+    nearest = search_texts(encoder, wanted, texts, top, vectors_path)
+    for (identity, text), (rows, cosines) in zip(asked, nearest, strict=True):
+        found = [
+            Candidate(str(texts[row][0]), texts[row][1], float(cosine), float(cosine))
+            for row, cosine in zip(rows, cosines, strict=True)
+        ]
+        queries.append(Query(str(identity), text, found))
     return queries
 
 

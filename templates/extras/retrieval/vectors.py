@@ -34,6 +34,7 @@ from extras.retrieval.text_inputs import text_inputs
 TABLES = (".csv", ".tsv")
 TEXTS_AT_ONCE = 4096  # encoded and written together: the most that an interruption costs
 LENGTHS = 8  # that a TPU pads to, the same for all files: it compiles each once
+QUERIES_AT_ONCE = 256
 NUMBERS_AT_ONCE = 10_000_000  # cosines in memory
 
 
@@ -238,6 +239,35 @@ def find_nearest(
         cosines, rows = np.hstack([cosines, found]), np.hstack([rows, numbers])
         cosines, rows = keep_highest(cosines, rows, count)
     return rows, cosines
+
+
+def search_texts(
+    encoder: BiEncoder,
+    queries: Sequence[str],
+    corpus: Sequence[tuple[Id, str]],
+    count: int,
+    vectors_path: Path | None,
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield rows of the corpus and cosines `[count]` of each query, the nearest first.
+
+    Args:
+        encoder: of queries and corpus.
+        queries: their texts.
+        corpus: ids and texts.
+        count: of the texts that are kept, at most the size of the corpus.
+        vectors_path: of the corpus, from `write_vectors`; None: the corpus is encoded.
+
+    Raises:
+        InputError: the vectors are of other texts.
+    """
+    if vectors_path:
+        vectors = open_vectors(vectors_path, encoder, [identity for identity, _ in corpus])
+    else:
+        vectors = encoder.encode([text for _, text in corpus], "corpus")
+    wanted = encoder.encode(queries, "queries")
+    for start in range(0, len(queries), QUERIES_AT_ONCE):
+        found = find_nearest(wanted[start : start + QUERIES_AT_ONCE], vectors, count)
+        yield from zip(*found, strict=True)
 
 
 def keep_highest(scores: np.ndarray, rows: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
