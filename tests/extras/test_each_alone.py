@@ -41,7 +41,7 @@ import pytest
 import core
 assert os.path.dirname(core.__file__) == os.path.abspath("core")
 options = [f"-pno:{name}" for name in ("cacheprovider", "unraisableexception", "threadexception")]
-options.append("--basetemp=" + os.path.abspath("../smoke"))  # no other session's files are deleted
+options.append("--basetemp=" + os.path.abspath("../smoke"))  # the files of other pytest runs stay
 sys.exit(pytest.main(["-q", "-rs", *options, "tests/test_smoke.py", *sys.argv[1:]]))
 """
 
