@@ -98,8 +98,12 @@ def make(name: str):
 
 
 def learned(model) -> dict:
-    """Return all parameters, each once, without tables that are computed."""
-    return {name: p for name, p in model.named_parameters() if p.requires_grad}
+    """Return all parameters by their names in a file, without tables that are computed."""
+    named = model.named_parameters(remove_duplicate=False)
+    # The token table scores the vocabulary too, and files have it once.
+    table = model.get_input_embeddings().weight
+    names = {n: p for n, p in named if p.requires_grad}
+    return {n: p for n, p in names.items() if p is not table or "embeddings" in n}
 
 
 def read_exports(folder: pathlib.Path) -> None:

@@ -115,6 +115,11 @@ def make_config(model: LanguageModel, tokenizer: Tokenizer) -> dict:
     """
     encoder, causal = model.encoder, model.objective == "causal"
     dropout = encoder.dropout if encoder.attention_dropout is None else encoder.attention_dropout
+    numbers = {
+        name: tokenizer.token_to_id(token) for name, token in name_special_tokens(tokenizer).items()
+    }
+    # Whoever writes with it begins and ends a text as in its training.
+    around = {"bos_token_id": numbers["cls"], "eos_token_id": numbers["sep"]} if causal else {}
     return {
         "model_type": "bert",
         "architectures": ["BertLMHeadModel" if causal else "BertForMaskedLM"],
@@ -130,7 +135,8 @@ def make_config(model: LanguageModel, tokenizer: Tokenizer) -> dict:
         "max_position_embeddings": encoder.max_sequence_length,
         "type_vocab_size": encoder.num_segments,
         "layer_norm_eps": encoder.embeddings_layer_norm.epsilon,
-        "pad_token_id": tokenizer.token_to_id(name_special_tokens(tokenizer)["pad"]),
+        "pad_token_id": numbers["pad"],
+        **around,
         "tie_word_embeddings": True,
     }
 
