@@ -50,21 +50,19 @@ def load_backbone(settings: Settings, tokenizer: Tokenizer) -> keras.Model:
             exact_gelu=False,
             name="encoder",
         )
+    if settings.encoder != "tiny":
+        # `load_tokenizer` reads only the setting `encoder`, unless that is tiny.
+        known = load_tokenizer(settings, [])  # type: ignore[arg-type]
+        if known.get_vocab() != tokenizer.get_vocab():
+            raise InputError(
+                f"the shards were prepared with other tokens than {settings.encoder} has: run "
+                f"python prepare.py --encoder {settings.encoder} --overwrite true."
+            )
     if writes:
-        encoder = need("writers", "bart").load_writer(settings, tokenizer)
-    else:
-        encoder = load_encoder(settings, tokenizer)
-    if not writes and not isinstance(encoder, BertEncoder):
+        return need("writers", "bart").load_writer(settings, tokenizer)
+    encoder = load_encoder(settings, tokenizer)
+    if not isinstance(encoder, BertEncoder):
         need("encoders", "language_model").check_encoder(encoder, settings)
-    if settings.encoder == "tiny":
-        return encoder
-    # `load_tokenizer` reads only the setting `encoder`, unless that is tiny.
-    known = load_tokenizer(settings, [])  # type: ignore[arg-type]
-    if known.get_vocab() != tokenizer.get_vocab():
-        raise InputError(
-            f"the shards were prepared with other tokens than {settings.encoder} has: run "
-            f"python prepare.py --encoder {settings.encoder} --overwrite true."
-        )
     return encoder
 
 
