@@ -34,7 +34,9 @@ def load_tokenizer(
         return None
     if family.is_decoder and classifies(settings):
         return frames.load_framed(folder, settings)
-    return files.load_tokenizer(folder, family.is_decoder)
+    # A causal BERT learned that [SEP] ends a text: its source keeps it.
+    keeps_end = files.read_family(folder) == files.CAUSAL_BERT
+    return files.load_tokenizer(folder, family.is_decoder and not keeps_end)
 
 
 def build_models(encoder: "keras.Model", labels: Any, settings: Any) -> None:
