@@ -12,6 +12,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from core.base.errors import InputError
+from extras.writers.chat import NAME, carried_by
 from extras.writers.families import FAMILIES
 from extras.writers.files import HEAD, SCORE_BIAS, SHARED, Weights, is_turned
 
@@ -106,6 +107,8 @@ def describe_tokenizer(tokenizer: Tokenizer, writer: Any) -> tuple[dict, dict, s
         if isinstance(number, int) and tokenizer.id_to_token(number)
     }
     config = {"tokenizer_class": "PreTrainedTokenizerFast", **tokens}
+    if template := carried_by(tokenizer):
+        tokens |= {**template.tokens, NAME: template.text}
     length = writer.max_sequence_length
     whole = json.loads(tokenizer.to_str())
     return whole, config | ({"model_max_length": length} if length else {}), None
