@@ -67,6 +67,8 @@ def build_answer_models(encoder: Any, labels: Any, settings: Any) -> Models:
     inputs, last = read_texts(encoder, labels, settings)
     _, answer, loss, kind = output_layers(labels, settings, "label_loss")
     tokens = [encoder.answers[name] for name in labels.names]
+    # bfloat16 loses small differences of large logits.
+    encoder.token_embedding.reverse_dtype = "float32"
     logits = AnswerLogits(tokens, dtype="float32", name="logits")(encoder.score(last))
     inference = keras.Model(inputs, {answer.name: answer(logits)}, name="inference")
     targets = keras.Input((len(tokens),), name="targets")

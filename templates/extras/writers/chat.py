@@ -176,8 +176,8 @@ def attach(tokenizer: Tokenizer, template: ChatTemplate) -> Tokenizer:
 
 def carried_by(tokenizer: Tokenizer) -> ChatTemplate | None:
     """Return the chat template that a tokenizer carries; None: it has none."""
-    processor = json.loads(tokenizer.to_str())["post_processor"] or {}
-    stored = processor.get("special_tokens")
+    processor = tokenizer.post_processor
+    stored = json.loads(processor.__getstate__()).get("special_tokens") if processor else None
     if not isinstance(stored, dict) or NAME not in stored:
         return None
     text, tokens = json.loads(stored[NAME]["tokens"][0])

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import chat_peer
 import h5py
+import keras
 import numpy as np
 import pytest
 import writer_peer
 from chat_peer import CASES, SOURCES, TEMPLATES
 from conftest import ROOT, use_template
+from keras import ops
 from projects import bake_project, flags, run, shorten
 from scipy import special
 from tokenizers import Tokenizer
@@ -40,7 +42,6 @@ def write_folder(folder: Path, kind: str = "qwen2", template: str = "") -> Path:
     """Make a folder with a small writer, a token for each byte, and perhaps a chat template."""
     tokenizer = chat_peer.make_tokenizer()
     size = {"vocab_size": tokenizer.get_vocab_size(), "max_position_embeddings": 400}
-    size |= {"n_positions": 400} if kind == "gpt2" else {}
     writer_peer.write_folder(folder, WRITERS[kind], **size)
     (folder / "tokenizer.json").write_text(tokenizer.to_str(), "utf-8")
     config = {"bos_token": chat_peer.BOS, "eos_token": chat_peer.EOS, "chat_template": template}
@@ -67,7 +68,7 @@ def read_batch(moved=np.asarray) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("kind", ["gpt2", "qwen2", "gemma3"])
 def test_the_answer_is_what_the_writer_would_write_next(kind, tmp_path):
     """Its logits are those of transformers, see test_writers.py; here of the first new token."""
-    encoder, models = build(make_settings(write_folder(tmp_path, kind)))
+    encoder, models = build(make_settings(write_folder(tmp_path, kind), max_length=16))
     own = chat_peer.make_tokenizer()
     tokens = [own.encode(WORDS[n]).ids[1] for n in ("no", "unsure", "yes")]  # behind BOS
     for moved in (np.asarray, writer_peer.left):
@@ -84,6 +85,19 @@ def test_the_answer_is_what_the_writer_would_write_next(kind, tmp_path):
     # Nothing is learned but the writer.
     trained = {weight.path for weight in models.training.trainable_variables}
     assert trained == {weight.path for weight in encoder.trainable_variables}
+
+
+def test_logits_of_words_are_fine_in_bfloat16(tmp_path):
+    folder = write_folder(tmp_path)
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        _, models = build(make_settings(folder))
+    finally:
+        keras.config.set_dtype_policy("float32")
+    model = keras.Model(models.inference.inputs, models.inference.get_layer("logits").output)
+    logits = model(read_batch())
+    assert logits.dtype == "float32"
+    assert np.abs(logits - ops.cast(ops.cast(logits, "bfloat16"), "float32")).max() > 1e-5
 
 
 def test_a_decoder_comes_back_with_its_answers(tmp_path):

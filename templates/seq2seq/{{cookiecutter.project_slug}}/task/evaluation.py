@@ -67,14 +67,15 @@ class TextScorer(DevScorer):
     ) -> None:
         super().__init__(predictor, batches, settings)
         self.tokenizer = tokenizer
-        [writer] = predictor.models
-        self.perplexity = PerplexityScorer(writer.models, predictor.strategy)
+        self.perplexity = None
+        if settings.generation.perplexity:
+            self.perplexity = PerplexityScorer(predictor.models[0].models, predictor.strategy)
 
     def score(self, batches: SourceGenerator, tuned: dict | None = None) -> Evaluation:
         settings, path = self.settings, project_path(self.settings.dev_file)
         written = predict_texts(self.predictor, batches, self.tokenizer)
         evaluation = evaluate(batches.examples, written, path, settings, settings.shown_examples)
-        if settings.generation.perplexity:
+        if self.perplexity:
             [writer] = self.predictor.models
             encoding = (self.tokenizer, batches.encoder_inputs, settings, batches.batch_size)
             pairs = PairGenerator.of(batches.examples, writer.tokens, *encoding)
