@@ -106,9 +106,9 @@ def describe_tokenizer(tokenizer: Tokenizer, writer: Any) -> tuple[dict, dict, s
         for name, number in numbers.items()
         if isinstance(number, int) and tokenizer.id_to_token(number)
     }
-    config = {"tokenizer_class": "PreTrainedTokenizerFast", **tokens}
     if template := carried_by(tokenizer):
         tokens |= {**template.tokens, NAME: template.text}
+    config = {"tokenizer_class": "PreTrainedTokenizerFast", **tokens}
     length = writer.max_sequence_length
     whole = json.loads(tokenizer.to_str())
     return whole, config | ({"model_max_length": length} if length else {}), None
