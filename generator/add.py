@@ -44,7 +44,8 @@ def add_extra(root: Path, name: str, project: Path) -> str:
     joining = [name, *(one for one in needed if one != name)]
     with tempfile.TemporaryDirectory(prefix=".writing-", dir=extras) as folder:
         for one in joining:
-            render_extra(root / "templates" / "extras" / one, Path(folder) / one, answers, baking)
+            render_files(root / "templates" / "extras" / one, Path(folder) / one, answers, baking)
+        bring_task_files(root / "templates" / template, project, joining, answers, baking)
         if not (extras / "__init__.py").is_file():
             shutil.copy(root / "templates" / "extras" / "__init__.py", extras)
         for one in joining:
@@ -63,19 +64,35 @@ def add_extra(root: Path, name: str, project: Path) -> str:
     return said
 
 
-def render_extra(source: Path, target: Path, answers: dict[str, str], baking: ModuleType) -> None:
-    """Write an extra as baking would write it.
+def bring_task_files(
+    template: Path, project: Path, names: list[str], answers: dict[str, str], baking: ModuleType
+) -> None:
+    """Write the files of the task that only these extras read, where the project lacks them."""
+    declared = baking.declared_extras()
+    for path in (path for name in names for path in declared[name].task_files):
+        source = template / baking.PROJECT / path
+        if source.is_file() and not (project / path).exists():
+            with tempfile.TemporaryDirectory(prefix=".writing-", dir=project) as folder:
+                render_files(source.parent, Path(folder), answers, baking, only=source.name)
+                os.rename(Path(folder) / source.name, project / path)
+
+
+def render_files(
+    source: Path, target: Path, answers: dict[str, str], baking: ModuleType, only: str = ""
+) -> None:
+    """Write an extra, or one file of a task, as baking would write it.
 
     Args:
-        source: its folder in templates/extras.
+        source: its folder in the templates.
         target: the folder to create.
         answers: of the project.
         baking: the module templates/baking.py.
+        only: the name of a file; empty: all are written.
     """
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
-    for path in sorted(list_files(source)):
+    for path in [Path(only)] if only else sorted(list_files(source)):
         (target / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(source / path, target / path)
         text = (source / path).read_text(encoding="utf-8")

@@ -575,10 +575,12 @@ def end_project(
 
 
 def delete_extras(project: Path, names: list[str]) -> None:
-    """Delete some extras of a project, and the folder of all if none is left."""
-    extras = project / "extras"
+    """Delete some extras of a project, the files that only they read, and a folder without any."""
+    extras, declared = project / "extras", declared_extras()
     for name in names:
         shutil.rmtree(extras / name, ignore_errors=True)
+        for path in declared[name].task_files:
+            (project / path).unlink(missing_ok=True)
     rest = {"__init__.py", "README.md", *CACHES}
     if extras.is_dir() and {path.name for path in extras.iterdir()} <= rest:
         shutil.rmtree(extras)

@@ -40,6 +40,7 @@ class Extra:
         needs: the extras without which it does nothing.
         requirements: packages that it needs beyond those of a project, as pip reads them.
         hooks: the functions of its hooks.py.
+        task_files: files of the tasks that only this extra reads: a project without it lacks them.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Extra:
     needs: tuple[str, ...]
     requirements: tuple[str, ...]
     hooks: tuple[str, ...]
+    task_files: tuple[str, ...] = ()
 
     def serves(self, template: str) -> bool:
         """Tell whether the projects of a template may have it."""

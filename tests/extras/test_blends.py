@@ -508,6 +508,29 @@ def test_cross_validations_are_fitted_on_what_they_held_out(process):
     assert len(read(project / "out.jsonl")) == len(read(test))
 
 
+@pytest.mark.trains
+def test_cross_validations_of_a_table_elsewhere_are_compared(tmp_path):
+    """The scores of probabilities need labels, which only the folds have; the table is outside."""
+    project = bake_project("text_classification", tmp_path, "blends, competition, runs_table")
+    rows = [f"{n},{word} text {n},{n % 2}" for n, word in enumerate(["good", "bad"] * 24)]
+    table = tmp_path / "data/train.csv"
+    table.parent.mkdir()
+    table.write_text("\n".join(["id,text,label", *rows]), encoding="utf-8")
+    process = ProjectProcess(project)
+    asked = {"train_file": "../data/train.csv", "metric": "roc_auc", "folds.count": 2}
+    asked |= {"steps": 4, "epochs": 2, "shown_examples": 0, "floor": True}
+    for seed in (1, 2):
+        script = "extras/folds/cross_validate.py"
+        succeeds(process, script, *flags(project, run_name=f"crossed_{seed}", seed=seed, **asked))
+    done = succeeds(process, FIT, "crossed_1", "crossed_2", "--name", "blend")
+    assert "expected gain over the best run" in done.out
+    for pair in (("crossed_1", "crossed_2"), ("blend", "crossed_1"), ("crossed_1", "floor")):
+        assert f"verdict: {pair[0]} against {pair[1]}" in succeeds(process, "compare.py", *pair).out
+    done = succeeds(process, "compare.py")
+    assert "roc AUC on train.csv" in done.out and "missing" not in done.out
+    process.stop()
+
+
 def test_chunks_of_one_blend_are_not_those_of_another(tmp_path, monkeypatch):
     """Two blends of the same runs with other weights give other answers."""
     monkeypatch.setattr(members, "PROJECT", tmp_path)

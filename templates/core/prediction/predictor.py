@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import keras
@@ -46,7 +47,9 @@ class Predictor:
         # sizes of training, and a graph for each, which takes seconds to compile.
         self.exact = not isinstance(strategy, tf.distribute.TPUStrategy)
         sizes = [self.specs] if self.exact else None
-        self.forward = tf.function(self.run_replicas, sizes, autograph=False)
+        # As a partial, each predictor has a function of its own: of a method that the models of
+        # many folds share, TensorFlow warns that it is traced too often.
+        self.forward = tf.function(partial(self.run_replicas), sizes, autograph=False)
 
     def run_replicas(self, batch: dict) -> dict:
         """Return the selected outputs of all replicas of this worker, for one batch."""

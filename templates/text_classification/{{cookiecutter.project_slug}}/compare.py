@@ -13,6 +13,7 @@ from core.base.errors import InputError, command
 from core.base.extras import need
 from core.base.files import read_json
 from core.base.settings import read_settings, saved_settings
+from core.runs.members import members
 from floor import describe_data, find_folder
 from inspection.score_parts import count_resamples, read_score, score_parts
 from task.data import Example, read_examples
@@ -124,13 +125,22 @@ def compare_probabilities(
         InputError: neither is a run, so the labels are unknown.
     """
     competition = need("competition", "resampling")
-    places = (scored.folder / "labels.json" for scored in (run, other))
-    path = next((path for path in places if path.is_file()), run.folder / "labels.json")
-    labels = restore_labels(read_json(path))
+    labels = restore_labels(read_json(find_labels(run.folder, other.folder)))
     first, second = (
         competition.label_score(metric, golds, rows, labels, settings) for rows in found
     )
     return first, second, competition.count_draws(metric, len(golds) * len(labels.names))
+
+
+def find_labels(*folders: Path) -> Path:
+    """Return the labels.json of one of several scored folders, or of the runs that it is made of."""
+    for folder in folders:
+        if (path := folder / "labels.json").is_file():
+            return path
+    for folder in folders:
+        if (folder / "config.json").is_file():
+            return members(folder)[0] / "labels.json"  # of a cross-validation, or of a blend
+    return folders[0] / "labels.json"
 
 
 if __name__ == "__main__":

@@ -129,16 +129,28 @@ def shared_gold_file(run: Scored, other: Scored) -> Path:
         )
     if run.path is not None:
         return run.path
-    path = project_path(run.file)
-    config = run.folder / "config.json"
-    if not path.is_file() and config.is_file():
-        # The scores have only the name of a file outside the project; the settings have its path.
-        path = project_path(read_json(config).get("dev_file", run.file))
-    if not path.is_file() or file_hash(path) != run.data_hash:
-        raise InputError(
-            f"{path} is missing, or has changed since {run.name} was scored on it: restore it."
-        )
-    return path
+    places = [project_path(run.file), *named_files(run, other)]
+    found = [path for path in places if path.is_file()]
+    for path in found:
+        if file_hash(path) == run.data_hash:
+            return path
+    raise InputError(
+        f"{(found or places)[0]} is missing, or has changed since {run.name} was scored on it: "
+        "restore it."
+    )
+
+
+def named_files(*scored: Scored) -> list[Path]:
+    """Return the files of this name in the settings of scored folders.
+
+    The scores have only the name of a file outside the project; the settings have its path. A
+    cross-validation is scored on its training file.
+    """
+    names = {Path(one.file).name for one in scored}
+    configs = [one.folder / "config.json" for one in scored]
+    known = [read_json(path) for path in configs if path.is_file()]
+    files = [config[key] for config in known for key in ("dev_file", "train_file") if key in config]
+    return [project_path(file) for file in dict.fromkeys(files) if Path(file).name in names]
 
 
 def read_predictions(scored: Scored, ids: list[Id]) -> dict[Id, tuple[str, dict]]:
