@@ -43,6 +43,7 @@ class Decoder(keras_hub.models.Backbone):
         dropout: of embeddings.
         ends: the tokens that end a text; the first is trained.
         described: the config.json that was read, for an export.
+        answers: the token that stands for each label of a classifier; None: it has its own head.
     """
 
     pooling = "last"  # for text classification: no other token has read the whole text
@@ -61,6 +62,7 @@ class Decoder(keras_hub.models.Backbone):
         dropout: float = 0.0,
         ends: list[int],
         described: dict | None = None,
+        answers: dict[str, int] | None = None,
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
@@ -76,9 +78,10 @@ class Decoder(keras_hub.models.Backbone):
             "dropout": dropout,
             "ends": ends,
             "described": described,
+            "answers": answers,
         }
         self.vocabulary_size, self.hidden_dim = vocabulary_size, hidden_dim
-        self.max_sequence_length, self.ends = max_sequence_length, ends
+        self.max_sequence_length, self.ends, self.answers = max_sequence_length, ends, answers
         self.embedding_scale, self.num_layers = embedding_scale, len(blocks)
         self.token_embedding = self.make_table(vocabulary_size, hidden_dim, tied, norm, dtype)
         self.position_embedding: Any = None

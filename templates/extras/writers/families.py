@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 from core.base.errors import InputError
 from core.base.settings import CoreSettings
 from core.encoders.encoder import load_encoder
-from extras.writers import files
+from extras.writers import chat, files, frames
 from extras.writers.bert import BertDecoder
 from extras.writers.decoder import Decoder
 from extras.writers.encoder_decoder import EncoderDecoder
@@ -645,7 +645,12 @@ def read_decoder(settings: CoreSettings, folder: Path) -> keras.Model | None:
             f"{settings.encoder} is a {files.read_family(folder)}, which reads with one half and "
             f"writes with the other: choose an encoder, or one of the families {names}."
         )
-    return read_writer(settings, folder) if kind is not None else None
+    if kind is None:
+        return None
+    writer, table = read_writer(settings, folder), getattr(settings, "writers", None)
+    if table is not None and table.answers:
+        writer.answers = writer.options["answers"] = frames.find_answers(folder, table.words)
+    return writer
 
 
 def read_writer(settings: CoreSettings, folder: Path) -> keras.Model:
@@ -709,12 +714,14 @@ def load_writer(settings: CoreSettings, tokenizer: Tokenizer) -> keras.Model:
     Raises:
         InputError: a KerasHub preset, which is not in Hugging Face format.
     """
-    writer = load_encoder(settings, tokenizer)
+    writer, table = load_encoder(settings, tokenizer), getattr(settings, "writers", None)
     if not hasattr(writer, "write"):
         raise InputError(
             f"{asked_by(settings)} needs a folder in the format of Hugging Face, or "
             f"hf://owner/model, and encoder = {settings.encoder!r} is a preset: name such a folder."
         )
+    if table is not None and table.chat:
+        chat.teach_end(writer, tokenizer, table)
     return writer
 
 

@@ -14,6 +14,7 @@ from core.base.errors import InputError, gist
 from core.base.extras import how_to_get, need, present
 from core.base.files import read_json
 from core.data.tokens import load_tokenizer_file
+from extras.writers import chat
 
 SAFETENSORS, TORCH = "model.safetensors", "pytorch_model.bin"
 # Tensors without a prefix, and tensors with the same token table.
@@ -392,28 +393,36 @@ def read_family(folder: Path) -> str:
 
 
 def encode_prompts(
-    tokenizer: Tokenizer, sources: Sequence[str], prompt: str, most: int
+    tokenizer: Tokenizer, sources: Sequence[str], table: Any, most: int
 ) -> list[np.ndarray]:
     """Return the tokens of each prompt with its source; long sources lose their end.
 
     Args:
         tokenizer: of the writer.
         sources: texts.
-        prompt: with `{source}`; empty: the source, for decoders followed by a line break.
+        table: `prompt` with `{source}`; empty: the source, for decoders followed by a line break.
+            With `chat` the prompt is what the user says.
         most: maximum tokens of a prompt.
 
     Raises:
         InputError: the prompt leaves no room for a source.
     """
-    prompt = prompt or ("{source}" if ends_texts(tokenizer) else "{source}\n")
-    before, after = prompt.split("{source}")
+    template = chat.carried_by(tokenizer) if table.chat else None
+    around = template.renderer(table) if template else str
+    is_whole = template or ends_texts(tokenizer)
+    prompt = table.prompt or ("{source}" if is_whole else "{source}\n")
+
+    def lay_out(source: str) -> str:
+        return around(prompt.replace("{source}", source))
+
+    first = lay_out(chat.PLACE).index(chat.PLACE)
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    encoded = tokenizer.encode_batch([before + source + after for source in sources])
+    encoded = tokenizer.encode_batch([lay_out(source) for source in sources])
     found = []
     for source, encoding in zip(sources, encoded, strict=True):
         while (excess := len(encoding.ids) - most) > 0:
-            ends = [end - len(before) for start, end in encoding.offsets if end > start]
+            ends = [end - first for start, end in encoding.offsets if end > start]
             ends = [end for end in ends if 0 < end <= len(source)]
             if len(ends) <= excess:
                 raise InputError(
@@ -422,6 +431,6 @@ def encode_prompts(
                 )
             # Cutting a text may change its tokens, so it is encoded again until it fits.
             source = source[: min(ends[-excess - 1], len(source) - 1)]
-            encoding = tokenizer.encode(before + source + after)
+            encoding = tokenizer.encode(lay_out(source))
         found.append(np.array(encoding.ids, np.int32))
     return found

@@ -12,6 +12,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from core.base.errors import InputError
+from extras.writers.chat import NAME, carried_by
 from extras.writers.families import FAMILIES
 from extras.writers.files import (
     BERT_HEAD,
@@ -121,6 +122,8 @@ def describe_tokenizer(tokenizer: Tokenizer, writer: Any) -> tuple[dict, dict, s
         for name, number in numbers.items()
         if isinstance(number, int) and tokenizer.id_to_token(number)
     }
+    if template := carried_by(tokenizer):
+        tokens |= {**template.tokens, NAME: template.text}
     config = {"tokenizer_class": "PreTrainedTokenizerFast", **tokens}
     length = writer.max_sequence_length
     whole = json.loads(tokenizer.to_str())

@@ -217,7 +217,7 @@ def test_a_tokenizer_without_line_breaks_keeps_its_frame(tmp_path):
             assert read(asked, "Ada") == "[CLS] ada of"
         (folder / "vocab.txt").write_text("\n".join(vocabulary), "utf-8")
         (folder / "tokenizer.json").unlink(missing_ok=True)
-    with pytest.raises(InputError, match="has no tokenizer.json, which writers.prompt needs"):
+    with pytest.raises(InputError, match="has no tokenizer.json, which writers.prompt and"):
         load_tokenizer(make_settings(folder, writers=prompt), [])
 
 
