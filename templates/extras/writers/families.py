@@ -421,7 +421,7 @@ def make_bert(
 def assign_bert(weights: Weights, decoder: BertDecoder) -> None:
     """Assign the weights of a causal BERT."""
     weights.strip_prefix("embeddings.word_embeddings.weight")
-    described = decoder.options["described"] or {}
+    described: Any = decoder.options["described"] or {}
     weights.join_segments(described.get("type_vocab_size", 2), decoder.hidden_dim)
     table = decoder.token_embedding
     weights.put(table.embeddings, "embeddings.word_embeddings.weight")
