@@ -36,10 +36,11 @@ class HeadNames(NamedTuple):
 OF_BERT = HeadNames(
     *(f"cls.predictions.{part}" for part in ("transform.dense", "transform.LayerNorm", "bias"))
 )
-OF_ROBERTA = HeadNames(*(f"lm_head.{part}" for part in ("dense", "layer_norm", "bias")), "gelu")
+OF_ROBERTA = HeadNames("lm_head.dense", "lm_head.layer_norm", "lm_head.bias", "gelu")
 OF_DISTILBERT = HeadNames("vocab_transform", "vocab_layer_norm", "vocab_projector.bias")
 OF_ELECTRA = HeadNames(
-    *(f"generator_predictions.{part}" for part in ("dense", "LayerNorm")),
+    "generator_predictions.dense",
+    "generator_predictions.LayerNorm",
     "generator_lm_head.bias",
     "gelu",
 )

@@ -387,6 +387,7 @@ def make_bert(
     fields.skip("type_vocab_size", "attention_probs_dropout_prob")
     width, heads = fields.number("hidden_size"), fields.number("num_attention_heads")
     norm = {"kind": "layer", "epsilon": fields.real("layer_norm_eps", 1e-12)}
+    used = activation(fields, "hidden_act", "gelu")  # by the layers and the head
     block = {
         "attention": {
             "heads": heads,
@@ -397,14 +398,14 @@ def make_bert(
             "dropout": settings.attention_dropout,
         },
         "inner": fields.number("intermediate_size"),
-        "activation": activation(fields, "hidden_act", "gelu"),
+        "activation": used,
         "norm": norm,
         "bias": True,
         "norm_first": False,
         "dropout": settings.dropout,
     }
     return BertDecoder(
-        activation=block["activation"],
+        activation=used,
         vocabulary_size=fields.number("vocab_size"),
         hidden_dim=width,
         blocks=[block] * fields.number("num_hidden_layers"),
@@ -420,7 +421,7 @@ def make_bert(
 def assign_bert(weights: Weights, decoder: BertDecoder) -> None:
     """Assign the weights of a causal BERT."""
     weights.strip_prefix("embeddings.word_embeddings.weight")
-    described = decoder.options["described"] or {}
+    described: Any = decoder.options["described"] or {}
     weights.join_segments(described.get("type_vocab_size", 2), decoder.hidden_dim)
     table = decoder.token_embedding
     weights.put(table.embeddings, "embeddings.word_embeddings.weight")

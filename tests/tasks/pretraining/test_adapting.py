@@ -93,7 +93,8 @@ def test_the_losses_are_those_of_transformers(kind, tmp_path, capsys):
     said = capsys.readouterr().out
     assert "anew" not in said and "warning" not in said
     expected = NUMBERS[kind]["losses"]
-    found = built.training(batch)["token_loss"]
+    found = np.asarray(built.training(batch)["token_loss"])
+    print(f"{kind}: largest difference of a loss {np.abs(found - expected).max():.1e}")
     np.testing.assert_allclose(found, expected, rtol=1e-4)
     np.testing.assert_allclose(built.inference(batch)["surprise"], expected, rtol=1e-4)
     clone = keras.models.clone_model(built.training)
@@ -169,8 +170,12 @@ def test_a_run_keeps_a_model_of_any_family(tmp_path):
     ("kind", "changes", "reason"),
     [
         ("roberta", {"head": False}, "has no head of a language model"),
-        ("roberta", {"hidden_act": "gelu_new"}, "another activation than its layers"),
-        ("modernbert", {"classifier_activation": "silu"}, "another activation than its layers"),
+        ("roberta", {"hidden_act": "gelu_new"}, "another activation than its layers have"),
+        (
+            "modernbert",
+            {"classifier_activation": "silu"},
+            "another activation than its layers have",
+        ),
         ("electra", {"tie_word_embeddings": False}, "by other embeddings than it reads"),
     ],
 )
@@ -213,7 +218,7 @@ def byte_level() -> Tokenizer:
 def sentence_pieces() -> Tokenizer:
     """Return XLM-R's kind of tokenizer: only spaces separate words."""
     special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
-    pieces = ["▁", "▁a", "b", "c", "▁马", "马", "的", ",", "中国", "人"]
+    pieces = ["▁", "▁a", "b", "c", "▁马", "马", "的", ",", "历", "史"]
     tokens = [(token, 0.0) for token in special] + [(piece, -1.0) for piece in pieces]
     tokenizer = Tokenizer(models.Unigram(tokens, unk_id=3))
     tokenizer.normalizer = normalizers.NFKC()
@@ -241,10 +246,10 @@ def test_a_tokenizer_without_a_mask_is_refused():
 @pytest.mark.parametrize(
     ("tokenizer", "text", "words", "expected"),
     [
-        (byte_level(), "bcb a,a 马a", "auto", ["bc b", "Ġa", ",", "a", "Ġ é ©¬", "a"]),
+        (byte_level(), "bcb a,a 马a", "auto", ["bc b", "Ġa", ",", "a", "Ġ é © ¬", "a"]),
         (sentence_pieces(), "abc a,", "auto", ["▁a b c", "▁a", ","]),
-        (sentence_pieces(), "马的 中国人,", "spaces", ["▁马", "的", "▁ 中国", "人", ","]),
-        (sentence_pieces(), "马的 中国人,", "auto", ["▁马", "的", "▁ 中国 人", ","]),
+        (sentence_pieces(), "马的 历史,", "spaces", ["▁马", "的", "▁ 历", "史", ","]),
+        (sentence_pieces(), "马的 历史,", "auto", ["▁马", "的", "▁ 历 史", ","]),
     ],
 )
 def test_words_of_tokenizers_that_split_at_spaces(tokenizer, text, words, expected):
@@ -259,7 +264,7 @@ def test_words_of_tokenizers_that_split_at_spaces(tokenizer, text, words, expect
 def test_pieces_of_other_vocabularies_become_a_text():
     tokens = sentence_pieces().encode("abc a,马").tokens
     text, spans = join_pieces(tokens)
-    assert text == "<s>abc a,马</s>"
+    assert text == "<s> abc a,马</s>"
     assert [text[start:end] for start, end in spans][1:4] == ["a", "b", "c"]
     text, _ = join_pieces(byte_level().encode("bc a").tokens)
     assert text == "<s>bc a</s>"

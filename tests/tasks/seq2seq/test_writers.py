@@ -280,7 +280,9 @@ def test_a_writer_comes_back_from_its_config(kind, tmp_path):
         json.loads(json.dumps(keras.saving.serialize_keras_object(encoder)))
     )
     again.set_weights(encoder.get_weights())
-    numbers = sum(np.prod(shape) for shape in NUMBERS[kind]["shapes"].values())
+    shapes = NUMBERS[kind]["shapes"].items()
+    # The segments of a BERT are part of its positions.
+    numbers = sum(np.prod(shape) for name, shape in shapes if "token_type" not in name)
     assert sum(np.prod(variable.shape) for variable in again.trainable_variables) == numbers
     assert len({variable.path for variable in again.weights}) == len(again.weights)
     models = [build_models(one, settings).training for one in (encoder, again)]

@@ -68,7 +68,8 @@ def find_special_tokens(tokenizer: Tokenizer, named: str = "the tokenizer") -> S
             f"{named} has no {shown}: take the tokenizer.json of an encoder that was trained with "
             "hidden words, or set encoder = tiny."
         )
-    ids = {name: tokenizer.token_to_id(token) for name, token in names.items()}
+    numbers = tokenizer.get_vocab()
+    ids = {name: numbers[token] for name, token in names.items()}
     added = tokenizer.get_added_tokens_decoder().items()
     is_special = np.zeros(tokenizer.get_vocab_size(), bool)
     is_special[[number for number, token in added if token.special]] = True

@@ -50,20 +50,28 @@ def load_backbone(settings: Settings, tokenizer: Tokenizer) -> keras.Model:
             exact_gelu=False,
             name="encoder",
         )
-    if settings.encoder != "tiny":
-        # `load_tokenizer` reads only the setting `encoder`, unless that is tiny.
-        known = load_tokenizer(settings, [])  # type: ignore[arg-type]
-        if known.get_vocab() != tokenizer.get_vocab():
-            raise InputError(
-                f"the shards were prepared with other tokens than {settings.encoder} has: run "
-                f"python prepare.py --encoder {settings.encoder} --overwrite true."
-            )
     if writes:
-        return need("writers", "bart").load_writer(settings, tokenizer)
+        writer = need("writers", "bart").load_writer(settings, tokenizer)
+        check_tokens(settings, tokenizer)
+        return writer
+    check_tokens(settings, tokenizer)
     encoder = load_encoder(settings, tokenizer)
     if not isinstance(encoder, BertEncoder):
         need("encoders", "language_model").check_encoder(encoder, settings)
     return encoder
+
+
+def check_tokens(settings: Settings, tokenizer: Tokenizer) -> None:
+    """Refuse shards that were prepared with other tokens than `encoder` has."""
+    if settings.encoder == "tiny":
+        return
+    # `load_tokenizer` reads only the setting `encoder`, unless that is tiny.
+    known = load_tokenizer(settings, [])  # type: ignore[arg-type]
+    if known.get_vocab() != tokenizer.get_vocab():
+        raise InputError(
+            f"the shards were prepared with other tokens than {settings.encoder} has: run "
+            f"python prepare.py --encoder {settings.encoder} --overwrite true."
+        )
 
 
 @keras.saving.register_keras_serializable("task")
