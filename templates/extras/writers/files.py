@@ -18,8 +18,12 @@ from extras.writers import chat
 
 SAFETENSORS, TORCH = "model.safetensors", "pytorch_model.bin"
 # Tensors without a prefix, and tensors with the same token table.
-HEAD, SCORE_BIAS = "lm_head.weight", "final_logits_bias"
+HEAD, SCORE_BIAS, BERT_HEAD = "lm_head.weight", "final_logits_bias", "cls.predictions"
 SHARED = ("shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
+# The family of a BERT whose config.json has is_decoder = true; others are encoders.
+CAUSAL_BERT = "bert decoder"
+POSITIONS = "embeddings.position_embeddings.weight"
+SEGMENTS = "embeddings.token_type_embeddings.weight"
 # Fields without effect on logits: about training, generation and the file.
 HARMLESS = set(
     """
@@ -56,7 +60,7 @@ class Fields:
     def __init__(self, path: Path, values: dict[str, Any] | None = None) -> None:
         self.path = path
         values = read_json(path) if values is None else values
-        self.kind: str = values.get("model_type", "")
+        self.kind = family_of(values)
         self.values: dict[str, Any] = values.get("text_config") or values
         self.asked: set[str] = set()
 
@@ -160,6 +164,14 @@ class Weights:
         self.used |= {*SHARED}  # the others are the same
         return next((name for name in SHARED if name in self.readers), SHARED[0])
 
+    def join_segments(self, rows: int, width: int) -> None:
+        """Add the first segment, that of all tokens, to the positions of a BERT."""
+        self.used.add(SEGMENTS)
+        self.default(SEGMENTS, (rows, width))
+        if POSITIONS in self.readers:
+            places, segments = self.readers[POSITIONS], self.readers[SEGMENTS]
+            self.readers[POSITIONS] = lambda: places() + segments()[:1]
+
     def split_gpt2(self) -> None:
         """Split queries, keys and values of GPT-2; its matrices are transposed."""
 
@@ -248,6 +260,12 @@ class UnreadWeights(Weights):
 
     def finish(self) -> None:
         """Print nothing, because no tensor is used."""
+
+
+def family_of(values: dict[str, Any]) -> str:
+    """Return the family in a config.json: its model_type, or `CAUSAL_BERT`; empty without one."""
+    kind = str(values.get("model_type", ""))
+    return CAUSAL_BERT if kind == "bert" and values.get("is_decoder") else kind
 
 
 def is_turned(name: str) -> bool:
@@ -369,9 +387,9 @@ def ends_texts(tokenizer: Tokenizer) -> bool:
 
 
 def read_family(folder: Path) -> str:
-    """Return the model_type of a folder's config.json; empty without one, as in a run."""
+    """Return the family in a folder's config.json; empty without one, as in a run."""
     path = folder / "config.json"
-    return str(read_json(path).get("model_type", "")) if path.is_file() else ""
+    return family_of(read_json(path)) if path.is_file() else ""
 
 
 def encode_prompts(

@@ -34,10 +34,12 @@ def load_tokenizer(
         return None
     if family.is_decoder and classifies(settings):
         return frames.load_framed(folder, settings)
+    # A causal BERT learned that [SEP] ends a text: its source keeps it.
+    leaves_end = family.is_decoder and files.read_family(folder) != files.CAUSAL_BERT
     table: Any = getattr(settings, "writers", None)
     if table is None or not table.chat:
-        return files.load_tokenizer(folder, family.is_decoder)
-    tokenizer = files.load_tokenizer(folder, True) if family.is_decoder else None
+        return files.load_tokenizer(folder, leaves_end)
+    tokenizer = files.load_tokenizer(folder, leaves_end) if family.is_decoder else None
     if tokenizer is None:
         raise InputError(
             f"writers.chat needs a decoder-only model with a tokenizer.json, and {name} is not "

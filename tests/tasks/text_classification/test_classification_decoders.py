@@ -80,7 +80,7 @@ def pooled(models_) -> keras.Model:
 # -------------------------------------------------------------------- what is read
 
 
-@pytest.mark.parametrize("kind", ["gpt2", "llama", "gemma3", "smollm3"])
+@pytest.mark.parametrize("kind", ["gpt2", "llama", "gemma3", "smollm3", "bert_decoder"])
 def test_the_last_token_is_what_a_writer_goes_on_from(kind, tmp_path):
     """Its hidden state gives the logits of the next token, with padding anywhere, or without."""
     built = build(write_folder(tmp_path / kind, kind))

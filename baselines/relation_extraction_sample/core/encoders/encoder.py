@@ -201,9 +201,10 @@ def hidden_states(
     Args:
         encoder: from `load_encoder`.
         inputs: from `encoder_inputs`.
-        settings: of the task, if its texts may be encoded in windows.
+        settings: of the task, if its texts may be encoded in windows, or its layers joined.
     """
     windows = ask("encoder_windows", settings) if settings else None
+    encoder = (ask("joined_layers", encoder, settings) if settings else None) or encoder
     hidden = encoder(windows.split(inputs) if windows else inputs)
     hidden = hidden["sequence_output"] if isinstance(hidden, dict) else hidden
     return windows.join(hidden, inputs) if windows else hidden

@@ -38,6 +38,9 @@ def load_runs(
         changes: settings of generation that differ from those of the first run.
     """
     runs = load_trained(paths, Settings, SHARED_SETTINGS, rebuild_models, strategy)
+    if runs.blend:
+        runs.blend.refuse_changes(changes)
+        return runs
     settings = runs.settings.generating(**changes or {})
     writer = make_writer(runs.models, runs.tokenizer, TargetTokens(**runs.labels), settings)
     return replace(runs, every=[settings, *runs.every[1:]], models=[writer])
@@ -65,6 +68,8 @@ def make_writer(
 
 def predict(runs: TrainedRuns, examples: Sequence[Example]) -> dict[Id, Written]:
     """Return record id -> the text that is written for it."""
+    if runs.blend:
+        return runs.blend.predict(examples, load_runs, predict)
     settings = runs.settings
     encoding = (runs.tokenizer, runs.encoder_inputs, settings)
     batches = SourceGenerator.of(examples, *encoding, settings.prediction_batch_size)
