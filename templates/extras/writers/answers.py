@@ -5,14 +5,13 @@ trained, and no layer begins from nothing. Source: Schick and Schütze 2021,
 https://arxiv.org/abs/2001.07676.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
 from keras import ops
 
 from core.base.errors import InputError
-from core.step import Logits, Models, TrainingModel
-from task.model import output_layers, read_texts
 
 
 @keras.saving.register_keras_serializable("writers")
@@ -38,16 +37,16 @@ class AnswerLogits(keras.layers.Layer):
         return {**super().get_config(), "tokens": self.tokens}
 
 
-def build_answer_models(encoder: Any, labels: Any, settings: Any) -> Models:
-    """Return the training model and the inference model, whose softmax is over the words.
+def check_answers(encoder: Any, labels: Any, settings: Any) -> None:
+    """Refuse words that don't fit the labels.
 
     Args:
         encoder: a `Decoder` with `answers`.
         labels: of the training file.
-        settings: as for other classifiers; `pooling` and `dropout_samples` are of their head.
+        settings: `pooling`.
 
     Raises:
-        InputError: the records or the settings need a head.
+        InputError: the records need another output, or other words.
     """
     if labels.several or labels.are_numbers or getattr(labels, "are_lists", False):
         raise InputError(
@@ -59,19 +58,21 @@ def build_answer_models(encoder: Any, labels: Any, settings: Any) -> Models:
             f"writers.answers has words for {', '.join(encoder.answers)}, and the labels of "
             f"train_file are {', '.join(labels.names)}: give each label a word."
         )
-    if settings.pooling not in ("auto", "last") or settings.dropout_samples > 1:
+    if settings.pooling not in ("auto", "last"):
         raise InputError(
-            "writers.answers reads the last token and has no head: set pooling = auto and "
-            "dropout_samples = 1."
+            f'writers.answers reads the last token, not pooling = {settings.pooling}: set "auto".'
         )
-    inputs, last = read_texts(encoder, labels, settings)
-    _, answer, loss, kind = output_layers(labels, settings, "label_loss")
+
+
+def answer_layer(encoder: Any, labels: Any) -> Callable[[Any], keras.KerasTensor]:
+    """Return what computes the logits of labels from the hidden states of the last tokens.
+
+    Args:
+        encoder: a `Decoder` with `answers`.
+        labels: their `names` are in the order of the logits.
+    """
     tokens = [encoder.answers[name] for name in labels.names]
+    choose = AnswerLogits(tokens, dtype="float32", name="logits")
     # bfloat16 loses small differences of large logits.
     encoder.token_embedding.reverse_dtype = "float32"
-    logits = AnswerLogits(tokens, dtype="float32", name="logits")(encoder.score(last))
-    inference = keras.Model(inputs, {answer.name: answer(logits)}, name="inference")
-    targets = keras.Input((len(tokens),), name="targets")
-    outputs = {"label_loss": loss(logits, targets)}
-    training = TrainingModel({**inputs, "targets": targets}, outputs, name="training")
-    return Models(training, inference, encoder, (Logits(logits, kind),))
+    return lambda last: choose(encoder.score(last))

@@ -15,8 +15,6 @@ from extras.writers.settings import classifies
 if TYPE_CHECKING:  # nothing is loaded before a model is built
     import keras
 
-    from core.step import Models
-
 
 def load_backbone(settings: CoreSettings, folder: Path) -> "keras.Model | None":
     """Return the writer of a folder; None: an encoder is asked for."""
@@ -50,8 +48,8 @@ def load_tokenizer(
     return chat.attach(tokenizer, chat.read_template(folder, table.chat))
 
 
-def build_models(encoder: "keras.Model", labels: Any, settings: Any) -> "Models | None":
-    """Return the models that answer with a word for each label; None: those of the task.
+def build_models(encoder: "keras.Model", labels: Any, settings: Any) -> None:
+    """Build nothing: refuse what does not fit a decoder that reads texts, or its records.
 
     Raises:
         InputError: a pooling that no decoder has, or a prompt or words for other records.
@@ -66,7 +64,7 @@ def build_models(encoder: "keras.Model", labels: Any, settings: Any) -> "Models 
                 f"[writers] is for decoder-only models, and {settings.encoder} is a "
                 f"{type(encoder).__name__}: leave the table as it came, or choose a decoder."
             )
-        return None
+        return
     if settings.pooling == "cls":
         raise InputError(
             f"pooling = cls takes the first token, which in a decoder as {settings.encoder} has "
@@ -81,8 +79,7 @@ def build_models(encoder: "keras.Model", labels: Any, settings: Any) -> "Models 
         raise InputError(
             f"writers.prompt has {second}, and the records have one text: take it out."
         )
-    if not encoder.answers:
-        return None
-    from extras.writers.answers import build_answer_models
+    if encoder.answers:
+        from extras.writers.answers import check_answers
 
-    return build_answer_models(encoder, labels, settings)
+        check_answers(encoder, labels, settings)

@@ -118,6 +118,8 @@ def build_models(encoder: keras.Model, labels: Labels, settings: Settings) -> Mo
     dropout = keras.layers.Dropout(settings.dropout, name="pooled_dropout")
     name = "label_loss" if settings.dropout_samples == 1 else "sample_loss"
     score, answer, loss, kind = output_layers(labels, settings, name)
+    if getattr(encoder, "answers", None):  # a decoder writes a word for each label
+        score = need("writers", "answers").answer_layer(encoder, labels)
     # Each call draws another dropout mask; the inference model has no dropout.
     samples = [score(dropout(pooled)) for _ in range(settings.dropout_samples)]
     inference = keras.Model(inputs, {answer.name: answer(samples[0])}, name="inference")
