@@ -267,7 +267,7 @@ def download(handle: str) -> Path:
     """Return the local copy of a model on the Hugging Face hub."""
     from huggingface_hub import snapshot_download
 
-    patterns = ["*.json", "*.txt", "*.model", "*.safetensors"]
+    patterns = ["*.json", "*.jinja", "*.txt", "*.model", "*.safetensors"]
     try:
         return Path(snapshot_download(handle, allow_patterns=patterns))
     except Exception as error:  # requests, httpx or the hub's own, by version

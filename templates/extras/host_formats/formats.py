@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from extras.host_formats import brat, doccano, documents, duie, label_studio
+from extras.host_formats import brat, doccano, docred, documents, duie, label_studio
 from extras.host_formats.brat import brat_files, open_brat, read_brat, write_brat
 from extras.host_formats.chinese_entities import (
     read_cluener,
@@ -16,6 +16,7 @@ from extras.host_formats.chinese_entities import (
 )
 from extras.host_formats.columns import columns_text, open_columns, read_columns, write_columns
 from extras.host_formats.doccano import read_doccano, write_doccano
+from extras.host_formats.docred import read_docred, write_docred
 from extras.host_formats.duee import read_duee, write_duee
 from extras.host_formats.duie import read_duie, write_duie
 from extras.host_formats.label_studio import (
@@ -62,6 +63,11 @@ def json_list(items: list[dict]) -> str:
     return json.dumps(items, ensure_ascii=False, indent=1) + "\n"
 
 
+def json_relations(documents: list[list[dict]]) -> str:
+    """Return one list of the relations of all documents."""
+    return json_list([relation for document in documents for relation in document])
+
+
 @dataclass(frozen=True)
 class Format:
     """One format.
@@ -89,6 +95,9 @@ FORMATS = {
     "cluener": Format((ENTITIES,), read_cluener, write_cluener, fields=("id", "text", "label")),
     "cmeee": Format(
         (ENTITIES,), read_cmeee, write_cmeee, encode=json_list, fields=("id", "text", "entities")
+    ),
+    "docred": Format(
+        (RELATIONS,), read_docred, write_docred, encode=json_relations, fields=docred.FIELDS
     ),
     "brat": Format((ENTITIES, RELATIONS, EVENTS), read_brat, write_brat, open_brat, brat_files),
     "doccano": Format(

@@ -3,12 +3,16 @@
 The command `baselines` reads its data sets with these functions too, without `core`.
 """
 
+import io
 import json
+import zipfile
+import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 SHOWN = 80
+ZIP = ".zip"
 KINDS = {str: "a string", list: "a list", dict: "an object", int: "a whole number"}
 
 
@@ -29,19 +33,45 @@ class SourceError(Exception):
 
 
 def read_text(path: Path) -> str:
-    """Return the content of a UTF-8 file.
+    """Return the content of a UTF-8 file, or of the only file in a zip.
 
     Raises:
-        SourceError: the file cannot be read or is not UTF-8.
+        SourceError: the file cannot be read or is not UTF-8, or a zip has several files.
     """
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        content = read_zipped(path) if path.suffix.lower() == ZIP else path.read_bytes()
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = 1 + error.object[: error.start].count(b"\n")
         fault = f"{path}, line {line}: not UTF-8 ({error.reason})"
         raise SourceError(fault, "save the file as UTF-8") from error
     except OSError as error:
         raise SourceError(f"{path} cannot be read ({error.strerror})", "check the path") from error
+
+
+def read_zipped(path: Path) -> bytes:
+    """Return the content of the only file in a zip.
+
+    Raises:
+        SourceError: it is no zip, or has no file or several.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            files = [entry for entry in archive.infolist() if not entry.is_dir()]
+            if len(files) == 1:
+                return archive.read(files[0])
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError) as error:
+        raise SourceError(f"{path}: not a zip that can be read ({error})") from error
+    raise SourceError(f"{path} has {len(files)} files instead of one", "name the file itself")
+
+
+def zipped(name: str, content: str) -> bytes:
+    """Return a zip with one file; the same content is the same bytes, whenever it is written."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        # An entry without a time is of 1980, the first year that a zip can hold.
+        archive.writestr(zipfile.ZipInfo(name), content.encode(), zipfile.ZIP_DEFLATED)
+    return made.getvalue()
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:

@@ -16,11 +16,12 @@ from core.base.files import (  # noqa: E402
     check_destination,
     read_json_lines,
     write_text,
+    write_whole,
 )
 from extras.host_formats.formats import FORMATS, read_types, write_sources  # noqa: E402
 from extras.host_formats.options import add_flags, read_flags  # noqa: E402
 from extras.host_formats.records import Conversion  # noqa: E402
-from extras.host_formats.source_files import SourceError  # noqa: E402
+from extras.host_formats.source_files import ZIP, SourceError, zipped  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
 
@@ -30,7 +31,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add_flags(parser, FORMATS)
     parser.add_argument("predictions", metavar="PREDICTIONS", type=Path, help="of predict.py")
-    parser.add_argument("out", metavar="OUT", type=Path, help="file to write; of brat, a folder")
+    parser.add_argument(
+        "out", metavar="OUT", type=Path, help="file or zip to write; of brat, a folder"
+    )
     parser.add_argument("--texts", metavar="FILE", type=Path, help="the host's file to predict")
     parser.add_argument("--schema", metavar="FILE", type=Path, help="labelled: names the types")
     parser.add_argument("--ends", choices=("inclusive", "exclusive"), default="inclusive")
@@ -54,10 +57,19 @@ def main() -> None:
     except SourceError as error:
         raise InputError(f"{error}: {error.fix or 'correct the file'}.") from error
     if isinstance(content, str):
-        write_text(arguments.out, content)
+        write_file(arguments.out, content)
     else:
         write_folder(arguments.out, content)
     print(f"{arguments.out}: {len(sources)} records", *conversion.sentences(), sep="\n")
+
+
+def write_file(path: Path, content: str) -> None:
+    """Write a file, or a zip with the file of the same name that ends in .json."""
+    if path.suffix.lower() != ZIP:
+        write_text(path, content)
+        return
+    packed = zipped(f"{path.stem}.json", content)
+    write_whole(path, lambda temporary: temporary.write_bytes(packed))
 
 
 def check_new_folder(folder: Path) -> None:

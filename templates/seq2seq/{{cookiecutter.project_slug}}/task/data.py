@@ -93,7 +93,7 @@ def encode_sources(
     if settings.model == "pretrained":
         table: Any = getattr(settings, "writers", None)  # extras/cache looks at no other name
         encode_prompts = need("writers", "files").encode_prompts
-        return encode_prompts(tokenizer, texts, table.prompt, settings.max_length)
+        return encode_prompts(tokenizer, texts, table, settings.max_length)
     frame = tokenizer.encode("").ids
     before, after = frame[: len(frame) // 2], frame[len(frame) // 2 :]
     room = settings.max_length - len(frame)
@@ -110,7 +110,7 @@ class SourceGenerator(DataGenerator):
         examples: from `read_examples`.
         tokenizer: of the encoder.
         encoder_inputs: names of the inputs of the encoder.
-        settings: `max_length`, `target_length`, `buckets`, `seed`.
+        settings: `max_length`, `target_length`, `buckets`, `seed`, `generation`.
         batch_size: sources in a batch.
     """
 
@@ -126,7 +126,7 @@ class SourceGenerator(DataGenerator):
     ) -> None:
         self.examples = list(examples)
         self.encoder_inputs = list(encoder_inputs)
-        self.target_length = settings.target_length
+        self.settings = settings
         self.sources = encode_sources(tokenizer, [one.source for one in examples], settings)
         lengths = [len(ids) for ids in self.sources]
         super().__init__(lengths, batch_size, settings.buckets, settings.seed)
@@ -137,12 +137,14 @@ class SourceGenerator(DataGenerator):
         return {**{name: batch[name] for name in self.encoder_inputs}, "draws": np.stack(draws)}
 
     def draw_numbers(self, identity: Id) -> np.ndarray:
-        """Return the random numbers `[target_length]` in [0, 1) that sampling uses for a record.
+        """Return the random numbers `[samples * target_length]` in [0, 1) of sampling a record.
 
-        They depend only on the seed and the record's id, not on other records.
+        They depend only on the seed and the record's id, not on other records. More samples leave
+        the first ones as they are.
         """
         random = np.random.default_rng([self.seed, zlib.crc32(str(identity).encode())])
-        return random.random(self.target_length, np.float32)
+        count = self.settings.generation.drawn * self.settings.target_length
+        return random.random(count, np.float32)
 
 
 class PairGenerator(DataGenerator):
@@ -214,6 +216,11 @@ class PairGenerator(DataGenerator):
             "target_ids": np.concatenate([before, np.maximum(labels[:, :-1], 0)], axis=1),
             "target_labels": labels,
         }
+
+    @property
+    def mean_tokens(self) -> float:
+        """The tokens of an example, source and target together, without padding."""
+        return float(np.sum(self.sizes) / self.size)
 
     def read_file(self, path: str, labelled: bool) -> Sequence[Example]:
         return read_examples(project_path(path), labelled, self.settings)

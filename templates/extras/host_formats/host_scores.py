@@ -1,0 +1,137 @@
+"""Scores of a submission by the rules of its host, where these are not those of spans.
+
+Scores of `evaluate.py` compare spans. These hosts compare words, or entities with several mentions.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+
+from core.scores.precision_recall import precision_recall_f1
+from extras.host_formats.docred import read_label
+from extras.host_formats.duie import read_slots
+from extras.host_formats.records import read_id
+from extras.host_formats.source_files import SourceError, check_kind, field, named, objects
+
+Placed = Iterable[tuple[str, dict]]
+
+
+def score_duie(submission: Placed, golds: Placed, known: Placed = ()) -> dict[str, float | int]:
+    """Return the scores of a submission of DuIE: a triple is right with all of its slots.
+
+    Words count in any case, and without the marks of a title (《》). The host's list of aliases is
+    not published, so a host may find more of them right.
+
+    Args:
+        submission: `(place, line)`.
+        golds: `(place, line)` of the labelled file, in the same order.
+        known: not read.
+
+    Raises:
+        SourceError: the texts are not the same, or a part is missing.
+    """
+    hits = found = right = 0
+    predicted, wanted = list(submission), list(golds)
+    if len(predicted) != len(wanted):
+        raise SourceError(f"{len(predicted)} lines instead of {len(wanted)}", "predict this file")
+    for (where, line), (place, gold) in zip(predicted, wanted, strict=True):
+        if field(line, "text", str, where) != field(gold, "text", str, place):
+            raise SourceError(f"{where}: the text is not that of {place}", "predict this file")
+        own, true = read_words(line, where), read_words(gold, place)
+        hits, found, right = hits + len(own & true), found + len(own), right + len(true)
+    return precision_recall_f1(hits, found, right)
+
+
+def read_words(line: dict, where: str) -> set[tuple[str, frozenset[tuple[str, str]]]]:
+    """Return `(subject, {(predicate or its slot, words)})` of each triple of a line."""
+    return {
+        (
+            plain_words(field(item, "subject", str, where)),
+            frozenset((name, plain_words(words)) for name, words, _ in read_slots(item, where)),
+        )
+        for item in objects(line, "spo_list", where)
+    }
+
+
+def plain_words(words: str) -> str:
+    """Return words as the host compares them."""
+    words = words.lower()
+    return words[1:-1] if words.startswith("《") and words.endswith("》") else words
+
+
+def score_docred(submission: Placed, golds: Placed, known: Placed = ()) -> dict[str, float | int]:
+    """Return the scores of a submission as the host's `evaluation.py` computes them.
+
+    `ign_f1` leaves right relations out whose names are related in the training file too.
+    https://github.com/thunlp/DocRED
+
+    Args:
+        submission: `(place, relation)`.
+        golds: `(place, document)` of the labelled file.
+        known: `(place, document)` of the training file, or none: then there is no `ign_f1`.
+
+    Raises:
+        SourceError: a part of a file is missing.
+    """
+    names: dict[str, list[set[str]]] = {}
+    right: set[tuple[str, int, str, int]] = set()
+    for where, document in golds:
+        title = str(read_id(document, "title", where))
+        names[title] = read_names(document, where)
+        labels = objects(document, "labels", where)
+        right |= {(title, *read_label(label, len(names[title]), where)) for label in labels}
+    found = {read_relation(relation, names, where) for where, relation in submission}
+    facts = {fact for where, document in known for fact in read_facts(document, where)}
+    hits = found & right
+    in_training = sum(
+        any(
+            (*pair, predicate) in facts
+            for pair in product(names[title][first], names[title][second])
+        )
+        for title, first, predicate, second in hits
+    )
+    scores = precision_recall_f1(len(hits), len(found), len(right))
+    if not facts:
+        return scores
+    others = len(found) - in_training
+    precision = (len(hits) - in_training) / others if others else 0.0
+    both = precision + scores["recall"]
+    return {**scores, "ign_f1": 2 * precision * scores["recall"] / both if both else 0.0}
+
+
+def read_names(document: dict, where: str) -> list[set[str]]:
+    """Return the names of the mentions of each entity."""
+    return [
+        {field(check_kind(one, dict, "a mention", where), "name", str, where) for one in mentions}
+        for mentions in field(document, "vertexSet", list, where)
+    ]
+
+
+def read_facts(document: dict, where: str) -> set[tuple[str, str, str]]:
+    """Return `(name, name, predicate)` of each two mentions that a document relates."""
+    names = read_names(document, where)
+    labels = {read_label(label, len(names), where) for label in objects(document, "labels", where)}
+    return {
+        (*pair, predicate)
+        for first, predicate, second in labels
+        for pair in product(names[first], names[second])
+    }
+
+
+def read_relation(
+    relation: dict, names: Mapping[str, Sequence[object]], where: str
+) -> tuple[str, int, str, int]:
+    """Return `(title, h, r, t)` of an item of a submission.
+
+    Raises:
+        SourceError: the labelled file lacks this document or entity.
+    """
+    first, second = (field(relation, name, int, where) for name in ("h_idx", "t_idx"))
+    title = str(read_id(relation, "title", where))
+    if title not in names:
+        raise SourceError(f"{where}: no document has the title {named(title)}", "score its file")
+    if not 0 <= min(first, second) <= max(first, second) < len(names[title]):
+        raise SourceError(f"{where}: {named(title)} has {len(names[title])} entities, from 0")
+    return title, first, field(relation, "r", str, where), second
+
+
+SCORERS = {"docred": score_docred, "duie": score_duie}

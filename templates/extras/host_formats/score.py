@@ -1,0 +1,46 @@
+"""Score a submission by the rules of its host, on a labelled file of the host.
+
+python extras/host_formats/score.py FORMAT SUBMISSION GOLD
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+sys.path[0] = str(Path(__file__).resolve().parents[2])  # the project, whose code this needs
+
+from core.base.errors import InputError, command  # noqa: E402
+from core.base.files import check_destination, write_json  # noqa: E402
+from extras.host_formats.host_scores import SCORERS  # noqa: E402
+from extras.host_formats.source_files import SourceError, read_json_objects  # noqa: E402
+
+
+@command
+def main() -> None:
+    """Read the files, score, print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("format", metavar="FORMAT", choices=SCORERS, help=", ".join(SCORERS))
+    parser.add_argument("submission", metavar="SUBMISSION", type=Path, help="of write.py")
+    parser.add_argument("gold", metavar="GOLD", type=Path, help="the host's file, labelled")
+    parser.add_argument("--train", metavar="FILE", type=Path, help="docred: for ign_f1")
+    parser.add_argument("--out", metavar="FILE", type=Path, help="also write the scores, as JSON")
+    arguments = parser.parse_args()
+
+    for path in (arguments.submission, arguments.gold, arguments.train):
+        if arguments.out and path:
+            check_destination(arguments.out, path)
+    try:
+        known = read_json_objects(arguments.train) if arguments.train else ()
+        scores = SCORERS[arguments.format](
+            read_json_objects(arguments.submission), read_json_objects(arguments.gold), known
+        )
+    except SourceError as error:
+        raise InputError(f"{error}: {error.fix or 'correct the file'}.") from error
+    if arguments.out:
+        write_json(arguments.out, scores)
+    for name, value in scores.items():
+        print(f"{name:<10}{value:>10.4f}" if isinstance(value, float) else f"{name:<10}{value:>10}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,236 @@
+"""DocRED's documents, scores by the rules of hosts, and zips with one file."""
+
+import json
+import random
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from extras.host_formats.formats import FORMATS, read_sources, write_sources
+from extras.host_formats.host_scores import score_docred, score_duie
+from extras.host_formats.options import RELATIONS, Options
+from extras.host_formats.records import Conversion
+from extras.host_formats.source_files import SourceError, read_json_objects, read_text, zipped
+
+DOCUMENT = {
+    "title": "Zen, Inc.",
+    "sents": [
+        ["Ada", "Quill", "founded", "", "Zenco", "."],
+        ["Quill", "left", "Oslo", "\xa0", "."],
+    ],
+    "vertexSet": [
+        [
+            {"name": "Ada Quill", "sent_id": 0, "pos": [0, 2], "type": "PER"},
+            {"name": "Quill", "sent_id": 1, "pos": [0, 1], "type": "PER", "global_pos": [6, 6]},
+        ],
+        [{"name": "Zenco", "sent_id": 0, "pos": [4, 5], "type": "ORG"}],
+        [{"name": "Oslo", "sent_id": 1, "pos": [2, 3], "type": "LOC"}],
+    ],
+    "labels": [
+        {"h": 1, "t": 0, "r": "P112", "evidence": [0]},
+        {"h": 0, "t": 2, "r": "P20", "evidence": [1]},
+    ],
+}
+
+
+def save(path: Path, documents: list[dict]) -> Path:
+    """Write a file as DocRED publishes it: one list."""
+    path.write_text(json.dumps(documents), encoding="utf-8")
+    return path
+
+
+def read(path: Path) -> tuple[list[dict], list[str]]:
+    """Return the records of documents, and what the conversion says."""
+    conversion = Conversion()
+    return read_sources("docred", path, Options(RELATIONS), conversion)[1], conversion.sentences()
+
+
+def submit(path: Path, records: list[dict], texts: Path) -> list[str]:
+    """Write a submission; return what the conversion says."""
+    conversion = Conversion()
+    placed = [("predictions", record) for record in records]
+    sources = write_sources("docred", placed, texts, Options(RELATIONS), conversion)
+    path.write_text(FORMATS["docred"].encode(sources), encoding="utf-8")
+    return conversion.sentences()
+
+
+def test_a_document_has_a_triple_of_each_two_mentions(tmp_path: Path) -> None:
+    [record], said = read(save(tmp_path / "a.json", [DOCUMENT]))
+    text = record["text"]
+    assert record["id"] == "Zen, Inc." and text.startswith("Ada Quill founded  Zenco . Quill left")
+    assert {
+        (text[slice(*t["subject"])], t["predicate"], text[slice(*t["object"])])
+        for t in record["triples"]
+    } == {
+        ("Zenco", "P112", "Ada Quill"),
+        ("Zenco", "P112", "Quill"),
+        ("Ada Quill", "P20", "Oslo"),
+        ("Quill", "P20", "Oslo"),
+    }
+    assert [one for one in said if "with several mentions" in one][0].count(": 2, the first in")
+
+
+def test_a_document_without_labels_is_predicted(tmp_path: Path) -> None:
+    blind = save(tmp_path / "a.json", [{k: v for k, v in DOCUMENT.items() if k != "labels"}])
+    [record], said = read(blind)
+    assert "triples" not in record and any("unlabelled" in one for one in said)
+    text = record["text"]
+    zenco, ada = text.index("Zenco"), text.index("Ada")
+    record["triples"] = [
+        {"subject": [zenco, zenco + 5], "predicate": "P112", "object": [ada, ada + 9]},
+        # The same relation, of another mention; then one of words that only overlap a mention.
+        {
+            "subject": [zenco, zenco + 5],
+            "predicate": "P112",
+            "object": [text.index("Quill left"), text.index(" left")],
+        },
+        {"subject": [ada, ada + 3], "predicate": "P1", "object": [zenco, zenco + 7]},
+        {"subject": [text.index("left"), text.index(" Oslo")], "predicate": "P1", "object": [0, 3]},
+        {"subject": [ada, ada + 9], "predicate": "P1", "object": [ada + 4, ada + 9]},
+    ]
+    said = submit(tmp_path / "result.json", [record], blind)
+    assert json.loads((tmp_path / "result.json").read_text("utf-8")) == [
+        {"title": "Zen, Inc.", "h_idx": 1, "t_idx": 0, "r": "P112"},
+        {"title": "Zen, Inc.", "h_idx": 0, "t_idx": 1, "r": "P1"},
+    ]
+    counts = {
+        one.split(":")[0].split(",")[0]: int(one.split(": ")[1].split(",")[0]) for one in said
+    }
+    assert counts == {
+        "subjects and objects that are no mention": 4,
+        "triples of words that are no mention of an entity": 1,
+        "relations of an entity with itself": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"sents": ["a b"]}, "an item of 'sents' is \"a b\" instead of a list"),
+        ({"vertexSet": [[{"sent_id": 7, "pos": [0, 1]}]]}, "entity 0: there is no sentence 7"),
+        (
+            {"vertexSet": [[{"sent_id": 0, "pos": [5, 9]}]]},
+            r"\[5, 9\] is no place .* with 6 tokens",
+        ),
+        ({"labels": [{"h": 3, "t": 0, "r": "P1"}]}, "a label names entity 3 of 3, from 0"),
+    ],
+)
+def test_a_broken_document_is_named(tmp_path: Path, change: dict, expected: str) -> None:
+    with pytest.raises(SourceError, match=f"item 1.*{expected}"):
+        read(save(tmp_path / "a.json", [{**DOCUMENT, **change}]))
+
+
+def test_a_submission_of_docred_needs_the_entities_of_the_host(tmp_path: Path) -> None:
+    records, _ = read(save(tmp_path / "a.json", [DOCUMENT]))
+    with pytest.raises(SourceError, match="counts the entities of the host's file"):
+        write_sources("docred", [("line 1", *records)], None, Options(RELATIONS), Conversion())
+
+
+def draw_document(draw: random.Random, number: int) -> dict:
+    """Return a document with entities that share names, and random relations."""
+    sents = [[draw.choice("abcde") for _ in range(6)] for _ in range(3)]
+    free = [(sentence, place) for sentence in range(3) for place in range(6)]
+    draw.shuffle(free)
+    entities = []
+    for _ in range(5):
+        spots = [free.pop() for _ in range(draw.randint(1, 2))]
+        entities.append(
+            [{"name": sents[s][p], "sent_id": s, "pos": [p, p + 1], "type": "X"} for s, p in spots]
+        )
+    pairs = draw.sample([(h, t) for h in range(5) for t in range(5) if h != t], 4)
+    labels = [{"h": h, "t": t, "r": draw.choice(["P1", "P2"]), "evidence": []} for h, t in pairs]
+    return {"title": f"T{number}", "sents": sents, "vertexSet": entities, "labels": labels}
+
+
+def official_scores(submission: list[dict], truth: list[dict], train: list[dict]) -> dict:
+    """Compute what DocRED's evaluation.py prints, in the same way."""
+    facts = {
+        (one["name"], other["name"], label["r"])
+        for document in train
+        for label in document["labels"]
+        for one in document["vertexSet"][label["h"]]
+        for other in document["vertexSet"][label["t"]]
+    }
+    entities = {document["title"]: document["vertexSet"] for document in truth}
+    gold = {(d["title"], x["r"], x["h"], x["t"]) for d in truth for x in d["labels"]}
+    found = sorted({(x["title"], x["h_idx"], x["t_idx"], x["r"]) for x in submission})
+    right = known = 0
+    for title, head, tail, predicate in found:
+        if (title, predicate, head, tail) not in gold:
+            continue
+        right += 1
+        known += any(
+            (one["name"], other["name"], predicate) in facts
+            for one in entities[title][head]
+            for other in entities[title][tail]
+        )
+    precision, recall = right / len(found), right / len(gold)
+    ignoring = (right - known) / (len(found) - known)
+    return {
+        "f1": 2 * precision * recall / (precision + recall),
+        "ign_f1": 2 * ignoring * recall / (ignoring + recall),
+    }
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_scores_of_docred_are_those_of_the_host(tmp_path: Path, seed: int) -> None:
+    draw = random.Random(seed)
+    truth = [draw_document(draw, number) for number in range(6)]
+    train = [draw_document(draw, number) for number in range(2)]
+    records, _ = read(save(tmp_path / "dev.json", truth))
+    for record in records:
+        kept = draw.sample(record["triples"], max(1, len(record["triples"]) // 2))
+        wrong = [{**triple, "predicate": "P3"} for triple in kept[:1]]
+        record["triples"] = kept + wrong
+    assert submit(tmp_path / "result.json", records, tmp_path / "dev.json") == []
+    submission = json.loads((tmp_path / "result.json").read_text("utf-8"))
+    paths = (save(tmp_path / "train.json", train), tmp_path / "result.json", tmp_path / "dev.json")
+    known, own, gold = ([*read_json_objects(path)] for path in paths)
+    scores = score_docred(own, gold, known)
+    expected = official_scores(submission, truth, train)
+    assert {name: scores[name] for name in expected} == pytest.approx(expected, abs=1e-12)
+    assert "ign_f1" not in score_docred(own, gold)
+
+
+def test_a_submission_of_other_documents_is_not_scored() -> None:
+    good = {"title": "Zen, Inc.", "h_idx": 1, "t_idx": 0, "r": "P112"}
+    gold = [("gold", DOCUMENT)]
+    assert score_docred([("a", good)], gold)["precision"] == 1
+    with pytest.raises(SourceError, match="a: no document has the title Other"):
+        score_docred([("a", {**good, "title": "Other"})], gold)
+    with pytest.raises(SourceError, match=r"a: Zen, Inc\. has 3 entities"):
+        score_docred([("a", {**good, "t_idx": 3})], gold)
+
+
+def test_a_triple_of_duie_is_right_with_its_slots() -> None:
+    def line(*items: tuple[str, str, dict]) -> dict:
+        spelled = [{"subject": s, "predicate": p, "object": o} for s, p, o in items]
+        return {"text": "《Zen》由王执导", "spo_list": spelled}
+
+    full = ("王", "获奖", {"@value": "金奖", "onDate": "4月"})
+    gold = [("gold", line(("《Zen》", "导演", {"@value": "王"}), full))]
+    same = score_duie([("a", line(("zen", "导演", {"@value": "王", "inArea": ""}), full))], gold)
+    assert (same["precision"], same["recall"]) == (1, 1)
+    less = line(("王", "获奖", {"@value": "金奖"}), ("Zen", "导演", {"@value": "王"}))
+    assert score_duie([("a", less)], gold)["f1"] == 0.5
+    with pytest.raises(SourceError, match="2 lines instead of 1"):
+        score_duie([("a", less), ("b", less)], gold)
+    with pytest.raises(SourceError, match="a: the text is not that of gold"):
+        score_duie([("a", {**less, "text": "x"})], gold)
+
+
+def test_a_zip_has_one_file_and_no_time(tmp_path: Path) -> None:
+    path = tmp_path / "result.zip"
+    path.write_bytes(zipped("result.json", "é\n"))
+    with zipfile.ZipFile(path) as archive:
+        assert archive.namelist() == ["result.json"]
+        assert archive.read("result.json").decode() == "é\n"
+    assert read_text(path) == "é\n" and path.read_bytes() == zipped("result.json", "é\n")
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("second.json", "")
+    with pytest.raises(SourceError, match="has 2 files instead of one"):
+        read_text(path)
+    path.write_bytes(b"no zip")
+    with pytest.raises(SourceError, match="not a zip that can be read"):
+        read_text(path)
