@@ -411,7 +411,7 @@ def test_hyperband_stops_what_falls_behind(tmp_path):
     table = Table(pruner="hyperband", trials=40)
     space = [Searched("dropout", make_distribution([0.1, 0.2, 0.3], 0.1), 0.1)]
     study = SharedStudy(tmp_path / "search", space, table)
-    # Before a trial is complete, nobody knows how many scorings there will be.
+    # Before a trial is complete, the number of scorings is unknown.
     assert report(study, table, [0.1] * 9) == (9, False)
     study_end(study, 0.1)
     ended = {"good": [], "bad": []}

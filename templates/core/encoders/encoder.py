@@ -13,7 +13,7 @@ from safetensors import safe_open
 from tokenizers import BertWordPieceTokenizer, Tokenizer
 
 from core.base.errors import InputError, gist
-from core.base.extras import ask, how_to_get, present
+from core.base.extras import ask, how_to_get, need, present
 from core.base.files import project_path, read_json, write_json
 from core.base.settings import CoreSettings, RecordSettings
 from core.data.records import collect
@@ -204,7 +204,8 @@ def hidden_states(
         settings: of the task, if its texts may be encoded in windows, or its layers joined.
     """
     windows = ask("encoder_windows", settings) if settings else None
-    encoder = (ask("joined_layers", encoder, settings) if settings else None) or encoder
+    if (table := getattr(settings, "encoders", None)) and table.last_layers > 1:
+        encoder = need("encoders", "last_layers").join_last_layers(encoder, table.last_layers)
     hidden = encoder(windows.split(inputs) if windows else inputs)
     hidden = hidden["sequence_output"] if isinstance(hidden, dict) else hidden
     return windows.join(hidden, inputs) if windows else hidden

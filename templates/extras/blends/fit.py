@@ -184,7 +184,7 @@ def predict_held_out(run: Path, examples: Sequence[Any], keys: Sequence[Any]) ->
 def describe(parts: Parts, runs: Sequence[Path], mix: Mix, evaluation: Evaluation) -> None:
     """Print the score and the weight of each run, and the score of the blend."""
     stacked = isinstance(mix, Stack)
-    weights = [""] * len(runs) if stacked else [f"{weight:.2f}" for weight in mix]
+    weights = [""] * len(runs) if isinstance(mix, Stack) else [f"{share:.2f}" for share in mix]
     fitted = "stack" if stacked else "weights"
     print(f"{'' if stacked else 'weight':>8}{parts.monitor:>32}   on the records of the {fitted}")
     for run, weight, single in zip(runs, weights, np.eye(len(runs)), strict=True):

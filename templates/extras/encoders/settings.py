@@ -4,9 +4,6 @@ from pydantic import Field
 
 from core.base.settings import CoreSettings, SettingsTable
 
-# Tasks whose models read the layers of the encoder one by one, or predict its tokens.
-WITHOUT = ("Seq2seq", "Pre-training")
-
 
 class Table(SettingsTable):
     """What the heads read of an encoder."""
@@ -24,7 +21,8 @@ class Settings(CoreSettings):
 
 def complain(settings: Settings) -> str | None:
     """Refuse joined layers where a task has no head that could read them."""
-    if settings.encoders.last_layers and settings.task in WITHOUT:
+    # Their models read the layers of the encoder one by one, or predict its tokens.
+    if settings.encoders.last_layers and settings.task in ("Seq2seq", "Pre-training"):
         return (
             "encoders.last_layers joins layers for the head of a task, and this one has none: set "
             "it to 0"

@@ -25,17 +25,13 @@ NO_TOKEN = -1  # label behind the end of a target: nothing to predict
 
 @dataclass(frozen=True)
 class Example:
-    """One record of a file; its targets are equally good, or have `shares` of its loss.
-
-    `weight` is its weight in the loss.
-    """
+    """One record of a file; its targets are equally good. `weight` is its weight in the loss."""
 
     id: Id
     source: str
     targets: tuple[str, ...]
     line: int
     weight: float = 1.0
-    shares: tuple[float, ...] = ()
 
 
 def read_examples(
@@ -62,20 +58,16 @@ def read_example(record: dict, line: int, require_targets: bool) -> Example:
     source, targets = read_field(record, "source", str), []
     if not source.strip():
         raise InputError('"source" is empty: write the text to start from, or drop the record.')
-    shares: tuple[float, ...] = ()
-    if isinstance(record.get("targets"), dict):
-        read_weighted_texts = need("distillation", "soft_texts").read_weighted_texts
-        targets, shares = read_weighted_texts(record["targets"])
-    elif require_targets or "targets" in record:
+    if require_targets or "targets" in record:
         targets = read_field(record, "targets", list)
+        for target in targets:
+            if not isinstance(target, str):
+                raise InputError(f'"targets" must be a list of strings, but holds {target!r}.')
+            if not target.strip():
+                raise InputError('"targets" holds an empty text: drop it, or drop the record.')
         if not targets and require_targets:
             raise InputError('"targets" is empty: give at least one text, or drop the record.')
-    for target in targets:
-        if not isinstance(target, str):
-            raise InputError(f'"targets" must be a list of strings, but holds {target!r}.')
-        if not target.strip():
-            raise InputError('"targets" holds an empty text: drop it, or drop the record.')
-    return Example(read_id(record), source, tuple(dict.fromkeys(targets)), line, shares=shares)
+    return Example(read_id(record), source, tuple(dict.fromkeys(targets)), line)
 
 
 def tokenizer_texts(examples: Sequence[Example]) -> Iterator[str]:
@@ -185,9 +177,6 @@ class PairGenerator(DataGenerator):
             for ids in encode(tokenizer, targets, "encode targets")
         ]
         self.example_of = [row for row, one in enumerate(self.examples) for _ in one.targets]
-        self.shares = [
-            share for one in self.examples for share in one.shares or [1.0] * len(one.targets)
-        ]
         self.sources = [sources[index] for index in self.example_of]
         self.sizes = np.array([[*map(len, both)] for both in (self.sources, self.targets)]).T
         super().__init__(self.sizes.sum(axis=1), batch_size, settings.buckets, settings.seed)
