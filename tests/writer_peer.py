@@ -99,6 +99,21 @@ KINDS = {
             "sliding_window_pattern": 2,
         },
     },
+    "bert_decoder": {
+        "model": "BertLMHeadModel",
+        "config": {
+            "vocab_size": 60,
+            "hidden_size": 32,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 4,
+            "intermediate_size": 48,
+            "max_position_embeddings": 32,
+            "layer_norm_eps": 1e-3,
+            "is_decoder": True,
+            "eos_token_id": END,
+            "bos_token_id": 3,
+        },
+    },
     "bart": {
         "model": "BartForConditionalGeneration",
         "config": {

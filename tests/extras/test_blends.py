@@ -11,6 +11,7 @@ import pytest
 from conftest import use_template
 from project_process import Done, ProjectProcess
 from projects import TASKS, bake_project, flags, shorten, template_of
+from sklearn.linear_model import LogisticRegression, Ridge
 
 use_template("text_classification")
 
@@ -18,17 +19,36 @@ from core.runs import members  # noqa: E402
 from core.scores.evaluation import Evaluation  # noqa: E402
 from extras.blends.blends import mean_scores  # noqa: E402
 from extras.blends.fitting import Parts, fit_weights, score_held_out  # noqa: E402
+from extras.blends.stack import Stack  # noqa: E402
+from extras.blends.stacking import fit_stack  # noqa: E402
 from extras.chunks.plan import Plan, describe_run  # noqa: E402
+from extras.competition.examples import NumberExample  # noqa: E402
+from inspection.blends import Stacking as StackedLabels  # noqa: E402
 
 FIT = "extras/blends/fit.py"
 EXTRAS = "blends, chunks, distillation, export"  # what reads runs and could meet a blend
-BLENDED = [task for task in TASKS if task not in ("seq2seq", "pretraining")]
+BLENDED = [task for task in TASKS if task != "pretraining"]
 RECORDS = 240
 
 
 class Record:
     def __init__(self, number: int, gold: int) -> None:
         self.id, self.gold = number, gold
+
+
+class Stacking:
+    """The label of a record is right or wrong by itself."""
+
+    kind = "each"
+
+    def scores_of(self, part: np.ndarray) -> dict:
+        return {"label": {0: float(part[0])}}
+
+    def gold_of(self, example: Record, names) -> dict:
+        return {0: float(example.gold)}
+
+    def from_scores(self, scores: dict, parts) -> np.ndarray:
+        return np.array([scores["label"][0]])
 
 
 def make_parts(strengths: list[float], seed: int) -> Parts:
@@ -41,7 +61,7 @@ def make_parts(strengths: list[float], seed: int) -> Parts:
         for own in scores
     ]
     records = [Record(number, label) for number, label in enumerate(gold)]
-    return Parts(records, np.arange(RECORDS), candidates, evaluate, "f1")
+    return Parts(records, np.arange(RECORDS), candidates, evaluate, "f1", True, Stacking())
 
 
 def evaluate(records: list[Record], found: dict, tuned: dict | None) -> Evaluation:
@@ -86,27 +106,142 @@ def f1_of(records: list[list[dict]], gold: dict[int, int], ids: np.ndarray) -> n
     return 2 * (found & truth).sum(1) / (found.sum(1) + truth.sum())
 
 
+@pytest.mark.parametrize("fitter", ["fit", "fit_stack"])
 @pytest.mark.parametrize("strengths, gains", [([1, 0, 0], False), ([1, 0.95, 0.9], True)])
-def test_the_expected_gain_is_that_of_new_records(strengths, gains):
+def test_the_expected_gain_is_that_of_new_records(strengths, gains, fitter):
     """Runs that know nothing add nothing, although weights for them fit; good ones add."""
     differences, fitted = [], []
     for seed in range(4):
         parts = make_parts(strengths, seed)
         records: list[list[dict]] = [[], []]
-        for pair in score_held_out(parts):
+        fit = getattr(parts, fitter)
+        for pair in score_held_out(parts, fit):
             for own, new in zip(records, pair, strict=True):
                 own.extend(new)
         assert sorted(record["id"] for record in records[0]) == [*range(RECORDS)]
         gold = {record.id: record.gold for record in parts.examples}
         blend, single = f1_of(records, gold, np.arange(RECORDS))
         differences.append(blend - single)
-        fitted.append(parts.score(parts.fit()) - parts.score(parts.best_single()))
+        fitted.append(parts.score(fit()) - parts.score(parts.best_single()))
     mean, error = np.mean(differences), np.std(differences, ddof=1) / np.sqrt(len(differences))
-    assert min(fitted) >= 0 and max(fitted) > 0
+    assert max(fitted) > 0 and (fitter == "fit_stack" or min(fitted) >= 0)
     if gains:
         assert mean > 2 * error
     else:
         assert mean < 2 * error and np.mean(fitted) > mean
+
+
+def log_odds_of(shares: np.ndarray) -> np.ndarray:
+    return np.log(shares / (1 - shares))
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_one_label_of_a_record_is_that_of_scikit_learn(count):
+    """Two labels and several; a label that no record has gets probability 0."""
+    draw = np.random.default_rng(3)
+    shares = draw.dirichlet([1.0] * (count + 1), (80, 3))
+    gold = draw.integers(0, count, 80)  # never the last label
+    groups = [str(label) for label in range(count + 1)]
+    records = [
+        [{name: {n: row[n]} for n, name in enumerate(groups)} for row in own] for own in shares
+    ]
+    stack = fit_stack("one_label", records, [{int(label): 1.0} for label in gold])
+    stack = Stack.of(json.loads(json.dumps(stack.as_dict())))
+    rows = np.log(shares.reshape(80, -1))
+    wanted = LogisticRegression(max_iter=1000).fit(rows, gold).predict_proba(rows)
+    found = np.array([[*map(stack_value, stack.blend(own).values())] for own in records])
+    assert found[:, :count] == pytest.approx(wanted, abs=1e-9) and not found[:, count].any()
+
+
+def stack_value(group: dict) -> float:
+    [value] = group.values()
+    return value
+
+
+def test_spans_that_a_run_lacks_are_stacked_as_by_scikit_learn():
+    """Each span has two features for each run: its log-odds, and whether the run lacks it."""
+    draw = np.random.default_rng(4)
+    shares, found = draw.uniform(0.02, 0.98, (200, 2)), draw.random((200, 2)) < 0.8
+    found[:, 0] |= ~found.any(axis=1)
+    gold = (draw.random(200) < shares.mean(axis=1)).astype(int)
+    records = [
+        [
+            {"spans": {n: shares[n, run] for n in range(first, first + 10) if found[n, run]}}
+            for run in (0, 1)
+        ]
+        for first in range(0, 200, 10)
+    ]
+    known = [{n: float(gold[n]) for n in range(first, first + 10)} for first in range(0, 200, 10)]
+    del known[0][3]  # not annotated: it teaches nothing, and gets a probability
+    stack = fit_stack("each", records, known)
+    features = [np.where(found, log_odds_of(shares), 0), ~found]
+    rows = np.stack(features, axis=2).reshape(200, 4).astype(float)
+    # In the order of the records, so that both take the same steps.
+    order = [n for own in records for n in dict.fromkeys([*own[0]["spans"], *own[1]["spans"]])]
+    taught = [n for n in order if n != 3]
+    model = LogisticRegression(max_iter=1000).fit(rows[taught], gold[taught])
+    wanted = model.predict_proba(rows)[:, 1]
+    new = [stack.blend(own)["spans"] for own in records]
+    assert {n: p for own in new for n, p in own.items()} == pytest.approx(
+        dict(enumerate(wanted)), abs=1e-9
+    )
+
+
+def test_numbers_are_stacked_as_by_scikit_learn():
+    draw = np.random.default_rng(5)
+    gold = draw.normal(3, 2, 90)
+    numbers = gold[:, None] + draw.normal(0, 1, (90, 3))
+    records = [[{"0": {0: value}} for value in row] for row in numbers]
+    stack = fit_stack("numbers", records, [{0: value} for value in gold])
+    wanted = Ridge(alpha=gold.var()).fit(numbers, gold).predict(numbers)
+    found = [stack.blend(own)["0"][0] for own in records]
+    assert found == pytest.approx(wanted, abs=1e-9)
+    # A scale of its own changes nothing else: euros or cents.
+    cents = [[{"0": {0: 100 * value}} for value in row] for row in numbers]
+    again = fit_stack("numbers", cents, [{0: 100 * value} for value in gold])
+    assert [again.blend(own)["0"][0] for own in cents] == pytest.approx(100 * wanted)
+
+
+LABELS = {"names": ["a", "a/b"], "several": True, "positive": None}
+LABELS |= {"counts": [1, 1], "records": 2, "pairs": False}
+
+
+@pytest.mark.parametrize(
+    "changes, kind, example, gold",
+    [
+        ({}, "each", {"labels": ("a/b",)}, {0: 0.0, 1: 1.0}),
+        ({"several": False}, "one_label", {"labels": ("a",)}, {0: 1.0, 1: 0.0}),
+        ({"scaling": {"loss": "mse"}}, "numbers", {"numbers": (2.5, -1.0)}, {0: 2.5, 1: -1.0}),
+    ],
+)
+def test_labels_and_numbers_are_read_as_they_are_scored(changes, kind, example, gold):
+    """Numbers may leave the range from 0 to 1; so they do not become probabilities."""
+    stacking = StackedLabels({**LABELS, **changes})
+    base = {"id": 1, "text_a": "x", "text_b": None, "labels": (), "several": True}
+    base |= {"group": None, "line": 1, **example}
+    record = NumberExample(**base)
+    assert stacking.kind == kind and stacking.gold_of(record, [0, 1]) == gold
+    part = np.array([0.25, 4.0])
+    same = stacking.from_scores(stacking.scores_of(part), [part])
+    np.testing.assert_array_equal(same, part)
+
+
+def test_stacked_labels_do_not_contradict_each_other():
+    """Paths: no label is more likely than its parent, as with one run."""
+    stacking = StackedLabels({**LABELS, "hierarchy": "/"})
+    part = np.array([0.2, 0.9])
+    first, second = stacking.from_scores(stacking.scores_of(part), [part])
+    assert second <= first and max(first, second) >= 0.2
+
+
+def test_what_is_always_right_keeps_the_mean_of_the_runs():
+    parts = [{"answers": {"a": 0.8}}, {"answers": {"a": 0.6}}]
+    stack = fit_stack("each", [parts], [{"a": 1.0}])
+    odds = (log_odds_of(np.array(0.8)) + log_odds_of(np.array(0.6))) / 2
+    assert stack.blend(parts)["answers"]["a"] == pytest.approx(1 / (1 + np.exp(-odds)))
+    one = [{"yes": {0: 0.5}, "no": {1: 0.5}}, {"yes": {0: 0.2}, "no": {1: 0.8}}]
+    same = fit_stack("one_label", [one], [{1: 1.0}]).blend(one)
+    assert same["no"][1] == pytest.approx(2 / 3)  # the odds are the root of 1 times 4
 
 
 def test_what_a_run_did_not_find_counts_as_nothing():
@@ -167,9 +302,88 @@ def test_a_blend_is_a_run(process, tmp_path):
 
 
 @pytest.mark.trains
+def test_a_stack_is_a_run(process, tmp_path):
+    """Fit, predict, evaluate, compare and blend it, by the commands of the README."""
+    if template_of(process.project) == "seq2seq":
+        done = process.run(FIT, "one", "two", "--name", "stack", "--stack")
+        assert done.code == 1 and "--stack is not for texts" in done.err
+        return
+    done = succeeds(process, FIT, "one", "two", "--name", "stack", "--stack")
+    config = json.loads((process.project / "runs/stack/config.json").read_text("utf-8"))["blend"]
+    assert config["stack"]["fits"] and "weights" not in config
+    scores, monitor = scores_of(process, "stack"), scores_of(process, "one")["monitor"]
+    assert scores["gain"]["low"] <= scores["gain"]["difference"] <= scores["gain"]["high"]
+    assert "expected gain over the best run" in done.out
+    dev = next((process.project / "sample").glob("dev.*"))
+    succeeds(process, "evaluate.py", "stack", dev)
+    again = scores_of(process, "stack")["files"]["sample_dev"]
+    assert again[monitor] == pytest.approx(scores["dev"][monitor], abs=1e-9)
+    predictions = process.project / "runs/stack/predictions"
+    assert read(predictions / "dev.jsonl") == read(predictions / "sample_dev.jsonl")
+    test = next((process.project / "sample").glob("test.*"))
+    succeeds(process, "predict.py", "stack", test, tmp_path / "out.jsonl")
+    assert (tmp_path / "out.jsonl").stat().st_size > 0
+    assert "verdict: stack against one" in succeeds(process, "compare.py", "stack", "one").out
+    succeeds(process, FIT, "stack", "two", "--name", "of_stack", "--stack")
+    succeeds(process, "predict.py", "of_stack", test, tmp_path / "again.jsonl")
+    assert (tmp_path / "again.jsonl").stat().st_size > 0
+    assert process.run(FIT, "one", "two", "--name", "x", "--stack", "--equal").code == 2
+
+
+@pytest.mark.trains
+def test_texts_are_scored_by_all_runs(process, tmp_path):
+    """The scores are those of the searches: each run's of its own text, with its own tokens."""
+    if template_of(process.project) != "seq2seq":
+        pytest.skip("for texts")
+    script = process.project / "score_texts.py"
+    script.write_text(
+        """import json
+from generation.texts import decode_texts
+from inspection.blends import load_part, predict_together
+from task.data import SourceGenerator, read_examples
+examples = read_examples("sample/test.jsonl")
+parts = [load_part([f"runs/{name}"]) for name in ("one", "two")]
+found = predict_together(parts, examples)
+pairs, texts = [], []
+for part, scores in zip(parts, found):
+    encoding = (part.tokenizer, part.encoder_inputs, part.settings, 8)
+    batches = SourceGenerator.of(examples, *encoding)
+    def decode(_, out):
+        return list(zip(out["tokens"].tolist(), out["scores"].tolist()))
+    for place, rows in part.predictor.decode(batches, decode):
+        texts.append([examples[place].id, *scores[examples[place].id]])
+        for row, score in zip(*rows):
+            [writer] = part.models
+            ends = [n for n, token in enumerate(row) if token in writer.tokens.ends]
+            ids = row[: ends[0]] if ends else row
+            [text] = decode_texts(part.tokenizer, [ids])
+            again = part.tokenizer.encode(text, add_special_tokens=False).ids
+            if ends and again == ids:
+                pairs.append([scores[examples[place].id][text], score])
+print(json.dumps([pairs, texts]))
+""",
+        encoding="utf-8",
+    )
+    done = succeeds(process, "score_texts.py")
+    pairs, texts = json.loads(done.out.splitlines()[-1])
+    assert len(pairs) > 20  # of texts whose tokens, read again, are those that were written
+    for scored, written in pairs:
+        assert scored == pytest.approx(written, abs=2e-5)
+    half = len(texts) // 2
+    assert sorted(map(sorted, texts[:half])) == sorted(map(sorted, texts[half:]))
+    out = tmp_path / "out.jsonl"
+    if not (process.project / "runs/of_texts").exists():
+        succeeds(process, FIT, "one", "two", "--name", "of_texts", "--equal")
+    done = process.run("predict.py", "of_texts", "sample/test.jsonl", out, "--beams", "2")
+    assert done.code == 1 and "--beams is for single runs" in done.err
+
+
+@pytest.mark.trains
 def test_one_run_of_weight_one_is_that_run(process, tmp_path):
     """The mean of equal candidates is each of them: the same predictions, but for rounding."""
     project = process.project
+    if template_of(project) == "seq2seq":
+        pytest.skip("a blend scores texts again, and searches with more beams")
     copy = project / "runs/same"
     succeeds(process, FIT, "one", "two", "--name", "same", "--equal")
     blended = json.loads((copy / "config.json").read_text("utf-8"))

@@ -177,7 +177,7 @@ def test_the_notebook_of_a_bundle_predicts_what_the_project_predicts(source, tmp
 
 @pytest.mark.trains
 def test_a_bundle_of_a_blend_has_its_runs(source, tmp_path):
-    """Of float16, whose weights have another hash; one run reads other lengths."""
+    """Of float16, whose weights have another hash; one run reads other lengths, one is a stack."""
     project = bake_project("text_classification", tmp_path, "bundle, blends")
     shorten(project, {"train": 24, "dev": 6, "test": 6})
     (project / "requirements.txt").write_text("tqdm\n")
@@ -191,7 +191,7 @@ def test_a_bundle_of_a_blend_has_its_runs(source, tmp_path):
     fit = "extras/blends/fit.py"
     run(fit, "one", "two", "--name", "inner", "--equal", cwd=project)
     shutil.copytree(project / "runs/one", project / "runs/three")
-    run(fit, "inner", "three", "--name", "outer", "--equal", cwd=project)
+    run(fit, "inner", "three", "--name", "outer", "--stack", cwd=project)
     made = tmp_path / "made"
     refused = run(BUNDLE, "inner", "three", "--to", made, cwd=project, check=False)
     assert (

@@ -1,5 +1,6 @@
 """A search over settings: its trials, several processes, interruptions, the lead, the page."""
 
+import importlib.util
 import json
 import os
 import shutil
@@ -26,6 +27,7 @@ from extras.search.space import Searched, make_distribution
 from extras.search.study import SharedStudy, open_study
 from extras.search.trainings import wait_for_survivor
 
+HAS_ORBIT = importlib.util.find_spec("orbit") is not None
 SCRIPT = "extras/search/search.py"
 SPACE = {"learning_rate": {"low": 1e-4, "high": 1e-2, "log": True}, "dropout": [0.0, 0.1, 0.3]}
 
@@ -404,6 +406,28 @@ def test_a_trial_that_falls_behind_is_stopped(tmp_path):
     assert report(study, none, [0.1, 0.1, 0.1, 0.1], 2) == (4, False)
 
 
+def test_hyperband_stops_what_falls_behind(tmp_path):
+    """Trials of any process: its brackets follow from the journal, with 9 scorings in all."""
+    table = Table(pruner="hyperband", trials=40)
+    space = [Searched("dropout", make_distribution([0.1, 0.2, 0.3], 0.1), 0.1)]
+    study = SharedStudy(tmp_path / "search", space, table)
+    # Before a trial is complete, nobody knows how many scorings there will be.
+    assert report(study, table, [0.1] * 9) == (9, False)
+    study_end(study, 0.1)
+    ended = {"good": [], "bad": []}
+    for number in range(1, 19):
+        kind = "bad" if number % 3 else "good"
+        score = {"good": 0.7, "bad": 0.2}[kind] + number / 100
+        ended[kind].append(report(study, table, [score] * 9)[0])
+        study_end(study, score)
+    # The first good one of each bracket leads it; the others rise above all that are bad.
+    assert ended["good"] == [9] * 6
+    stopped = [count for count in ended["bad"] if count < 9]
+    assert len(stopped) >= 6 and {1, 3} & {*stopped}
+    states = [trial.state.name for trial in study.trials()]
+    assert states.count("PRUNED") == len(stopped) and len(states) == 19
+
+
 def study_end(study, score):
     [trial] = [trial for trial in study.trials() if trial.state.name == "RUNNING"]
     return study.end(trial, score)
@@ -493,6 +517,37 @@ def test_the_page(project, tmp_path):
 
 
 # ------------------------------------------------------------------------ real trainings
+
+LOOPS = {"keras": {}, "orbit": {"orbit.enabled": True, "orbit.steps_per_loop": 4}}
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize("pruner", ["median", "hyperband"])
+def test_a_real_training_is_stopped_by_any_loop(pruner, tmp_path):
+    """It ends as one that does not improve: with its best weights, predictions and a report."""
+    project = bake_project("relation_extraction", tmp_path, "comparison, search, orbit")
+    shorten(project, {"train": 24, "dev": 12})
+    table = Table(pruner=pruner, startup_trials=1, trials=9)
+    space = [Searched("dropout", make_distribution([0.1, 0.2, 0.3], 0.1), 0.1)]
+    study = SharedStudy(project / "runs/rates", space, table)
+    for _ in range(9):  # scores that no model of six epochs has
+        report(study, table, [0.99] * 6)
+        study_end(study, 0.99)
+    own = {"epochs": 6, "batch_size": 8, "search.pruner": pruner, "search.startup_trials": 1}
+    for loop, asked_loop in LOOPS.items():
+        if loop == "orbit" and not HAS_ORBIT:
+            continue
+        number = study.next_trial().trial.number
+        name = f"trial_{number + 1}"
+        words = flags(project, run_name=f"rates/{name}", **own, **asked_loop)
+        run("train.py", *words, cwd=project)
+        folder = project / "runs/rates" / name
+        rows = [json.loads(line) for line in (folder / "metrics.jsonl").open("r")]
+        after = study.trials()[number].user_attrs["pruned_after"]
+        assert len(rows) == after < 6 and read_json(folder / "scores.json")["finished"]
+        assert (folder / "best.weights.h5").is_file() and (folder / "report.html").is_file()
+        study.end(study.trials()[number], 0.0)
+        assert study.trials()[number].state.name == "PRUNED"
 
 
 @pytest.mark.trains

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from core.exact.dropout import dropout_masks, number_rows
 from core.exact.logits import Logits
+from core.exact.loss_means import LossMeans
 from core.exact.loss_scale import gradients_of
 from core.exact.micro_batches import Gradients, graph_of
 from core.fast.layer_programs import LayerPrograms, call_in_parts, compiled_layers
@@ -50,25 +51,23 @@ class TrainingModel(keras.Model):
         optimizer.build(self.trainable_variables)
         self.accumulation, self.programs = accumulation, LayerPrograms(xla)
         names = ["loss", *(self.output_names if len(self.output_names) > 1 else ())]
-        # Means over examples, kept as sums: right on a partial last batch too.
-        self.loss_means = [keras.metrics.Mean(name, dtype="float32") for name in names]
+        self.loss_means = LossMeans(names)
         # A tf.function of `gradients`, with compiled layers and in micro-batches as set above.
         plain = graph_of(self, self.gradients, ["loss", *self.output_names])
         self.batch_gradients = make_gradients(self) if make_gradients else plain
 
     @property
     def metrics(self) -> list[keras.metrics.Metric]:
-        return getattr(self, "loss_means", [])
+        return [self.loss_means] if hasattr(self, "loss_means") else []
 
     def train_step(self, batch: dict) -> dict:
         """Update the weights by one batch; `fit` calls this in each replica."""
         gradients, losses = self.batch_gradients(number_rows(batch))
         self.optimizer.apply(gradients, self.trainable_variables)  # sums over replicas, clips
         counted = tf.cast(batch["loss_weight"] > 0, tf.float32)
-        for mean in self.loss_means:
-            mean.update_state(losses[mean.name], counted)
+        self.loss_means.update_state(losses, counted)
         # Shape (1,): over several workers Keras averages the replicas' logs along the first axis.
-        return {mean.name: mean.result()[None] for mean in self.loss_means}
+        return {name: mean[None] for name, mean in self.loss_means.result().items()}
 
     def gradients(self, batch: dict) -> Gradients:
         """Return the gradient of the weighted loss, and the losses `[batch]` by name."""

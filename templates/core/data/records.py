@@ -90,13 +90,16 @@ def read_weighted(
 def record_weights(batches: Any) -> list[float]:
     """Return the weight in the loss of each example of a `DataGenerator`: that of its record.
 
-    Where the examples are no records, as in plain text, each weighs 1.
+    Examples of one record may have `shares` of it. Where the examples are no records, as in plain
+    text, each weighs 1.
     """
     records = getattr(batches, "examples", None)
     if not isinstance(records, Sequence):
         return [1.0] * batches.size
     rows = getattr(batches, "example_of", range(len(records)))
-    return [getattr(records[row], WEIGHT, 1.0) for row in rows]
+    shares = getattr(batches, "shares", [1.0] * len(rows))
+    pairs = zip(rows, shares, strict=True)
+    return [getattr(records[row], WEIGHT, 1.0) * share for row, share in pairs]
 
 
 def is_weighted(batches: Any) -> bool:

@@ -201,9 +201,10 @@ def hidden_states(
     Args:
         encoder: from `load_encoder`.
         inputs: from `encoder_inputs`.
-        settings: of the task, if its texts may be encoded in windows.
+        settings: of the task, if its texts may be encoded in windows, or its layers joined.
     """
     windows = ask("encoder_windows", settings) if settings else None
+    encoder = (ask("joined_layers", encoder, settings) if settings else None) or encoder
     hidden = encoder(windows.split(inputs) if windows else inputs)
     hidden = hidden["sequence_output"] if isinstance(hidden, dict) else hidden
     return windows.join(hidden, inputs) if windows else hidden
@@ -265,7 +266,7 @@ def download(handle: str) -> Path:
     """Return the local copy of a model on the Hugging Face hub."""
     from huggingface_hub import snapshot_download
 
-    patterns = ["*.json", "*.txt", "*.model", "*.safetensors"]
+    patterns = ["*.json", "*.jinja", "*.txt", "*.model", "*.safetensors"]
     try:
         return Path(snapshot_download(handle, allow_patterns=patterns))
     except Exception as error:  # requests, httpx or the hub's own, by version

@@ -72,14 +72,16 @@ class Evaluator(keras.callbacks.Callback):
             self.keep_if_best(evaluation)
             score = evaluation.scores[self.monitor]
             self.training.kept_weights.add(self.inference_model, position.updates, score)
-        epoch_steps = len(self.training.batches)
+        batches, epoch_steps = self.training.batches, len(self.training.batches)
+        tokens = getattr(batches, "mean_tokens", 0) * batches.batch_size
         row = {
             "epoch": position.epoch + (position.step and round(position.step / epoch_steps, 4)),
             "step": position.updates,
             # Within an epoch these are arrays `[1]`, at its end numbers.
             **{name: np.asarray(value).item() for name, value in (logs or {}).items()},
             "learning_rate": float(self.model.optimizer.learning_rate),
-            "examples_per_second": steps * self.training.batches.batch_size / seconds,
+            "examples_per_second": steps * batches.batch_size / seconds,
+            **({"tokens_per_second": steps * tokens / seconds} if tokens else {}),
             **{f"dev_{k}": v for k, v in evaluation.scores.items() if isinstance(v, int | float)},
             **evaluation.scores.get("beside", {}),
         }

@@ -12,11 +12,12 @@ from core.base.settings import CoreSettings, saved_settings
 from core.devices.strategy import Strategy, make_strategy
 from core.prediction.loading import TrainedRuns
 from core.runs.members import blended_runs, check_members, members
-from inspection.blends import blend_record
+from extras.blends.stack import Stack
+from inspection import blends as task_blends
 
 
 class Blend:
-    """The runs of a blend, loaded when they are first needed, and their weights.
+    """The runs of a blend, loaded when they are first needed, and their weights or their stack.
 
     Args:
         folder: of the blend.
@@ -33,8 +34,13 @@ class Blend:
                 f"a run of {folder.name} was trained anew since the weights of the blend were "
                 "fitted: fit it again."
             )
-        pairs = zip(blended_runs(folder), known["weights"], strict=True)
+        runs = blended_runs(folder)
+        pairs = zip(runs, known.get("weights", [1.0] * len(runs)), strict=True)
         self.weights = {run: weight for run, weight in pairs if weight}
+        self.stack = Stack.of(known["stack"]) if "stack" in known else None
+        self.stacking: Any = None
+        if self.stack:
+            self.stacking = task_blends.Stacking(read_json(members(runs[0])[0] / "labels.json"))
         self.strategy = strategy
         self.parts: list[TrainedRuns] = []
 
@@ -44,14 +50,44 @@ class Blend:
         load_runs: Callable[[Sequence[Path], Strategy], TrainedRuns],
         predict: Callable[[TrainedRuns, Sequence[Any]], dict],
     ) -> Any:
-        """Return the weighted mean of what the runs predict.
+        """Return the weighted mean of what the runs predict, or what their stack says of it.
 
         Args:
             examples: to predict.
             load_runs: of the task; `predict`: also of the task.
         """
-        self.parts = self.parts or [load_runs([run], self.strategy) for run in self.weights]
-        return blend_parts([predict(part, examples) for part in self.parts], self.weights.values())
+        found = predict_parts(self.load(load_runs), examples, predict)
+        if self.stack:
+            return stack_parts(found, self.stack, self.stacking)
+        return blend_parts(found, self.weights.values())
+
+    def load(self, load_runs: Callable[[Sequence[Path], Strategy], TrainedRuns]) -> list:
+        """Return the runs that count; they are loaded the first time."""
+        load_part = getattr(task_blends, "load_part", load_runs)
+        self.parts = self.parts or [load_part([run], self.strategy) for run in self.weights]
+        return self.parts
+
+    def refuse_changes(self, changes: dict[str, Any] | None) -> None:
+        """Refuse flags that change how texts are written.
+
+        Raises:
+            InputError: there are some.
+        """
+        if changes:
+            raise InputError(
+                f"--{next(iter(changes))} is for single runs: those of a blend write as they did "
+                "when its weights were fitted, so leave it out."
+            )
+
+
+def predict_parts(
+    parts: Sequence[TrainedRuns],
+    examples: Sequence[Any],
+    predict: Callable[[TrainedRuns, Sequence[Any]], dict],
+) -> list[dict]:
+    """Return record id -> candidates, of each run; texts are scored by all runs together."""
+    together = getattr(task_blends, "predict_together", None)
+    return together(parts, examples) if together else [predict(part, examples) for part in parts]
 
 
 def load_blend(
@@ -89,7 +125,25 @@ def blend_parts(parts: Sequence[Mapping], weights: Any) -> dict:
         weights: of the runs; they sum to 1.
     """
     shares = [*weights]
-    return {name: blend_record([part[name] for part in parts], shares) for name in parts[0]}
+    return {
+        name: task_blends.blend_record([part[name] for part in parts], shares) for name in parts[0]
+    }
+
+
+def stack_parts(parts: Sequence[Mapping], stack: Stack, stacking: Any) -> dict:
+    """Return record id -> what a stack says of what several runs found in the record.
+
+    Args:
+        parts: record id -> candidates, of each run.
+        stack: of these runs.
+        stacking: of the task.
+    """
+    found = {}
+    for name in parts[0]:
+        own = [part[name] for part in parts]
+        scores = stack.blend([stacking.scores_of(part) for part in own])
+        found[name] = stacking.from_scores(scores, own)
+    return found
 
 
 def mean_scores(

@@ -2,6 +2,7 @@
 
 python extras/blends/fit.py RUN RUN [RUN ...] --name NAME     weights that are best for dev
 python extras/blends/fit.py RUN RUN --name NAME --equal       the mean, with its own threshold
+python extras/blends/fit.py RUN RUN --name NAME --stack       a model of scikit-learn in their place
 
 Cross-validations of the same training file are fitted on their held-out records instead.
 """
@@ -11,7 +12,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -30,8 +31,9 @@ from core.runs.members import check_shared, find_run, fold_folders, members  # n
 from core.runs.provenance import provenance  # noqa: E402
 from core.runs.scores import read_scores  # noqa: E402
 from core.scores.evaluation import Evaluation  # noqa: E402
-from extras.blends.blends import hash_of_weights  # noqa: E402
-from extras.blends.fitting import Parts, score_held_out  # noqa: E402
+from extras.blends.blends import hash_of_weights, predict_parts  # noqa: E402
+from extras.blends.fitting import Mix, Parts, score_held_out  # noqa: E402
+from extras.blends.stack import Stack  # noqa: E402
 from extras.comparison.comparison import Scored, find_scored, shared_gold_file  # noqa: E402
 from extras.folds.folds import assign_folds, choose, link_texts  # noqa: E402
 from inspection import blends as task_blends  # noqa: E402
@@ -47,25 +49,35 @@ def main() -> None:
     runs = [find_run(name) for name in arguments.runs]
     target = new_folder(arguments.name)
     check_runs(runs)
+    if arguments.stack and not task_blends.Stacking:
+        raise InputError("--stack is not for texts, which have weights: leave it out.")
     first = load_runs([runs[0]])
-    on_held_out = all(map(fold_folders, runs)) and len({*map(train_hash, runs)}) == 1
+    texts = hasattr(task_blends, "predict_together")
+    folds = not texts and all(map(fold_folders, runs))
+    on_held_out = folds and len({*map(train_hash, runs)}) == 1
     path = project_path(first.settings.train_file) if on_held_out else dev_file(runs)
     examples = task_blends.read_gold(path, first.settings)
     keys = list(fold_keys(examples))
-    read = predict_held_out if on_held_out else predict_all
-    candidates = [read(run, examples, keys) for run in runs]
+    if texts:
+        candidates = predict_texts(runs, examples)
+    else:
+        read = predict_held_out if on_held_out else predict_all
+        candidates = [read(run, examples, keys) for run in runs]
 
     def evaluate(some: Sequence[Any], found: dict, tuned: dict | None) -> Evaluation:
         return task_blends.score_blend(first, some, found, path, tuned)
 
     monitor = read_scores(runs[0])["monitor"]
     quickly = task_blends.TUNES_QUICKLY
-    parts = Parts(examples, link_texts(keys), candidates, evaluate, monitor, quickly)
-    weights = np.full(len(runs), 1 / len(runs)) if arguments.equal else parts.fit()
-    evaluation = parts.blend(weights)
-    describe(parts, runs, weights, evaluation)
-    config = blend_config(arguments.name, runs, weights, on_held_out)
-    gain = {} if arguments.equal else {"gain": estimate_gain(parts, config, evaluation)}
+    stacking = task_blends.Stacking(first.labels) if arguments.stack else None
+    groups = link_texts(keys)
+    parts = Parts(examples, groups, candidates, evaluate, monitor, quickly, stacking)
+    fit = parts.fit_stack if arguments.stack else parts.fit
+    mix = np.full(len(runs), 1 / len(runs)) if arguments.equal else fit()
+    evaluation = parts.blend(mix)
+    describe(parts, runs, mix, evaluation)
+    config = blend_config(arguments.name, runs, mix, on_held_out)
+    gain = {} if arguments.equal else {"gain": estimate_gain(parts, fit, config, evaluation)}
     write_run(target, config, evaluation, {"monitor": monitor, **gain}, first)
     print(f"runs/{arguments.name} is a run: python predict.py {arguments.name} FILE OUT")
 
@@ -75,7 +87,9 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("runs", nargs="+", metavar="RUN", help="folder of a run, or name in runs/")
     parser.add_argument("--name", required=True, help="the blend becomes runs/NAME")
-    parser.add_argument("--equal", action="store_true", help="fit no weights: take the mean")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--equal", action="store_true", help="fit no weights: take the mean")
+    how.add_argument("--stack", action="store_true", help="fit a logistic or ridge regression")
     return parser.parse_args()
 
 
@@ -102,7 +116,11 @@ def check_runs(runs: Sequence[Path]) -> None:
     for run in runs:
         if [own.resolve() for own in runs].count(run.resolve()) > 1:
             raise InputError(f"{run.name} is named twice: name each run once.")
-    ignored = ("counts", "answer_lengths")  # of the training records, not of what is predicted
+    ignored = [
+        "counts",
+        "answer_lengths",
+        *getattr(task_blends, "OWN_LABELS", ()),
+    ]  # of the training records, not of what is predicted
     labels = [read_json(members(run)[0] / "labels.json") for run in runs]
     for run, own in zip(runs, labels, strict=True):
         for name in {*own, *labels[0]} - {*ignored}:
@@ -143,6 +161,13 @@ def predict_all(run: Path, examples: Sequence[Any], keys: Sequence[Any]) -> dict
     return predict(load_runs([run]), examples)
 
 
+def predict_texts(runs: Sequence[Path], examples: Sequence[Any]) -> list[dict]:
+    """Return, for each run, record id -> its scores of the texts of all runs."""
+    print(f"{len(runs)} runs write and score texts for {len(examples)} records")
+    load = getattr(task_blends, "load_part", load_runs)
+    return predict_parts([load([run]) for run in runs], examples, predict)
+
+
 def predict_held_out(run: Path, examples: Sequence[Any], keys: Sequence[Any]) -> dict:
     """Return record id -> what the fold that held the record out finds in it."""
     config = saved_settings(Settings, read_json(run / "config.json"), run / "config.json")
@@ -156,40 +181,41 @@ def predict_held_out(run: Path, examples: Sequence[Any], keys: Sequence[Any]) ->
     return found
 
 
-def describe(
-    parts: Parts, runs: Sequence[Path], weights: np.ndarray, evaluation: Evaluation
-) -> None:
+def describe(parts: Parts, runs: Sequence[Path], mix: Mix, evaluation: Evaluation) -> None:
     """Print the score and the weight of each run, and the score of the blend."""
-    singles = np.eye(len(runs))
-    print(f"{'weight':>8}{parts.monitor:>32}   on the records that fitted the weights")
-    for run, weight, single in zip(runs, weights, singles, strict=True):
-        print(f"{weight:>8.2f}{parts.score(single):>32.4f}   {run.name}")
-    print(f"{'blend':>8}{evaluation.scores[parts.monitor]:>32.4f}")
+    stacked = isinstance(mix, Stack)
+    weights = [""] * len(runs) if stacked else [f"{weight:.2f}" for weight in mix]
+    fitted = "stack" if stacked else "weights"
+    print(f"{'' if stacked else 'weight':>8}{parts.monitor:>32}   on the records of the {fitted}")
+    for run, weight, single in zip(runs, weights, np.eye(len(runs)), strict=True):
+        print(f"{weight:>8}{parts.score(single):>32.4f}   {run.name}")
+    print(f"{'stack' if stacked else 'blend':>8}{evaluation.scores[parts.monitor]:>32.4f}")
 
 
-def blend_config(
-    name: str, runs: Sequence[Path], weights: np.ndarray, on_held_out: bool
-) -> dict[str, Any]:
+def blend_config(name: str, runs: Sequence[Path], mix: Mix, on_held_out: bool) -> dict[str, Any]:
     """Return the content of config.json: the settings of the first run, and the blend."""
     config = read_json(runs[0] / "config.json")
     for other in ("fold", "folds", "blend", "overwrite"):
         config.pop(other, None)
+    fitted = {"stack": mix.as_dict()} if isinstance(mix, Stack) else {"weights": mix.tolist()}
     return config | {
         "run_name": name,
         "blend": {
             "runs": [Path(os.path.relpath(run, PROJECT)).as_posix() for run in runs],
-            "weights": weights.tolist(),
+            **fitted,
             "files_hash": hash_of_weights(runs),
             "fitted_on": "held-out records" if on_held_out else "dev",
         },
     }
 
 
-def estimate_gain(parts: Parts, config: dict, evaluation: Evaluation) -> dict[str, float]:
+def estimate_gain(
+    parts: Parts, fit: Callable[..., Mix], config: dict, evaluation: Evaluation
+) -> dict[str, float]:
     """Return and print what the blend gains over its best run on records that chose neither."""
     titles = "blend", "best_run"
     records: list[list[dict]] = [[], []]
-    for pair in score_held_out(parts):
+    for pair in score_held_out(parts, fit):
         for own, new in zip(records, pair, strict=True):
             own.extend(new)
     facts = {name: evaluation.scores[name] for name in ("file", "data_hash")}
@@ -205,8 +231,8 @@ def estimate_gain(parts: Parts, config: dict, evaluation: Evaluation) -> dict[st
         found = compare.compare(*scored).difference()
     print(
         f"expected gain over the best run: {found.difference:+.4f}, 95 % interval "
-        f"{found.low:+.4f} to {found.high:+.4f}, on records that fitted neither weights nor "
-        "thresholds"
+        f"{found.low:+.4f} to {found.high:+.4f}, on records that fitted neither the blend "
+        "nor its thresholds"
     )
     return {"difference": found.difference, "low": found.low, "high": found.high}
 

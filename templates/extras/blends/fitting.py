@@ -11,13 +11,17 @@ from sklearn.model_selection import GroupKFold
 from tqdm import tqdm
 
 from core.scores.evaluation import Evaluation
-from extras.blends.blends import blend_parts
+from extras.blends.blends import blend_parts, stack_parts
+from extras.blends.stack import Stack
+from extras.blends.stacking import fit_stack
 
 # Each try scores all records once. The fit moves in steps that records can tell apart.
 TRIES_PER_RUN = 30
 SMALLEST_SHARE = 0.02
 NESTED_FOLDS = 5
 TURNS = 2
+# What makes one prediction of those of several runs: their weights, or a stack.
+Mix = np.ndarray | Stack
 # From the weights of the runs to the score of their blend.
 Score = Callable[[np.ndarray], float]
 
@@ -89,6 +93,7 @@ class Parts:
             whose thresholds are used, None: choose the best ones.
         monitor: the name of the score that counts.
         tunes_quickly: whether the thresholds can be chosen anew for all weights that are tried.
+        stacking: what a stack asks of the task; None: weights are fitted only.
     """
 
     examples: Sequence[Any]
@@ -97,22 +102,26 @@ class Parts:
     evaluate: Callable[[Sequence[Any], dict, dict | None], Evaluation]
     monitor: str
     tunes_quickly: bool = True
+    stacking: Any = None
 
     def blend(
-        self, weights: np.ndarray, tuned: dict | None = None, rows: np.ndarray | None = None
+        self, mix: Mix, tuned: dict | None = None, rows: np.ndarray | None = None
     ) -> Evaluation:
         """Return the scores of a blend on the records, or on some `rows` of them."""
-        chosen = [self.examples[row] for row in rows] if rows is not None else self.examples
-        ids = [example.id for example in chosen]
-        used = [n for n, weight in enumerate(weights) if weight]
-        parts = [{name: self.candidates[n][name] for name in ids} for n in used]
-        return self.evaluate(chosen, blend_parts(parts, weights[used]), tuned)
+        chosen = self.choose(rows)
+        used = [n for n in range(len(self.candidates)) if isinstance(mix, Stack) or mix[n]]
+        parts = [{own.id: self.candidates[n][own.id] for own in chosen} for n in used]
+        if isinstance(mix, Stack):
+            return self.evaluate(chosen, stack_parts(parts, mix, self.stacking), tuned)
+        return self.evaluate(chosen, blend_parts(parts, mix[used]), tuned)
 
-    def score(
-        self, weights: np.ndarray, rows: np.ndarray | None = None, tuned: dict | None = None
-    ) -> float:
+    def choose(self, rows: np.ndarray | None) -> Sequence[Any]:
+        """Return the examples, or some `rows` of them."""
+        return self.examples if rows is None else [self.examples[row] for row in rows]
+
+    def score(self, mix: Mix, rows: np.ndarray | None = None, tuned: dict | None = None) -> float:
         """Return the score that counts; arguments as in `blend`."""
-        value = self.blend(weights, tuned, rows).scores[self.monitor]
+        value = self.blend(mix, tuned, rows).scores[self.monitor]
         return float(value) if np.isfinite(value) else -np.inf
 
     def fit(self, rows: np.ndarray | None = None) -> np.ndarray:
@@ -129,24 +138,41 @@ class Parts:
             tried.append(weights)
         return max(tried, key=partial(self.score, rows=rows))
 
+    def fit_stack(self, rows: np.ndarray | None = None) -> Stack:
+        """Return a stack that is fitted on the records, or on some `rows` of them."""
+        scores_of, gold_of = self.stacking.scores_of, self.stacking.gold_of
+        records, gold = [], []
+        for example in self.choose(rows):
+            parts = [scores_of(candidates[example.id]) for candidates in self.candidates]
+            names = {name: None for part in parts for group in part.values() for name in group}
+            records.append(parts)
+            gold.append(gold_of(example, names))
+        return fit_stack(self.stacking.kind, records, gold)
+
     def best_single(self, rows: np.ndarray | None = None) -> np.ndarray:
         """Return the weights that take only the best run."""
         return max(np.eye(len(self.candidates)), key=lambda weights: self.score(weights, rows))
 
 
-def score_held_out(parts: Parts) -> Iterator[tuple[list[dict], list[dict]]]:
+def score_held_out(
+    parts: Parts, fit: Callable[..., Mix]
+) -> Iterator[tuple[list[dict], list[dict]]]:
     """Yield the predictions of the blend and of the best run for each fold of the records.
 
-    The weights, the thresholds and which run is best are chosen on the other folds. So the
-    difference of both is what a blend gains on new records; on the records that fitted it, it
-    always gains.
+    The weights or the stack, the thresholds and which run is best are chosen on the other folds.
+    So the difference of both is what a blend gains on new records; on the records that fitted it,
+    it always gains.
+
+    Args:
+        parts: all records.
+        fit: from rows to weights, or to a stack.
     """
     folds = min(NESTED_FOLDS, len(np.unique(parts.groups)))
     order = np.random.default_rng(1).permutation(parts.groups.max() + 1)[parts.groups]
     for rest, held_out in GroupKFold(folds).split(order, groups=order):
         predictions = []
-        for choose in (parts.fit, parts.best_single):
-            weights = choose(rest)
-            tuned = parts.blend(weights, rows=rest).scores
-            predictions.append(parts.blend(weights, tuned, held_out).predictions)
+        for choose in (fit, parts.best_single):
+            mix = choose(rest)
+            tuned = parts.blend(mix, rows=rest).scores
+            predictions.append(parts.blend(mix, tuned, held_out).predictions)
         yield predictions[0], predictions[1]

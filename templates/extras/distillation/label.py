@@ -39,6 +39,7 @@ from task.settings import Settings  # noqa: E402
 
 ENTITIES = "Named-entity recognition"
 CLASSIFIES = Settings.task == "Text classification"
+WRITES = Settings.task == "Seq2seq"
 TEXT_FIELDS = ("text", "context", "text_a", "text_b", "question", "source", "group")
 
 
@@ -81,14 +82,24 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--weigh", action="store_true", help="give each record its teacher's probability as weight"
     )
+    parser.add_argument(
+        "--n_best", type=int, default=1, help="texts of each record, with weights to learn from"
+    )
     arguments = parser.parse_args()
+    soft = CLASSIFIES or arguments.n_best > 1
+    if arguments.n_best != 1 and (not WRITES or arguments.n_best < 1 or arguments.hard):
+        raise InputError(
+            f"--n_best {arguments.n_best} asks a writer for several texts with weights: leave it "
+            "out here, or choose one from 1 on without --hard."
+        )
     if not 0 <= arguments.above <= 1:
         raise InputError(f"--above {arguments.above:g} is no probability: choose one from 0 to 1.")
     if not 0 < arguments.temperature < math.inf:
         raise InputError(f"--temperature {arguments.temperature:g} must be above 0, such as 2.")
-    if arguments.temperature != 1 and (arguments.hard or not CLASSIFIES):
+    if arguments.temperature != 1 and (arguments.hard or not soft):
         raise InputError(
-            "--temperature softens the probabilities of a classifier's labels: leave it out here."
+            "--temperature softens the probabilities of a classifier's labels, or of --n_best "
+            "texts: leave it out here."
         )
     return arguments
 
@@ -98,7 +109,8 @@ def write_labelled(arguments: argparse.Namespace, runs: Sequence[str], out: Path
     folders = find_runs(runs)
     records = read_records(arguments.file, folders[0] / "config.json")
     kept, unsure, unknown = [], 0, 0
-    for record, prediction in zip(records, predictions(runs, arguments.file), strict=True):
+    predicted = predictions(runs, arguments.file, arguments.n_best)
+    for record, prediction in zip(records, predicted, strict=True):
         labelled, sure = label_record(record, prediction, arguments.hard, arguments.temperature)
         unknown += sure is None
         if sure is not None and sure < arguments.above:
@@ -122,13 +134,21 @@ def write_labelled(arguments: argparse.Namespace, runs: Sequence[str], out: Path
     print(describe(out, len(kept), unsure, unknown, arguments.above))
 
 
-def predictions(runs: Sequence[str], file: Path) -> Iterator[dict]:
-    """Yield what predict.py of this project writes of each record of a file."""
+def predictions(runs: Sequence[str], file: Path, n_best: int = 1) -> Iterator[dict]:
+    """Yield what predict.py of this project writes of each record of a file.
+
+    Args:
+        runs: names of runs.
+        file: with the records.
+        n_best: texts of each record; above 1 the search has at least as many beams.
+    """
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "predictions.jsonl"
         command_line, sys.argv = sys.argv, ["predict.py", *runs, str(file), str(out)]
         if Settings.task == ENTITIES:  # in our format, with scores
             sys.argv += ["--format", "records"]
+        if WRITES:
+            sys.argv += generation_flags(runs, n_best)
         said = io.StringIO()
         try:
             with contextlib.redirect_stdout(said):
@@ -142,6 +162,21 @@ def predictions(runs: Sequence[str], file: Path) -> Iterator[dict]:
                 end="",
             )
         yield from (record for _, record in read_json_lines(out))
+
+
+def generation_flags(runs: Sequence[str], n_best: int) -> list[str]:
+    """Return the flags of predict.py for so many texts of each record.
+
+    Raises:
+        InputError: the runs write triples, entities or events.
+    """
+    config = find_runs(runs[:1])[0] / "config.json"
+    settings: Any = saved_settings(Settings, read_json(config), config)
+    if settings.extractor and n_best > 1:
+        raise InputError("--n_best is for texts, and these runs extract: leave it out.")
+    if n_best == settings.generation.n_best == 1:
+        return []
+    return ["--n_best", str(n_best), "--beams", str(max(n_best, settings.generation.beams))]
 
 
 def read_records(path: Path, config: Path) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from core.base.errors import InputError
+from extras.distillation.soft_texts import weigh_texts
 
 # The gold of a record, whatever the task: predictions take its place. A teacher says something of
 # all predicates, whichever a person has annotated.
@@ -25,7 +26,7 @@ def label_record(
         record: of the unlabelled file.
         prediction: the record of the predictions file with the same id.
         hard: labels without probabilities.
-        temperature: above 1 the probabilities of the labels are more alike, as in `soften`.
+        temperature: above 1 the probabilities of labels or texts are more alike, as in `soften`.
     """
     kinds: dict[str, Callable[[dict, bool], Labelled]] = {
         "probabilities": from_probabilities,
@@ -41,6 +42,8 @@ def label_record(
     if temperature != 1 and "probabilities" in prediction and not hard:
         name = "label" if "label" in fields else "labels"
         fields = {name: soften(fields[name], temperature, exclusive=name == "label")}
+    if "others" in prediction and not hard:
+        fields = {"targets": from_n_best(prediction, temperature)}
     if temperature != 1 and "probability" in prediction:  # normalised where a group is learned
         fields = {name: share ** (1 / temperature) for name, share in fields.items()}
     return {**{n: v for n, v in record.items() if n not in GOLD}, **fields}, sure
@@ -114,6 +117,12 @@ def from_answer(prediction: dict, hard: bool) -> Labelled:
 def from_text(prediction: dict, hard: bool) -> Labelled:
     """Return the text that was written; its score is a mean log-probability of the tokens."""
     return {"targets": [prediction["prediction"]]}, math.exp(min(prediction["score"], 0))
+
+
+def from_n_best(prediction: dict, temperature: float) -> dict[str, float] | list[str]:
+    """Return the texts that were written for a record with their weights."""
+    texts = [(one["prediction"], one["score"]) for one in (prediction, *prediction["others"])]
+    return weigh_texts(texts, temperature) or [prediction["prediction"]]
 
 
 def scores_in(value: Any) -> Iterator[float]:

@@ -9,6 +9,7 @@ from core.base.settings import CoreSettings
 from core.training import Training
 from extras.encoders import (
     google,
+    last_layers,
     loading,
     memory,
     vocabularies,
@@ -39,6 +40,13 @@ def load_tokenizer(
         None: core reads what is there.
     """
     return vocabularies.load_tokenizer(folder) if folder else vocabularies.preset_tokenizer(name)
+
+
+def joined_layers(encoder: keras.Model, settings: CoreSettings) -> keras.Model | None:
+    """Return the encoder whose last layers are joined; None: the heads read its last one."""
+    table = getattr(settings, "encoders", None)  # other programs have settings without tables
+    count = table.last_layers if table else 0
+    return last_layers.join_last_layers(encoder, count) if count > 1 else None
 
 
 def prepare(training: Training) -> None:

@@ -221,7 +221,7 @@ class Trainer(orbit.StandardTrainer):
 
 def mean_losses(model: TrainingModel) -> dict[str, float]:
     """Return the means of the losses of this epoch so far by name."""
-    return {mean.name: float(mean.result()) for mean in model.loss_means}
+    return {name: float(mean) for name, mean in model.loss_means.result().items()}
 
 
 class DevEvaluator(orbit.AbstractEvaluator):

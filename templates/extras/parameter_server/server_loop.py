@@ -68,4 +68,4 @@ def steps_to_next_stop(settings: CoreSettings, run: Run) -> int:
 
 def mean_losses(model: TrainingModel) -> dict[str, float]:
     """Return the means of the losses of this epoch so far by name."""
-    return {mean.name: float(mean.result()) for mean in model.loss_means}
+    return {name: float(mean) for name, mean in model.loss_means.result().items()}

@@ -207,6 +207,8 @@ def read_values(config: dict) -> dict[str, Any]:
     Those of a blend belong to its runs: it has only their weights.
     """
     if blend := config.get("blend"):
+        if "stack" in blend:
+            return {"blend": "stack of " + ", ".join(Path(run).name for run in blend["runs"])}
         parts = zip(blend["weights"], blend["runs"], strict=True)
         return {"blend": " + ".join(f"{weight:.2f} {Path(run).name}" for weight, run in parts)}
     values = flatten(with_new_names(config))

@@ -43,6 +43,7 @@ class Decoder(keras_hub.models.Backbone):
         dropout: of embeddings.
         ends: the tokens that end a text; the first is trained.
         described: the config.json that was read, for an export.
+        answers: the token that stands for each label of a classifier; None: it has its own head.
     """
 
     pooling = "last"  # for text classification: no other token has read the whole text
@@ -61,6 +62,7 @@ class Decoder(keras_hub.models.Backbone):
         dropout: float = 0.0,
         ends: list[int],
         described: dict | None = None,
+        answers: dict[str, int] | None = None,
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
@@ -76,13 +78,12 @@ class Decoder(keras_hub.models.Backbone):
             "dropout": dropout,
             "ends": ends,
             "described": described,
+            "answers": answers,
         }
         self.vocabulary_size, self.hidden_dim = vocabulary_size, hidden_dim
-        self.max_sequence_length, self.ends = max_sequence_length, ends
+        self.max_sequence_length, self.ends, self.answers = max_sequence_length, ends, answers
         self.embedding_scale, self.num_layers = embedding_scale, len(blocks)
-        self.token_embedding = embedding(
-            vocabulary_size, hidden_dim, "token_embedding", dtype, tied
-        )
+        self.token_embedding = self.make_table(vocabulary_size, hidden_dim, tied, norm, dtype)
         self.position_embedding: Any = None
         if has_positions:
             self.position_embedding = embedding(
@@ -121,6 +122,14 @@ class Decoder(keras_hub.models.Backbone):
             hidden = layer(
                 hidden, visible=visible[layer.reach], positions=positions, training=training
             )
+        return self.finish(hidden)
+
+    def make_table(self, rows: int, width: int, tied: bool, norm: dict, dtype: Any) -> Any:
+        """Return the token table; arguments as in `embedding`, and `norm` of the decoder."""
+        return embedding(rows, width, "token_embedding", dtype, tied)
+
+    def finish(self, hidden) -> Any:
+        """Return the hidden states of the last layer's outputs."""
         return self.final_norm(hidden)
 
     def embed(self, token_ids, positions) -> Any:
@@ -289,4 +298,4 @@ class PromptSteps:
             source = (*context["pairs"][number], visible)
             hidden, cache = layer.step(hidden, state[number], index, positions, source=source)
             longer.append(cache)
-        return self.encoder.score(self.encoder.final_norm(hidden)), longer
+        return self.encoder.score(self.encoder.finish(hidden)), longer

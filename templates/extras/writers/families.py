@@ -11,7 +11,8 @@ from tokenizers import Tokenizer
 from core.base.errors import InputError
 from core.base.settings import CoreSettings
 from core.encoders.encoder import load_encoder
-from extras.writers import files
+from extras.writers import chat, files, frames
+from extras.writers.bert import BertDecoder
 from extras.writers.decoder import Decoder
 from extras.writers.encoder_decoder import EncoderDecoder
 from extras.writers.files import Fields, Weights
@@ -55,6 +56,14 @@ GPT2 = {
     "feedforward_norm": "ln_2",
     "up": "mlp.c_fc",
     "down": "mlp.c_proj",
+}
+BERT = {
+    **{f"attention.{part}": f"attention.self.{part}" for part in ("query", "key", "value")},
+    "attention.output": "attention.output.dense",
+    "attention_norm": "attention.output.LayerNorm",
+    "feedforward_norm": "output.LayerNorm",
+    "up": "intermediate.dense",
+    "down": "output.dense",
 }
 BART = {
     **{f"attention.{part}": f"self_attn.{part[0]}_proj" for part in ("query", "key", "value")},
@@ -365,6 +374,65 @@ def assign_llama(weights: Weights, decoder: Decoder) -> None:
         assign_block(weights, layer, f"layers.{number}", names)
 
 
+def make_bert(
+    fields: Fields, weights: Weights, settings: CoreSettings, ends: list[int]
+) -> keras.Model:
+    """Return a BERT that reads from left to right, such as pretraining's objective causal trains.
+
+    Source: Devlin et al. 2019, https://arxiv.org/abs/1810.04805.
+    """
+    for name, value in (("add_cross_attention", False), ("tie_word_embeddings", True)):
+        fields.require(name, value)
+    fields.require("position_embedding_type", "absolute")
+    fields.skip("type_vocab_size", "attention_probs_dropout_prob")
+    width, heads = fields.number("hidden_size"), fields.number("num_attention_heads")
+    norm = {"kind": "layer", "epsilon": fields.real("layer_norm_eps", 1e-12)}
+    block = {
+        "attention": {
+            "heads": heads,
+            "groups": heads,
+            "head_size": width // heads,
+            "bias": True,
+            "output_bias": True,
+            "dropout": settings.attention_dropout,
+        },
+        "inner": fields.number("intermediate_size"),
+        "activation": activation(fields, "hidden_act", "gelu"),
+        "norm": norm,
+        "bias": True,
+        "norm_first": False,
+        "dropout": settings.dropout,
+    }
+    return BertDecoder(
+        activation=block["activation"],
+        vocabulary_size=fields.number("vocab_size"),
+        hidden_dim=width,
+        blocks=[block] * fields.number("num_hidden_layers"),
+        norm=norm,
+        max_sequence_length=fields.number("max_position_embeddings", 512),
+        has_positions=True,
+        dropout=settings.dropout,
+        ends=ends,
+        name="encoder",
+    )
+
+
+def assign_bert(weights: Weights, decoder: BertDecoder) -> None:
+    """Assign the weights of a causal BERT."""
+    weights.strip_prefix("embeddings.word_embeddings.weight")
+    described = decoder.options["described"] or {}
+    weights.join_segments(described.get("type_vocab_size", 2), decoder.hidden_dim)
+    table = decoder.token_embedding
+    weights.put(table.embeddings, "embeddings.word_embeddings.weight")
+    weights.put(decoder.position_embedding.embeddings, files.POSITIONS)
+    weights.assign(decoder.final_norm, "embeddings.LayerNorm")
+    for number, layer in enumerate(decoder.transformer_layers):
+        assign_block(weights, layer, f"encoder.layer.{number}", BERT)
+    weights.assign(table.head_dense, f"{files.BERT_HEAD}.transform.dense")
+    weights.assign(table.head_norm, f"{files.BERT_HEAD}.transform.LayerNorm")
+    weights.put(table.bias, f"{files.BERT_HEAD}.bias")
+
+
 # -------------------------------------------------------------- encoders with decoders
 
 
@@ -510,6 +578,7 @@ FAMILIES = {
     "smollm3": Kind(make_llama, assign_llama, "SmolLM3ForCausalLM", "model.", True),
     "gemma3_text": Kind(make_llama, assign_llama, "Gemma3ForCausalLM", "model.", True),
     "gemma3": Kind(make_llama, assign_llama, "Gemma3ForCausalLM", "model.", True),
+    files.CAUSAL_BERT: Kind(make_bert, assign_bert, "BertLMHeadModel", "bert.", True),
     "bart": Kind(make_bart, assign_bart, "BartForConditionalGeneration", "model.", False),
     "t5": Kind(make_t5, assign_t5, "T5ForConditionalGeneration", "", False),
     "mt5": Kind(make_t5, assign_t5, "MT5ForConditionalGeneration", "", False),
@@ -576,7 +645,12 @@ def read_decoder(settings: CoreSettings, folder: Path) -> keras.Model | None:
             f"{settings.encoder} is a {files.read_family(folder)}, which reads with one half and "
             f"writes with the other: choose an encoder, or one of the families {names}."
         )
-    return read_writer(settings, folder) if kind is not None else None
+    if kind is None:
+        return None
+    writer, table = read_writer(settings, folder), getattr(settings, "writers", None)
+    if table is not None and table.answers:
+        writer.answers = writer.options["answers"] = frames.find_answers(folder, table.words)
+    return writer
 
 
 def read_writer(settings: CoreSettings, folder: Path) -> keras.Model:
@@ -591,7 +665,7 @@ def read_writer(settings: CoreSettings, folder: Path) -> keras.Model:
     weights = files.open_weights(folder, files.UnreadWeights if is_new else files.Weights)
     kind, ends = FAMILIES[fields.kind], files.read_ends(folder, fields)
     # The text part of a Gemma 3 with pictures is a separate model.
-    family = "gemma3_text" if fields.kind == "gemma3" else fields.kind
+    family = {"gemma3": "gemma3_text", files.CAUSAL_BERT: "bert"}.get(fields.kind, fields.kind)
     described = {**fields.values, "model_type": family}
     writer = kind.make(fields, weights, settings, ends)
     writer.options["described"] = described
@@ -640,12 +714,14 @@ def load_writer(settings: CoreSettings, tokenizer: Tokenizer) -> keras.Model:
     Raises:
         InputError: a KerasHub preset, which is not in Hugging Face format.
     """
-    writer = load_encoder(settings, tokenizer)
+    writer, table = load_encoder(settings, tokenizer), getattr(settings, "writers", None)
     if not hasattr(writer, "write"):
         raise InputError(
             f"{asked_by(settings)} needs a folder in the format of Hugging Face, or "
             f"hf://owner/model, and encoder = {settings.encoder!r} is a preset: name such a folder."
         )
+    if table is not None and table.chat:
+        chat.teach_end(writer, tokenizer, table)
     return writer
 
 

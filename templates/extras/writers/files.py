@@ -14,11 +14,16 @@ from core.base.errors import InputError, gist
 from core.base.extras import how_to_get, need, present
 from core.base.files import read_json
 from core.data.tokens import load_tokenizer_file
+from extras.writers import chat
 
 SAFETENSORS, TORCH = "model.safetensors", "pytorch_model.bin"
 # Tensors without a prefix, and tensors with the same token table.
-HEAD, SCORE_BIAS = "lm_head.weight", "final_logits_bias"
+HEAD, SCORE_BIAS, BERT_HEAD = "lm_head.weight", "final_logits_bias", "cls.predictions"
 SHARED = ("shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
+# The family of a BERT whose config.json has is_decoder = true; others are encoders.
+CAUSAL_BERT = "bert decoder"
+POSITIONS = "embeddings.position_embeddings.weight"
+SEGMENTS = "embeddings.token_type_embeddings.weight"
 # Fields without effect on logits: about training, generation and the file.
 HARMLESS = set(
     """
@@ -55,7 +60,7 @@ class Fields:
     def __init__(self, path: Path, values: dict[str, Any] | None = None) -> None:
         self.path = path
         values = read_json(path) if values is None else values
-        self.kind: str = values.get("model_type", "")
+        self.kind = family_of(values)
         self.values: dict[str, Any] = values.get("text_config") or values
         self.asked: set[str] = set()
 
@@ -159,6 +164,14 @@ class Weights:
         self.used |= {*SHARED}  # the others are the same
         return next((name for name in SHARED if name in self.readers), SHARED[0])
 
+    def join_segments(self, rows: int, width: int) -> None:
+        """Add the first segment, that of all tokens, to the positions of a BERT."""
+        self.used.add(SEGMENTS)
+        self.default(SEGMENTS, (rows, width))
+        if POSITIONS in self.readers:
+            places, segments = self.readers[POSITIONS], self.readers[SEGMENTS]
+            self.readers[POSITIONS] = lambda: places() + segments()[:1]
+
     def split_gpt2(self) -> None:
         """Split queries, keys and values of GPT-2; its matrices are transposed."""
 
@@ -247,6 +260,12 @@ class UnreadWeights(Weights):
 
     def finish(self) -> None:
         """Print nothing, because no tensor is used."""
+
+
+def family_of(values: dict[str, Any]) -> str:
+    """Return the family in a config.json: its model_type, or `CAUSAL_BERT`; empty without one."""
+    kind = str(values.get("model_type", ""))
+    return CAUSAL_BERT if kind == "bert" and values.get("is_decoder") else kind
 
 
 def is_turned(name: str) -> bool:
@@ -368,34 +387,42 @@ def ends_texts(tokenizer: Tokenizer) -> bool:
 
 
 def read_family(folder: Path) -> str:
-    """Return the model_type of a folder's config.json; empty without one, as in a run."""
+    """Return the family in a folder's config.json; empty without one, as in a run."""
     path = folder / "config.json"
-    return str(read_json(path).get("model_type", "")) if path.is_file() else ""
+    return family_of(read_json(path)) if path.is_file() else ""
 
 
 def encode_prompts(
-    tokenizer: Tokenizer, sources: Sequence[str], prompt: str, most: int
+    tokenizer: Tokenizer, sources: Sequence[str], table: Any, most: int
 ) -> list[np.ndarray]:
     """Return the tokens of each prompt with its source; long sources lose their end.
 
     Args:
         tokenizer: of the writer.
         sources: texts.
-        prompt: with `{source}`; empty: the source, for decoders followed by a line break.
+        table: `prompt` with `{source}`; empty: the source, for decoders followed by a line break.
+            With `chat` the prompt is what the user says.
         most: maximum tokens of a prompt.
 
     Raises:
         InputError: the prompt leaves no room for a source.
     """
-    prompt = prompt or ("{source}" if ends_texts(tokenizer) else "{source}\n")
-    before, after = prompt.split("{source}")
+    template = chat.carried_by(tokenizer) if table.chat else None
+    around = template.renderer(table) if template else str
+    is_whole = template or ends_texts(tokenizer)
+    prompt = table.prompt or ("{source}" if is_whole else "{source}\n")
+
+    def lay_out(source: str) -> str:
+        return around(prompt.replace("{source}", source))
+
+    first = lay_out(chat.PLACE).index(chat.PLACE)
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    encoded = tokenizer.encode_batch([before + source + after for source in sources])
+    encoded = tokenizer.encode_batch([lay_out(source) for source in sources])
     found = []
     for source, encoding in zip(sources, encoded, strict=True):
         while (excess := len(encoding.ids) - most) > 0:
-            ends = [end - len(before) for start, end in encoding.offsets if end > start]
+            ends = [end - first for start, end in encoding.offsets if end > start]
             ends = [end for end in ends if 0 < end <= len(source)]
             if len(ends) <= excess:
                 raise InputError(
@@ -404,6 +431,6 @@ def encode_prompts(
                 )
             # Cutting a text may change its tokens, so it is encoded again until it fits.
             source = source[: min(ends[-excess - 1], len(source) - 1)]
-            encoding = tokenizer.encode(before + source + after)
+            encoding = tokenizer.encode(lay_out(source))
         found.append(np.array(encoding.ids, np.int32))
     return found

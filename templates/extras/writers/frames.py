@@ -5,6 +5,7 @@ texts are cut inside it.
 """
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from tokenizers import Tokenizer, processors
 
 from core.base.errors import InputError
 from core.data.tokens import load_tokenizer_file
+from extras.writers.chat import read_template
 from extras.writers.files import load_tokenizer
 
 TEXT, SECOND = "{text}", "{text_b}"
@@ -35,17 +37,23 @@ def load_framed(folder: Path, settings: Any) -> Tokenizer | None:
     Raises:
         InputError: a prompt without tokenizer.json, or without room for a text.
     """
-    prompt, plain = settings.writers.prompt, load_tokenizer(folder, True)
+    table, plain = settings.writers, load_tokenizer(folder, True)
+    prompt = table.prompt
     if plain is None:
-        if prompt:
+        if prompt or table.chat:
             raise InputError(
-                f"{folder} has no tokenizer.json, which writers.prompt needs: save its tokenizer "
-                "there, in the fast format of Hugging Face, or leave the prompt empty."
+                f"{folder} has no tokenizer.json, which writers.prompt and writers.chat need: save "
+                "its tokenizer there, in the fast format of Hugging Face, or leave both empty."
             )
         return None
-    if not prompt and not plain.encode("\n", add_special_tokens=False).ids:
+    if table.chat:
+        render = read_template(folder, table.chat).renderer(table)
+        plain.post_processor = processors.Sequence([])  # a template names all special tokens itself
+        framed = put_frame(plain, prompt, render)
+    elif not prompt and not plain.encode("\n", add_special_tokens=False).ids:
         return load_tokenizer_file(folder / "tokenizer.json")
-    framed = put_frame(plain, prompt)
+    else:
+        framed = put_frame(plain, prompt)
     if framed.num_special_tokens_to_add(SECOND in prompt) >= settings.max_length:
         raise InputError(
             f"writers.prompt leaves no room for a text in max_length = {settings.max_length}: "
@@ -54,18 +62,23 @@ def load_framed(folder: Path, settings: Any) -> Tokenizer | None:
     return framed
 
 
-def put_frame(tokenizer: Tokenizer, prompt: str) -> Tokenizer:
+def put_frame(
+    tokenizer: Tokenizer, prompt: str, render: Callable[[str], str] | None = None
+) -> Tokenizer:
     """Make a tokenizer add a prompt around each text, after its leading special tokens.
 
     Args:
         tokenizer: without trailing special tokens; it is changed.
         prompt: with `{text}`, and `{text_b}` for pairs; empty: each text with a line break.
+        render: puts the prompt into a chat; None: there is none.
     """
     tokens: dict[str, list[int]] = {"begin": tokenizer.encode("").ids}
     # `build_models` reports a prompt for the other kind of records.
-    single, pair = (TEXT, prompt) if SECOND in prompt else (prompt, prompt + SECOND)
+    layouts = (TEXT, prompt) if SECOND in prompt else (prompt, prompt + SECOND)
+    if not prompt:
+        layouts = (SINGLE, PAIR) if render is None else (TEXT, f"{TEXT}\n{SECOND}")
     templates = []
-    for layout in (single, pair) if prompt else (SINGLE, PAIR):
+    for layout in map(render or str, layouts):
         template = ["begin"]
         for part in re.split(r"(\{text(?:_b)?\})", layout):
             if part in (TEXT, SECOND):
@@ -84,3 +97,28 @@ def put_frame(tokenizer: Tokenizer, prompt: str) -> Tokenizer:
         ],
     )
     return tokenizer
+
+
+def find_answers(folder: Path, words: dict[str, str]) -> dict[str, int]:
+    """Return for each label the token that its word begins with.
+
+    Args:
+        folder: of the decoder.
+        words: by label.
+
+    Raises:
+        InputError: the words can't be told apart by their first token.
+    """
+    tokenizer = load_tokenizer(folder, True)
+    if tokenizer is None:
+        raise InputError(f"{folder} has no tokenizer.json, which writers.answers needs: save it.")
+    found = {n: tokenizer.encode(word, add_special_tokens=False) for n, word in words.items()}
+    empty = [words[label] for label, encoding in found.items() if not encoding.ids]
+    tokens = {label: encoding.ids[0] for label, encoding in found.items() if encoding.ids}
+    if empty or len({*tokens.values()}) < len(tokens):
+        shown = ", ".join(f"{words[n]!r} as {found[n].tokens}" for n in words)
+        raise InputError(
+            f"writers.answers: the words of labels differ in their first token, and {folder} "
+            f"reads {shown}: choose other words."
+        )
+    return tokens

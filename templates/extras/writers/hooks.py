@@ -15,6 +15,8 @@ from extras.writers.settings import classifies
 if TYPE_CHECKING:  # nothing is loaded before a model is built
     import keras
 
+    from core.step import Models
+
 
 def load_backbone(settings: CoreSettings, folder: Path) -> "keras.Model | None":
     """Return the writer of a folder; None: an encoder is asked for."""
@@ -27,33 +29,44 @@ def load_tokenizer(
     name: str, folder: Path | None, settings: CoreSettings | None = None
 ) -> Tokenizer | None:
     """Return the tokenizer of a writer's folder; None: it is not one, or core reads it."""
-    from extras.writers import families, files, frames
+    from extras.writers import chat, families, files, frames
 
     family = families.FAMILIES.get(files.read_family(folder)) if folder else None
     if folder is None or family is None:
         return None
     if family.is_decoder and classifies(settings):
         return frames.load_framed(folder, settings)
-    return files.load_tokenizer(folder, family.is_decoder)
+    # A causal BERT learned that [SEP] ends a text: its source keeps it.
+    leaves_end = family.is_decoder and files.read_family(folder) != files.CAUSAL_BERT
+    table: Any = getattr(settings, "writers", None)
+    if table is None or not table.chat:
+        return files.load_tokenizer(folder, leaves_end)
+    tokenizer = files.load_tokenizer(folder, leaves_end) if family.is_decoder else None
+    if tokenizer is None:
+        raise InputError(
+            f"writers.chat needs a decoder-only model with a tokenizer.json, and {name} is not "
+            'one: set writers.chat = "".'
+        )
+    return chat.attach(tokenizer, chat.read_template(folder, table.chat))
 
 
-def build_models(encoder: "keras.Model", labels: Any, settings: Any) -> None:
-    """Build nothing: refuse what does not fit a decoder that reads texts, or its records.
+def build_models(encoder: "keras.Model", labels: Any, settings: Any) -> "Models | None":
+    """Return the models that answer with a word for each label; None: those of the task.
 
     Raises:
-        InputError: a pooling that no decoder has, or a prompt for other records.
+        InputError: a pooling that no decoder has, or a prompt or words for other records.
     """
     from extras.writers.decoder import Decoder
 
     table: Any = getattr(settings, "writers", None)  # None: whoever builds has no use for extras
     prompt, second = (table.prompt if table else ""), "{text_b}"
     if not isinstance(encoder, Decoder):
-        if prompt or (table and table.weights != "pretrained"):
+        if table and (table.prompt or table.chat or table.answers or table.weights == "random"):
             raise InputError(
                 f"[writers] is for decoder-only models, and {settings.encoder} is a "
                 f"{type(encoder).__name__}: leave the table as it came, or choose a decoder."
             )
-        return
+        return None
     if settings.pooling == "cls":
         raise InputError(
             f"pooling = cls takes the first token, which in a decoder as {settings.encoder} has "
@@ -68,3 +81,8 @@ def build_models(encoder: "keras.Model", labels: Any, settings: Any) -> None:
         raise InputError(
             f"writers.prompt has {second}, and the records have one text: take it out."
         )
+    if not encoder.answers:
+        return None
+    from extras.writers.answers import build_answer_models
+
+    return build_answer_models(encoder, labels, settings)

@@ -12,8 +12,18 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from core.base.errors import InputError
+from extras.writers.chat import NAME, carried_by
 from extras.writers.families import FAMILIES
-from extras.writers.files import HEAD, SCORE_BIAS, SHARED, Weights, is_turned
+from extras.writers.files import (
+    BERT_HEAD,
+    HEAD,
+    SCORE_BIAS,
+    SEGMENTS,
+    SHARED,
+    Weights,
+    family_of,
+    is_turned,
+)
 
 Tensors = dict[str, np.ndarray]
 # Fields of the read file that don't apply to the written one.
@@ -45,6 +55,10 @@ class Names(Weights):
         """Return the name of the token table that both sides share."""
         return SHARED[0]
 
+    def join_segments(self, rows: int, width: int) -> None:
+        """Keep segments of zeros: that of all tokens is part of the positions."""
+        self.tensors[SEGMENTS] = np.zeros((rows, width), np.float32)
+
     def join_gpt2(self) -> None:
         """Join queries, keys and values of GPT-2, and transpose its matrices."""
         tensors = {}
@@ -74,12 +88,15 @@ def describe_encoder(writer: Any) -> tuple[dict[str, Any], Tensors]:
             "this run was trained before writers kept their config.json: train it again, or leave "
             "the writer out with --no-encoder."
         )
-    kind, names = FAMILIES[described["model_type"]], Names()
+    kind, names = FAMILIES[family_of(described)], Names()
     kind.assign(names, writer)
     if described["model_type"] == "gpt2":
         names.join_gpt2()
-    whole = (HEAD, SCORE_BIAS)
-    tensors = {n if n in whole else kind.prefix + n: value for n, value in names.tensors.items()}
+    whole = (HEAD, SCORE_BIAS, BERT_HEAD)
+    tensors = {
+        name if name.startswith(whole) else kind.prefix + name: value
+        for name, value in names.tensors.items()
+    }
     config = {name: value for name, value in described.items() if name not in LEFT_OUT}
     config |= {"architectures": [kind.architecture], "dtype": "float32"}
     config["eos_token_id"] = writer.ends if len(writer.ends) > 1 else writer.ends[0]
@@ -105,6 +122,8 @@ def describe_tokenizer(tokenizer: Tokenizer, writer: Any) -> tuple[dict, dict, s
         for name, number in numbers.items()
         if isinstance(number, int) and tokenizer.id_to_token(number)
     }
+    if template := carried_by(tokenizer):
+        tokens |= {**template.tokens, NAME: template.text}
     config = {"tokenizer_class": "PreTrainedTokenizerFast", **tokens}
     length = writer.max_sequence_length
     whole = json.loads(tokenizer.to_str())

@@ -105,6 +105,11 @@ class PackedGenerator(DataGenerator):
         joined = [np.concatenate(row).astype(np.int32) for row in rows]
         return pad(joined, int(self.room[side]), value)
 
+    @property
+    def mean_tokens(self) -> float:
+        """The tokens of a row, without padding."""
+        return float(np.sum(self.sizes) / self.size)
+
     def count_targets(self, batch: Batch, real: int) -> int:
         """Return the target tokens of a batch: the loss of a row is a sum over its tokens."""
         return int(np.sum(batch["target_examples"][:real] > 0))

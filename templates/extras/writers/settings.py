@@ -1,5 +1,8 @@
 """The table [writers] of config.toml."""
 
+import contextlib
+import json
+from datetime import date
 from typing import Any, Literal
 
 from pydantic import Field, field_validator
@@ -17,6 +20,54 @@ class Table(SettingsTable):
         "pretrained", description="random: the same model from nothing, of the same tokens"
     )
     packing: bool = Field(False, description="several training examples in a row")
+    chat: str = Field(
+        "", description="tokenizer: prompts by its chat template; or a file with one; empty: none"
+    )
+    system: str = Field("", description="what the system says before the user, in a chat")
+    chat_variables: str = Field("", description="variables of the chat template, as a table")
+    chat_date: str = Field("2024-07-26", description="today, for a chat template that writes it")
+    answers: str = Field(
+        "", description="the word that stands for each label, whose next-token logits classify"
+    )
+
+    @field_validator("chat_variables", "answers", mode="before")
+    @classmethod
+    def read_table(cls, given: Any) -> Any:
+        """Return a table as JSON: one value, so that runs can be compared."""
+        if isinstance(given, str) and given:
+            with contextlib.suppress(ValueError, RecursionError):
+                given = json.loads(given)
+        if given and not isinstance(given, dict):
+            raise ValueError("not a table: write { name = value }, or JSON as a flag")
+        return json.dumps(given, ensure_ascii=False, sort_keys=True) if given else ""
+
+    @field_validator("answers")
+    @classmethod
+    def check_answers(cls, answers: str) -> str:
+        """Refuse what is no word."""
+        words = json.loads(answers or "{}").values()
+        if not all(isinstance(word, str) and word for word in words):
+            raise ValueError('each label needs a word: { yes = "Yes", no = "No" }')
+        return answers
+
+    @field_validator("chat_date")
+    @classmethod
+    def check_date(cls, day: str) -> str:
+        """Refuse what is no day."""
+        try:
+            return date.fromisoformat(day).isoformat()
+        except ValueError as error:
+            raise ValueError("not a day: write it as 2024-07-26") from error
+
+    @property
+    def variables(self) -> dict[str, Any]:
+        """The variables of the chat template."""
+        return json.loads(self.chat_variables or "{}")
+
+    @property
+    def words(self) -> dict[str, str]:
+        """The word of each label."""
+        return json.loads(self.answers or "{}")
 
     @field_validator("prompt")
     @classmethod
@@ -64,7 +115,20 @@ def complain(settings: Settings) -> str | None:
             "lora.rank keeps the kernels as they are, which writers.weights = random makes without "
             "any training: set lora.rank = 0, or writers.weights = pretrained"
         )
-    if getattr(settings, "model", None) != "pretrained":
+    table, model = settings.writers, getattr(settings, "model", None)
+    if not table.chat and (table.system or table.chat_variables):
+        return (
+            "writers.system and writers.chat_variables belong to a chat template: set writers.chat "
+            '= "tokenizer", or leave them empty'
+        )
+    if table.answers and not classifies(settings):
+        return "writers.answers classifies, and this task does not: leave it empty"
+    if table.chat and model != "pretrained" and not classifies(settings):
+        return (
+            f"writers.chat = {table.chat!r} is for a pretrained writer: set model = pretrained, or "
+            "leave it empty"
+        )
+    if model != "pretrained":
         if settings.writers.packing:
             return (
                 "writers.packing = true puts several examples into the rows of a decoder-only "

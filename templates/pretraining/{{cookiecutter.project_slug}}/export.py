@@ -48,10 +48,21 @@ def main() -> None:
     if arguments.preset:
         check_preset(model.encoder)
     export_hugging_face(arguments.folder, model, run.tokenizer)
-    print(f'{arguments.folder}: set encoder = "{arguments.folder.resolve()}" in a project')
+    print(f"{arguments.folder}: {name_use(run.settings.objective, arguments.folder.resolve())}")
     if arguments.preset:
         export_preset(arguments.preset, model.encoder, run.tokenizer)
         print(f"{arguments.preset}: keras_hub.models.BertBackbone.from_preset reads it")
+
+
+def name_use(objective: str, folder: Path) -> str:
+    """Say which settings of which projects read an exported encoder."""
+    chosen = f'set encoder = "{folder}" in a project'
+    if objective != "causal":
+        return chosen
+    return (
+        f'{chosen} of text classification, or with model = "pretrained" in one of text generation; '
+        "both need extras/writers, because each token has read only those before it"
+    )
 
 
 if __name__ == "__main__":

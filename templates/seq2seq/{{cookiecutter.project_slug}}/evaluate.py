@@ -13,7 +13,7 @@ from core.scores.keep import keep_scores
 from generation.settings import add_generation_flags, read_generation_flags
 from task.data import read_examples
 from task.evaluation import evaluate
-from task.prediction import load_runs, predict
+from task.prediction import find_perplexity, load_runs, predict
 
 
 @command
@@ -29,6 +29,8 @@ def main() -> None:
     runs = load_runs(arguments.runs, changes=changes)
     examples = read_examples(arguments.file, settings=runs.settings)
     evaluation = evaluate(examples, predict(runs, examples), arguments.file, runs.settings)
+    if runs.settings.generation.perplexity:
+        evaluation.scores["perplexity"] = find_perplexity(runs, examples)
     keep_scores(arguments.runs, arguments.file, evaluation, provenance(runs.settings))
     if runs.settings.extractor:
         print(runs.settings.extractor.describe_scores(evaluation.scores))

@@ -74,9 +74,10 @@ def train(
     encoding = (tokenizer, models.encoder_inputs, settings)
     pairs = PairGenerator.of(train_examples, tokens, *encoding, batch_size)
     batches = pack_pairs(pairs, settings)
-    dev_batches = SourceGenerator.of(dev_examples, *encoding, settings.prediction_batch_size)
     # The search of the submission takes several times as long as this one.
     quick = settings.generating(decoding="beam", beams=settings.generation.evaluate_beams)
+    sources = (tokenizer, models.encoder_inputs, quick)
+    dev_batches = SourceGenerator.of(dev_examples, *sources, settings.prediction_batch_size)
     writer = make_writer([models.inference], tokenizer, tokens, quick)
     scorer = TextScorer(Predictor([writer], strategy), dev_batches, settings, tokenizer)
 

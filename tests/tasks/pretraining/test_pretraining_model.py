@@ -19,12 +19,12 @@ PROJECT = use_template("pretraining")
 
 from core.base.errors import InputError  # noqa: E402
 from core.encoders.encoder import load_encoder, load_tokenizer  # noqa: E402
+from corpus.pieces import join_pieces  # noqa: E402
 from corpus.special_tokens import find_special_tokens  # noqa: E402
 from corpus.texts import PaddedTexts  # noqa: E402
 from export_formats import folders  # noqa: E402
 from export_formats.folders import check_preset, export_hugging_face, export_preset  # noqa: E402
 from export_formats.hugging_face import load_head, name_weights  # noqa: E402
-from task.evaluation import join_pieces  # noqa: E402
 from task.masking import NO_TOKEN, lay_out  # noqa: E402
 from task.metrics import score  # noqa: E402
 from task.model import TokenScores, build_models, language_model, load_backbone  # noqa: E402

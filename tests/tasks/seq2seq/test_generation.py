@@ -19,8 +19,14 @@ use_template("seq2seq")
 from core.base import settings as base_settings  # noqa: E402
 from core.base.errors import InputError  # noqa: E402
 from core.encoders.encoder import BertEncoder  # noqa: E402
-from generation.search import Writer, block_ngrams, draw  # noqa: E402
-from generation.settings import GenerationTable, TargetTokens, check_n_best  # noqa: E402
+from generation.perplexity import PerplexityScorer  # noqa: E402
+from generation.search import Writer, block_ngrams, draw, penalize_repeats  # noqa: E402
+from generation.settings import (  # noqa: E402
+    GenerationTable,
+    TargetTokens,
+    check_min_length,
+    check_n_best,
+)
 from generation.steps import CachedSteps  # noqa: E402
 from generation.stops import Stops, find_stops  # noqa: E402
 from generation.texts import (  # noqa: E402
@@ -33,6 +39,7 @@ from generation.texts import (  # noqa: E402
     read_texts,
 )
 from generation.tokenizers import train_text_tokenizer  # noqa: E402
+from task.data import Example, PairGenerator  # noqa: E402
 from task.model import build_models, writing_layers  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
@@ -184,6 +191,7 @@ SEARCHES = {
     "gnmt": {"beams": 4, "length_penalty": "gnmt", "length_power": 0.6},
     "blocked": {"beams": 3, "block_ngrams": 2},
     "sample": {"decoding": "sample", "temperature": 0.8, "top_k": 20, "top_p": 0.95},
+    "penalized": {"beams": 3, "repetition_penalty": 1.5, "min_length": 2},
 }
 
 
@@ -485,11 +493,19 @@ def test_stop_strings_of_a_flag(value, strings, tmp_path, monkeypatch):
         read_settings(["--generation.stop", "--seed", "3"])
 
 
-def test_sampling_writes_one_text():
+def test_a_search_has_no_more_texts_than_beams():
     check_n_best(GenerationTable(n_best=4))
-    check_n_best(GenerationTable(decoding="sample", beams=1))
-    with pytest.raises(InputError, match="n_best = 2, but decoding = sample writes one text"):
-        check_n_best(GenerationTable(decoding="sample", n_best=2))
+    check_n_best(GenerationTable(decoding="sample", beams=1, n_best=7))
+    with pytest.raises(InputError, match="n_best = 5, but a search with beams = 4 has no more"):
+        check_n_best(GenerationTable(n_best=5))
+
+
+def test_a_minimum_that_no_text_can_have():
+    check_min_length(GenerationTable(min_length=4), 5)
+    with pytest.raises(InputError, match="min_length = 5, but target_length = 5 has room for 4"):
+        check_min_length(GenerationTable(min_length=5), 5)
+    with pytest.raises(InputError, match="lines.txt says which texts may be written"):
+        check_min_length(GenerationTable(min_length=2, allowed="lines.txt"), 5)
 
 
 @pytest.mark.trains
@@ -598,3 +614,109 @@ def test_sampling_follows_its_numbers(model):
     first, again = written(batch)["tokens"], written(batch)["tokens"]
     other = written({**batch, "draws": 1 - batch["draws"]})["tokens"]
     assert np.array_equal(first, again) and not np.array_equal(first, other)
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize("cache", [True, False])
+def test_several_samples_are_those_of_their_numbers(model, cache):
+    """Each is the text that a single sample with its numbers is, and the first stays the first."""
+    batch = make_batch()
+    others = np.random.default_rng(8).random((6, 2 * LENGTH)).astype(np.float32)
+    draws = np.concatenate([batch["draws"].numpy(), others], axis=1)
+    options = {**SEARCHES["sample"], "cache": cache}
+    three = write([model], {**batch, "draws": tf.constant(draws)}, n_best=3, **options)
+    assert three["tokens"].shape == (6, 3, LENGTH) and three["scores"].shape == (6, 3)
+    for place in range(3):
+        own = tf.constant(draws[:, place * LENGTH : (place + 1) * LENGTH])
+        alone = write([model], {**batch, "draws": own}, **options)
+        assert np.array_equal(alone["tokens"], three["tokens"][:, place])
+        np.testing.assert_allclose(alone["scores"], three["scores"][:, place], atol=1e-5)
+    assert any(len(np.unique(texts, axis=0)) > 1 for texts in three["tokens"])
+
+
+# By transformers 5.24: `RepetitionPenaltyLogitsProcessor(1.3)(written, logits)` for the two first
+# tokens of WRITTEN, and `MinNewTokensLengthLogitsProcessor(0, 3, [3, 4])` after two and after three
+# tokens, for logits `np.linspace(-2, 2, 7)[[5, 1, 6, 0, 3, 2, 4]]`.
+WRITTEN = [5, 2, 0]
+LOGITS = [4 / 3, -4 / 3, 2.0, -2.0, 0.0, -2 / 3, 2 / 3]
+PENALIZED = [1.3333333730697632, -1.3333333730697632, 1.5384615659713745, -2.0, 0.0]
+PENALIZED += [-0.8666667342185974, 0.6666666865348816]
+ENDS = [3, 4]
+
+
+def test_repeats_cost_what_they_cost_in_transformers():
+    logits = np.tile(np.float32(LOGITS), (2, 2, 1))
+    written = np.zeros((2, 2, LENGTH), np.int32)
+    written[1, 0, :3] = WRITTEN
+    found = penalize_repeats(tf.constant(logits), tf.constant(written), tf.constant(2), 1.3)
+    np.testing.assert_allclose(found[1, 0], PENALIZED, rtol=0, atol=1e-7)
+    nothing = penalize_repeats(tf.constant(logits), tf.constant(written), tf.constant(0), 1.3)
+    np.testing.assert_array_equal(nothing, logits)
+
+
+def test_no_end_before_the_minimum(model):
+    table = GenerationTable(min_length=3)
+    tokens = dataclasses.replace(TOKENS, never=(), other_ends=(4,))
+    writer = Writer([model], writing_layers, tokens, table, LENGTH)
+    logs, written = tf.constant([[LOGITS]]), tf.zeros((1, 1, LENGTH), tf.int32)
+    for index, ends in ((2, ENDS), (3, [])):  # in transformers these are -inf
+        found = writer.forbid(logs, written, tf.constant(index)).numpy()[0, 0]
+        assert np.flatnonzero(found <= IMPOSSIBLE / 2).tolist() == ends
+        others = [token for token in range(7) if token not in ends]
+        np.testing.assert_array_equal(found[others], np.float32(LOGITS)[others])
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize("name", ["greedy", "beams", "sample"])
+def test_texts_have_the_minimum_and_repeat_less(model, name):
+    batch = make_batch(records=16)
+    plain = write([model], batch, **SEARCHES[name])["tokens"]
+    lengths = [len(as_prefix(row)) for row in plain]
+    assert min(lengths) < 4
+    longer = write([model], batch, min_length=3, **SEARCHES[name])["tokens"]
+    assert min(len(as_prefix(row)) for row in longer) >= 4
+
+    def repeated(rows) -> int:
+        return sum(len(as_prefix(row)) - len(set(as_prefix(row))) for row in rows)
+
+    if name == "sample":  # a written token becomes about as likely as others
+        return
+    fewer = write([model], batch, repetition_penalty=1e6, **SEARCHES[name])["tokens"]
+    assert repeated(plain) > 0 and repeated(fewer) < repeated(plain)
+
+
+def make_pairs(tokenizer, settings: Settings) -> PairGenerator:
+    """Return targets of different lengths, several of one record, and one that is cut."""
+    texts = [("the", ("a cat",)), ("cat the", ("the", "cat a the cat a cat the"))]
+    examples = [Example(str(n), source, own, n) for n, (source, own) in enumerate(texts)]
+    names = ("token_ids", "segment_ids", "padding_mask")
+    return PairGenerator(examples, TOKENS, tokenizer, names, settings, 2)
+
+
+def test_perplexity_is_that_of_each_token_by_hand(word_tokenizer):
+    """Of one model, and of the mean of the probabilities of two."""
+    made = [make_model("unilm", seed, word_tokenizer.get_vocab_size()) for seed in (1, 2)]
+    settings = Settings.model_construct(target_length=LENGTH, max_length=12, buckets=2, seed=1)
+    pairs = make_pairs(word_tokenizer, settings)
+    assert len(pairs.targets) == 3 and len({*map(len, pairs.targets)}) > 1
+    for models in (made[:1], made):
+        logs = []
+        for source, target in zip(pairs.sources, pairs.targets, strict=True):
+            arrays = {"token_ids": source, "segment_ids": 0 * source}
+            arrays["padding_mask"] = 0 * source + 1
+            arrays["target_ids"] = np.array([TOKENS.begin, *target[:-1]])
+            batch = {name: tf.constant(array[None], tf.int32) for name, array in arrays.items()}
+            logits = [model(batch)["logits"][0].numpy().astype(float) for model in models]
+            shares = np.mean([special.softmax(own, axis=-1) for own in logits], axis=0)
+            logs += np.log(shares[np.arange(len(target)), target]).tolist()
+        scorer = PerplexityScorer(models, tf.distribute.get_strategy())
+        assert scorer.score(pairs) == pytest.approx(np.exp(-np.mean(logs)), rel=1e-5)
+
+
+def test_a_model_without_an_opinion_is_as_surprised_as_the_vocabulary_is_large(word_tokenizer):
+    model = make_model("unilm", 1, word_tokenizer.get_vocab_size())
+    model.set_weights([0 * array for array in model.get_weights()])
+    settings = Settings.model_construct(target_length=LENGTH, max_length=12, buckets=1, seed=1)
+    scorer = PerplexityScorer([model], tf.distribute.get_strategy())
+    found = scorer.score(make_pairs(word_tokenizer, settings))
+    assert found == pytest.approx(word_tokenizer.get_vocab_size(), rel=1e-5)

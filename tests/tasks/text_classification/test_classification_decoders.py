@@ -80,7 +80,7 @@ def pooled(models_) -> keras.Model:
 # -------------------------------------------------------------------- what is read
 
 
-@pytest.mark.parametrize("kind", ["gpt2", "llama", "gemma3", "smollm3"])
+@pytest.mark.parametrize("kind", ["gpt2", "llama", "gemma3", "smollm3", "bert_decoder"])
 def test_the_last_token_is_what_a_writer_goes_on_from(kind, tmp_path):
     """Its hidden state gives the logits of the next token, with padding anywhere, or without."""
     built = build(write_folder(tmp_path / kind, kind))
@@ -217,7 +217,7 @@ def test_a_tokenizer_without_line_breaks_keeps_its_frame(tmp_path):
             assert read(asked, "Ada") == "[CLS] ada of"
         (folder / "vocab.txt").write_text("\n".join(vocabulary), "utf-8")
         (folder / "tokenizer.json").unlink(missing_ok=True)
-    with pytest.raises(InputError, match="has no tokenizer.json, which writers.prompt needs"):
+    with pytest.raises(InputError, match="has no tokenizer.json, which writers.prompt and"):
         load_tokenizer(make_settings(folder, writers=prompt), [])
 
 

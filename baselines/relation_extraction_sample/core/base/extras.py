@@ -33,6 +33,7 @@ HOOKS = {
     "find_config(folder)": "core/encoders: the file that describes an encoder",
     "load_backbone(settings, folder)": "core/encoders: the encoder of a folder",
     "load_tokenizer(name, folder, settings)": "core/encoders: the tokenizer of an encoder",
+    "joined_layers(encoder, settings)": "core/encoders: the encoder with joined last layers",
     "encoder_windows(settings)": "core/encoders: the windows in which long texts are encoded",
     "restore_base(settings, folder, models, tokenizer)": "core/prediction: nothing; reads the "
     "frozen weights of a run",

@@ -64,8 +64,9 @@ class Masks:
     def bits(self, layer: "Dropout", inputs: tf.Tensor) -> tf.Tensor:
         """Return 16 random bits for each element of inputs `[batch * n, ...]`."""
         key = self.key(layer)
-        rows = tf.shape(self.rows)[0]
-        places = tf.size(inputs) // rows
+        # Plain integers where the shape is known: nothing to compute in the graph.
+        rows = self.rows.shape[0] or tf.shape(self.rows)[0]
+        places = (inputs.shape.num_elements() or tf.size(inputs)) // rows
         counts = -(-places // PLACES_A_COUNT)
         first = tf.cast(self.rows[0], tf.int64) * tf.cast(counts, tf.int64)
         bits = tf.reshape(self.draw(key, first, rows, counts), (rows, PLACES_A_COUNT * counts))
@@ -79,7 +80,7 @@ class Masks:
         return tf.constant(int.from_bytes(key, "little"), tf.uint64)
 
     def draw(
-        self, key: tf.Tensor, first: tf.Tensor, rows: tf.Tensor, counts: tf.Tensor
+        self, key: tf.Tensor, first: tf.Tensor, rows: tf.Tensor | int, counts: tf.Tensor | int
     ) -> tf.Tensor:
         """Return the bits of `rows * counts` counts from the first one on, 16 in a number."""
         drawn = tf.raw_ops.StatelessRandomUniformFullIntV2(
@@ -119,7 +120,7 @@ class MasksOfProgram(Masks):
         return self.keys[layer].pop(0)
 
     def draw(
-        self, key: tf.Tensor, first: tf.Tensor, rows: tf.Tensor, counts: tf.Tensor
+        self, key: tf.Tensor, first: tf.Tensor, rows: tf.Tensor | int, counts: tf.Tensor | int
     ) -> tf.Tensor:
         numbers = tf.cast(first + tf.range(tf.cast(rows * counts, tf.int64)), tf.uint64)
         step = tf.cast(self.step, tf.uint64)

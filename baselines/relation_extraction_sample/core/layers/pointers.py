@@ -88,8 +88,10 @@ class GlobalPointer(Pointer):
         projected = ops.reshape(ops.transpose(projected, (0, 2, 1, 3)), (-1, length, size))
         if self.rotary:
             projected = self.rotation(projected)
-        projected = ops.reshape(projected, (-1, 2, self.heads, length, size))
-        return projected[:, 0], projected[:, 1]
+        queries, keys = ops.unstack(
+            ops.reshape(projected, (-1, 2, self.heads, length, size)), axis=1
+        )
+        return queries, keys
 
 
 @keras.saving.register_keras_serializable("common")
@@ -112,19 +114,20 @@ class EfficientGlobalPointer(Pointer):
     def project(self, inputs) -> Parts:
         """Return queries, keys, and the scores of starts and ends."""
         projected = self.projection(inputs)
-        queries, keys = projected[..., : self.head_size], projected[..., self.head_size :]
+        queries, keys = ops.split(projected, 2, axis=-1)
         if self.rotary:
             queries, keys = self.rotation(queries), self.rotation(keys)
-        types = ops.transpose(self.types(projected), (0, 2, 1))
-        return queries[:, None], keys[:, None], types[:, : self.heads], types[:, self.heads :]
+        starts, ends = ops.split(ops.transpose(self.types(projected), (0, 2, 1)), 2, axis=1)
+        return ops.expand_dims(queries, 1), ops.expand_dims(keys, 1), starts, ends
 
 
 def pair_scores(queries, keys, starts=None, ends=None) -> keras.KerasTensor:
     """Return the scores `[..., queries, keys]` of all pairs, from `Parts`."""
-    scores = ops.matmul(queries, ops.swapaxes(keys, -1, -2)) / queries.shape[-1] ** 0.5
+    queries = queries * queries.shape[-1] ** -0.5
+    scores = ops.matmul(queries, ops.swapaxes(keys, -1, -2))
     if starts is not None:
         # The small sum first: oneDNN is slow to add both in turn to the scores.
-        scores = scores + (starts[..., :, None] + ends[..., None, :])
+        scores = scores + (ops.expand_dims(starts, -1) + ops.expand_dims(ends, -2))
     # Float32, because exponentials are summed over length^2 pairs.
     return ops.cast(scores, "float32")
 
@@ -189,7 +192,14 @@ class SparseMultilabelLoss(keras.layers.Layer):
         return ops.sum(loss, axis=1)
 
 
-def log_one_plus_sum_exp(scores) -> keras.KerasTensor:
-    """Return log(1 + sum e^scores) over the last axis, without overflow."""
-    top = ops.maximum(ops.stop_gradient(ops.max(scores, axis=-1)), 0.0)
-    return top + ops.log(ops.exp(-top) + ops.sum(ops.exp(scores - top[..., None]), axis=-1))
+@tf.custom_gradient
+def log_one_plus_sum_exp(scores: tf.Tensor) -> tuple:
+    """Return log(1 + sum e^scores) over the last axis, without overflow.
+
+    Its gradient is e^score / (1 + sum e^scores), in one pass over the scores.
+    """
+    top = tf.maximum(tf.reduce_max(scores, axis=-1, keepdims=True), 0.0)
+    powers = tf.exp(scores - top)
+    total = tf.exp(-top) + tf.reduce_sum(powers, axis=-1, keepdims=True)
+    value = tf.squeeze(top + tf.math.log(total), axis=-1)
+    return value, lambda upstream: powers * (upstream[..., None] / total)

@@ -1,6 +1,7 @@
 """Rotary position embeddings."""
 
 import keras
+import numpy as np
 from keras import ops
 
 
@@ -31,13 +32,13 @@ class RotaryPositionEmbedding(keras.layers.Layer):
         """Rotate `inputs` of shape `[batch, length, size]`, `size` even."""
         length, size = ops.shape(inputs)[1], inputs.shape[-1]
         positions = ops.cast(ops.arange(length), "float32")[:, None]
-        speeds = self.base ** (-2.0 * ops.arange(size // 2, dtype="float32") / size)
-        angles = positions * speeds[None, :]
-        cosine = ops.cast(ops.repeat(ops.cos(angles), 2, axis=-1), inputs.dtype)
-        sine = ops.cast(ops.repeat(ops.sin(angles), 2, axis=-1), inputs.dtype)
-        pairs = ops.reshape(inputs, (-1, length, size // 2, 2))
-        quarter_turn = ops.stack([-pairs[..., 1], pairs[..., 0]], axis=-1)
-        quarter_turn = ops.reshape(quarter_turn, (-1, length, size))
+        speeds = self.base ** (-2.0 * np.arange(size // 2) / size)
+        angles = positions * speeds.astype("float32")
+        angles = ops.reshape(ops.stack([angles, angles], axis=-1), (length, size))
+        cosine = ops.cast(ops.cos(angles), inputs.dtype)
+        sine = ops.cast(ops.sin(angles), inputs.dtype)
+        first, second = ops.unstack(ops.reshape(inputs, (-1, length, size // 2, 2)), axis=-1)
+        quarter_turn = ops.reshape(ops.stack([-second, first], axis=-1), (-1, length, size))
         return inputs * cosine + quarter_turn * sine
 
     def get_config(self) -> dict:

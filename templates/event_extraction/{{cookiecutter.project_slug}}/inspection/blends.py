@@ -1,6 +1,7 @@
 """What a blend of runs (extras/blends) asks of the task."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from itertools import combinations_with_replacement
 from pathlib import Path
 
 from core.base.extras import need
@@ -41,3 +42,32 @@ def blend_record(parts: Sequence[Graph], weights: Sequence[float]) -> Graph:
     mentions = mean_scores([part.mentions for part in parts], weights)
     links = mean_scores([part.links for part in parts], weights)
     return Graph(mentions, links, frozenset.union(*(part.triggered for part in parts)))
+
+
+class Stacking:
+    """What a stack (extras/blends) asks of the task.
+
+    Args:
+        saved: the content of labels.json.
+    """
+
+    def __init__(self, saved: dict) -> None:
+        self.kind = "each"
+
+    def scores_of(self, part: Graph) -> dict[str, dict]:
+        """Return the probabilities of the mentions and links of a record."""
+        return {"mentions": part.mentions, "links": part.links}
+
+    def gold_of(self, example: Example, names: Iterable[Hashable]) -> dict[Hashable, float]:
+        """Return 1 for each mention and link of a gold event, else 0."""
+        gold: set[Hashable] = set()
+        for event in example.events:
+            gold |= {(event.type, role, span) for role, span in event.nodes()}
+            spans = sorted(span for _, span in event.nodes())
+            gold |= {(event.type, *pair) for pair in combinations_with_replacement(spans, 2)}
+        return {name: float(name in gold) for name in names}
+
+    def from_scores(self, scores: dict[str, dict], parts: Sequence[Graph]) -> Graph:
+        """Return the mentions and links of a record with new probabilities."""
+        triggered = frozenset.union(*(part.triggered for part in parts))
+        return Graph(scores["mentions"], scores["links"], triggered)

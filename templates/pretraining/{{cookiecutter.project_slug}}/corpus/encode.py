@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from tokenizers import Tokenizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
 
+from corpus.special_tokens import name_special_tokens
 from corpus.words import find_word_starts
 
 CHARACTERS_AT_ONCE = 1_000_000
@@ -65,12 +67,13 @@ def encode_texts(texts: Iterable[str], tokenizer: Tokenizer, settings: dict) -> 
 
     Args:
         texts: one a line.
-        tokenizer: of BERT.
+        tokenizer: of the encoder.
         settings: by name: `max_length`, `short_length`, `short_share`, `words`, `packing`.
     """
     lines = encode_lines(texts, tokenizer, settings["words"])
     lengths = Lengths(*(settings[name] for name in ("max_length", "short_length", "short_share")))
-    separator = tokenizer.token_to_id("[SEP]") if settings["packing"] else None
+    names = name_special_tokens(tokenizer)
+    separator = tokenizer.token_to_id(names["sep"]) if settings["packing"] else None
     return list(make_examples(lines, lengths, separator))
 
 
@@ -79,9 +82,10 @@ def encode_lines(texts: Iterable[str], tokenizer: Tokenizer, words: str) -> Iter
 
     Args:
         texts: one a line.
-        tokenizer: of BERT.
+        tokenizer: of the encoder.
         words: as in `find_word_starts`.
     """
+    splits_words = isinstance(tokenizer.pre_tokenizer, BertPreTokenizer)
     # "[MASK]" in a text is text: as the token itself it would be a question without an answer.
     tokenizer.encode_special_tokens = True
     tokenizer.no_truncation()
@@ -90,9 +94,8 @@ def encode_lines(texts: Iterable[str], tokenizer: Tokenizer, words: str) -> Iter
         encodings = tokenizer.encode_batch(batch, add_special_tokens=False)
         for text, encoding in zip(batch, encodings, strict=True):
             if encoding.ids:
-                yield Line(
-                    np.array(encoding.ids, np.int32), find_word_starts(text, encoding, words)
-                )
+                begins = find_word_starts(text, encoding, words, splits_words)
+                yield Line(np.array(encoding.ids, np.int32), begins)
 
 
 def batches(texts: Iterable[str]) -> Iterator[list[str]]:

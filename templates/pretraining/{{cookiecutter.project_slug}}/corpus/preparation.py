@@ -47,6 +47,7 @@ from corpus.shards import (
     write_json,
     write_shard,
 )
+from corpus.special_tokens import name_special_tokens
 from corpus.tfrecord import write_examples
 from corpus.vocabulary import find_tokenizer
 
@@ -231,6 +232,7 @@ def prepare_block(
     tokenizer = read_folder_tokenizer(recipe.folder, recipe.tokenizer_hash)
     texts = watch(read_block(recipe, block, reading), go_on)
     examples = encode_texts(texts, tokenizer, recipe.settings)
+    unknown = tokenizer.token_to_id(name_special_tokens(tokenizer).get("unk", ""))
     content = write_examples(watch(examples, go_on))
     shard = Shard(
         name=shard_name(number),
@@ -239,7 +241,7 @@ def prepare_block(
         lines=reading.lines,
         skipped=dict(sorted(reading.skipped.items())),
         first_skipped=dict(sorted(reading.first_skipped.items())),
-        **count_tokens(examples, tokenizer.token_to_id("[UNK]")),
+        **count_tokens(examples, unknown),
         bytes=len(content),
         hash=content_hash(content),
     )
@@ -266,7 +268,7 @@ def count_tokens(examples: list[Example], unknown: int | None) -> dict:
 
     Args:
         examples: of the shard.
-        unknown: id of [UNK].
+        unknown: id of the unknown token; None: there is none.
     """
     lengths = Counter(len(example.token_ids) for example in examples)
     return {

@@ -6,10 +6,11 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from core.base.errors import InputError
-from core.data.tokens import SPECIAL_TOKENS
 
-# What ends a sentence, that between two lines of an example too.
-SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？", "[SEP]")
+# How vocabularies write the tokens that are not around a text.
+FORMS = {name: (f"[{name.upper()}]", f"<{name}>") for name in ("pad", "unk", "mask")}
+# What ends a sentence; the token between two lines of an example does so too.
+SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？")
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class SpecialTokens:
         mask: replaces a hidden token.
         is_special: bool `[vocabulary]`: all that are not text, the unknown one among them.
         ordinary: all others.
-        sentence_ends: those of `SENTENCE_ENDS` that the tokenizer has.
+        sentence_ends: those of `SENTENCE_ENDS` that the tokenizer has, and `end`.
     """
 
     pad: int
@@ -35,30 +36,49 @@ class SpecialTokens:
     sentence_ends: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
 
 
-def find_special_tokens(tokenizer: Tokenizer) -> SpecialTokens:
-    """Return the special tokens of a BERT's tokenizer.
+def name_special_tokens(tokenizer: Tokenizer) -> dict[str, str]:
+    """Return `pad`, `unk`, `mask`, `cls`, `sep` -> token, for those that a tokenizer has."""
+    found = {
+        name: form
+        for name, forms in FORMS.items()
+        for form in forms
+        if tokenizer.token_to_id(form) is not None
+    }
+    around = tokenizer.encode("").tokens
+    return {**found, "cls": around[0], "sep": around[1]} if len(around) == 2 else found
+
+
+def find_special_tokens(tokenizer: Tokenizer, named: str = "the tokenizer") -> SpecialTokens:
+    """Return the special tokens of an encoder's tokenizer.
+
+    Args:
+        tokenizer: of BERT, RoBERTa, or a family with the tokens of one of them.
+        named: where it is from, for the message.
 
     Raises:
-        InputError: it has no [MASK], or puts no tokens around a text.
+        InputError: it has no token that hides or fills up, or puts no tokens around a text.
     """
-    frame = tokenizer.encode("").ids
-    ids = {token: tokenizer.token_to_id(token) for token in SPECIAL_TOKENS}
-    if len(frame) != 2 or ids["[MASK]"] is None or ids["[PAD]"] is None:
+    names = name_special_tokens(tokenizer)
+    missing = [name for name in ("pad", "cls", "sep", "mask") if name not in names]
+    if missing:
+        tokens = {name: " or ".join(forms) for name, forms in FORMS.items()}
+        tokens |= {"cls": "token before a text", "sep": "token after it"}
+        shown = ", ".join(tokens[name] for name in missing)
         raise InputError(
-            "the tokenizer lacks [PAD], [MASK] or the two tokens around a text: go on from a BERT, "
-            "or set encoder = tiny."
+            f"{named} has no {shown}: take the tokenizer.json of an encoder that was trained with "
+            "hidden words, or set encoder = tiny."
         )
+    ids = {name: tokenizer.token_to_id(token) for name, token in names.items()}
     added = tokenizer.get_added_tokens_decoder().items()
     is_special = np.zeros(tokenizer.get_vocab_size(), bool)
     is_special[[number for number, token in added if token.special]] = True
-    is_special[[number for number in ids.values() if number is not None]] = True
-    is_special[frame] = True
-    ends = [tokenizer.token_to_id(token) for token in SENTENCE_ENDS]
+    is_special[list(ids.values())] = True
+    ends = [tokenizer.token_to_id(token) for token in (*SENTENCE_ENDS, names["sep"])]
     return SpecialTokens(
-        pad=ids["[PAD]"],
-        begin=frame[0],
-        end=frame[-1],
-        mask=ids["[MASK]"],
+        pad=ids["pad"],
+        begin=ids["cls"],
+        end=ids["sep"],
+        mask=ids["mask"],
         is_special=is_special,
         ordinary=np.flatnonzero(~is_special),
         sentence_ends=np.array([number for number in ends if number is not None], int),

@@ -14,6 +14,7 @@ from corpus import storage
 from corpus.blocks import Block, Reading, cut_into_blocks, find_files, read_texts
 from corpus.settings import CorpusSettings
 from corpus.shards import write_json
+from corpus.special_tokens import find_special_tokens
 
 SAMPLED_BYTES = 1_000_000
 # A character or a piece that occurs once would never get a useful embedding.
@@ -156,18 +157,47 @@ def read_tokenizer(path: str) -> Tokenizer:
             f"{path} is not a tokenizer.json ({error}): train it anew with python "
             "train_vocabulary.py --overwrite true, or name another one."
         ) from error
-    missing = [token for token in SPECIAL_TOKENS if tokenizer.token_to_id(token) is None]
-    if missing:
-        raise InputError(f"{path} has no {', '.join(missing)}: name the tokenizer.json of a BERT.")
+    find_special_tokens(tokenizer, path)
     return tokenizer
 
 
+def read_own_tokenizer(settings: CorpusSettings) -> Tokenizer:
+    """Return the tokenizer of the encoder that a training goes on from.
+
+    `tokenizer` may name the same one; the file of another one is left alone.
+
+    Raises:
+        InputError: no words can be hidden with it, or Python code finds its words.
+    """
+    # It loads Keras, which no process that only prepares text needs.
+    from core.encoders.encoder import load_tokenizer
+
+    own = load_tokenizer(settings, [])  # type: ignore[arg-type]
+    if not isinstance(own, Tokenizer):
+        raise InputError(
+            f"{settings.encoder} looks up Chinese words, which shards can't be prepared with: go "
+            "on from an encoder whose vocabulary has only characters and pieces."
+        )
+    own.no_padding()
+    own.no_truncation()
+    find_special_tokens(own, settings.encoder)
+    path = storage.place(settings.tokenizer)
+    if storage.read_bytes(path) is not None:
+        named = read_tokenizer(path)
+        if named.get_vocab() == own.get_vocab():
+            return named
+        print(f"tokens: those of {settings.encoder}; {path} has others, and is not used")
+    return own
+
+
 def find_tokenizer(settings: CorpusSettings) -> Tokenizer:
-    """Return the tokenizer of the settings; train it where there is none.
+    """Return the encoder's own tokenizer, or for tiny that of the settings; train a missing one.
 
     Raises:
         InputError: it was trained with other settings, or can't be used.
     """
+    if settings.encoder != "tiny":
+        return read_own_tokenizer(settings)
     path = storage.place(settings.tokenizer)
     if storage.read_bytes(path) is None:
         keep_vocabulary(path, *train_vocabulary(settings))

@@ -11,11 +11,13 @@ import keras_hub
 import numpy as np
 from safetensors.numpy import save
 from tokenizers import Tokenizer
+from tokenizers.models import WordPiece
 
 from core.base.errors import InputError
 from core.base.extras import need
 from core.base.files import write_json, write_text
 from core.encoders.encoder import BertEncoder
+from corpus.special_tokens import name_special_tokens
 from export_formats.hugging_face import (
     WEIGHTS,
     LanguageModel,
@@ -61,7 +63,11 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
 
 def export_hugging_face(folder: Path, model: LanguageModel, tokenizer: Tokenizer) -> None:
     """Write an encoder and its head; arguments as in `write_hugging_face`."""
-    write_hugging_face(folder, make_config(model, tokenizer), name_weights(model), tokenizer)
+    if isinstance(model.encoder, BertEncoder):
+        write_hugging_face(folder, make_config(model, tokenizer), name_weights(model), tokenizer)
+        return
+    config, weights, files = need("encoders", "language_model").describe(model, tokenizer)
+    write_files(folder, config, weights, *files)
 
 
 def export_writer(folder: Path, writer: keras.Model, tokenizer: Tokenizer) -> None:
@@ -81,23 +87,48 @@ def write_hugging_face(
         weights: tensors by name.
         tokenizer: of the model.
     """
-    names = {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")}
+    names = {f"{name}_token": token for name, token in name_special_tokens(tokenizer).items()}
+    settings = {
+        # Reads tokenizer.json unchanged; a BertTokenizer would make its own.
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "do_lower_case": is_lowercase(tokenizer),
+        "model_max_length": config["max_position_embeddings"],
+        **names,
+    }
+    is_word_piece = isinstance(tokenizer.model, WordPiece)
+    vocabulary = "".join(f"{t}\n" for t in vocabulary_of(tokenizer)) if is_word_piece else None
+    write_files(folder, config, weights, json.loads(tokenizer.to_str()), settings, vocabulary)
+
+
+def write_files(
+    folder: Path,
+    config: dict,
+    weights: dict[str, np.ndarray],
+    tokenizer: dict,
+    settings: dict,
+    vocabulary: str | None,
+) -> None:
+    """Write the files of a model and its tokenizer.
+
+    Args:
+        folder: that is made.
+        config: the content of config.json.
+        weights: tensors by name.
+        tokenizer: the content of tokenizer.json.
+        settings: the content of tokenizer_config.json.
+        vocabulary: the content of vocab.txt; None: no such file.
+    """
 
     def write(target: Path) -> None:
         write_json(target / "config.json", config)
         # Not save_file: its files are readable only by their owner.
         (target / WEIGHTS).write_bytes(save(weights, metadata={"format": "pt"}))
-        write_text(target / "vocab.txt", "".join(f"{t}\n" for t in vocabulary_of(tokenizer)))
-        write_json(target / "tokenizer.json", json.loads(tokenizer.to_str()))
-        write_json(target / "special_tokens_map.json", names)
-        settings = {
-            # Reads tokenizer.json unchanged; a BertTokenizer would make its own.
-            "tokenizer_class": "PreTrainedTokenizerFast",
-            "do_lower_case": is_lowercase(tokenizer),
-            "model_max_length": config["max_position_embeddings"],
-            **names,
-        }
+        write_json(target / "tokenizer.json", tokenizer)
         write_json(target / "tokenizer_config.json", settings)
+        names = {name: token for name, token in settings.items() if name.endswith("_token")}
+        write_json(target / "special_tokens_map.json", names)
+        if vocabulary is not None:
+            write_text(target / "vocab.txt", vocabulary)
 
     write_folder(folder, write)
 
@@ -125,12 +156,17 @@ def export_preset(folder: Path, encoder: BertEncoder, tokenizer: Tokenizer) -> N
     write_folder(folder, write)
 
 
-def check_preset(encoder: BertEncoder) -> None:
+def check_preset(encoder: keras.Model) -> None:
     """Refuse an encoder that KerasHub would compute otherwise.
 
     Raises:
-        InputError: it was trained with the exact GELU.
+        InputError: it is no BERT, or was trained with the exact GELU.
     """
+    if not isinstance(encoder, BertEncoder):
+        raise InputError(
+            f"--preset writes a BERT, and this run trained a {type(encoder).__name__}: export only "
+            "the folder in Hugging Face format."
+        )
     if encoder.exact_gelu:
         raise InputError(
             "--preset: KerasHub's BertBackbone approximates GELU by tanh, and this encoder was "

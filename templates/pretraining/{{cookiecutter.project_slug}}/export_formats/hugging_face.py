@@ -8,8 +8,10 @@ import numpy as np
 from safetensors import safe_open
 from tokenizers import Tokenizer
 
+from core.base.extras import need, present
 from core.base.files import read_json
 from core.encoders.encoder import BertEncoder, local_folder
+from corpus.special_tokens import name_special_tokens
 
 WEIGHTS = "model.safetensors"
 HEAD = "cls.predictions"
@@ -109,10 +111,15 @@ def make_config(model: LanguageModel, tokenizer: Tokenizer) -> dict:
 
     Args:
         model: that was trained.
-        tokenizer: whose [PAD] is named.
+        tokenizer: whose token for padding is named.
     """
     encoder, causal = model.encoder, model.objective == "causal"
     dropout = encoder.dropout if encoder.attention_dropout is None else encoder.attention_dropout
+    numbers = {
+        name: tokenizer.token_to_id(token) for name, token in name_special_tokens(tokenizer).items()
+    }
+    # Whoever writes with it begins and ends a text as in its training.
+    around = {"bos_token_id": numbers["cls"], "eos_token_id": numbers["sep"]} if causal else {}
     return {
         "model_type": "bert",
         "architectures": ["BertLMHeadModel" if causal else "BertForMaskedLM"],
@@ -128,7 +135,8 @@ def make_config(model: LanguageModel, tokenizer: Tokenizer) -> dict:
         "max_position_embeddings": encoder.max_sequence_length,
         "type_vocab_size": encoder.num_segments,
         "layer_norm_eps": encoder.embeddings_layer_norm.epsilon,
-        "pad_token_id": tokenizer.token_to_id("[PAD]"),
+        "pad_token_id": numbers["pad"],
+        **around,
         "tie_word_embeddings": True,
     }
 
@@ -141,6 +149,9 @@ def load_head(model: LanguageModel, encoder: str) -> None:
         encoder: the setting that says where these came from.
     """
     folder = None if encoder == "tiny" else local_folder(encoder)
+    if folder is not None and "encoders" in present():
+        need("encoders", "language_model").load_head(model, encoder, folder)
+        return
     if folder is None or not (folder / WEIGHTS).is_file():
         return
     if read_json(folder / "config.json").get("vocab_size") != model.encoder.vocabulary_size:

@@ -9,6 +9,7 @@ from tokenizers import Tokenizer
 from core.base.words import excerpt
 from core.prediction.predictor import Predictor
 from core.scores.evaluation import DevScorer, Evaluation
+from corpus.pieces import join_pieces
 from task.data import HeldOutGenerator
 from task.masking import NO_TOKEN
 from task.metrics import score
@@ -133,8 +134,7 @@ def in_words(
         # All objectives but masked predict the token after the position that they predict from.
         places = row["masked_positions"][used] + int(objective != "masked")
     token_ids[places] = row["masked_labels"][used]
-    ids = token_ids[:size].tolist()
-    pieces = [tokenizer.id_to_token(token_id) or "" for token_id in ids]
+    pieces = [tokenizer.id_to_token(token_id) or "" for token_id in token_ids[:size].tolist()]
     text, spans = join_pieces(pieces)
     best = prediction.tokens[: len(used)][used[: len(prediction.tokens)]]
     return {
@@ -144,27 +144,6 @@ def in_words(
             for place, tokens in zip(places, best, strict=True)
         ],
     }
-
-
-def join_pieces(pieces: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
-    """Return a text of WordPiece tokens, and the characters `[start, end)` of each.
-
-    Each ideograph is a token, and has no space around it.
-    """
-    text, spans = "", []
-    for piece in pieces:
-        inner = piece.startswith("##") and len(piece) > 2
-        piece = piece[2:] if inner else piece
-        apart = text and not inner and not (is_ideograph(text[-1]) or is_ideograph(piece[0]))
-        text += " " if apart else ""
-        spans.append((len(text), len(text) + len(piece)))
-        text += piece
-    return text, spans
-
-
-def is_ideograph(character: str) -> bool:
-    """Tell whether a character is Chinese, its punctuation included."""
-    return "\u3000" <= character <= "\u9fff" or "\uff00" <= character <= "\uffef"
 
 
 def describe(record: dict) -> str:

@@ -2,7 +2,7 @@
 
 The head is that of BERT: Dense, GELU and LayerNormalization, then the token embedding of the
 encoder and a bias score the vocabulary. Source: Devlin et al. 2019,
-https://arxiv.org/abs/1810.04805. A writer is a BART; it needs extras/writers.
+https://arxiv.org/abs/1810.04805. Other families need extras/encoders, a BART extras/writers.
 """
 
 from typing import Any
@@ -32,8 +32,8 @@ def load_backbone(settings: Settings, tokenizer: Tokenizer) -> keras.Model:
         tokenizer: that the shards were written with.
 
     Raises:
-        InputError: the encoder is not a BERT, the writer not a BART, or its tokens differ from
-            those of the tokenizer.
+        InputError: no such encoder, or not for this objective; or its tokens differ from those of
+            the tokenizer.
     """
     writes = settings.objective == "denoising"
     if settings.encoder == "tiny" and not writes:
@@ -50,24 +50,19 @@ def load_backbone(settings: Settings, tokenizer: Tokenizer) -> keras.Model:
             exact_gelu=False,
             name="encoder",
         )
+    if settings.encoder != "tiny":
+        # `load_tokenizer` reads only the setting `encoder`, unless that is tiny.
+        known = load_tokenizer(settings, [])  # type: ignore[arg-type]
+        if known.get_vocab() != tokenizer.get_vocab():
+            raise InputError(
+                f"the shards were prepared with other tokens than {settings.encoder} has: run "
+                f"python prepare.py --encoder {settings.encoder} --overwrite true."
+            )
     if writes:
-        encoder = need("writers", "bart").load_writer(settings, tokenizer)
-    else:
-        encoder = load_encoder(settings, tokenizer)
-    if not writes and not isinstance(encoder, BertEncoder):
-        raise InputError(
-            f"{settings.encoder} is a {type(encoder).__name__}, and this project pre-trains only "
-            "BERT: choose a BERT, or set encoder = tiny."
-        )
-    if settings.encoder == "tiny":
-        return encoder
-    # `load_tokenizer` reads only the setting `encoder`, unless that is tiny.
-    known = load_tokenizer(settings, [])  # type: ignore[arg-type]
-    if known.get_vocab() != tokenizer.get_vocab():
-        raise InputError(
-            f"the shards were prepared with other tokens than {settings.encoder} has: set "
-            "tokenizer to its tokenizer.json, and run python prepare.py --overwrite true."
-        )
+        return need("writers", "bart").load_writer(settings, tokenizer)
+    encoder = load_encoder(settings, tokenizer)
+    if not isinstance(encoder, BertEncoder):
+        need("encoders", "language_model").check_encoder(encoder, settings)
     return encoder
 
 
@@ -87,6 +82,7 @@ class LanguageModel(keras.layers.Layer):
         self.objective = objective
         width = encoder.hidden_dim
         self.head_dense, self.head_norm = head_layers(width, encoder.gelu, dtype=self.dtype_policy)
+        self.head_norm.epsilon = encoder.embeddings_layer_norm.epsilon
         for layer in (self.head_dense, self.head_norm):
             layer.build((None, None, width))
         self.bias = self.add_weight(
@@ -217,7 +213,9 @@ def build_models(encoder: keras.Model, settings: Settings) -> Models:
     if writes:
         logits = encoder.write(inputs)
     else:
-        logits = LanguageModel(encoder, settings.objective, name="language_model")(**inputs)
+        is_bert = isinstance(encoder, BertEncoder)
+        kind = LanguageModel if is_bert else need("encoders", "language_model").MaskedLanguageModel
+        logits = kind(encoder, settings.objective, name="language_model")(**inputs)
     loss = TokenLoss(name="token_loss")(logits, labels)
     scores = TokenScores(name="token_scores")(logits, labels)
     return Models(

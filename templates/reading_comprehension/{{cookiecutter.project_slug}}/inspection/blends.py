@@ -1,6 +1,6 @@
 """What a blend of runs (extras/blends) asks of the task."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -64,3 +64,33 @@ def probabilities(candidates: Sequence[Candidate]) -> dict[Span | None, float]:
     # The smallest number instead of 0, so that the odds of the mean are known.
     shares = np.maximum(shares / shares.sum(), np.finfo(float).tiny)
     return dict(zip(spans, shares.tolist(), strict=True))
+
+
+class Stacking:
+    """What a stack (extras/blends) asks of the task.
+
+    Args:
+        saved: the content of labels.json.
+    """
+
+    def __init__(self, saved: dict) -> None:
+        self.kind = "each"
+
+    def scores_of(self, part: Sequence[Candidate]) -> dict[str, dict]:
+        """Return the probabilities of the answers to a question, and of none."""
+        shares = probabilities(part)
+        return {"none": {None: shares.pop(None)}, "answers": shares}
+
+    def gold_of(self, example: Example, names: Iterable[Span | None]) -> dict[Hashable, float]:
+        """Return 1 for each answer whose text is a gold one, else 0."""
+        gold = set(example.gold_texts)
+        right = {name: name and example.context[slice(*name)] in gold for name in names}
+        return {name: float(not gold if name is None else right[name]) for name in right}
+
+    def from_scores(self, scores: dict[str, dict], parts: Sequence) -> list[Candidate]:
+        """Return the answers to a question, best first: odds against that there is none."""
+        none, shares = scores["none"][None], scores["answers"]
+        smallest = np.finfo(float).tiny
+        odds = {span: np.log(max(share, smallest) / none) for span, share in shares.items()}
+        ranked = sorted(odds.items(), key=lambda item: (-item[1], item[0]))
+        return [Candidate(span, float(value)) for span, value in ranked[:MOST_SPANS]]

@@ -119,7 +119,7 @@ def build_models(encoder: keras.Model, settings: Settings) -> Models:
     """
     pointer = {"efficient": EfficientGlobalPointer, "plain": GlobalPointer}[settings.pointer]
     inputs = encoder_inputs(encoder)
-    hidden, mask = hidden_states(encoder, inputs), inputs["padding_mask"]
+    hidden, mask = hidden_states(encoder, inputs, settings), inputs["padding_mask"]
     context_mask = keras.Input((None,), dtype="int32", name="context_mask")
     scores = pointer(1, settings.pointer_size, name="pointer")(hidden, mask)
     scores = AnswerPairs(name="answer_pairs")(scores, context_mask)

@@ -78,17 +78,17 @@ class Writer:
         self.length = length
         self.constraints = constraints or Constraints()
         inputs = {tensor.name: tensor for model in models for tensor in model.inputs}
-        inputs["draws"] = keras.Input((length,), name="draws")
+        inputs["draws"] = keras.Input((table.drawn * length,), name="draws")
         self.inputs = [tensor for name, tensor in inputs.items() if name != "target_ids"]
 
     def __call__(self, batch: dict, training: bool = False) -> dict[str, tf.Tensor]:
         """Return `tokens` `[batch, length]`, 0 after the end, and `scores` `[batch]`.
 
         With `n_best` above 1, both have an axis of so many after the first; a score of -inf means
-        that there is no such text.
+        that there is no such text. Samples are in the order of their random numbers.
 
         Args:
-            batch: sources and `draws`, the random numbers `[batch, length]` of sampling.
+            batch: sources and `draws`, the random numbers `[batch, samples * length]` of sampling.
             training: never.
         """
         sources = {name: array for name, array in batch.items() if name != "draws"}
@@ -113,6 +113,9 @@ class Writer:
             probabilities, after = [], []
             for steps, (context, _), state in zip(self.steps, begun, states, strict=True):
                 logits, state = steps.step(context, state, last, index)
+                if self.table.repetition_penalty != 1.0:
+                    penalty = self.table.repetition_penalty
+                    logits = penalize_repeats(logits, written, index, penalty)
                 probabilities.append(ops.softmax(ops.cast(logits, "float32"), axis=-1))
                 after.append(state)
             mean = sum(probabilities) / len(probabilities)
@@ -126,6 +129,10 @@ class Writer:
         never = np.zeros(logs.shape[-1], np.float32)
         never[list(self.tokens.never)] = IMPOSSIBLE
         logs = logs + never
+        if self.table.min_length:
+            ends = np.zeros(logs.shape[-1], np.float32)
+            ends[self.tokens.ends] = IMPOSSIBLE
+            logs += ops.where(index < self.table.min_length, ends, 0.0)
         if self.table.block_ngrams:
             logs = block_ngrams(logs, written, index, self.table.block_ngrams)
         return logs
@@ -136,29 +143,32 @@ class Writer:
         return ended | self.constraints.is_stopped(state)
 
     def write_one(self, sources: dict, draws: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
-        """Write the likeliest token, or draw one, until all records have ended.
+        """Write the likeliest token, or draw one, until all texts have ended.
 
         Args:
             sources: a batch.
-            draws: random numbers `[batch, length]`; None: take the likeliest.
+            draws: random numbers `[batch, samples * length]`; None: take the likeliest.
         """
-        next_token, states = self.begin(sources, 1)
+        count = 1 if draws is None else self.table.drawn
+        next_token, states = self.begin(sources, count)
         rows = ops.shape(sources["token_ids"])[0]
+        numbers = None if draws is None else ops.reshape(draws, (rows * count, self.length))
 
         def go_on(index, written, total, lengths, held, ended, states) -> tf.Tensor:
             return tf.logical_and(index < self.length, tf.reduce_any(~ended))
 
         def write(index, written, total, lengths, held, ended, states) -> tuple:
             logs, states = next_token(states, written, index)
-            logs = self.constraints.forbid(logs[:, 0], held)
-            if draws is None:
+            logs = self.constraints.forbid(logs, held)
+            if numbers is None:
                 token = ops.argmax(logs, axis=-1)
             else:
-                token = draw(logs, ops.take(draws, index, axis=1), self.table)
-            token = ops.cast(token, "int32")
-            log = ops.take_along_axis(logs, token[:, None], axis=-1)[:, 0]
+                flat = ops.reshape(logs, (rows * count, logs.shape[-1]))
+                token = draw(flat, ops.take(numbers, index, axis=1), self.table)
+            token = ops.reshape(ops.cast(token, "int32"), (rows, count))
+            log = ops.take_along_axis(logs, token[..., None], axis=-1)[..., 0]
             token = ops.where(ended, 0, token)
-            written = set_position(written, index, token[:, None])
+            written = set_position(written, index, token)
             total += ops.where(ended, 0.0, log)
             lengths += ops.cast(~ended, "int32")
             held = self.constraints.advance(held, token)
@@ -167,15 +177,16 @@ class Writer:
 
         start = (
             tf.constant(0),
-            ops.zeros((rows, 1, self.length), "int32"),
-            ops.zeros((rows,)),
-            ops.zeros((rows,), "int32"),
-            self.constraints.begin(rows),
-            ops.zeros((rows,), "bool"),
+            ops.zeros((rows, count, self.length), "int32"),
+            ops.zeros((rows, count)),
+            ops.zeros((rows, count), "int32"),
+            self.constraints.begin(rows, count),
+            ops.zeros((rows, count), "bool"),
             states,
         )
         _, written, total, lengths, *_ = tf.while_loop(go_on, write, start)
-        return written[:, 0], total / self.penalty(lengths)
+        scores = total / self.penalty(lengths)
+        return (written[:, 0], scores[:, 0]) if count == 1 else (written, scores)
 
     def search(self, sources: dict) -> tuple[tf.Tensor, tf.Tensor]:
         """Keep the best `beams` hypotheses of each record until none can beat the best finished.
@@ -301,6 +312,33 @@ def draw(logs: tf.Tensor, numbers: tf.Tensor, table: GenerationTable) -> tf.Tens
     # A text that has ended may have nothing left to draw from.
     last = ops.maximum(ops.sum(ops.cast(shares > 0, "int32"), axis=-1) - 1, 0)
     return tf.gather(tokens, ops.minimum(place, last), batch_dims=1)
+
+
+def penalize_repeats(
+    logits: tf.Tensor, written: tf.Tensor, index: tf.Tensor, penalty: float
+) -> tf.Tensor:
+    """Return logits in which each token that was written has a lower one.
+
+    Positive ones are divided by the penalty, negative ones multiplied. The source does not count.
+    Source: Keskar et al. 2019, https://arxiv.org/abs/1909.05858.
+
+    Args:
+        logits: `[batch, beams, vocabulary]`.
+        written: `[batch, beams, length]`.
+        index: how many of them are written.
+        penalty: above 1 against repetitions.
+    """
+    logits = ops.cast(logits, "float32")
+    real = ops.broadcast_to(ops.arange(written.shape[2]) < index, ops.shape(written))
+    places = ops.where(real, written, logits.shape[-1])  # one more column for what is not written
+    row, beam, _ = tf.meshgrid(*map(tf.range, tf.unstack(tf.shape(written))), indexing="ij")
+    seen = tf.scatter_nd(
+        tf.stack([row, beam, places], axis=-1),
+        tf.ones_like(places),
+        tf.stack([*tf.unstack(tf.shape(logits)[:2]), logits.shape[-1] + 1]),
+    )
+    lower = ops.where(logits > 0, logits / penalty, logits * penalty)
+    return ops.where(seen[..., :-1] > 0, lower, logits)
 
 
 def block_ngrams(logs: tf.Tensor, written: tf.Tensor, index: tf.Tensor, size: int) -> tf.Tensor:

@@ -42,18 +42,23 @@ class GenerationTable(SettingsTable):
         "mean", description="log-probability / length^power, or / ((5 + length) / 6)^power"
     )
     length_power: float = Field(1.0, ge=0, description="higher: longer texts; 0: no penalty")
-    n_best: int = Field(1, ge=1, description="texts of a record, the best ones of the beams")
+    n_best: int = Field(1, ge=1, description="texts of a record: the best beams, or samples")
     # Undecoded: the command line would split at commas, and drop brackets, quotes and blanks.
     stop: Annotated[list[str], NoDecode] = Field(
         [], description="strings that end a text and are not part of it"
     )
     allowed: str = Field("", description="file of the texts that may be written; empty: any")
     block_ngrams: int = Field(0, ge=0, description="no sequence of so many tokens twice; 0: any")
+    repetition_penalty: float = Field(
+        1.0, gt=0, description="above 1: tokens that were written become less likely"
+    )
+    min_length: int = Field(0, ge=0, description="tokens of a text at least, without its end")
     temperature: float = Field(1.0, gt=0, description="of sampling; lower: more likely tokens")
     top_k: int = Field(0, ge=0, description="sample from so many tokens; 0: from all")
     top_p: float = Field(
         1.0, gt=0, le=1, description="sample from the likeliest tokens up to this sum"
     )
+    perplexity: bool = Field(False, description="also score the perplexity of targets")
     cache: bool = Field(True, description="keep keys and values of the tokens written so far")
 
     @field_validator("stop", mode="before")
@@ -77,22 +82,45 @@ class GenerationTable(SettingsTable):
             raise ValueError("an empty string ends every text: leave it out")
         return strings
 
+    @property
+    def drawn(self) -> int:
+        """Texts that sampling draws for each record."""
+        return self.n_best if self.decoding == "sample" else 1
+
 
 def check_n_best(table: GenerationTable) -> None:
     """Refuse to write more texts of a record than the search finds.
 
     Raises:
-        InputError: the search has fewer beams, or sampling writes one text.
+        InputError: the search has fewer beams.
     """
-    if table.n_best > 1 and table.decoding == "sample":
-        raise InputError(
-            f"n_best = {table.n_best}, but decoding = sample writes one text of each record: set "
-            "n_best = 1, or decoding = beam."
-        )
-    if table.n_best > table.beams:
+    if table.decoding == "beam" and table.n_best > table.beams:
         raise InputError(
             f"n_best = {table.n_best}, but a search with beams = {table.beams} has no more texts: "
-            "raise beams, or lower n_best."
+            "raise beams, lower n_best, or draw texts with decoding = sample."
+        )
+
+
+def check_min_length(table: GenerationTable, length: int) -> None:
+    """Refuse a minimum that no text can reach.
+
+    Args:
+        table: `min_length` and `allowed`.
+        length: tokens of a target at the most, its end included.
+
+    Raises:
+        InputError: there is no room for the minimum, or a file says what may be written.
+    """
+    if table.min_length >= length:
+        raise InputError(
+            f"min_length = {table.min_length}, but target_length = {length} has room for "
+            f"{length - 1} tokens and an end: lower min_length."
+        )
+    if table.min_length and table.allowed:
+        raise InputError(
+            f"min_length = {table.min_length} forbids the end of shorter texts, and "
+            f"{table.allowed} says which texts may be written: set min_length = 0, and take the "
+            "short lines out of that file."
         )
 
 

@@ -25,13 +25,17 @@ NO_TOKEN = -1  # label behind the end of a target: nothing to predict
 
 @dataclass(frozen=True)
 class Example:
-    """One record of a file; its targets are equally good. `weight` is its weight in the loss."""
+    """One record of a file; its targets are equally good, or have `shares` of its loss.
+
+    `weight` is its weight in the loss.
+    """
 
     id: Id
     source: str
     targets: tuple[str, ...]
     line: int
     weight: float = 1.0
+    shares: tuple[float, ...] = ()
 
 
 def read_examples(
@@ -58,16 +62,20 @@ def read_example(record: dict, line: int, require_targets: bool) -> Example:
     source, targets = read_field(record, "source", str), []
     if not source.strip():
         raise InputError('"source" is empty: write the text to start from, or drop the record.')
-    if require_targets or "targets" in record:
+    shares: tuple[float, ...] = ()
+    if isinstance(record.get("targets"), dict):
+        read_weighted_texts = need("distillation", "soft_texts").read_weighted_texts
+        targets, shares = read_weighted_texts(record["targets"])
+    elif require_targets or "targets" in record:
         targets = read_field(record, "targets", list)
-        for target in targets:
-            if not isinstance(target, str):
-                raise InputError(f'"targets" must be a list of strings, but holds {target!r}.')
-            if not target.strip():
-                raise InputError('"targets" holds an empty text: drop it, or drop the record.')
         if not targets and require_targets:
             raise InputError('"targets" is empty: give at least one text, or drop the record.')
-    return Example(read_id(record), source, tuple(dict.fromkeys(targets)), line)
+    for target in targets:
+        if not isinstance(target, str):
+            raise InputError(f'"targets" must be a list of strings, but holds {target!r}.')
+        if not target.strip():
+            raise InputError('"targets" holds an empty text: drop it, or drop the record.')
+    return Example(read_id(record), source, tuple(dict.fromkeys(targets)), line, shares=shares)
 
 
 def tokenizer_texts(examples: Sequence[Example]) -> Iterator[str]:
@@ -93,7 +101,7 @@ def encode_sources(
     if settings.model == "pretrained":
         table: Any = getattr(settings, "writers", None)  # extras/cache looks at no other name
         encode_prompts = need("writers", "files").encode_prompts
-        return encode_prompts(tokenizer, texts, table.prompt, settings.max_length)
+        return encode_prompts(tokenizer, texts, table, settings.max_length)
     frame = tokenizer.encode("").ids
     before, after = frame[: len(frame) // 2], frame[len(frame) // 2 :]
     room = settings.max_length - len(frame)
@@ -110,7 +118,7 @@ class SourceGenerator(DataGenerator):
         examples: from `read_examples`.
         tokenizer: of the encoder.
         encoder_inputs: names of the inputs of the encoder.
-        settings: `max_length`, `target_length`, `buckets`, `seed`.
+        settings: `max_length`, `target_length`, `buckets`, `seed`, `generation`.
         batch_size: sources in a batch.
     """
 
@@ -126,7 +134,7 @@ class SourceGenerator(DataGenerator):
     ) -> None:
         self.examples = list(examples)
         self.encoder_inputs = list(encoder_inputs)
-        self.target_length = settings.target_length
+        self.settings = settings
         self.sources = encode_sources(tokenizer, [one.source for one in examples], settings)
         lengths = [len(ids) for ids in self.sources]
         super().__init__(lengths, batch_size, settings.buckets, settings.seed)
@@ -137,12 +145,14 @@ class SourceGenerator(DataGenerator):
         return {**{name: batch[name] for name in self.encoder_inputs}, "draws": np.stack(draws)}
 
     def draw_numbers(self, identity: Id) -> np.ndarray:
-        """Return the random numbers `[target_length]` in [0, 1) that sampling uses for a record.
+        """Return the random numbers `[samples * target_length]` in [0, 1) of sampling a record.
 
-        They depend only on the seed and the record's id, not on other records.
+        They depend only on the seed and the record's id, not on other records. More samples leave
+        the first ones as they are.
         """
         random = np.random.default_rng([self.seed, zlib.crc32(str(identity).encode())])
-        return random.random(self.target_length, np.float32)
+        count = self.settings.generation.drawn * self.settings.target_length
+        return random.random(count, np.float32)
 
 
 class PairGenerator(DataGenerator):
@@ -175,6 +185,9 @@ class PairGenerator(DataGenerator):
             for ids in encode(tokenizer, targets, "encode targets")
         ]
         self.example_of = [row for row, one in enumerate(self.examples) for _ in one.targets]
+        self.shares = [
+            share for one in self.examples for share in one.shares or [1.0] * len(one.targets)
+        ]
         self.sources = [sources[index] for index in self.example_of]
         self.sizes = np.array([[*map(len, both)] for both in (self.sources, self.targets)]).T
         super().__init__(self.sizes.sum(axis=1), batch_size, settings.buckets, settings.seed)
@@ -214,6 +227,11 @@ class PairGenerator(DataGenerator):
             "target_ids": np.concatenate([before, np.maximum(labels[:, :-1], 0)], axis=1),
             "target_labels": labels,
         }
+
+    @property
+    def mean_tokens(self) -> float:
+        """The tokens of an example, source and target together, without padding."""
+        return float(np.sum(self.sizes) / self.size)
 
     def read_file(self, path: str, labelled: bool) -> Sequence[Example]:
         return read_examples(project_path(path), labelled, self.settings)

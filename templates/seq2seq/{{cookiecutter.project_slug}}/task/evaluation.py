@@ -11,8 +11,9 @@ from core.base.words import excerpt
 from core.data.records import Id, name_file
 from core.prediction.predictor import Predictor
 from core.scores.evaluation import DevScorer, Evaluation
+from generation.perplexity import PerplexityScorer
 from generation.texts import Written
-from task.data import Example, SourceGenerator
+from task.data import Example, PairGenerator, SourceGenerator
 from task.decode import predict_texts, prediction_records
 from task.metrics import score, score_records
 from task.settings import Settings
@@ -66,11 +67,20 @@ class TextScorer(DevScorer):
     ) -> None:
         super().__init__(predictor, batches, settings)
         self.tokenizer = tokenizer
+        self.perplexity = None
+        if settings.generation.perplexity:
+            self.perplexity = PerplexityScorer(predictor.models[0].models, predictor.strategy)
 
     def score(self, batches: SourceGenerator, tuned: dict | None = None) -> Evaluation:
         settings, path = self.settings, project_path(self.settings.dev_file)
         written = predict_texts(self.predictor, batches, self.tokenizer)
-        return evaluate(batches.examples, written, path, settings, settings.shown_examples)
+        evaluation = evaluate(batches.examples, written, path, settings, settings.shown_examples)
+        if self.perplexity:
+            [writer] = self.predictor.models
+            encoding = (self.tokenizer, batches.encoder_inputs, settings, batches.batch_size)
+            pairs = PairGenerator.of(batches.examples, writer.tokens, *encoding)
+            evaluation.scores["perplexity"] = self.perplexity.score(pairs)
+        return evaluation
 
 
 def describe(example: Example, predicted: str, most: int = 3) -> str:

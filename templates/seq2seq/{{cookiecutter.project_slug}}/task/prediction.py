@@ -12,10 +12,11 @@ from core.data.records import Id
 from core.devices.strategy import Strategy
 from core.prediction.loading import TrainedRuns, load_trained
 from core.step import Models
+from generation.perplexity import PerplexityScorer
 from generation.search import Writer
-from generation.settings import TargetTokens
+from generation.settings import TargetTokens, check_min_length
 from generation.texts import Written, make_constraints
-from task.data import Example, SourceGenerator
+from task.data import Example, PairGenerator, SourceGenerator
 from task.decode import predict_texts
 from task.model import build_models, writing_layers
 from task.settings import Settings
@@ -37,6 +38,9 @@ def load_runs(
         changes: settings of generation that differ from those of the first run.
     """
     runs = load_trained(paths, Settings, SHARED_SETTINGS, rebuild_models, strategy)
+    if runs.blend:
+        runs.blend.refuse_changes(changes)
+        return runs
     settings = runs.settings.generating(**changes or {})
     writer = make_writer(runs.models, runs.tokenizer, TargetTokens(**runs.labels), settings)
     return replace(runs, every=[settings, *runs.every[1:]], models=[writer])
@@ -50,8 +54,13 @@ def rebuild_models(encoder: keras.Model, labels: dict, settings: Settings) -> Mo
 def make_writer(
     models: Sequence[keras.Model], tokenizer: Tokenizer, tokens: TargetTokens, settings: Settings
 ) -> Writer:
-    """Return what writes the targets of sources: by one model, or by several together."""
+    """Return what writes the targets of sources: by one model, or by several together.
+
+    Raises:
+        InputError: `generation` asks for texts that can't be written.
+    """
     table, length = settings.generation, settings.target_length
+    check_min_length(table, length)
     vocabulary = models[0].output["logits"].shape[-1]
     constraints = make_constraints(tokenizer, tokens, table, vocabulary, length)
     return Writer(models, writing_layers, tokens, table, length, constraints)
@@ -59,7 +68,18 @@ def make_writer(
 
 def predict(runs: TrainedRuns, examples: Sequence[Example]) -> dict[Id, Written]:
     """Return record id -> the text that is written for it."""
+    if runs.blend:
+        return runs.blend.predict(examples, load_runs, predict)
     settings = runs.settings
     encoding = (runs.tokenizer, runs.encoder_inputs, settings)
     batches = SourceGenerator.of(examples, *encoding, settings.prediction_batch_size)
     return predict_texts(runs.predictor, batches, runs.tokenizer, "predict")
+
+
+def find_perplexity(runs: TrainedRuns, examples: Sequence[Example]) -> float:
+    """Return the perplexity of the targets of examples, by one run or by several together."""
+    [writer] = runs.models
+    encoding = (runs.tokenizer, runs.encoder_inputs, runs.settings)
+    batches = (writer.tokens, *encoding, runs.settings.prediction_batch_size)
+    pairs = PairGenerator.of(examples, *batches)
+    return PerplexityScorer(writer.models, runs.strategy).score(pairs)

@@ -1,10 +1,11 @@
 """What a blend of runs (extras/blends) asks of the task."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from core.base.extras import need
 from core.prediction.loading import TrainedRuns
 from core.scores.evaluation import Evaluation
 from task.data import Example, read_examples
@@ -40,3 +41,35 @@ def score_blend(
 def blend_record(parts: Sequence[np.ndarray], weights: Sequence[float]) -> np.ndarray:
     """Return the mean of what several runs say of one record, probabilities or numbers."""
     return np.einsum("rl,r->l", np.stack(parts), np.asarray(weights))
+
+
+class Stacking:
+    """What a stack (extras/blends) asks of the task.
+
+    Args:
+        saved: the content of labels.json.
+    """
+
+    def __init__(self, saved: dict) -> None:
+        self.labels = restore_labels(saved)
+        one = "each" if self.labels.several else "one_label"
+        self.kind = "numbers" if self.labels.are_numbers else one
+
+    def scores_of(self, part: np.ndarray) -> dict[str, dict]:
+        """Return the probability of each label, or each number: each is a group of its own."""
+        return {str(index): {index: value} for index, value in enumerate(part.tolist())}
+
+    def gold_of(self, example: Example, names: Iterable[int]) -> dict[Hashable, float]:
+        """Return 1 for each label of a record, else 0, or its numbers."""
+        if self.labels.are_numbers:
+            gold = need("competition", "targets").gold_numbers([example])[0].tolist()
+        elif self.kind == "each":
+            gold = (self.labels.targets([example])[0] > 0).tolist()
+        else:
+            gold = self.labels.targets([example])[0].tolist()
+        return {name: float(gold[name]) for name in names}
+
+    def from_scores(self, scores: dict[str, dict], parts: Sequence) -> np.ndarray:
+        """Return what is said of a record, in the order of the labels."""
+        row = np.array([scores[str(index)][index] for index in range(len(parts[0]))])
+        return self.labels.consistent(row[None])[0]
