@@ -3,8 +3,8 @@
 python extras/retrieval/questions.py TABLE OUT --answers A,B,C --id "{QuestionId}_{*}"
     --text "{QuestionText} {Answer*Text}" [--link "Misconception*Id" --corpus TEXTS]
 
-Each answer of a row is a query of its own. In names of columns `*` is the answer, and `{*}` alone
-is written as the answer. With --link and --corpus OUT has pairs of a query and the text that its
+Each answer of a row is a query of its own. In names of columns `*` is the answer, and `{*}`
+is the answer itself. With --link and --corpus OUT has pairs of a query and the text that its
 row names, to train on; answers whose cell is empty are left out. Without them OUT has the queries,
 {"id", "text"}, to search with. If OUT does not end in .jsonl, pairs are judgements in trec_eval's
 format, for score.py.
