@@ -84,7 +84,7 @@ BAD_COMMANDS = {
     ),
     "ranking score without groups": (
         "train.py --metric map",
-        "metric = 'map' needs records with a \"group\": set metric = 'auto'",
+        "metric = 'map' needs records with a \"group\": give it, or set metric",
     ),
     "F1 without a positive label": ("train.py --metric f1", "metric = 'f1' needs a positive_label"),
     "the floor's own folder": (

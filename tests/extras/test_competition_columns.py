@@ -78,7 +78,8 @@ def test_a_template_joins_columns_to_one_text(tmp_path, capsys):
     first, second, _ = read_examples(path, settings=settings)
     assert first.texts == ("{Q} who, me?\nA: yes B: no (who, me?)",)
     assert second.text_a == "{Q} why\nA: a B: b (why)"
-    assert "texts: prompt, response_a, response_b; targets" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "text: prompt, response_a, response_b, joined by text_template; targets" in said
     lines = write(tmp_path / "a.jsonl", '{"n": 3, "body": "x {y}", "label": "a"}\n' * 2)
     joined = make_settings(text_template="{n} of {body}")
     assert read_examples(lines, settings=joined)[0].texts == ("3 of x {y}",)
@@ -678,3 +679,67 @@ def test_several_texts_from_check_to_submission(process, tmp_path):
     succeeds("extras/folds/cross_validate.py", **folds)
     scores = json.loads((project / "runs/folds/scores.json").read_text("utf-8"))
     assert scores["dev"]["records"] == 48 and "neg_log_loss" in scores["dev"]
+
+
+# --------------------------------------------------------------------- as hosts publish them
+
+AFQMC = '{"sentence1": "who is it", "sentence2": "who", "label": "1"}\n'
+AFQMC += '{"sentence1": "where", "sentence2": "when", "label": "0"}\n'
+# Kaggle's LMSYS: the turns of a conversation in JSON, null, and half of a character as an escape.
+TURNS = (
+    'id,prompt,response_a,response_b,winner_model_a,winner_model_b,winner_tie\n30192,"[""a?"",'
+    '""b \\ud83d""]","[""one"",null]","[""x \\""y\\"""",""\\u00e9""]",1,0,0\n'
+)
+
+
+def test_pairs_of_usual_names_need_no_setting(tmp_path, capsys):
+    path = write(tmp_path / "train.json", AFQMC)
+    first, second = read_examples(path, settings=make_settings())
+    assert (first.text_a, first.text_b, second.text_b) == ("who is it", "who", "when")
+    assert "text: sentence1; pair: sentence2; label: label\n" in capsys.readouterr().out
+    one = make_settings(text_column="sentence2")
+    assert read_examples(path, settings=one)[0].texts == ("who",)
+    table = write(tmp_path / "a.csv", "id,premise,hypothesis,label\n1,a b,c,x\n2,d,e,y\n")
+    assert read_examples(table, settings=make_settings())[1].texts == ("d", "e")
+
+
+def test_fields_that_are_not_read_are_named(tmp_path, capsys):
+    path = write(tmp_path / "train.json", NEWS)
+    read_examples(path, settings=make_settings())
+    assert "label: label; not read: label_des, keywords\n" in capsys.readouterr().out
+    joined = make_settings(text_template="{sentence} ({keywords})")
+    assert read_examples(path, settings=joined)[1].text_a == "a ball (x)"
+    said = capsys.readouterr().out
+    assert "text: sentence, keywords, joined by text_template; label: label; not read" in said
+
+
+def test_lists_of_turns_are_joined(tmp_path, capsys):
+    path = write(tmp_path / "a.csv", TURNS)
+    names = {"text_columns": TEXTS, "target_columns": WINNERS}
+    [example] = read_examples(path, settings=make_settings(**names, turn_separator=r"\n"))
+    assert example.texts == ("a?\nb �", "one\n", 'x "y"\né')
+    assert "warning" not in capsys.readouterr().out
+    [written] = read_examples(path, settings=make_settings(**names))
+    assert written.texts[1] == '["one",null]'
+    assert "texts of 'prompt' are lists in JSON" in capsys.readouterr().out
+    plain = write(tmp_path / "b.csv", BATTLES)
+    wrong = make_settings(**names, turn_separator=" ")
+    assert "line 2: the text in the column 'prompt' is no list of texts" in refusal(plain, wrong)
+    template = make_settings(
+        text_template="{prompt} | {response_a}", target_columns=WINNERS, turn_separator="; "
+    )
+    assert read_examples(path, settings=template)[0].text_a == "a?; b � | one; "
+
+
+def test_a_label_called_target_is_found_though_the_sample_says_prediction(tmp_path):
+    sample = write(tmp_path / "sample.csv", "qid,prediction\n7,0\n")
+    path = write(tmp_path / "a.csv", "qid,question_text,target\n1,who is it,0\n2,why,1\n")
+    examples = read_examples(path, settings=make_settings(sample_submission=str(sample)))
+    assert [(e.id, e.labels) for e in examples] == [("1", ("0",)), ("2", ("1",))]
+
+
+def test_pairs_of_labels_are_given_as_in_the_settings_file():
+    for given in ('{ a = "b" }', '{"a": "b"}', {"a": "b"}):
+        assert make_settings(swap_labels=given).competition.swap_labels == '{"a": "b"}'
+    with pytest.raises(ValueError, match="write pairs of labels"):
+        make_settings(swap_labels="{ a = 1 }")

@@ -9,7 +9,7 @@ import pytest
 
 from extras.host_formats.formats import FORMATS, read_sources, write_sources
 from extras.host_formats.host_scores import score_docred, score_duie
-from extras.host_formats.options import RELATIONS, Options
+from extras.host_formats.options import ENTITIES, LABELS, RELATIONS, Options
 from extras.host_formats.records import Conversion
 from extras.host_formats.source_files import SourceError, read_json_objects, read_text, zipped
 
@@ -234,3 +234,35 @@ def test_a_zip_has_one_file_and_no_time(tmp_path: Path) -> None:
     path.write_bytes(b"no zip")
     with pytest.raises(SourceError, match="not a zip that can be read"):
         read_text(path)
+
+
+def test_labels_of_clue_are_written_as_the_host_wants(tmp_path: Path) -> None:
+    lines = [
+        {"id": 0, "sentence": "a ball", "keywords": ""},
+        {"id": 1, "sentence1": "who", "sentence2": "what"},
+    ]
+    texts = tmp_path / "test.json"
+    texts.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+    options, conversion = Options(LABELS), Conversion()
+    _, records = read_sources("clue", texts, options, conversion)
+    assert [r.get("text_b") for r in records] == [None, "what"]
+    assert any("'keywords', not read: 1" in one for one in conversion.sentences())
+    predictions = [("p", {"id": one["id"], "label": "103", "score": 1.0}) for one in records[::-1]]
+    written = write_sources("clue", predictions, texts, options, Conversion())
+    assert written == [{"id": 0, "label": "103"}, {"id": 1, "label": "103"}]
+    several = [("p", {"id": one["id"], "labels": ["103"]}) for one in records]
+    with pytest.raises(SourceError, match="one label for each text"):
+        write_sources("clue", several, texts, options, Conversion())
+
+
+def test_which_ends_cmeee_has_is_said_when_it_is_read_and_written(tmp_path: Path) -> None:
+    entity = {"start_idx": 0, "end_idx": 2, "type": "bod", "entity": "肾脏"}
+    path = save(tmp_path / "a.json", [{"text": "肾脏痛", "entities": [entity]}])
+    options, conversion = Options(ENTITIES), Conversion()
+    _, records = read_sources("cmeee", path, options, conversion)
+    assert any("--ends exclusive" in one for one in conversion.sentences())
+    for exclusive, end in ((True, 2), (False, 1)):
+        options.exclusive_ends, conversion = exclusive, Conversion()
+        [item] = write_sources("cmeee", [("p", records[0])], None, options, conversion)
+        assert item["entities"][0]["end_idx"] == end
+        assert ["behind the entity" in one for one in conversion.sentences()] == [exclusive]

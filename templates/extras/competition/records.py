@@ -11,7 +11,7 @@ from core.base.extras import present
 from core.data.records import WEIGHT
 from extras.competition.number_cells import read_number
 from extras.competition.settings import Settings, Table
-from extras.competition.text_template import fill
+from extras.competition.text_template import OWN_TEXTS, fill
 
 SHOWN_COLUMNS = 12
 
@@ -29,10 +29,19 @@ class Columns:
     weight: str | None
     choices: tuple[str, ...] = ()
 
-    def describe(self, counted: str) -> str:
-        """Return in words what each column is read as; `counted` is what replaces an id."""
-        names = ("text", "pair") if len(self.texts) < 3 else ("texts",)
-        texts = self.texts if len(self.texts) < 3 else (", ".join(self.texts),)
+    def describe(self, counted: str, table: Table, header: Sequence[str]) -> str:
+        """Return in words what each column is read as, and which are not read.
+
+        Args:
+            counted: what replaces an id.
+            table: may join columns by a template.
+            header: all columns.
+        """
+        joined = len(table.text_names) if table.text_template else 0
+        whole = [f"{', '.join(self.texts[:joined])}, joined by text_template"] if joined else []
+        texts = [*whole, *self.texts[joined:]]
+        names = ("text", "pair") if len(texts) < 3 else ("texts",)
+        texts = texts if len(texts) < 3 else [", ".join(texts)]
         parts = {
             "id": self.id or counted,
             **dict(zip(names, texts, strict=False)),
@@ -43,6 +52,9 @@ class Columns:
             "fold group": self.fold_group,
             "weight": self.weight,
         }
+        known = {*parts.values(), *self.texts, *self.choices, *self.targets}
+        known |= {"context"} if self.texts[:1] == ("text_a",) else set()
+        parts["not read"] = show([name for name in header if name not in known])
         return "; ".join(f"{what}: {name}" for what, name in parts.items() if name)
 
 
@@ -69,6 +81,7 @@ def make_record(
         InputError: the id or a label is empty, or a target is no number.
     """
     table = settings.competition
+    row = with_turns(row, columns.texts, table)
     joined = [fill(table.text_template, row)] if table.text_template else []
     others = columns.texts[len(table.text_names) :] if joined else columns.texts
     texts = joined + [read_text(row, name) for name in others]
@@ -118,6 +131,46 @@ def read_text(row: dict[str, Any], name: str) -> str:
     if not isinstance(row[name], str):
         raise InputError(f'"{name}" must be a string, not {row[name]!r}.')
     return row[name]
+
+
+def with_turns(row: dict[str, Any], names: Sequence[str], table: Table) -> dict[str, Any]:
+    """Return a row whose texts are joined of lists of texts, if `turn_separator` says so.
+
+    Raises:
+        InputError: a text is no list.
+    """
+    if not table.turn_separator:
+        return row
+    joined = {}
+    for name in names:
+        if name in row and name not in OWN_TEXTS:
+            turns = read_turns(row[name])
+            if turns is None:
+                raise InputError(
+                    f"the text in the column {name!r} is no list of texts in JSON, as "
+                    '["one", "two"], which competition.turn_separator joins: leave that setting '
+                    "empty to read texts as they are written."
+                )
+            joined[name] = table.turn_separator.join(turns)
+    return {**row, **joined}
+
+
+def read_turns(value: Any) -> list[str] | None:
+    """Return the texts of a list in JSON, "" for null; None: it is something else.
+
+    Half of a character, which some hosts write as an escape, becomes the replacement character.
+    """
+    if isinstance(value, str):
+        if not value.lstrip().startswith("["):
+            return None
+        try:
+            value = json.loads(value, strict=False)
+        except (ValueError, RecursionError):
+            return None
+    if not isinstance(value, list) or not all(isinstance(turn, str | None) for turn in value):
+        return None
+    halves = [(turn or "").encode("utf-16-le", "surrogatepass") for turn in value]
+    return [turn.decode("utf-16-le", "replace") for turn in halves]
 
 
 def label_of_columns(numbers: dict[str, float], cells: dict, table: Table) -> dict[str, Any]:

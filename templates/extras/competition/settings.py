@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import tomllib
 from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -20,14 +21,20 @@ def read_pairs(given: Any, example: str) -> str:
     Raises:
         ValueError: they are something else; the message shows an example.
     """
-    with contextlib.suppress(ValueError):
-        given = json.loads(given) if isinstance(given, str) and given else given
+    for read in (json.loads, read_inline_table):
+        with contextlib.suppress(ValueError):  # which errors of TOML are too
+            given = read(given) if isinstance(given, str) and given else given
     if given in ("", {}):
         return ""
     pairs = given.items() if isinstance(given, dict) else [("", "")]
     if not all(isinstance(part, str) and part for pair in pairs for part in pair):
         raise ValueError(f"write pairs of labels: {example}")
     return json.dumps(given, ensure_ascii=False)
+
+
+def read_inline_table(text: str) -> Any:
+    """Return a value that is written as in config.toml."""
+    return tomllib.loads(f"given = {text}")["given"]
 
 
 class Table(SettingsTable):
@@ -65,6 +72,7 @@ class Table(SettingsTable):
     )
     list_size: int = Field(0, ge=0, description="records of a group in a step; 0: all of them")
     text_template: str = Field("", description="one text of several columns; empty: none")
+    turn_separator: str = Field("", description="joins texts that are lists; empty: none are")
     choice_columns: list[str] = Field([], description="columns of the candidates of one question")
     right_choice: str = Field("", description="the choice column that is right in every row")
     response_column: str = Field("", description="column of the answer in files with one a row")
@@ -94,6 +102,12 @@ class Table(SettingsTable):
         if len(delimiter) > 1 or delimiter in ('"', "\n", "\r"):
             raise ValueError('give one character, such as ";" or "|", or "tab"')
         return delimiter
+
+    @field_validator("turn_separator")
+    @classmethod
+    def read_separator(cls, separator: str) -> str:
+        """Return the separator; `\\n` and `\\t` of a command line are a line end and a tab."""
+        return separator.replace("\\n", "\n").replace("\\t", "\t")
 
     @field_validator("text_columns", "column_names", "choice_columns")
     @classmethod

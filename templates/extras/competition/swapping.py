@@ -98,6 +98,8 @@ def swap_in_training(training: Training) -> None:
         InputError: the records have one text, or no label of this name.
     """
     plain: Any = training.batches
+    if not isinstance(plain, ExampleGenerator):  # one batch of check.py, which is made already
+        return
     names = training.settings.competition.swapped_names
     check_labels(plain.labels, names)
     training.batches = SwappingGenerator(plain, names)

@@ -14,12 +14,19 @@ from core.base.files import project_path
 from core.data.records import WEIGHT, read_stream, read_weighted
 from extras.competition.choices import SCORE, choice_records
 from extras.competition.number_cells import parse_number
-from extras.competition.records import Columns, make_record, show, stripped
+from extras.competition.records import Columns, make_record, read_turns, show, stripped
 from extras.competition.rows import Dialect, is_table, read_any_rows, read_rows
 from extras.competition.settings import Settings, Table
 
 # Usual names of the column of the text, where the settings name none.
 TEXT_NAMES = ("text_a", "text", "full_text", "excerpt", "comment_text", "sentence", "content")
+# Usual names of the columns of a pair of texts.
+PAIR_NAMES = (
+    ("sentence1", "sentence2"),
+    ("question1", "question2"),
+    ("text1", "text2"),
+    ("premise", "hypothesis"),
+)
 # What the fields of JSON Lines are called in a project's own files.
 OWN_FIELDS = {"id", "text_a", "text_b", "context", "label", "labels", "group", "fold_group"}
 OWN_FIELDS |= {"target", WEIGHT}
@@ -105,10 +112,16 @@ def read_table(
     Raises:
         InputError: names file, line and what is wrong.
     """
-    rows = read_any_rows(path, settings.competition.dialect)
-    columns = find_columns(path, [*itertools.islice(rows, FIRST_ROWS)], settings, require_labels)
+    rows = [*itertools.islice(read_any_rows(path, settings.competition.dialect), FIRST_ROWS)]
+    columns = find_columns(path, rows, settings, require_labels)
+    header = dict.fromkeys(name for _, row in rows for name in row)
     counted = "counted from 0" if is_table(path) else "the number of the line, for it has none"
-    print(f"{Path(path).name}: {columns.describe(counted)}")
+    print(f"{Path(path).name}: {columns.describe(counted, settings.competition, [*header])}")
+    if found := find_lists(rows, columns, settings.competition):
+        print(
+            f"warning: {Path(path).name}: texts of {found!r} are lists in JSON, with brackets and "
+            'escapes: set competition.turn_separator, such as "\\n", to read the texts in them.'
+        )
     stream = functools.partial(
         stream_examples,
         path=Path(path),
@@ -127,6 +140,16 @@ def read_table(
                 "competition.id_column."
             )
     return examples
+
+
+def find_lists(
+    rows: Sequence[tuple[int, dict[str, Any]]], columns: Columns, table: Table
+) -> str | None:
+    """Return the column whose texts all are lists in JSON, which no setting joins."""
+    for name in () if table.turn_separator else (*columns.texts, *columns.choices):
+        if all(isinstance(row.get(name), str) and read_turns(row[name]) for _, row in rows):
+            return name
+    return None
 
 
 def stream_examples(
@@ -216,10 +239,10 @@ def find_columns(
     elif not texts:
         pair = column(table.pair_column, "pair_column") or ("text_b" if "text_b" in header else "")
         taken = {identity, label, *targets, group, fold_group, pair, weight}
-        text = column(table.text_column, "text_column") or find_text(
-            path, header, rows, taken, table
-        )
-        texts = [text, pair] if pair else [text]
+        text = column(table.text_column, "text_column")
+        both = [] if text or pair else find_pair([name for name in header if name not in taken])
+        text = text or (both or [find_text(path, header, rows, taken, table)])[0]
+        texts = both or ([text, pair] if pair else [text])
     if answers := [name for name in texts if name in {label, *targets}]:
         raise InputError(
             f"{path}: the column {answers[0]!r} is both a text and what is to be predicted: name "
@@ -285,7 +308,7 @@ def find_gold(
         return (tuple(targets) if all(names) else ()), None
     wanted = table.label_column or "".join(sample_rest[:1]) or "label"
     if wanted not in header and not table.label_column:
-        usual = ("label",) if is_table(path) else ("label", "labels")
+        usual = ("label", "target") if is_table(path) else ("label", "labels", "target")
         wanted = next((name for name in usual if name in header), wanted)
     given = bool(table.label_column)
     return (), find_column(path, header, wanted, "label_column", require_labels, given)
@@ -357,6 +380,13 @@ def find_question(
         answer = answer or next(usual, None)
         texts += [answer or find_text(path, header, rows, {*taken, *texts}, table)]
     return texts
+
+
+def find_pair(free: Sequence[str]) -> list[str]:
+    """Return the columns of a pair of texts with usual names; empty: there are none of them."""
+    if any(name in free for name in TEXT_NAMES):
+        return []
+    return next(([*both] for both in PAIR_NAMES if {*both} <= {*free}), [])
 
 
 def find_text(

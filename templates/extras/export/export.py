@@ -181,8 +181,10 @@ def fill(target: Path, run: Any, encoder: bool, onnx: bool) -> None:
             "texts, which extras/competition/segments.py encodes."
         )
         return
-    if getattr(getattr(run.settings, "competition", None), "text_template", ""):
-        print("serve.py reads texts that competition.text_template has joined: join yours alike.")
+    table = getattr(run.settings, "competition", None)
+    for name in ("text_template", "turn_separator"):
+        if getattr(table, name, ""):
+            print(f"serve.py reads texts that competition.{name} has joined: join yours alike.")
     for output, example in EXAMPLES.items():
         if output in outputs:
             shutil.copy(Path(__file__).with_name(example), target / "serve.py")

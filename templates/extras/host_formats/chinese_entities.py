@@ -1,4 +1,4 @@
-"""CLUENER and CMeEE: entities with the offset of their last character.
+"""CLUENER and CMeEE, entities with the offset of their last character; labels of texts in CLUE.
 
 CLUENER is a line `{"text", "label": {type: {words: [[first, last], ...]}}}`; `last` is that of the
 last character.
@@ -102,7 +102,8 @@ def read_cmeee_span(text: str, item: dict, where: str, conversion: Conversion) -
         check_kind(words, str, "the field 'entity'", where)
         behind = last - first == len(words)
         ends = "the first character behind the entity" if behind else "the last character"
-        what = f"entities whose 'end_idx' is that of {ends}"
+        flag = " (write.py writes such with --ends exclusive)" if behind else ""
+        what = f"entities whose 'end_idx' is that of {ends}{flag}"
         odd = not behind and last - first + 1 != len(words)
         conversion.remark(ENDS if odd else what, where)
         return place_words(text, words, first, "entities", where, conversion)
@@ -116,6 +117,9 @@ def read_cmeee_span(text: str, item: dict, where: str, conversion: Conversion) -
 def write_cmeee(line: dict | None, record: dict, options: Options, conversion: Conversion) -> dict:
     """Return an item with the predicted entities."""
     text, shift = record["text"], 0 if options.exclusive_ends else 1
+    ends = "the first character behind the entity" if not shift else "the last character"
+    what = f"entities written with the 'end_idx' of {ends}: --ends chooses it"
+    conversion.remark(what, f"record {record['id']}", len(record["entities"]))
     items = [
         {
             "start_idx": start,
@@ -127,3 +131,28 @@ def write_cmeee(line: dict | None, record: dict, options: Options, conversion: C
         for start, end in [entity["span"]]
     ]
     return {**(line or {"text": text}), "entities": items}
+
+
+# --------------------------------------------------------------------------------- labels of CLUE
+
+
+def read_clue(line: dict, where: str, options: Options, conversion: Conversion) -> dict:
+    """Return the record of a line of TNEWS, IFLYTEK (one sentence) or AFQMC, CMNLI (two)."""
+    names = ("sentence",) if "sentence" in line else ("sentence1", "sentence2")
+    texts = [field(line, name, str, where) for name in names]
+    name = read_id(line, "id", where) if "id" in line else text_id(*texts)
+    record: dict[str, Any] = {"id": name, **dict(zip(("text_a", "text_b"), texts, strict=False))}
+    if line.get("label") is None:
+        return record
+    return {**record, "labels": [field(line, "label", str, where)]}
+
+
+def write_clue(line: dict | None, record: dict, options: Options, conversion: Conversion) -> dict:
+    """Return a line with id and label, which is all that the host wants.
+
+    Raises:
+        SourceError: the text has several labels.
+    """
+    if "label" not in record:
+        raise SourceError(f"record {record['id']}: clue has one label for each text")
+    return {"id": (line or record).get("id", record["id"]), "label": record["label"]}

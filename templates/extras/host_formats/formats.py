@@ -9,8 +9,10 @@ from typing import Any
 from extras.host_formats import brat, doccano, docred, documents, duie, label_studio
 from extras.host_formats.brat import brat_files, open_brat, read_brat, write_brat
 from extras.host_formats.chinese_entities import (
+    read_clue,
     read_cluener,
     read_cmeee,
+    write_clue,
     write_cluener,
     write_cmeee,
 )
@@ -93,6 +95,12 @@ FORMATS = {
     "duie": Format((RELATIONS,), read_duie, write_duie, fields=("id", "text", "spo_list")),
     "duee": Format((EVENTS,), read_duee, write_duee, fields=("id", "text", "event_list")),
     "cluener": Format((ENTITIES,), read_cluener, write_cluener, fields=("id", "text", "label")),
+    "clue": Format(
+        (LABELS,),
+        read_clue,
+        write_clue,
+        fields=("id", "sentence", "sentence1", "sentence2", "label"),
+    ),
     "cmeee": Format(
         (ENTITIES,), read_cmeee, write_cmeee, encode=json_list, fields=("id", "text", "entities")
     ),

@@ -120,6 +120,8 @@ class BiEncoder:
 def read_texts(path: Path) -> Iterator[tuple[Id, str]]:
     """Yield id and text of each record `{"id", "text"}` of a JSON Lines file, or of a table.
 
+    A table with two columns of other names has the ids in the first one.
+
     Raises:
         InputError: names the line of a record that is wrong, or whose id another one has.
     """
@@ -127,6 +129,10 @@ def read_texts(path: Path) -> Iterator[tuple[Id, str]]:
     read = need("competition", "rows").read_rows if path.suffix in TABLES else read_json_lines
     for line, record in read(path):
         try:
+            if path.suffix in TABLES and len(record) == 2 and not record.keys() & {"id", "text"}:
+                if not lines:
+                    print("{}: id: {}; text: {}".format(path.name, *record))
+                record = dict(zip(("id", "text"), record.values(), strict=True))
             identity, text = read_id(record), read_field(record, "text", str)
             if (first := lines.setdefault(str(identity), line)) != line:
                 raise InputError(f"id {identity!r} is on line {first} already: give each its own.")

@@ -40,11 +40,11 @@ def choose_metric(metric: str, labels: Labels, examples: Sequence[Example]) -> s
         return "map" if ranked else "f1" if labels.positive else "accuracy"
     lacking = {
         **dict.fromkeys(RANKING_METRICS, None if ranked else 'records with a "group"'),
-        "f1": None if labels.positive else "a positive_label",
+        "f1": None if labels.positive else f"a positive_label, such as {labels.names[-1]!r}",
         "matthews": "one label a record" if labels.several else None,
     }.get(metric)
     if lacking:
-        raise InputError(f"metric = {metric!r} needs {lacking}: set metric = 'auto'.")
+        raise InputError(f"metric = {metric!r} needs {lacking}: give it, or set metric = 'auto'.")
     return metric
 
 

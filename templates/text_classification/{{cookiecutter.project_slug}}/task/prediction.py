@@ -17,8 +17,8 @@ from task.model import build_models
 from task.settings import Settings
 
 # What the members of an ensemble must share besides tokens and labels.
-COLUMNS = ("text_column", "pair_column", "text_columns", "text_template", "choice_columns")
-TEXT_SETTINGS = tuple(f"competition.{name}" for name in COLUMNS)
+COLUMNS = "text_column pair_column text_columns text_template turn_separator choice_columns"
+TEXT_SETTINGS = tuple(f"competition.{name}" for name in COLUMNS.split())
 SHARED_SETTINGS = ("max_length", "positive_label", "competition.swap_prediction", *TEXT_SETTINGS)
 
 
