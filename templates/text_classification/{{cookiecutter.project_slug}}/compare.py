@@ -133,7 +133,7 @@ def compare_probabilities(
 
 
 def find_labels(*folders: Path) -> Path:
-    """Return the labels.json of one of several scored folders, or of the runs that it is made of."""
+    """Return the labels.json of the first scored folder that has one, or whose runs have."""
     for folder in folders:
         if (path := folder / "labels.json").is_file():
             return path
