@@ -242,7 +242,7 @@ def find_columns(
         text = column(table.text_column, "text_column")
         both = [] if text or pair else find_pair([name for name in header if name not in taken])
         text = text or (both or [find_text(path, header, rows, taken, table)])[0]
-        texts = both or ([text, pair] if pair else [text])
+        texts = [*both] or ([text, pair] if pair else [text])
     if answers := [name for name in texts if name in {label, *targets}]:
         raise InputError(
             f"{path}: the column {answers[0]!r} is both a text and what is to be predicted: name "

@@ -128,15 +128,15 @@ def write_docred(
     entities = read_entities(source, sentences, where, Conversion())
     found: dict[tuple[int, int, str], None] = {}
     for triple in record["triples"]:
-        ends = [
+        first, second = (
             entity_of(tuple(triple[name]), entities, where, conversion)
             for name in ("subject", "object")
-        ]
-        if None in ends:
+        )
+        if first is None or second is None:
             continue
-        conversion.remark(ITSELF, where, ends[0] == ends[1])
-        if ends[0] != ends[1]:
-            found[ends[0], ends[1], triple["predicate"]] = None
+        conversion.remark(ITSELF, where, first == second)
+        if first != second:
+            found[first, second, triple["predicate"]] = None
     return [
         {"title": source["title"], "h_idx": first, "t_idx": second, "r": predicate}
         for first, second, predicate in found
