@@ -25,8 +25,7 @@ class TrainingModel(keras.Model):
 
     The generator gives each example its `loss_weight`, normalised over the batch of all replicas:
     1 / examples, or 1 / target tokens where losses are sums over tokens. The loss is the weighted
-    sum. So gradients that are summed over replicas, or over
-    micro-batches, are those of the whole batch, full or not.
+    sum. So gradients that are summed over replicas or micro-batches are those of the whole batch.
     """
 
     def compile(

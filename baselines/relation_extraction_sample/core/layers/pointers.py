@@ -88,10 +88,8 @@ class GlobalPointer(Pointer):
         projected = ops.reshape(ops.transpose(projected, (0, 2, 1, 3)), (-1, length, size))
         if self.rotary:
             projected = self.rotation(projected)
-        queries, keys = ops.unstack(
-            ops.reshape(projected, (-1, 2, self.heads, length, size)), axis=1
-        )
-        return queries, keys
+        projected = ops.reshape(projected, (-1, 2, self.heads, length, size))
+        return tuple(ops.unstack(projected, axis=1))
 
 
 @keras.saving.register_keras_serializable("common")
@@ -123,8 +121,7 @@ class EfficientGlobalPointer(Pointer):
 
 def pair_scores(queries, keys, starts=None, ends=None) -> keras.KerasTensor:
     """Return the scores `[..., queries, keys]` of all pairs, from `Parts`."""
-    queries = queries * queries.shape[-1] ** -0.5
-    scores = ops.matmul(queries, ops.swapaxes(keys, -1, -2))
+    scores = ops.matmul(queries * queries.shape[-1] ** -0.5, ops.swapaxes(keys, -1, -2))
     if starts is not None:
         # The small sum first: oneDNN is slow to add both in turn to the scores.
         scores = scores + (ops.expand_dims(starts, -1) + ops.expand_dims(ends, -2))
@@ -194,12 +191,8 @@ class SparseMultilabelLoss(keras.layers.Layer):
 
 @tf.custom_gradient
 def log_one_plus_sum_exp(scores: tf.Tensor) -> tuple:
-    """Return log(1 + sum e^scores) over the last axis, without overflow.
-
-    Its gradient is e^score / (1 + sum e^scores), in one pass over the scores.
-    """
-    top = tf.maximum(tf.reduce_max(scores, axis=-1, keepdims=True), 0.0)
-    powers = tf.exp(scores - top)
-    total = tf.exp(-top) + tf.reduce_sum(powers, axis=-1, keepdims=True)
-    value = tf.squeeze(top + tf.math.log(total), axis=-1)
-    return value, lambda upstream: powers * (upstream[..., None] / total)
+    """Return log(1 + sum e^scores) over the last axis; its gradient is e^score / (1 + sum)."""
+    top = tf.maximum(tf.reduce_max(scores, axis=-1), 0.0)
+    powers = tf.exp(scores - top[..., None])
+    total = tf.exp(-top) + tf.reduce_sum(powers, axis=-1)
+    return top + tf.math.log(total), lambda upstream: powers * (upstream / total)[..., None]
