@@ -84,8 +84,11 @@ class Stacking:
     def gold_of(self, example: Example, names: Iterable[Span | None]) -> dict[Hashable, float]:
         """Return 1 for each answer whose text is a gold one, else 0."""
         gold = set(example.gold_texts)
-        right = {name: name and example.context[slice(*name)] in gold for name in names}
-        return {name: float(not gold if name is None else right[name]) for name in right}
+
+        def is_right(name: Span | None) -> bool:
+            return not gold if name is None else example.context[slice(*name)] in gold
+
+        return {name: float(is_right(name)) for name in names}
 
     def from_scores(self, scores: dict[str, dict], parts: Sequence) -> list[Candidate]:
         """Return the answers to a question, best first: odds against that there is none."""
