@@ -104,7 +104,7 @@ def weights(folder: Path) -> dict[str, np.ndarray]:
 def rows(folder: Path) -> list[dict]:
     """Return metrics.jsonl without what a clock says, and without scores of training records."""
     lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    others = ("train_", "examples_per_second")
+    others = ("train_", "examples_per_second", "tokens_per_second")
     return [
         {name: value for name, value in json.loads(line).items() if not name.startswith(others)}
         for line in lines
