@@ -40,7 +40,7 @@ BAD_COMMANDS = {
     "target of one token": ("train.py --target_length 1", "--target_length = '1'", "greater than"),
     "more texts than beams": (
         "predict.py done sample/test.jsonl out.jsonl --n_best 3 --beams 2",
-        "n_best = 3, but a search with beams = 2 has no more texts: raise beams, or lower n_best",
+        "n_best = 3, but a search with beams = 2 has no more texts: raise beams, lower n_best",
     ),
     "impossible top_p": ("predict.py done plain.jsonl out.jsonl --top_p 2", "--top_p = '2'"),
 }

@@ -76,7 +76,8 @@ def test_every_task_predicts_with_it(template):
             for name, node in calls
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "Predictor"
         }
-    assert made == {"train"}
+    # Blends of texts score given texts by models of their own, which they make once for each run.
+    assert made - {"make_scorer"} == {"train"}
 
 
 @pytest.mark.parametrize("content", [{"dev": 5}, {"files": []}, {"monitor": None}, {"dev": None}])

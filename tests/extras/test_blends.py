@@ -17,7 +17,7 @@ use_template("text_classification")
 
 from core.runs import members  # noqa: E402
 from core.scores.evaluation import Evaluation  # noqa: E402
-from extras.blends.blends import mean_scores  # noqa: E402
+from extras.blends.blends import hash_of_weights, mean_scores  # noqa: E402
 from extras.blends.fitting import Parts, fit_weights, score_held_out  # noqa: E402
 from extras.blends.stack import Stack  # noqa: E402
 from extras.blends.stacking import fit_stack  # noqa: E402
@@ -544,6 +544,22 @@ def test_chunks_of_one_blend_are_not_those_of_another(tmp_path, monkeypatch):
         plan = Plan((name,), tmp_path, tmp_path / "out.jsonl", 10, None, {})
         keys.append([describe_run(folder) for folder in plan.folders])
     assert keys[0] != keys[1] and keys[0] == keys[2]
+
+
+def test_a_blend_of_a_blend_knows_the_weights_of_that(tmp_path, monkeypatch):
+    monkeypatch.setattr(members, "PROJECT", tmp_path)
+    runs = [tmp_path / "runs" / name for name in ("one", "two", "inner")]
+    for run in runs[:2]:
+        write(run / "config.json", {"seed": 1})
+        (run / "best.weights.h5").write_bytes(run.name.encode())
+    found = []
+    for weights in ([0.5, 0.5], [0.9, 0.1], [0.5, 0.5]):
+        write(
+            runs[2] / "config.json",
+            {"blend": {"runs": ["runs/one", "runs/two"], "weights": weights}},
+        )
+        found.append(hash_of_weights([runs[0], runs[2]]))
+    assert found[0] != found[1] and found[0] == found[2]
 
 
 def write(path: Path, value: dict) -> None:

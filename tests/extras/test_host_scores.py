@@ -2,16 +2,23 @@
 
 import json
 import random
+import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from core.base.errors import InputError
 from extras.host_formats.formats import FORMATS, read_sources, write_sources
 from extras.host_formats.host_scores import score_docred, score_duie
 from extras.host_formats.options import ENTITIES, LABELS, RELATIONS, Options
 from extras.host_formats.records import Conversion
 from extras.host_formats.source_files import SourceError, read_json_objects, read_text, zipped
+
+FIRST = sys.path[0]
+from extras.host_formats import score  # noqa: E402
+
+sys.path[0] = FIRST  # which a script sets to its project
 
 DOCUMENT = {
     "title": "Zen, Inc.",
@@ -201,6 +208,26 @@ def test_a_submission_of_other_documents_is_not_scored() -> None:
         score_docred([("a", {**good, "title": "Other"})], gold)
     with pytest.raises(SourceError, match=r"a: Zen, Inc\. has 3 entities"):
         score_docred([("a", {**good, "t_idx": 3})], gold)
+    with pytest.raises(SourceError, match="again: another document has the title Zen, Inc"):
+        score_docred([("a", good)], [*gold, ("again", DOCUMENT)])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("duie", "some", "some", "--train", "none"), "--train is for docred, and not for duie"),
+        (("docred", "some", "empty"), "empty.json holds no record: name the labelled file"),
+        (("docred", "some", "some", "--train", "empty"), "empty.json holds no record"),
+    ],
+)
+def test_what_is_not_scored(words, message, tmp_path, monkeypatch, capsys) -> None:
+    save(tmp_path / "some.json", [DOCUMENT])
+    save(tmp_path / "empty.json", [])
+    first, *files = (one if "--" in one else f"{tmp_path / one}.json" for one in words[1:])
+    monkeypatch.setattr(sys, "argv", ["score.py", words[0], first, *files])
+    with pytest.raises((InputError, SystemExit)) as error:
+        score.main()
+    assert message in f"{error.value}{capsys.readouterr().err}"
 
 
 def test_a_triple_of_duie_is_right_with_its_slots() -> None:
@@ -251,6 +278,10 @@ def test_labels_of_clue_are_written_as_the_host_wants(tmp_path: Path) -> None:
     written = write_sources("clue", predictions, texts, options, Conversion())
     assert written == [{"id": 0, "label": "103"}, {"id": 1, "label": "103"}]
     several = [("p", {"id": one["id"], "labels": ["103"]}) for one in records]
+    both = tmp_path / "both.json"
+    both.write_text(json.dumps({**lines[1], "sentence": "a"}), encoding="utf-8")
+    with pytest.raises(SourceError, match="line 1: both 'sentence' and 'sentence1'"):
+        read_sources("clue", both, options, Conversion())
     with pytest.raises(SourceError, match="one label for each text"):
         write_sources("clue", several, texts, options, Conversion())
 

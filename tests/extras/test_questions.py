@@ -61,6 +61,21 @@ def test_each_answer_with_a_link_is_a_pair(monkeypatch, folder):
     assert judgements == ["0_B 0 1672 1", "1_A 0 7 1"]
 
 
+def test_ids_are_taken_as_they_are_if_the_corpus_has_them(monkeypatch, folder):
+    corpus = MAPPING + "1672.0,Another\n"
+    (folder / "mapping.csv").write_text(corpus, encoding="utf-8")
+    pairs = [json.loads(line) for line in start(monkeypatch, folder, "pairs.jsonl", *LINK)]
+    assert [pair["text_b"] for pair in pairs] == ["Another", "Counts, twice"]
+
+
+def test_judgements_have_no_blanks_in_their_ids(monkeypatch, folder):
+    flags = [*FLAGS[:2], "--id", "{QuestionId} {*}", *FLAGS[4:]]
+    with pytest.raises((InputError, SystemExit)):
+        start(monkeypatch, folder, "gold.qrels", *LINK, flags=flags)
+    assert not (folder / "gold.qrels").exists()
+    assert len(start(monkeypatch, folder, "pairs.jsonl", *LINK, flags=flags)) == 2
+
+
 def test_queries_are_those_of_the_sample(monkeypatch, folder):
     found = [json.loads(line) for line in start(monkeypatch, folder, "q.jsonl")]
     assert [query["id"] for query in found] == ["0_A", "0_B", "1_A", "1_B"]

@@ -36,7 +36,9 @@ class Blend:
             )
         runs = blended_runs(folder)
         pairs = zip(runs, known.get("weights", [1.0] * len(runs)), strict=True)
-        self.weights = {run: weight for run, weight in pairs if weight}
+        # All runs write the texts that are blended, also those whose scores don't count.
+        writes = hasattr(task_blends, "predict_together")
+        self.weights = {run: weight for run, weight in pairs if weight or writes}
         self.stack = Stack.of(known["stack"]) if "stack" in known else None
         self.stacking: Any = None
         if self.stack:
@@ -112,9 +114,10 @@ def load_blend(
 
 
 def hash_of_weights(runs: Sequence[Path]) -> str:
-    """Return a hash of the best weights of some runs."""
+    """Return a hash of the best weights of some runs, and of what blends among them fitted."""
     folders = [folder for run in runs for folder in members(run)]
-    return hash_of_files(folder / "best.weights.h5" for folder in folders)
+    fitted = [run / "config.json" for run in runs if blended_runs(run)]
+    return hash_of_files([*(folder / "best.weights.h5" for folder in folders), *fitted])
 
 
 def blend_parts(parts: Sequence[Mapping], weights: Any) -> dict:

@@ -58,6 +58,9 @@ def main() -> None:
     path = project_path(first.settings.train_file) if on_held_out else dev_file(runs)
     examples = task_blends.read_gold(path, first.settings)
     keys = list(fold_keys(examples))
+    groups = link_texts(keys)
+    if len(np.unique(groups)) < 2 and not arguments.equal:
+        raise InputError(f"{path} has one text, a fit needs several: add some, or take --equal.")
     if texts:
         candidates = predict_texts(runs, examples)
     else:
@@ -70,7 +73,6 @@ def main() -> None:
     monitor = read_scores(runs[0])["monitor"]
     quickly = task_blends.TUNES_QUICKLY
     stacking = task_blends.Stacking(first.labels) if arguments.stack else None
-    groups = link_texts(keys)
     parts = Parts(examples, groups, candidates, evaluate, monitor, quickly, stacking)
     fit = parts.fit_stack if arguments.stack else parts.fit
     mix = np.full(len(runs), 1 / len(runs)) if arguments.equal else fit()

@@ -178,8 +178,17 @@ def moved_blend(folder: Path, project: Path) -> dict[str, Any]:
     """Return the settings of a blend whose runs were copied into the project of a bundle."""
     config = read_json(folder / "config.json")
     runs = [f"runs/{name_in_bundle(run.resolve())}" for run in blended_runs(folder)]
-    changed = hash_of_files(place / WEIGHTS for place in places_of_models(folder, project))
+    weights = [place / WEIGHTS for place in places_of_models(folder, project)]
+    places = [project / "runs" / name_in_bundle(run.resolve()) for run in blended_runs(folder)]
+    # As extras/blends counts them: a blend among the runs has weights of its own.
+    fitted = [place / "config.json" for place in places if not (place / WEIGHTS).is_file()]
+    changed = hash_of_files([*weights, *filter(is_blend, fitted)])
     return {**config, "blend": {**config["blend"], "runs": runs, "files_hash": changed}}
+
+
+def is_blend(config: Path) -> bool:
+    """Return whether the settings are those of a blend, and not of a cross-validation."""
+    return "blend" in read_json(config)
 
 
 def places_of_models(folder: Path, project: Path) -> list[Path]:

@@ -139,6 +139,8 @@ def write_cmeee(line: dict | None, record: dict, options: Options, conversion: C
 def read_clue(line: dict, where: str, options: Options, conversion: Conversion) -> dict:
     """Return the record of a line of TNEWS, IFLYTEK (one sentence) or AFQMC, CMNLI (two)."""
     names = ("sentence",) if "sentence" in line else ("sentence1", "sentence2")
+    if "sentence" in line and {"sentence1", "sentence2"} & line.keys():
+        raise SourceError(f"{where}: both 'sentence' and 'sentence1' or 'sentence2'", "keep one")
     texts = [field(line, name, str, where) for name in names]
     name = read_id(line, "id", where) if "id" in line else text_id(*texts)
     record: dict[str, Any] = {"id": name, **dict(zip(("text_a", "text_b"), texts, strict=False))}

@@ -76,6 +76,10 @@ def score_docred(submission: Placed, golds: Placed, known: Placed = ()) -> dict[
     right: set[tuple[str, int, str, int]] = set()
     for where, document in golds:
         title = str(read_id(document, "title", where))
+        if title in names:
+            raise SourceError(
+                f"{where}: another document has the title {named(title)}", "give each its own"
+            )
         names[title] = read_names(document, where)
         labels = objects(document, "labels", where)
         right |= {(title, *read_label(label, len(names[title]), where)) for label in labels}

@@ -26,20 +26,34 @@ def main() -> None:
     parser.add_argument("--out", metavar="FILE", type=Path, help="also write the scores, as JSON")
     arguments = parser.parse_args()
 
+    if arguments.train and arguments.format != "docred":
+        raise InputError(f"--train is for docred, and not for {arguments.format}: leave it out.")
     for path in (arguments.submission, arguments.gold, arguments.train):
         if arguments.out and path:
             check_destination(arguments.out, path)
     try:
-        known = read_json_objects(arguments.train) if arguments.train else ()
-        scores = SCORERS[arguments.format](
-            read_json_objects(arguments.submission), read_json_objects(arguments.gold), known
-        )
+        known = read_all(arguments.train) if arguments.train else []
+        golds = read_all(arguments.gold)
+        submission = read_json_objects(arguments.submission)
+        scores = SCORERS[arguments.format](submission, golds, known)
     except SourceError as error:
         raise InputError(f"{error}: {error.fix or 'correct the file'}.") from error
     if arguments.out:
         write_json(arguments.out, scores)
     for name, value in scores.items():
         print(f"{name:<10}{value:>10.4f}" if isinstance(value, float) else f"{name:<10}{value:>10}")
+
+
+def read_all(path: Path) -> list[tuple[str, dict]]:
+    """Return the records of a labelled file with their places.
+
+    Raises:
+        SourceError: there is none.
+    """
+    records = list(read_json_objects(path))
+    if not records:
+        raise SourceError(f"{path} holds no record", "name the labelled file of the host")
+    return records
 
 
 if __name__ == "__main__":

@@ -116,8 +116,9 @@ def answer_records(
         column = arguments.link.replace("*", answer)
         if column not in row:
             raise InputError(f"{arguments.table} has no column {column!r}: correct --link.")
-        if not (name := whole(row[column].strip())):
+        if not (name := row[column].strip()):
             continue
+        name = name if name in texts else whole(name)
         if name not in texts:
             raise InputError(f"{where}: {arguments.corpus} has no text with the id {name!r}.")
         yield {
@@ -144,7 +145,7 @@ def sample_ids(sample: Path) -> set[str]:
 def check_records(
     records: list[dict[str, Any]], wanted: set[str] | None, arguments: argparse.Namespace
 ) -> None:
-    """Check that there are records, each with an id of its own, and all of a sample.
+    """Check that there are records, each with an id of its own that fits, and all of a sample.
 
     Raises:
         InputError: it is not so.
@@ -155,6 +156,13 @@ def check_records(
         raise InputError(f"the id {twice!r} comes twice: let --id name the row and {{*}}.")
     if left := sorted((wanted or set()) - {*ids}):
         raise InputError(f"{arguments.sample} has {left[0]!r}, which no row makes: correct --id.")
+    if arguments.out.suffix != ".jsonl":
+        for name in (name for record in records for name in (record["id"], record[GOLD])):
+            if len(name.split()) != 1:
+                raise InputError(
+                    f"the id {name!r} has blanks, which separate the columns of judgements: "
+                    "correct --id, or the ids of the corpus."
+                )
     if not records:
         raise InputError(f"{arguments.table} has no answer with a text: correct --link.")
 

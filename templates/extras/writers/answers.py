@@ -58,6 +58,12 @@ def check_answers(encoder: Any, labels: Any, settings: Any) -> None:
             f"writers.answers has words for {', '.join(encoder.answers)}, and the labels of "
             f"train_file are {', '.join(labels.names)}: give each label a word."
         )
+    table = getattr(settings, "encoders", None)
+    if table and table.last_layers > 1:
+        raise InputError(
+            f"writers.answers reads the last layer, and encoders.last_layers = {table.last_layers} "
+            "joins several: set it to 0."
+        )
     if settings.pooling not in ("auto", "last"):
         raise InputError(
             f'writers.answers reads the last token, not pooling = {settings.pooling}: set "auto".'

@@ -17,6 +17,8 @@ from extras.writers.chat import read_template
 from extras.writers.files import load_tokenizer
 
 TEXT, SECOND = "{text}", "{text_b}"
+# Where the texts are in a rendered chat: characters that no prompt has.
+MARKS = ("\ue000text\ue001", "\ue000text_b\ue001")
 # The last token is the same for all texts, and an empty text has one, too.
 SINGLE, PAIR = f"{TEXT}\n", f"{TEXT}\n{SECOND}\n"
 
@@ -78,11 +80,13 @@ def put_frame(
     if not prompt:
         layouts = (SINGLE, PAIR) if render is None else (TEXT, f"{TEXT}\n{SECOND}")
     templates = []
-    for layout in map(render or str, layouts):
+    for layout in layouts:
+        # Marks: what the chat itself says of {text} is no place for a text.
+        marked = layout.replace(TEXT, MARKS[0]).replace(SECOND, MARKS[1])
         template = ["begin"]
-        for part in re.split(r"(\{text(?:_b)?\})", layout):
-            if part in (TEXT, SECOND):
-                template.append("$A" if part == TEXT else "$B")
+        for part in re.split(f"({MARKS[0]}|{MARKS[1]})", render(marked) if render else marked):
+            if part in MARKS:
+                template.append("$A" if part == MARKS[0] else "$B")
             elif part:
                 template.append(f"part_{len(tokens)}")
                 tokens[template[-1]] = tokenizer.encode(part, add_special_tokens=False).ids

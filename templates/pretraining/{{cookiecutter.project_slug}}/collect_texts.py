@@ -9,6 +9,7 @@ text that occurs several times is kept once, so that dev holds none of train.
 import argparse
 import hashlib
 import json
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,6 +32,7 @@ def main() -> None:
     if not 0 < arguments.dev_share < 1:
         raise InputError(f"--dev_share {arguments.dev_share:g} is no share: choose 0.05, or less.")
 
+    paths = new_paths(arguments.to)
     names = [name for name in map(str.strip, arguments.columns.split(",")) if name]
     texts: dict[bytes, str] = {}
     for file in arguments.files:
@@ -41,26 +43,44 @@ def main() -> None:
         # By its own hash: a text stays in its part when more files are added.
         is_dev = int.from_bytes(digest[:8]) < arguments.dev_share * 2**64
         split["dev" if is_dev else "train"].append(text)
-    write_splits(arguments.to, split)
+    write_splits(paths, split)
 
 
-def write_splits(folder: Path, split: dict[str, list[str]]) -> None:
+def new_paths(folder: Path) -> dict[str, Path]:
+    """Return the file of each part in a folder.
+
+    Raises:
+        InputError: one exists, or `prepare.py` would read the folder's name as a pattern.
+    """
+    paths = {part: folder / f"{part}.jsonl" for part in ("train", "dev")}
+    if marks := {*",*?["} & {*str(folder.resolve())}:
+        raise InputError(
+            f"{folder.resolve()} has a {min(marks)!r}, which prepare.py would read as a part of a "
+            "pattern: name another folder."
+        )
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file: name a folder.")
+    for path in paths.values():
+        if path.exists():
+            raise InputError(f"{path} exists already: name another folder, or delete that file.")
+    return paths
+
+
+def write_splits(paths: dict[str, Path], split: dict[str, list[str]]) -> None:
     """Write the texts of train and dev, and print the settings that name them.
 
     Raises:
-        InputError: a part is empty, or its file exists.
+        InputError: a part is empty.
     """
-    paths = {part: folder / f"{part}.jsonl" for part in split}
-    for part, path in paths.items():
+    for part in paths:
         if not split[part]:
             raise InputError(f"no text is left for {part}: collect more, or change --dev_share.")
-        if path.exists():
-            raise InputError(f"{path} exists already: name another folder, or delete that file.")
-    folder.mkdir(parents=True, exist_ok=True)
+    paths["train"].parent.mkdir(parents=True, exist_ok=True)
     for part, path in paths.items():
         write_text(path, "".join(lines_of(split[part])))
         print(f"{path}: {len(split[part]):,} texts")
-    shown = " ".join(f"--{part}_text {path.resolve()}" for part, path in paths.items())
+    named = {part: shlex.quote(str(path.resolve())) for part, path in paths.items()}
+    shown = " ".join(f"--{part}_text {path}" for part, path in named.items())
     print(f"python prepare.py {shown} --preparation.text_field text")
 
 

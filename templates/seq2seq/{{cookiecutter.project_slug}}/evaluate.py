@@ -29,7 +29,7 @@ def main() -> None:
     runs = load_runs(arguments.runs, changes=changes)
     examples = read_examples(arguments.file, settings=runs.settings)
     evaluation = evaluate(examples, predict(runs, examples), arguments.file, runs.settings)
-    if runs.settings.generation.perplexity:
+    if runs.settings.generation.perplexity and not runs.blend:  # its runs have different tokens
         evaluation.scores["perplexity"] = find_perplexity(runs, examples)
     keep_scores(arguments.runs, arguments.file, evaluation, provenance(runs.settings))
     if runs.settings.extractor:

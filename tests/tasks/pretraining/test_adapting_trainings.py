@@ -155,6 +155,11 @@ def test_the_cells_of_tables_become_texts(project, tmp_path):
     assert {"only here", "half ? pair"} <= {*more[0], *more[1]}
     refused = collect(project, tmp_path / "t", table, "--columns", "essay", check=False)
     assert refused.returncode == 1 and "exists already" in refused.stderr
+    # `prepare.py` reads a comma as the end of a name.
+    refused = collect(project, tmp_path / "a, b", table, "--columns", "essay", check=False)
+    assert refused.returncode == 1 and "has a ','" in refused.stderr
+    said = collect(project, tmp_path / "two words", table, "--columns", "essay").stdout
+    assert "--train_text '" in said
 
 
 @pytest.mark.parametrize(
@@ -166,10 +171,16 @@ def test_the_cells_of_tables_become_texts(project, tmp_path):
         ("a.jsonl", '{"a": "b"}\n[1]\n', "a", "line 2: no JSON object"),
         ("a.jsonl", '{"a": "b"}\n{"a": 3}\n', "a", "line 2: a is 3, not a text"),
         ("a.txt", "one\n", "", "no text is left for"),
+        ("a.tsv", 'text\na\n"b\nc\n', "text", "line 3: unexpected end of data: check the quotes"),
+        ("a.tsv", 'text\n"b" ends\n', "text", "check the quotes of this row"),
+        ("a.csv", "id,text\n1,a, b\n", "text", "line 2: more cells than the header has"),
+        ("a.csv", "text,text\na,b\n", "text", "line 1: two columns 'text': rename one"),
+        ("a.jsonl", '{"a": "b", "a": "c"}\n', "a", "line 1: the field 'a' occurs twice"),
+        ("a.txt", "one\n\ud8ff\n", "", "a.txt, line 2: not UTF-8"),
     ],
 )
 def test_what_is_no_table_of_texts(name, content, columns, message, project, tmp_path):
-    (tmp_path / name).write_text(content, encoding="utf-8")
+    (tmp_path / name).write_bytes(content.encode("utf-8", "surrogatepass"))
     asked = ("--columns", columns) if columns else ()
     result = collect(project, tmp_path / "t", tmp_path / name, *asked, check=False)
     assert result.returncode == 1 and message in " ".join(result.stderr.split()), result.stderr

@@ -118,6 +118,7 @@ def test_a_decoder_comes_back_with_its_answers(tmp_path):
         ({}, make_labels(several=True), "records have several labels, numbers or groups"),
         ({"pooling": "mean"}, None, "reads the last token, not pooling = mean"),
         ({"writers": {"answers": {"a": "Yes", "b": "Young"}}}, None, "differ in their first token"),
+        ({"encoders": {"last_layers": 2}}, None, "reads the last layer, and encoders.last_layers"),
     ],
 )
 def test_what_no_answer_fits(changes, labels, message, tmp_path):
@@ -163,6 +164,16 @@ def test_a_pair_is_said_by_the_user(tmp_path):
     for prompt, said in layouts.items():
         [ids] = read_texts(folder, [("Ada", "Ravi")], prompt=prompt)
         assert tokenizer.decode(ids, skip_special_tokens=False) == frame.format(said)
+
+
+def test_only_the_prompt_has_places_for_texts(tmp_path):
+    """What the system says is said as it is, whatever names it has in braces."""
+    folder = write_folder(tmp_path, template=TEMPLATES["qwen"])
+    tokenizer = chat_peer.make_tokenizer()
+    system = "Classify {text} or {text_b}"
+    [ids] = read_texts(folder, [("Ada", None)], prompt="Is {text} good?", system=system)
+    said = tokenizer.decode(ids, skip_special_tokens=False)
+    assert system in said and "Is Ada good?" in said and said.count("Ada") == 1
 
 
 def best(project: Path, name: str) -> dict[str, np.ndarray]:

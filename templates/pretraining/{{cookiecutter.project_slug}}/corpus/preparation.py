@@ -393,7 +393,7 @@ def describe(manifest: Manifest) -> str:
     if manifest.unknown > UNKNOWN_SHARE * manifest.tokens:
         lines.append(
             f"{manifest.folder}: the tokenizer doesn't know much of this text: train it on more of "
-            "it, or with a larger vocabulary_size"
+            "it or with a larger vocabulary_size, or name an encoder of this language"
         )
     if manifest.skipped:
         lines.append(describe_skipped(manifest.lines, manifest.skipped))

@@ -34,7 +34,20 @@ def read_cells(path: Path, columns: Sequence[str]) -> Iterator[str]:
                 # Half a surrogate pair is legal in JSON, and in no text.
                 yield text.encode("utf-8", "replace").decode("utf-8")
     except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 ({error.reason}): save it as UTF-8.") from error
+        raise InputError(
+            f"{path}, line {broken_line(path)}: not UTF-8 ({error.reason}): save it as UTF-8."
+        ) from error
+
+
+def broken_line(path: Path) -> int:
+    """Return the number of the first line that is not UTF-8."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError:
+                return number
+    return 1
 
 
 def read_lines(path: Path, columns: Sequence[str]) -> Iterator[str]:
@@ -48,20 +61,22 @@ def read_table(path: Path, columns: Sequence[str]) -> Iterator[str]:
     """Yield the cells of some columns; a quoted cell may have several lines."""
     csv.field_size_limit(LONGEST_CELL)
     with path.open(encoding="utf-8-sig", newline="") as file:
-        rows = csv.DictReader(file, delimiter=DELIMITERS[path.suffix.lower()])
-        check_columns(path, 1, columns, rows.fieldnames or [])
+        # Strict: a quote that is never closed would make one text of all rows after it.
+        rows = csv.DictReader(file, delimiter=DELIMITERS[path.suffix.lower()], strict=True)
         try:
+            check_columns(path, 1, columns, rows.fieldnames or [])
             for row in rows:
-                for name in columns:
-                    if row[name] is None:
-                        raise InputError(
-                            f"{path}, line {rows.line_num}: fewer cells than the header has: "
-                            "check the quotes of this row."
-                        )
-                    yield row[name]
+                if None in row or None in row.values():
+                    count = "more" if None in row else "fewer"
+                    raise InputError(
+                        f"{path}, line {rows.line_num}: {count} cells than the header has: check "
+                        "the quotes of this row."
+                    )
+                yield from (row[name] for name in columns)
         except csv.Error as error:
+            begin = rows.line_num + 1  # those before it were read
             raise InputError(
-                f"{path}, line {rows.line_num}: {error}: check the quotes of this row."
+                f"{path}, line {begin}: {error}: check the quotes of this row."
             ) from error
 
 
@@ -72,7 +87,11 @@ def read_records(path: Path, columns: Sequence[str]) -> Iterator[str]:
             if not line.strip():
                 continue
             try:
-                record = json.loads(line)
+                record = json.loads(line, object_pairs_hook=distinct_fields)
+            except RepeatedFieldError as error:
+                raise InputError(
+                    f"{path}, line {number}: the field {error} occurs twice: rename one of them."
+                ) from error
             except (ValueError, RecursionError):
                 record = None
             if not isinstance(record, dict):
@@ -90,9 +109,24 @@ def read_records(path: Path, columns: Sequence[str]) -> Iterator[str]:
                 yield value
 
 
+class RepeatedFieldError(Exception):
+    """A record has a field twice, of which one value would be lost."""
+
+
+def distinct_fields(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Return an object of JSON whose fields are distinct."""
+    names = [name for name, _ in pairs]
+    for name in names:
+        if names.count(name) > 1:
+            raise RepeatedFieldError(repr(name))
+    return dict(pairs)
+
+
 def check_columns(path: Path, line: int, columns: Sequence[str], known: Sequence[str]) -> None:
-    """Refuse a column that a table or record doesn't have."""
+    """Refuse a column that a table or record doesn't have, or has twice."""
     for name in columns:
+        if known.count(name) > 1:
+            raise InputError(f"{path}, line {line}: two columns {name!r}: rename one of them.")
         if name not in known:
             raise InputError(
                 f"{path}, line {line}: no column {name!r}: choose from {', '.join(known)}."
