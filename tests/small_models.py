@@ -9,6 +9,7 @@ import tensorflow as tf
 from tokenizers import BertWordPieceTokenizer, Tokenizer
 
 from core.base import extras as door
+from core.base import settings as settings_module
 from core.base.extra_names import EXTRA_NAMES
 from core.base.files import PROJECT
 from core.base.settings import CoreSettings, with_tables
@@ -29,6 +30,10 @@ STEPS = 3  # an epoch; the last batch has three examples
 
 def without_encoders(monkeypatch) -> None:
     """Let the code think that this project does not have the extra `encoders`."""
+    # The classes of settings are made once for all tests, with the tables of all extras.
+    tables = door.settings_modules()
+    for module in (door, settings_module):
+        monkeypatch.setattr(module, "settings_modules", lambda: tables)
     others = [name for name in EXTRA_NAMES if name != "encoders"]
     for module in (door, encoder_module):
         monkeypatch.setattr(module, "present", lambda: others)
