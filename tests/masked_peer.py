@@ -12,7 +12,8 @@ import sys
 
 import numpy as np
 
-sys.path.append(sys.argv[1])
+if __name__ == "__main__":
+    sys.path.append(sys.argv[1])
 
 import encoder_peer  # noqa: E402
 from encoder_peer import LENGTHS  # noqa: E402

@@ -527,7 +527,7 @@ def test_a_real_training_is_stopped_by_any_loop(pruner, tmp_path):
     """It ends as one that does not improve: with its best weights, predictions and a report."""
     project = bake_project("relation_extraction", tmp_path, "comparison, search, orbit")
     shorten(project, {"train": 24, "dev": 12})
-    table = Table(pruner=pruner, startup_trials=1, trials=9)
+    table = Table(pruner=pruner, startup_trials=1, trials=9 + len(LOOPS))
     space = [Searched("dropout", make_distribution([0.1, 0.2, 0.3], 0.1), 0.1)]
     study = SharedStudy(project / "runs/rates", space, table)
     for _ in range(9):  # scores that no model of six epochs has

@@ -329,7 +329,11 @@ def test_the_best_weights_are_those_of_all_rows(project, dense, lean):
     assert used < 0.9 * rows
     assert_near(dense, best(project, "lean"))
     scores = [(project / "runs" / name / "scores.json").read_text() for name in ("dense", "lean")]
-    assert json.loads(scores[0])["dev"] == json.loads(scores[1])["dev"]
+    dense_scores, lean_scores = (json.loads(one)["dev"] for one in scores)
+    # Thresholds of four digits may be rounded to neighbours where weights differ by 1e-7.
+    curves = [one.pop("precision_recall") for one in (dense_scores, lean_scores)]
+    np.testing.assert_allclose(*curves, rtol=0, atol=1.01e-4)
+    assert dense_scores == lean_scores
 
 
 @pytest.mark.trains

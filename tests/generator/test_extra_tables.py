@@ -37,7 +37,13 @@ DOCUMENTS = ("README.md", "README_zh.md", "docs/architecture.md")
 @pytest.mark.parametrize("name", FOLDERS)
 def test_a_declaration_has_valid_keys(name: str) -> None:
     values = tomllib.loads((EXTRA / name / DECLARED.FILE).read_text(encoding="utf-8"))
-    assert {key: type(value) for key, value in values.items()} == KINDS
+    kinds = {**KINDS, **({"task_files": list} if "task_files" in values else {})}
+    assert {key: type(value) for key, value in values.items()} == kinds
+    for path in values.get("task_files", ()):
+        assert all(
+            (ROOT / "templates" / one / PROJECT_FOLDER / path).is_file()
+            for one in values["templates"]
+        )
     assert values["group"] in DECLARED.GROUPS and values["default"] in DECLARED.DEFAULTS
     assert values["templates"] == ["all"] or values["templates"] == sorted(
         {*values["templates"]} & {*TEMPLATES}
