@@ -139,7 +139,7 @@ def test_the_cells_of_tables_become_texts(project, tmp_path):
     table, records = tmp_path / "a.csv", tmp_path / "b.jsonl"
     rows = "".join(f'{n},"line {n},\nand ""more""",title {n % 20}\n' for n in range(60))
     table.write_text("\ufeffid,essay,title\n" + rows + '60,"",title 1\n', encoding="utf-8")
-    texts = ["title 1", "only here", "half \ud800 pair"]
+    texts = ["title 1", "only here"]
     lines = [json.dumps({"title": text, "score": 1}) + "\n" for text in texts]
     records.write_text("".join(lines), encoding="utf-8")
     said = collect(project, tmp_path / "t", table, "--columns", "essay,title").stdout
@@ -152,7 +152,7 @@ def test_the_cells_of_tables_become_texts(project, tmp_path):
     collect(project, tmp_path / "more", table, records, "--columns", "title")
     more = [read_texts(tmp_path / "more", part) for part in ("train", "dev")]
     assert set(more[0]) & set(found[1]) == set() == set(more[1]) & set(found[0])
-    assert {"only here", "half ? pair"} <= {*more[0], *more[1]}
+    assert "only here" in {*more[0], *more[1]}
     refused = collect(project, tmp_path / "t", table, "--columns", "essay", check=False)
     assert refused.returncode == 1 and "exists already" in refused.stderr
     # `prepare.py` reads a comma as the end of a name.
@@ -168,7 +168,7 @@ def test_the_cells_of_tables_become_texts(project, tmp_path):
         ("a.csv", "id,text\n1,a\n", "essay", "line 1: no column 'essay': choose from id, text"),
         ("a.csv", "id,text\n1,a\n", "", "is a table: name its columns"),
         ("a.tsv", "id\ttext\n1\n", "text", "line 2: fewer cells than the header"),
-        ("a.jsonl", '{"a": "b"}\n[1]\n', "a", "line 2: no JSON object"),
+        ("a.jsonl", '{"a": "b"}\n[1]\n', "a", "line 2: not a JSON object"),
         ("a.jsonl", '{"a": "b"}\n{"a": 3}\n', "a", "line 2: a is 3, not a text"),
         ("a.txt", "one\n", "", "no text is left for"),
         ("a.tsv", 'text\na\n"b\nc\n', "text", "line 3: unexpected end of data: check the quotes"),
@@ -176,6 +176,7 @@ def test_the_cells_of_tables_become_texts(project, tmp_path):
         ("a.csv", "id,text\n1,a, b\n", "text", "line 2: more cells than the header has"),
         ("a.csv", "text,text\na,b\n", "text", "line 1: two columns 'text': rename one"),
         ("a.jsonl", '{"a": "b", "a": "c"}\n', "a", "line 1: the field 'a' occurs twice"),
+        ("a.jsonl", '{"a": "half \\ud800 pair"}\n', "a", "line 1: \\ud800 is half of a character"),
         ("a.txt", "one\n\ud8ff\n", "", "a.txt, line 2: not UTF-8"),
     ],
 )

@@ -1,11 +1,11 @@
 """Texts in the columns of tables: CSV, TSV and JSON Lines, and plain text."""
 
 import csv
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from core.base.errors import InputError
+from core.base.files import read_json_lines
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 RECORDS = (".jsonl", ".json")
@@ -31,8 +31,7 @@ def read_cells(path: Path, columns: Sequence[str]) -> Iterator[str]:
     try:
         for text in read(path, columns):
             if text.strip():
-                # Half a surrogate pair is legal in JSON, and in no text.
-                yield text.encode("utf-8", "replace").decode("utf-8")
+                yield text
     except UnicodeDecodeError as error:
         raise InputError(
             f"{path}, line {broken_line(path)}: not UTF-8 ({error.reason}): save it as UTF-8."
@@ -82,44 +81,25 @@ def read_table(path: Path, columns: Sequence[str]) -> Iterator[str]:
 
 def read_records(path: Path, columns: Sequence[str]) -> Iterator[str]:
     """Yield the fields of the records of a JSON Lines file."""
-    with path.open(encoding="utf-8-sig") as file:
-        for number, line in enumerate(file, 1):
-            if not line.strip():
-                continue
-            try:
-                record = json.loads(line, object_pairs_hook=distinct_fields)
-            except RepeatedFieldError as error:
+    for number, record in read_json_lines(path, distinct_fields):
+        check_columns(path, number, columns, list(record))
+        for name in columns:
+            if not isinstance(record[name], str):
                 raise InputError(
-                    f"{path}, line {number}: the field {error} occurs twice: rename one of them."
-                ) from error
-            except (ValueError, RecursionError):
-                record = None
-            if not isinstance(record, dict):
-                raise InputError(
-                    f"{path}, line {number}: no JSON object: write one record on each line."
+                    f"{path}, line {number}: {name} is {record[name]!r}, not a text: name a column "
+                    "of text."
                 )
-            check_columns(path, number, columns, list(record))
-            for name in columns:
-                value = record[name]
-                if not isinstance(value, str):
-                    raise InputError(
-                        f"{path}, line {number}: {name} is {value!r}, not a text: name a column of "
-                        "text."
-                    )
-                yield value
+            yield record[name]
 
 
-class RepeatedFieldError(Exception):
-    """A record has a field twice, of which one value would be lost."""
-
-
-def distinct_fields(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Return an object of JSON whose fields are distinct."""
-    names = [name for name, _ in pairs]
-    for name in names:
-        if names.count(name) > 1:
-            raise RepeatedFieldError(repr(name))
-    return dict(pairs)
+def distinct_fields(place: str, pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Return an object of JSON; one value of a field that occurs twice would be lost."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"{place}: the field {twice!r} occurs twice: rename one of them.")
+    return found
 
 
 def check_columns(path: Path, line: int, columns: Sequence[str], known: Sequence[str]) -> None:
