@@ -18,6 +18,13 @@ Run (the data folder holds train.jsonl, dev.jsonl, test.jsonl of `baselines data
     python benchmarks/peer_text_classification.py --data DATA --encoder ENCODER --steps 20
     python benchmarks/peer_text_classification.py --data DATA --encoder ENCODER --predict FILE
 
+    python benchmarks/peer_text_classification.py --data DATA --encoder ENCODER --loss listwise \
+        --batch_size 4 --learning_rate 5e-5 --work WORK --output peer.json
+
+`--loss listwise` learns the candidates of a question together, as the cross-encoders of
+sentence-transformers do with ListNetLoss: one score a pair, and the cross-entropy of their softmax
+over the question with the labels, divided by their sum. A batch is `--batch_size` questions;
+questions without a relevant candidate, or of one candidate, are left out.
 `--batching shuffled` pads each batch to its longest pair (prediction in the order of the file);
 `grouped` is transformers' grouping by length (prediction sorted by length); `fixed` pads every pair
 to `--max_length`, the default of run_glue.py. After an interruption the same command resumes after
@@ -73,6 +80,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--epochs", type=int, default=2)
     add("--max_length", type=int, default=128, help="tokens a pair; the longer text is cut first")
     add("--learning_rate", type=float, default=1e-4)
+    add("--loss", choices=("labels", "listwise"), default="labels")
     return parser.parse_args(arguments)
 
 
@@ -144,14 +152,34 @@ class Collator:
             "token_type_ids": torch.from_numpy(segment_ids),
             "attention_mask": torch.from_numpy(attention_mask),
             "labels": torch.tensor([pair.label for pair in batch]),
+            # Number of the question within the batch, for the list loss.
+            "lists": torch.tensor(number_groups(batch)),
         }
+
+
+def number_groups(batch: list[Pair]) -> list[int]:
+    """Return the number of each pair's question within a batch."""
+    numbers = {group: n for n, group in enumerate(dict.fromkeys(pair.group for pair in batch))}
+    return [numbers[pair.group] for pair in batch]
+
+
+def positions_of_groups(pairs: list[Pair]) -> list[list[int]]:
+    """Return the positions of the pairs of each question from which a list loss can learn."""
+    groups: dict[str, list[int]] = {}
+    for position, pair in enumerate(pairs):
+        groups.setdefault(pair.group, []).append(position)
+    return [own for own in groups.values() if len(own) > 1 and any(pairs[n].label for n in own)]
 
 
 def make_loader(pairs: list[Pair], options, epoch: int, pad_token_id: int) -> DataLoader:
     """Order and pad one epoch's batches as `--batching` says; the order hangs on (seed, epoch)."""
-    lengths = [len(pair.token_ids) for pair in pairs]
+    units = [[n] for n in range(len(pairs))]
+    if options.loss == "listwise":
+        units = positions_of_groups(pairs)
+    lengths = [max(len(pairs[n].token_ids) for n in unit) for unit in units]
     grouped = options.batching == "grouped"
-    batches = draw_batches(lengths, options.batch_size, grouped, options.seed, epoch)
+    drawn = draw_batches(lengths, options.batch_size, grouped, options.seed, epoch)
+    batches = [[n for unit in batch for n in units[unit]] for batch in drawn]
     if options.steps:
         batches = spread_over(batches, options.steps)
     collate = Collator(pad_token_id, fixed_length(options))
@@ -164,8 +192,32 @@ def make_loader(pairs: list[Pair], options, epoch: int, pad_token_id: int) -> Da
 def build_model(options) -> torch.nn.Module:
     """Load the classifier: attention dropout 0, else as in the encoder's config."""
     return transformers.AutoModelForSequenceClassification.from_pretrained(
-        options.encoder, num_labels=2, attention_probs_dropout_prob=0.0
+        options.encoder,
+        num_labels=1 if options.loss == "listwise" else 2,
+        attention_probs_dropout_prob=0.0,
     ).to(options.device)
+
+
+def list_loss(scores: torch.Tensor, labels: torch.Tensor, lists: torch.Tensor) -> torch.Tensor:
+    """Return the mean over questions of the cross-entropy of ListNet.
+
+    Args:
+        scores: of all pairs of a batch `[pairs]`.
+        labels: 1 for relevant pairs `[pairs]`.
+        lists: number of each pair's question `[pairs]`.
+    """
+    losses = []
+    for number in lists.unique():
+        own = lists == number
+        target = labels[own].float()
+        losses.append(-(target / target.sum() * scores[own].log_softmax(0)).sum())
+    return torch.stack(losses).mean()
+
+
+def score_pairs(model: torch.nn.Module, batch: dict) -> torch.Tensor:
+    """Return one score for each pair `[pairs]`."""
+    inputs = {name: batch[name] for name in ("input_ids", "token_type_ids", "attention_mask")}
+    return model(**inputs).logits[:, 0]
 
 
 # ---------------------------------------------------------------- prediction and scoring
@@ -173,7 +225,10 @@ def build_model(options) -> torch.nn.Module:
 
 @torch.inference_mode()
 def predict(model, pairs, tokenizer, options, batch_size=PREDICTION_BATCH, label=None) -> dict:
-    """Predict {record id: probability of the positive label}, in batches as `--batching` says."""
+    """Predict {record id: probability of the positive label}, in batches as `--batching` says.
+
+    With the list loss it is the sigmoid of the score, which orders candidates as the score does.
+    """
     model.eval()
     if options.batching == "grouped":
         pairs = sorted(pairs, key=lambda pair: len(pair.token_ids))
@@ -183,8 +238,11 @@ def predict(model, pairs, tokenizer, options, batch_size=PREDICTION_BATCH, label
     for position in tqdm(positions, desc=label, disable=label is None, leave=False):
         part = pairs[position : position + batch_size]
         batch = {key: value.to(options.device) for key, value in collate(part).items()}
-        probabilities = model(**batch).logits.softmax(-1)[:, 1].cpu().tolist()
-        scores |= dict(zip([pair.id for pair in part], probabilities, strict=True))
+        del batch["lists"]
+        logits = model(**batch).logits if options.loss == "labels" else score_pairs(model, batch)
+        probabilities = logits.softmax(-1)[:, 1] if options.loss == "labels" else logits.sigmoid()
+        ids = [pair.id for pair in part]
+        scores |= dict(zip(ids, probabilities.cpu().tolist(), strict=True))
     return scores
 
 
@@ -283,7 +341,8 @@ def main(arguments: list[str] | None = None) -> None:
 def make_training(pairs: list[Pair], tokenizer, options) -> tuple[Training, int]:
     """Return the training of a new model, and the steps of an epoch."""
     model = build_model(options)
-    steps = -(-len(pairs) // options.batch_size)
+    units = positions_of_groups(pairs) if options.loss == "listwise" else pairs
+    steps = -(-len(units) // options.batch_size)
     optimizer, schedule = build_optimizer(
         model, {"": options.learning_rate}, steps * options.epochs
     )
@@ -292,6 +351,9 @@ def make_training(pairs: list[Pair], tokenizer, options) -> tuple[Training, int]
         return make_loader(pairs, options, epoch, tokenizer.pad_token_id)
 
     def loss(batch: dict) -> torch.Tensor:
+        lists = batch.pop("lists")
+        if options.loss == "listwise":
+            return list_loss(score_pairs(model, batch), batch["labels"], lists)
         return model(**batch).loss
 
     return Training(model, optimizer, schedule, options, loader, loss), steps
