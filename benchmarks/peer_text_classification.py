@@ -19,12 +19,13 @@ Run (the data folder holds train.jsonl, dev.jsonl, test.jsonl of `baselines data
     python benchmarks/peer_text_classification.py --data DATA --encoder ENCODER --predict FILE
 
     python benchmarks/peer_text_classification.py --data DATA --encoder ENCODER --loss listwise \
-        --batch_size 4 --learning_rate 5e-5 --work WORK --output peer.json
+        --list_size 5 --batch_size 8 --learning_rate 5e-5 --work WORK --output peer.json
 
 `--loss listwise` learns the candidates of a question together, as the cross-encoders of
 sentence-transformers do with ListNetLoss: one score a pair, and the cross-entropy of their softmax
 over the question with the labels, divided by their sum. A batch is `--batch_size` questions;
-questions without a relevant candidate, or of one candidate, are left out.
+questions without a relevant candidate, or without another one, are left out. `--list_size 5` learns
+the relevant candidates and others that are drawn anew in each epoch, 5 together.
 `--batching shuffled` pads each batch to its longest pair (prediction in the order of the file);
 `grouped` is transformers' grouping by length (prediction sorted by length); `fixed` pads every pair
 to `--max_length`, the default of run_glue.py. After an interruption the same command resumes after
@@ -81,6 +82,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--max_length", type=int, default=128, help="tokens a pair; the longer text is cut first")
     add("--learning_rate", type=float, default=1e-4)
     add("--loss", choices=("labels", "listwise"), default="labels")
+    add("--list_size", type=int, default=0, help="candidates of a question in a step; 0: all")
     return parser.parse_args(arguments)
 
 
@@ -168,14 +170,28 @@ def positions_of_groups(pairs: list[Pair]) -> list[list[int]]:
     groups: dict[str, list[int]] = {}
     for position, pair in enumerate(pairs):
         groups.setdefault(pair.group, []).append(position)
-    return [own for own in groups.values() if len(own) > 1 and any(pairs[n].label for n in own)]
+    return [own for own in groups.values() if len({pairs[n].label for n in own}) == 2]
+
+
+def draw_candidates(
+    pairs: list[Pair], group: list[int], most: int, draw: np.random.Generator
+) -> list[int]:
+    """Return the relevant candidates of a question and drawn others, `most` together; 0: all."""
+    if not most or len(group) <= most:
+        return group
+    order = draw.permutation(group)
+    relevant = [n for n in order if pairs[n].label][: most - 1]
+    others = [n for n in order if not pairs[n].label]
+    return [*relevant, *others[: most - len(relevant)]]
 
 
 def make_loader(pairs: list[Pair], options, epoch: int, pad_token_id: int) -> DataLoader:
     """Order and pad one epoch's batches as `--batching` says; the order hangs on (seed, epoch)."""
     units = [[n] for n in range(len(pairs))]
     if options.loss == "listwise":
-        units = positions_of_groups(pairs)
+        draw = np.random.default_rng([options.seed, epoch])
+        groups = positions_of_groups(pairs)
+        units = [draw_candidates(pairs, group, options.list_size, draw) for group in groups]
     lengths = [max(len(pairs[n].token_ids) for n in unit) for unit in units]
     grouped = options.batching == "grouped"
     drawn = draw_batches(lengths, options.batch_size, grouped, options.seed, epoch)
