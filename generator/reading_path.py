@@ -114,14 +114,20 @@ def reading_table(root: Path, template: str) -> str:
     return "\n".join([*rows, f"| together | {total} | |"])
 
 
-def glossary_table(root: Path, template: str, key: str) -> str:
-    """Return the glossary of a project in one language."""
-    rows = ["| name | in | |", "|---|---|---|"]
+def glossary_list(root: Path, template: str, key: str) -> str:
+    """Return the glossary of a project in one language; only the English one explains each name."""
+    rows, sources = [], outside_names(root, template)
     for names, entry in glossary(root, template):
         places = ", ".join(
             f"`{module}`" for module in entry["modules"] if is_used(root, template, module)
         )
-        rows.append(f"| {', '.join(f'`{name}`' for name in names)} | {places} | {entry[key]} |")
+        if key == "text":
+            rows.append(f"- {places}: {entry[key]}")
+            rows += [
+                f"  - `{name}`: {meaning(root, template, sources[name], name)}" for name in names
+            ]
+        else:
+            rows.append(f"- {places}（{'、'.join(f'`{name}`' for name in names)}）：{entry[key]}")
     return "\n".join(rows)
 
 
@@ -130,13 +136,38 @@ def is_used(root: Path, template: str, module: str) -> bool:
     return any(is_in(source, [module]) for source in outside_names(root, template).values())
 
 
+def meaning(root: Path, template: str, source: str, name: str) -> str:
+    """Return what a name means: a sentence of glossary.toml, or the first one of its docstring.
+
+    Raises:
+        InputError: there is neither.
+    """
+    text = (root / "generator" / "glossary.toml").read_text(encoding="utf-8")
+    if own := tomllib.loads(text)["names"].get(name):
+        return own
+    file = root / "templates" / source
+    file = file if file.is_file() else template_project(root, template) / source
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
+            words = " ".join((ast.get_docstring(node) or "").partition("\n\n")[0].split())
+            found = words if words.startswith("Return and") else words.removeprefix("Return ")
+            return uncapitalise(found.rstrip("."))
+    raise InputError(f"{source} has no docstring of {name}: explain it in generator/glossary.toml.")
+
+
+def uncapitalise(sentence: str) -> str:
+    """Return a sentence without the capital of its first word, unless it is a name as BERT is."""
+    return sentence if sentence[1:2].isupper() else sentence[:1].lower() + sentence[1:]
+
+
 def update_reading_paths(root: Path, template: str) -> None:
     """Write both tables between their marks in the READMEs of a template."""
     for name, key in READMES.items():
         path = template_project(root, template) / name
         text = path.read_text(encoding="utf-8")
         updated = replace_between(text, BEGIN, END, reading_table(root, template))
-        table = glossary_table(root, template, key)
+        table = glossary_list(root, template, key)
         updated = replace_between(updated, GLOSSARY_BEGIN, GLOSSARY_END, table)
         if updated != text:
             write_text(path, updated)

@@ -60,7 +60,7 @@ def train(
         strategy: the devices.
         run: its folder, and where to continue.
         examples: give the vocabulary and the predicates, which all folds share.
-        train_examples: to learn from.
+        train_examples: to learn from: all examples, or those of a fold.
         dev_examples: to choose the best epoch and the threshold by.
     """
     batch_size = global_batch_size(settings, strategy)
@@ -73,6 +73,7 @@ def train(
 
     encoding = (tokenizer, predicates, models.encoder_inputs, settings)
     batches = TripleGenerator.of(train_examples, *encoding, batch_size)
+    # No labels: what is predicted for dev is compared with its records.
     dev_batches = TripleGenerator.of(dev_examples, *encoding, settings.prediction_batch_size, False)
     predictor = Predictor([models.inference], strategy, select_triples)
     scorer = TripleScorer(predictor, dev_batches, settings)
@@ -82,7 +83,8 @@ def train(
         training.prepare()  # extras may change any part of it, such as layers of the models
         models.training.compile(make_optimizer(training), **training.compile_options)
     training.begin(tokenizer, {"predicates": predicates})  # makes the run's folder, or resumes it
-    # `fit` is Keras's. After each epoch the evaluator keeps the weights if `monitor` is higher.
+    # Calls Keras's `fit`. After each epoch the evaluator scores dev, and keeps the weights if the
+    # score named `monitor` is higher than before.
     evaluator = Evaluator(training)
     counter = PositionCounter(run, len(training.batches))
     training.fit([counter, evaluator, Checkpoint(run, settings)])

@@ -16,8 +16,9 @@ Batch = dict[str, np.ndarray]
 class DataGenerator(Feeding):
     """Yield batches of encoded examples; a task defines how one batch is laid out.
 
-    The order depends only on (seed, epoch), so a resumed training continues with the very next
-    batch. Each bucket pads to one length, so XLA compiles each bucket once.
+    An example is a row of a batch; `Feeding` hands the batches to TensorFlow. The order depends
+    only on (seed, epoch), so a resumed training continues with the very next batch. Each bucket
+    pads to one length, so XLA compiles each bucket once.
 
     Args:
         lengths: tokens of each example, special tokens included.
@@ -45,7 +46,8 @@ class DataGenerator(Feeding):
     ) -> None:
         self.lengths = np.asarray(lengths)
         self.batch_size = batch_size
-        self.boundaries = bucket_boundaries(*np.unique(lengths, return_counts=True), buckets)
+        distinct, counts = np.unique(lengths, return_counts=True)
+        self.boundaries = bucket_boundaries(distinct, counts, buckets)
         self.seed = seed
         self.weights: Any = np.ones(len(self.lengths), np.float32)  # of each example in the loss
 
@@ -88,8 +90,11 @@ class DataGenerator(Feeding):
         """
         for positions, length in self.plan(epoch)[skip:]:
             real = len(positions)
-            weight = np.zeros(real if epoch is None and self.fits_batch else self.batch_size)
-            batch = self.make_batch(np.resize(positions, len(weight)), length)
+            # `fits_batch`: a last batch of prediction may be smaller. Others repeat examples.
+            rows = real if epoch is None and self.fits_batch else self.batch_size
+            batch = self.make_batch(np.resize(positions, rows), length)
+            weight = np.zeros(rows)
+            # `% size`: an extra may call the views of an example position + size, + 2 size, ...
             weight[:real] = self.weights[positions % self.size] / self.count_targets(batch, real)
             yield {**batch, "loss_weight": weight.astype(np.float32)}
 

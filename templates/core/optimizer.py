@@ -33,12 +33,11 @@ class WarmUpThenDecay(keras.optimizers.schedules.LearningRateSchedule):
         self.warm_up_steps = warm_up_steps
 
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
-        step = tf.cast(step, "float32") + 1.0  # the first update is number 1: no step is lost at 0
+        step = tf.cast(step, "float32") + 1.0  # with a rate of 0 the first update would do nothing
         rise = step / max(self.warm_up_steps, 1)
         # The last rate is above 0 too: with 0 the last update would change nothing.
         done = (step - self.warm_up_steps) / (self.steps - self.warm_up_steps + 1)
-        fall = self.fall(tf.clip_by_value(done, 0.0, 1.0))
-        return self.peak * tf.minimum(rise, fall)
+        return self.peak * tf.minimum(rise, self.fall(tf.clip_by_value(done, 0.0, 1.0)))
 
     def fall(self, done: tf.Tensor) -> tf.Tensor:
         """Return the fraction of the peak after a fraction of the steps that follow warm-up."""
@@ -57,11 +56,9 @@ def make_optimizer(training: "Training") -> keras.optimizers.Optimizer:
     settings, steps = training.settings, training.planned_steps
     replicas = training.strategy.num_replicas_in_sync
     factor = float(replicas) if settings.devices.scale_learning_rate else 1.0
-    schedule = WarmUpThenDecay(
-        settings.learning_rate * factor, steps, int(settings.warm_up * steps)
-    )
-    # By default `AdamW` of core/fast/adamw.py: Keras's, with a rate for each variable, clipping
-    # after the sum over replicas, and one pass over memory.
+    peak, warm_up_steps = settings.learning_rate * factor, int(settings.warm_up * steps)
+    schedule = WarmUpThenDecay(peak, steps, warm_up_steps)
+    # By default `AdamW` of core/fast/adamw.py: Keras's, in one pass over memory.
     return training.optimizer_class(
         learning_rate=schedule,
         rates=relative_rates(settings, training.models),
@@ -73,6 +70,7 @@ def make_optimizer(training: "Training") -> keras.optimizers.Optimizer:
 
 def relative_rates(settings, models: Models) -> dict[str, float]:
     """Return the learning rate of each variable, by path, in multiples of `learning_rate`."""
+    # All rates follow the one schedule. Later lines replace what earlier ones say.
     head = settings.head_learning_rate / settings.learning_rate
     rates = {variable.path: head for variable in models.training.trainable_variables}
     rates |= {variable.path: 1.0 for variable in models.encoder.trainable_variables}

@@ -42,16 +42,17 @@ class TrainingModel(keras.Model):
             optimizer: built here, so that a checkpoint finds all its variables.
             accumulation: micro-batches in one step: memory of one, gradient of all.
             xla: compile each layer with XLA, once for each length of a batch.
-            make_gradients: from this model to a function of a batch that replaces the graph of
-                `gradients`; None: nothing replaces it.
+            make_gradients: called with this model, returns the function that `train_step` calls
+                in the place of `gradients`, such as that of an adversary; None: `gradients`.
             **kwargs: as in `keras.Model.compile`.
         """
         super().compile(optimizer, jit_compile=False, auto_scale_loss=False, **kwargs)
         optimizer.build(self.trainable_variables)
         self.accumulation, self.programs = accumulation, LayerPrograms(xla)
+        # What `fit` prints; the "loss" of a model with one output is that output.
         names = ["loss", *(self.output_names if len(self.output_names) > 1 else ())]
         self.loss_means = LossMeans(names)
-        # A tf.function of `gradients`, with compiled layers and in micro-batches as set above.
+        # A tf.function of `gradients`, which loops over micro-batches if there are several.
         plain = graph_of(self, self.gradients, ["loss", *self.output_names])
         self.batch_gradients = make_gradients(self) if make_gradients else plain
 
@@ -77,7 +78,7 @@ class TrainingModel(keras.Model):
         return self.by_variables(loss, tape), {"loss": total, **losses}
 
     def call(self, inputs: dict, training: Any = None, mask: Any = None) -> dict:
-        """Return the losses; with XLA all that follows the encoder is one program."""
+        """Return what `keras.Model` returns; with XLA what follows the encoder is one program."""
         return call_in_parts(self, super().call, inputs, training)
 
     def by_variables(self, loss: tf.Tensor, tape: tf.GradientTape) -> list[tf.Tensor]:
@@ -85,7 +86,7 @@ class TrainingModel(keras.Model):
         return gradients_of(self, loss, tape)
 
     def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
-        """Skip the trial call of `fit`, which would pass `loss_weight` to the model."""
+        """Skip Keras's trial call when `fit` begins: it would pass `loss_weight` to the model."""
 
 
 def inputs_of(batch: dict) -> dict:
@@ -103,8 +104,8 @@ class Models:
         training: its outputs are losses `[batch]`.
         inference: its outputs are decoded to predictions.
         encoder: both share its layers.
-        compared: logits by which two passes can be compared; empty: they depend on each other.
-        learning_rates: name of a layer -> learning rate of its variables.
+        compared: logits that R-Drop and the like compare between two passes; empty: none.
+        learning_rates: name of a layer -> learning rate of its variables, if it has its own.
     """
 
     training: TrainingModel

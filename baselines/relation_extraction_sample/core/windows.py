@@ -12,7 +12,8 @@ from core.data.tokens import Window, split_into_windows
 class WindowGenerator(DataGenerator):
     """Batches of windows of texts; a task defines the labels of one window.
 
-    One window is one example of `DataGenerator`; `self.examples` are records.
+    A window is an example of `DataGenerator`, a row of a batch. `self.examples` are the records of
+    the file; `example_of[row]` is the number of a window's record.
 
     Args:
         examples: records with a `text`.
@@ -38,15 +39,12 @@ class WindowGenerator(DataGenerator):
         self.examples, self.encoder_inputs = list(examples), list(encoder_inputs)
         texts = [example.text for example in examples]
         length, overlap = settings.max_length, settings.window_overlap
-        windows = split_into_windows(tokenizer, texts, length, overlap, "encode")
+        windows = split_into_windows(tokenizer, texts, length, overlap, progress="encode")
         self.windows = [window for group in windows for window in group]
         self.example_of = np.repeat(np.arange(len(windows)), [len(group) for group in windows])
         super().__init__([*map(len, self.windows)], batch_size, settings.buckets, settings.seed)
-        self.labels = [
-            self.label_window(self.examples[example], window)
-            for example, window in zip(self.example_of, self.windows, strict=True)
-            if labels
-        ]
+        places = zip(self.example_of, self.windows, strict=True) if labels else ()
+        self.labels = [self.label_window(self.examples[number], own) for number, own in places]
         self.measure()
 
     def label_window(self, example: Any, window: Window) -> Any:

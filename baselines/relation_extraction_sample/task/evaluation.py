@@ -42,6 +42,7 @@ class TripleScorer(DevScorer):
     """Scores dev with the current weights of a training."""
 
     def score(self, batches: TripleGenerator, tuned: dict | None = None) -> Evaluation:
+        """Score the records of batches by the threshold of `tuned`, or by their own best one."""
         candidates = predict_triples(self.predictor, batches)
         path, threshold = project_path(self.settings.dev_file), (tuned or {}).get("threshold")
         return evaluate(batches.examples, candidates, path, threshold, self.settings.shown_examples)

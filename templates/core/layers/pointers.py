@@ -9,10 +9,12 @@ import tensorflow as tf
 from keras import ops
 
 from core.fast.transformer import MASKED
+from core.layers.log_sum import log_one_plus_sum_exp
 from core.layers.rotary import RotaryPositionEmbedding
 
-# The parts of all scores: queries and keys `[batch, heads or 1, length, size]`; if the heads share
-# these, also what each head adds for the start and the end of a pair `[batch, heads, length]`.
+# What the scores of all pairs are computed from. GlobalPointer has queries and keys
+# `[batch, heads, length, size]`. EfficientGlobalPointer has one head of both, and what each head
+# adds for the start and the end of a pair `[batch, heads, length]`.
 Parts = tuple[tf.Tensor, ...]
 
 
@@ -32,10 +34,8 @@ class Pointer(keras.layers.Layer):
         super().__init__(**kwargs)
         if head_size % 2:
             raise ValueError(f"head_size must be even, got {head_size}.")
-        self.heads = heads
-        self.head_size = head_size
-        self.rotary = rotary
-        self.spans = spans
+        self.heads, self.head_size = heads, head_size
+        self.rotary, self.spans = rotary, spans
         self.rotation = RotaryPositionEmbedding(dtype=self.dtype_policy, name="rotation")
         # Without weights it may stay unbuilt, and `fit` on replicas fails on unbuilt layers.
         self.rotation.built = True
@@ -85,6 +85,7 @@ class GlobalPointer(Pointer):
         """Return queries and keys."""
         length, size = ops.shape(inputs)[1], self.head_size
         projected = ops.reshape(self.projection(inputs), (-1, length, 2 * self.heads, size))
+        # The rotation takes three axes: [batch * 2 * heads, length, size].
         projected = ops.reshape(ops.transpose(projected, (0, 2, 1, 3)), (-1, length, size))
         if self.rotary:
             projected = self.rotation(projected)
@@ -166,12 +167,14 @@ class SparseMultilabelLoss(keras.layers.Layer):
                 is listed once for each head.
             head_weight: `[batch, heads]`, 0 for a head without annotation. None: all count.
         """
+        # A row is a head of an example, a cell is a pair of tokens: i * length + j.
         scores = ops.cast(scores, "float32")
         heads, pairs, length = labels.shape[1], ops.shape(labels)[2], ops.shape(scores)[-1]
         rows = ops.shape(labels)[0] * heads
         scores = ops.reshape(scores, (rows, length * length))
         labels = ops.reshape(labels, (rows, pairs, 2))
         used = labels[..., 0] >= 0
+        # Unused labels point at cell 0, and add 0 to it. `index` is [rows, pairs].
         index = ops.where(used, labels[..., 0] * length + labels[..., 1], 0)
         true_scores = ops.take_along_axis(scores, index, axis=1)
         row = ops.broadcast_to(ops.arange(rows)[:, None], (rows, pairs))
@@ -187,12 +190,3 @@ class SparseMultilabelLoss(keras.layers.Layer):
         if head_weight is not None:
             loss *= ops.cast(head_weight, "float32")
         return ops.sum(loss, axis=1)
-
-
-@tf.custom_gradient
-def log_one_plus_sum_exp(scores: tf.Tensor) -> tuple:
-    """Return log(1 + sum e^scores) over the last axis; its gradient is e^score / (1 + sum)."""
-    top = tf.maximum(tf.reduce_max(scores, axis=-1), 0.0)
-    powers = tf.exp(scores - top[..., None])
-    total = tf.exp(-top) + tf.reduce_sum(powers, axis=-1)
-    return top + tf.math.log(total), lambda upstream: powers * (upstream / total)[..., None]

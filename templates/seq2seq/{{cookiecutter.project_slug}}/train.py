@@ -74,10 +74,11 @@ def train(
     encoding = (tokenizer, models.encoder_inputs, settings)
     pairs = PairGenerator.of(train_examples, tokens, *encoding, batch_size)
     batches = pack_pairs(pairs, settings)
-    # The search of the submission takes several times as long as this one.
+    # Dev is written with `evaluate_beams`, by default 1, which is several times as fast as the
+    # search of predict.py and evaluate.py, whose scores are often higher.
     quick = settings.generating(decoding="beam", beams=settings.generation.evaluate_beams)
-    sources = (tokenizer, models.encoder_inputs, quick)
-    dev_batches = SourceGenerator.of(dev_examples, *sources, settings.prediction_batch_size)
+    encoding, size = (tokenizer, models.encoder_inputs, quick), settings.prediction_batch_size
+    dev_batches = SourceGenerator.of(dev_examples, *encoding, size)
     writer = make_writer([models.inference], tokenizer, tokens, quick)
     scorer = TextScorer(Predictor([writer], strategy), dev_batches, settings, tokenizer)
 

@@ -75,7 +75,7 @@ def train(
         strategy: the devices.
         run: its folder, and where to continue.
         examples: give the vocabulary and the labels, which all folds share.
-        train_examples: to learn from.
+        train_examples: to learn from: all examples, or those of a fold.
         dev_examples: to choose the best epoch and the threshold by.
     """
     batch_size = global_batch_size(settings, strategy)
@@ -90,6 +90,7 @@ def train(
     encoding = (tokenizer, labels, inputs, settings)
     size = settings.prediction_batch_size
     batches = ExampleGenerator.of(train_examples, *encoding, batch_size)
+    # No labels: what is predicted for dev is compared with its records.
     dev_batches = ExampleGenerator.of(dev_examples, *encoding, size, False)
     scorer = LabelScorer(Predictor([models.inference], strategy), dev_batches, settings)
     monitor = choose_metric(settings.metric, labels, dev_examples)

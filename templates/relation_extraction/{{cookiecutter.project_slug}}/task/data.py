@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 
 from core.base.errors import InputError
 from core.base.files import project_path
-from core.batches import Batch, pad
+from core.batches import Batch
 from core.data.annotated import read_annotated
 from core.data.records import Id, Span, collect, read_field, read_id, read_records, read_span
 from core.data.tokens import Window
@@ -32,11 +32,7 @@ class Triple:
 
 @dataclass(frozen=True)
 class Example:
-    """One record of a file.
-
-    `annotated_predicates` is None if the record was annotated for all predicates. `weight` is that
-    of the record in the loss.
-    """
+    """One record of a file; no `annotated_predicates`: it was annotated for all predicates."""
 
     id: Id
     text: str
@@ -66,7 +62,7 @@ def read_example(record: dict, line: int, require_triples: bool) -> Example:
     items = read_field(record, "triples", list) if wanted else []
     triples = tuple(dict.fromkeys(read_triple(item, text) for item in items))
     annotated = read_annotated(record, [triple.predicate for triple in triples])
-    return Example(read_id(record), text, triples, annotated, line)
+    return Example(read_id(record), text, triples, annotated, line)  # `read_records` sets `weight`
 
 
 def read_triple(item: object, text: str) -> Triple:
@@ -132,8 +128,11 @@ class TripleGenerator(WindowGenerator):
     def make_batch(self, positions: np.ndarray, length: int) -> Batch:
         batch = self.encoder_batch(positions, length)
         for name, pairs in self.pairs.items():
-            labels = [self.labels[position][name].swapaxes(0, 1) for position in positions]
-            batch[name] = pad(labels, pairs, -1).swapaxes(1, 2)  # pad fills the first axis
+            heads = len(self.labels[0][name])
+            batch[name] = np.full((len(positions), heads, pairs, 2), -1, np.int32)
+            for row, position in zip(batch[name], positions, strict=True):
+                own = self.labels[position][name]  # [heads, pairs of this window, 2]
+                row[:, : own.shape[1]] = own
         if self.labels:
             batch["annotated"] = np.stack([self.labels[p]["annotated"] for p in positions])
         return batch
@@ -147,19 +146,23 @@ def pointer_labels(
 ) -> dict[str, np.ndarray]:
     """Return the true pairs of each pointer in one window.
 
+    Worked example: of "Ada founded Zenco" the tokens 1 and 3 are related by the only predicate. So
+    `entity_labels` are [[[1, 1]], [[3, 3]]]; the heads and the tails are linked by [[[1, 3]]].
+
     Returns:
         `entity_labels`, `head_labels` and `tail_labels` `[heads, pairs, 2]`, filled with -1, and
         `annotated` `[predicates]`: 1 where the record was annotated for the predicate.
     """
     number = {predicate: index for index, predicate in enumerate(predicates)}
+    # Number of a head -> its pairs, as the keys of a dict: each once, and in their order.
     entity, head, tail = (defaultdict[int, dict](dict) for _ in range(3))
     for triple in example.triples:
         subject, object_ = window.token_span(triple.subject), window.token_span(triple.object)
         predicate = number.get(triple.predicate)
         if subject is None or object_ is None or predicate is None:
             continue  # no span of half a triple is a label: the pointer learns triples
-        first = 0 if entity_heads == "shared" else 2 * predicate
-        entity[first][subject] = entity[first + 1][object_] = None
+        subjects = 0 if entity_heads == "shared" else 2 * predicate
+        entity[subjects][subject] = entity[subjects + 1][object_] = None
         head[predicate][subject[0], object_[0]] = tail[predicate][subject[1], object_[1]] = None
     own = example.annotated_predicates
     return {

@@ -1,6 +1,7 @@
 """From the scores of a model back to triples of character spans."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import tensorflow as tf
@@ -18,7 +19,7 @@ Candidates = dict[Id, list[tuple[Triple, float]]]
 # Candidates below e^-4 / (1 + e^-4) = 0.018 are dropped before a threshold is tuned.
 LOWEST_LOGIT = -4.0
 # Each window keeps at most so many subjects and objects (for each predicate, where each has its own
-# entity heads), and so many triples. A model in its first steps accepts everything.
+# entity heads), and so many triples. The scores of an untrained model lie near 0, above -4.
 MOST_SPANS = 64
 MOST_TRIPLES = 256
 
@@ -42,23 +43,27 @@ def select_triples(outputs: Sequence[dict]) -> dict[str, tf.Tensor]:
         `scores` `[batch, triples]`, the highest first, `predicates`, and `places`
         `[batch, triples, 4]`: the first and the last of the subject, then of the object.
     """
-    # Even heads of the entity pointer are subjects, odd ones objects: `[batch, heads, spans]`.
     entity, head, tail = ([own[name] for own in outputs] for name in ("entity", "head", "tail"))
+    # Some parts are shared by all predicates, and have 1 head.
     mask, predicates = outputs[0]["mask"], max(part.shape[1] for part in head[0])
-    scores, cells = best_spans(entity, mask, MOST_SPANS)
-    length, spans = tf.shape(mask)[1], tf.shape(scores)[2]
+    # Even heads of the entity pointer are subjects, odd ones objects: `[batch, heads, spans]`.
+    span_scores, cells = best_spans(entity, mask, MOST_SPANS)
+    length, spans = tf.shape(mask)[1], tf.shape(cells)[2]
     first, last = cells // length % length, cells % length
+    # All `[batch, predicates, subjects, objects]`; `entities` has 1 predicate where heads are
+    # shared. Links need no mask: the score of a span in the padding is the lowest anyway.
     every = tf.range(predicates)[:, None]
-    heads = score_pairs(head, every, first[:, 0::2], first[:, 1::2])
-    tails = score_pairs(tail, every, last[:, 0::2], last[:, 1::2])
-    entities = tf.minimum(scores[:, 0::2, :, None], scores[:, 1::2, None, :])
-    weakest = tf.minimum(tf.minimum(heads, tails), entities)
+    head_links = score_pairs(head, every, first[:, 0::2], first[:, 1::2])
+    tail_links = score_pairs(tail, every, last[:, 0::2], last[:, 1::2])
+    entities = tf.minimum(span_scores[:, 0::2, :, None], span_scores[:, 1::2, None, :])
+    weakest = tf.minimum(tf.minimum(head_links, tail_links), entities)
 
     size = predicates * spans * spans
-    scores, cells = tf.math.top_k(tf.reshape(weakest, (-1, size)), tf.minimum(MOST_TRIPLES, size))
-    predicate, ranks = cells // spans**2, (cells // spans % spans, cells % spans)
+    scores, best = tf.math.top_k(tf.reshape(weakest, (-1, size)), tf.minimum(MOST_TRIPLES, size))
+    # best = (predicate * spans + rank of the subject) * spans + rank of the object
+    predicate, ranks = best // spans**2, (best // spans % spans, best % spans)
     places = [
-        pick(ends[:, role::2], predicate, ranks[role]) for role in (0, 1) for ends in (first, last)
+        pick(side[:, role::2], predicate, ranks[role]) for role in (0, 1) for side in (first, last)
     ]
     return {"scores": scores, "predicates": predicate, "places": tf.stack(places, axis=-1)}
 
@@ -94,10 +99,7 @@ def predict_triples(
     Windows of one text are merged: a triple found in several has its highest score. Arguments as
     in `predict_windows`.
     """
-
-    def decode(found: dict[str, np.ndarray], window: Window) -> dict[Triple, float]:
-        return decode_window(found, window, generator.predicates)
-
+    decode = partial(decode_window, predicates=generator.predicates)
     merged = predict_windows(predictor, generator, decode, keep_all, progress)
     return {
         name: sorted(

@@ -47,9 +47,7 @@ def score(golds: Sequence[Example], predictions: Mapping[Id, Iterable[Triple]]) 
             totals[predicate] = totals.get(predicate, np.zeros(3, int)) + counts
     return {
         **precision_recall_f1(*sum(totals.values(), np.zeros(3, int))),
-        "per_predicate": {
-            predicate: precision_recall_f1(*totals[predicate]) for predicate in sorted(totals)
-        },
+        "per_predicate": {name: precision_recall_f1(*totals[name]) for name in sorted(totals)},
     }
 
 

@@ -4,6 +4,9 @@ A triple (subject, predicate, object) holds where the entity pointer accepts bot
 link pointers relate their first tokens (head) and their last tokens (tail). Nested, overlapping
 and many-valued triples are all different cells of these grids. Source: Su 2022,
 https://kexue.fm/archives/8888.
+
+A head of a layer is one of its grids of scores. The head pointer links heads of spans, their first
+tokens. `head_learning_rate` is that of all layers on top of the encoder.
 """
 
 import keras
@@ -35,17 +38,16 @@ def build_models(encoder: keras.Model, predicates: int, settings: Settings) -> M
         "head": pointer(predicates, size, **link, name="head_pointer"),
         "tail": pointer(predicates, size, **link, name="tail_pointer"),
     }
-    # All scores of long texts are large: prediction computes only those `select_triples` needs.
-    # This call comes first: Keras takes the number of a layer's outputs from its first call.
+    # Prediction takes only the parts of the scores: all scores of a long text are large. They come
+    # first, because Keras takes the number of a layer's outputs from its first call.
     parts = {name: layer(hidden, mask, parts_only=True) for name, layer in pointers.items()}
     inference = keras.Model(inputs, {**parts, "mask": mask}, name="inference")
     scores = {name: layer(hidden, mask) for name, layer in pointers.items()}
 
     annotated = keras.Input((predicates,), name="annotated")
     # Shared entity heads learn from all records, others only from those annotated for them.
-    entity_weight = (
-        None if settings.entity_heads == "shared" else keras.ops.repeat(annotated, 2, axis=1)
-    )
+    shared = settings.entity_heads == "shared"
+    entity_weight = None if shared else keras.ops.repeat(annotated, 2, axis=1)
     losses, labels = {}, {"annotated": annotated}
     for name, layer in pointers.items():
         label = keras.Input((layer.heads, None, 2), dtype="int32", name=f"{name}_labels")
@@ -54,9 +56,5 @@ def build_models(encoder: keras.Model, predicates: int, settings: Settings) -> M
             scores[name], label, entity_weight if name == "entity" else annotated
         )
     training = TrainingModel({**inputs, **labels}, losses, name="training")
-    return Models(
-        training,
-        inference,
-        encoder,
-        compared=tuple(Logits(logits, "sigmoid") for logits in scores.values()),
-    )
+    compared = tuple(Logits(logits, "sigmoid") for logits in scores.values())
+    return Models(training, inference, encoder, compared)

@@ -67,6 +67,7 @@ def read_example(record: dict, line: int, require_targets: bool) -> Example:
                 raise InputError('"targets" holds an empty text: drop it, or drop the record.')
         if not targets and require_targets:
             raise InputError('"targets" is empty: give at least one text, or drop the record.')
+    # `read_records` sets the weight.
     return Example(read_id(record), source, tuple(dict.fromkeys(targets)), line)
 
 
@@ -91,9 +92,11 @@ def encode_sources(
 ) -> list[np.ndarray]:
     """Return the tokens of each source, special tokens included; long sources lose their end."""
     if settings.model == "pretrained":
-        table: Any = getattr(settings, "writers", None)  # extras/cache looks at no other name
+        # By this name, because extras/cache looks up which settings an encoding reads.
+        table: Any = getattr(settings, "writers", None)
         encode_prompts = need("writers", "files").encode_prompts
         return encode_prompts(tokenizer, texts, table, settings.max_length)
+    # The special tokens of an empty text: the first half goes before a source, the rest behind.
     frame = tokenizer.encode("").ids
     before, after = frame[: len(frame) // 2], frame[len(frame) // 2 :]
     room = settings.max_length - len(frame)
@@ -133,6 +136,7 @@ class SourceGenerator(DataGenerator):
 
     def make_batch(self, positions: np.ndarray, length: int) -> Batch:
         batch = source_block([self.sources[position] for position in positions], length)
+        # The `Writer` samples with these; the model does not see them.
         draws = [self.draw_numbers(self.examples[position].id) for position in positions]
         return {**{name: batch[name] for name in self.encoder_inputs}, "draws": np.stack(draws)}
 
@@ -183,7 +187,7 @@ class PairGenerator(DataGenerator):
         self.measure()
 
     def measure(self) -> None:
-        """Compute the padded source and target lengths of each bucket, from `sizes`."""
+        """Drop boundaries that are another one + 1; compute the padded sizes of each bucket."""
         # `Feeding.signature` makes a batch one token longer, to see which axes grow: no boundary
         # may be another one + 1.
         apart = ~np.isin(self.boundaries + 1, self.boundaries)
@@ -197,8 +201,11 @@ class PairGenerator(DataGenerator):
     def block_lengths(self, length: int) -> tuple[int, int]:
         """Return the padded lengths of sources and targets in the bucket of a boundary.
 
+        `length` is a boundary: `plan` has rounded the length of a batch up to one. Only
+        `Feeding.signature` asks for a boundary + 1.
+
         Worked example: with boundaries [20, 40] and shapes [[12, 8], [30, 12]], length 40 is
-        bucket 1 and gives (30, 12); length 41, which only `signature` asks for, gives (31, 13).
+        bucket 1 and gives (30, 12); length 41 gives (31, 13).
         """
         bucket = np.searchsorted(self.boundaries, length, side="right") - 1
         beyond = length - self.boundaries[bucket]

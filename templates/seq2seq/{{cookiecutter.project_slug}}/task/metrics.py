@@ -114,6 +114,7 @@ def score(
 def bleu_score(*statistics: np.ndarray, axis: int = -1) -> np.ndarray:
     """Return the BLEU of the sums over `axis`, as sacrebleu computes it, many at a time.
 
+    `compare.py` needs that of thousands of samples of the records; sacrebleu computes one.
     bp (p1 p2 p3 p4)^(1/4); the k-th precision without a match counts as 1 / (2^k total).
     Source: Papineni et al. 2002, https://aclanthology.org/P02-1040; smoothing as in mteval-v13a.
 

@@ -2,7 +2,8 @@
 
 `unilm`: the layers of a BERT read source and target as one sequence under a mask. Source tokens see
 each other; a target token sees the source and the target up to itself. All weights are those of the
-encoder, the output embedding included. Source: Dong et al. 2019, https://arxiv.org/abs/1905.03197.
+encoder, the output embedding included, and two new layers of the head. Source: Dong et al. 2019,
+https://arxiv.org/abs/1905.03197.
 
 `encoder_decoder`: any encoder, and a new Transformer decoder. Source: Vaswani et al. 2017,
 https://arxiv.org/abs/1706.03762.
@@ -135,7 +136,7 @@ class PrefixLanguageModel(keras.layers.Layer):
         super().__init__(**kwargs)
         self.encoder = encoder
         width = encoder.hidden_dim
-        # BERT's head: the embedding scores the outputs of these two layers.
+        # As in BERT's head, the embedding scores the outputs of these two layers, which are new.
         self.head_dense, self.head_norm = head_layers(width, dtype=self.dtype_policy)
         for layer in (self.head_dense, self.head_norm):
             layer.build((None, None, width))
@@ -229,7 +230,7 @@ def build_models(encoder: keras.Model, settings: Settings) -> Models:
     training = TrainingModel(
         {**inputs, "target_labels": labels}, {"token_loss": loss}, name="training"
     )
-    compared = (Logits(logits, "softmax", labels="target_labels"),)
+    compared = (Logits(logits, "softmax", labels="target_labels"),)  # read by R-Drop and the like
     return Models(training, inference, encoder, compared)
 
 
@@ -241,9 +242,11 @@ def decoder_logits(encoder: keras.Model, inputs: dict, settings: Settings) -> ke
         inputs: by name: those of the encoder, and `target_ids`.
         settings: `target_length`, `decoder_layers`, `dropout`.
     """
-    read = hidden_states(encoder, {tensor.name: inputs[tensor.name] for tensor in encoder.inputs})
-    width = read.shape[-1]
-    # Each draws its seed when it is created, so their order decides the initial weights.
+    own = {tensor.name: inputs[tensor.name] for tensor in encoder.inputs}
+    source_hidden = hidden_states(encoder, own)
+    width = source_hidden.shape[-1]
+    # Each draws its seed when it is created, so their order decides the initial weights. KerasHub
+    # clones that of the kernels for each kernel, with another seed.
     kernels, rows, positions = (
         keras.initializers.TruncatedNormal(stddev=INITIAL_DEVIATION) for _ in range(3)
     )
@@ -255,6 +258,7 @@ def decoder_logits(encoder: keras.Model, inputs: dict, settings: Settings) -> ke
     )
     tokens = embedding(inputs["target_ids"])
     if encoder.token_embedding.output_dim == width:
+        # It starts as the encoder's; then each learns by itself.
         embedding.embeddings.assign(encoder.token_embedding.embeddings)
     places = keras_hub.layers.PositionEmbedding(
         settings.target_length, initializer=positions, name="target_positions"
@@ -271,7 +275,7 @@ def decoder_logits(encoder: keras.Model, inputs: dict, settings: Settings) -> ke
             layer_norm_epsilon=1e-12,
             kernel_initializer=kernels,
             name=f"decoder_layer_{number}",
-        )(hidden, read, encoder_padding_mask=inputs["padding_mask"])
+        )(hidden, source_hidden, encoder_padding_mask=inputs["padding_mask"])
     for layer in head_layers(width):
         hidden = layer(hidden)
     return embedding(hidden, reverse=True)
@@ -283,7 +287,7 @@ def writing_layers(model: keras.Model) -> WritingLayers:
     If you change how the layers compute, change this too, or set `cache = false`.
     """
     for layer in model.layers:
-        if hasattr(layer, "steps"):  # of a pretrained writer
+        if hasattr(layer, "steps"):  # a pretrained writer computes the steps by itself
             return layer
     if any(layer.name == "unilm" for layer in model.layers):
         unilm = model.get_layer("unilm")

@@ -79,7 +79,6 @@ def predict(runs: TrainedRuns, examples: Sequence[Example]) -> dict[Id, Written]
 def find_perplexity(runs: TrainedRuns, examples: Sequence[Example]) -> float:
     """Return the perplexity of the targets of examples, by one run or by several together."""
     [writer] = runs.models
-    encoding = (runs.tokenizer, runs.encoder_inputs, runs.settings)
-    batches = (writer.tokens, *encoding, runs.settings.prediction_batch_size)
-    pairs = PairGenerator.of(examples, *batches)
+    encoding = (writer.tokens, runs.tokenizer, runs.encoder_inputs, runs.settings)
+    pairs = PairGenerator.of(examples, *encoding, runs.settings.prediction_batch_size)
     return PerplexityScorer(writer.models, runs.strategy).score(pairs)

@@ -20,6 +20,7 @@ from task.settings import Settings
 
 TEXTS_AT_ONCE = 1024
 TABLES = (".csv", ".tsv")
+# Besides "weight", which `read_records` reads and sets for every task.
 FIELDS = ("id", "context", "text_a", "text_b", "label", "labels", "group", "fold_group", "target")
 OPTIONAL = ("text_b", "group", "fold_group", "context")
 FIELD_OF = {False: '"label"', True: '"labels"'}  # by `several`, as messages name it
@@ -131,22 +132,36 @@ def read_examples(
     else:
         names = tables.number_fields(table) if tables and settings.output == "number" else ()
         examples = read_records(path, (*FIELDS, *names), reader)
-    (first, first_line), *others = collect(find_kinds, examples, joined=True).items()
-    for kind, line in others:
+    check_alike(path, collect(find_kinds, examples, joined=True))
+    return examples
+
+
+def check_alike(path: str | Path, kinds: dict[tuple, int]) -> None:
+    """Refuse records of several kinds in one file.
+
+    Args:
+        path: of the file.
+        kinds: from `find_kinds`.
+
+    Raises:
+        InputError: names file and line of the first record that is unlike the first one.
+    """
+    ((first_several, *first_has), first_line), *others = kinds.items()
+    for (several, *has), line in others:
         place = f"{path}, line {line}: the record"
-        if None not in (kind[0], first[0]) and kind[0] != first[0]:
+        if None not in (several, first_several) and several != first_several:
             raise InputError(
-                f"{place} has {FIELD_OF[kind[0]]}, but line {first_line} has {FIELD_OF[first[0]]}: "
-                'write "labels" in every record if any may have several, or else "label".'
+                f"{place} has {FIELD_OF[several]}, but line {first_line} has "
+                f'{FIELD_OF[first_several]}: write "labels" in every record if any may have '
+                'several, or else "label".'
             )
-        for name, has, wanted in zip(OPTIONAL, kind[1:], first[1:], strict=True):
-            if has != wanted:
-                have = ("has a", "has none") if has else ("has no", "has one")
+        for name, own, wanted in zip(OPTIONAL, has, first_has, strict=True):
+            if own != wanted:
+                have = ("has a", "has none") if own else ("has no", "has one")
                 raise InputError(
                     f'{place} {have[0]} "{name}", but line {first_line} {have[1]}: give it to all '
                     "records, or to none."
                 )
-    return examples
 
 
 def tokenizer_texts(examples: Sequence[Example]) -> Iterator[str]:
@@ -155,7 +170,10 @@ def tokenizer_texts(examples: Sequence[Example]) -> Iterator[str]:
 
 
 def find_kinds(examples: Sequence[Example]) -> dict[tuple, int]:
-    """Return the first line of each kind: `several` where it is labelled, and what it has."""
+    """Return kind of record -> its first line.
+
+    A kind is `several`, None without labels, and whether it has each of the fields `OPTIONAL`.
+    """
     found: dict[tuple, int] = {}
     for example in examples:
         has = (getattr(example, name) is not None for name in OPTIONAL)
@@ -255,6 +273,7 @@ def collect_labels(
     if examples[0].text_b is not None and negative_label and [*counts] == [positive_label]:
         counts = Counter({negative_label: 0, **counts})
     names, several = sorted(counts), examples[0].several
+    # There is no label, or all examples have all labels.
     if all(count == len(examples) for count in counts.values()):
         have = f"has the label {', '.join(map(repr, names))}" if names else "has no label"
         fix = "add examples with other labels."
@@ -336,7 +355,8 @@ def encode_examples(
         tokenizer: of the encoder.
         examples: from `read_examples`.
         max_length: tokens, special ones included.
-        keep: from an encoding, which takes 15 KB and has no offsets, to what is kept of it.
+        keep: a function of an encoding that returns what is kept of it, since an encoding takes
+            15 KB. The encodings have no offsets.
 
     Raises:
         InputError: pairs, but the tokenizer puts no special token between two texts.
@@ -349,7 +369,8 @@ def encode_examples(
         )
     tokenizer.no_padding()
     tokenizer.enable_truncation(max_length, strategy="longest_first")
-    kept, encode = list[Any](), tokenizer.encode_batch_fast
+    kept: list[Any] = []
+    encode = tokenizer.encode_batch_fast
     if any(example.context for example in examples):
         encode = need("competition", "segments").Segments(tokenizer, max_length)
     for start in tqdm(range(0, len(examples), TEXTS_AT_ONCE), "encode", leave=False, disable=None):
@@ -386,7 +407,7 @@ class ExampleGenerator(DataGenerator):
         with_labels: bool = True,
     ) -> None:
         self.examples, self.labels, self.settings = list(examples), labels, settings
-        found: dict[str, Sequence[np.ndarray]] = {}
+        found: dict[str, Sequence[np.ndarray]] = {}  # name of an input -> arrays of all examples
         if separate := [name for name in inputs if name.startswith(TEXT_OF)]:
             encode = need("retrieval", "text_inputs").pair_inputs
             texts = [example.texts for example in self.examples]
@@ -394,7 +415,8 @@ class ExampleGenerator(DataGenerator):
         if others := [name for name in inputs if name not in found]:
             keep = functools.partial(token_arrays, names=others)
             rows = encode_examples(tokenizer, self.examples, settings.max_length, keep)
-            found |= dict(zip(others, zip(*rows, strict=True), strict=True))
+            found |= {name: [row[n] for row in rows] for n, name in enumerate(others)}
+        # arrays[example][input], sizes[example, input]
         self.names, self.arrays = [*found], [*zip(*found.values(), strict=True)]
         self.sizes = np.array([[*map(len, own)] for own in self.arrays])
         self.targets = labels.targets(self.examples) if with_labels else None
@@ -402,15 +424,21 @@ class ExampleGenerator(DataGenerator):
         self.measure()
 
     def measure(self) -> None:
-        """Pad texts that are encoded separately to the longest of their own in a bucket."""
+        """Compute the padded length of each input in each bucket: length of the bucket -> its own.
+
+        They differ from the bucket's only where extras/retrieval encodes texts separately.
+        """
         within = [(int(length), self.lengths <= length) for length in self.boundaries]
         self.widths = [{length: own[m].max() for length, m in within} for own in self.sizes.T]
 
     def make_batch(self, positions: np.ndarray, length: int) -> Batch:
         columns = zip(*(self.arrays[position] for position in positions), strict=True)
-        # Each separate text is padded to its own longest; in prediction that of this batch.
-        own = self.sizes[positions].max(axis=0) + length - self.lengths[positions].max()
-        widths = own if self.fits_batch else [known.get(length, length) for known in self.widths]
+        if self.fits_batch:  # prediction: each input is padded to its longest in this batch
+            # `Feeding.signature` asks for one token more, to see which axes grow.
+            more = length - self.lengths[positions].max()
+            widths = self.sizes[positions].max(axis=0) + more
+        else:
+            widths = [known.get(length, length) for known in self.widths]
         named = zip(self.names, columns, widths, strict=True)
         batch = {name: pad(arrays, width) for name, arrays, width in named}
         if self.targets is not None:

@@ -11,7 +11,8 @@ from core.data.records import Id
 from core.prediction.predictor import Predictor
 from task.data import Example, ExampleGenerator, Labels
 
-# Record id -> probabilities `[labels]`, or numbers, in the order of `Labels.names`.
+# What is scored, of all records: id -> probabilities `[labels]`, or numbers, in the order of
+# `Labels.names`.
 Candidates = dict[Id, np.ndarray]
 # As many as float32 has: files and scores are made of the same numbers.
 DIGITS = 7
@@ -30,9 +31,13 @@ def predict_probabilities(
         progress: title of the progress bar; empty: none.
     """
 
+    def rows_of(_: np.ndarray, outputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+        [probabilities] = outputs.values()  # the inference model has one output
+        return [*probabilities]
+
     def predict(own: ExampleGenerator) -> np.ndarray:
         rows = np.zeros((len(own.examples), len(own.labels.names)))
-        for position, row in predictor.decode(own, lambda _, out: list(*out.values()), progress):
+        for position, row in predictor.decode(own, rows_of, progress):
             rows[position] = row
         return rows
 
@@ -71,9 +76,8 @@ def choose_labels(
         threshold: from 0 to 1.
     """
     if labels.several:
-        # One for all labels, or one for each.
-        floors = np.array([*threshold.values()]) if isinstance(threshold, dict) else threshold
-        return tuple(labels.names[index] for index in np.flatnonzero(probabilities > floors))
+        each = np.array([*threshold.values()]) if isinstance(threshold, dict) else threshold
+        return tuple(labels.names[index] for index in np.flatnonzero(probabilities > each))
     if labels.has_threshold:
         index = labels.names.index(labels.positive)
         return (labels.names[index if probabilities[index] > threshold else 1 - index],)

@@ -40,23 +40,24 @@ def evaluate(
         candidates: from `predict_probabilities`.
         labels: from `collect_targets`.
         settings: with the table of extras/competition they ask for further scores.
-        threshold: labels that have one must be above it; None: the best one for these examples.
+        threshold: labels that have one must be above it. None: the best one for these examples, as
+            in training: each epoch tunes it on dev, and scores.json keeps that of the best epoch.
         shown: how many examples to put into words.
     """
     if labels.are_numbers:
         evaluate_numbers = need("competition", "number_evaluation").evaluate_numbers
         return evaluate_numbers(examples, candidates, labels, path, settings, threshold, shown)
-    further = None
+    label_scores = None
     if getattr(settings, "competition", None):
-        further = need("competition", "label_scores")
+        label_scores = need("competition", "label_scores")
         if threshold is None:
-            threshold = further.tune_thresholds(examples, candidates, labels, settings)
+            threshold = label_scores.tune_thresholds(examples, candidates, labels, settings)
     if threshold is None:
         threshold = tune_threshold(examples, candidates, labels)
     predictions = [choose_labels(candidates[example.id], labels, threshold) for example in examples]
     positive_scores, rest = None, {}
-    if further:
-        rest = further.score_labels(examples, candidates, predictions, labels, settings)
+    if label_scores:
+        rest = label_scores.score_labels(examples, candidates, predictions, labels, settings)
     if labels.positive is not None:
         index = labels.names.index(labels.positive)
         positive_scores = np.array([candidates[example.id][index] for example in examples])

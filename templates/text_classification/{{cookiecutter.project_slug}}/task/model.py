@@ -49,7 +49,7 @@ class LabelLoss(keras.layers.Layer):
     """What both losses share; the output is the loss `[batch]`, in float32.
 
     Args:
-        weights: of the examples, by label; None: all weigh 1.
+        weights: multiply the loss of each label; None: all weigh 1. See the subclasses.
         smoothing: share of the target that is spread evenly over all answers.
     """
 
@@ -75,7 +75,7 @@ class SoftmaxLoss(LabelLoss):
     """
 
     def call(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """Return the loss of each example, whose `targets` `[batch, labels]` hold a single 1."""
+        """Return the loss of each example, whose `targets` `[batch, labels]` sum to 1."""
         logits = ops.cast(logits, "float32")
         soft = targets * (1 - self.smoothing) + self.smoothing / targets.shape[-1]
         loss = -ops.sum(soft * ops.log_softmax(logits, axis=-1), axis=-1)
@@ -93,7 +93,7 @@ class SigmoidLoss(LabelLoss):
     """
 
     def call(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """Return the loss of each example, whose `targets` `[batch, labels]` are 0 and 1."""
+        """Return the loss of each example, whose `targets` `[batch, labels]` are from 0 to 1."""
         logits = ops.cast(logits, "float32")
         soft = targets * (1 - self.smoothing) + self.smoothing / 2
         # -y log sigmoid(s) - (1 - y) log sigmoid(-s)
@@ -117,14 +117,15 @@ def build_models(encoder: keras.Model, labels: Labels, settings: Settings) -> Mo
     inputs, pooled = read_texts(encoder, labels, settings)
     dropout = keras.layers.Dropout(settings.dropout, name="pooled_dropout")
     name = "label_loss" if settings.dropout_samples == 1 else "sample_loss"
-    score, answer, loss, kind = output_layers(labels, settings, name)
+    to_logits, to_answer, loss, kind = output_layers(labels, settings, name)
     if getattr(encoder, "answers", None):  # a decoder writes a word for each label
-        score = need("writers", "answers").answer_layer(encoder, labels)
+        to_logits = need("writers", "answers").answer_layer(encoder, labels)
     # Each call draws another dropout mask; the inference model has no dropout.
-    samples = [score(dropout(pooled)) for _ in range(settings.dropout_samples)]
-    inference = keras.Model(inputs, {answer.name: answer(samples[0])}, name="inference")
+    samples = [to_logits(dropout(pooled)) for _ in range(settings.dropout_samples)]
+    inference = keras.Model(inputs, {to_answer.name: to_answer(samples[0])}, name="inference")
 
     targets = keras.Input((samples[0].shape[-1],), name="targets")
+    # "label_loss" is the loss of the only sample, or the mean of those of several.
     losses = [loss(logits, targets) for logits in samples]
     average = keras.layers.Average(dtype="float32", name="label_loss")
     mean = average(losses) if len(losses) > 1 else losses[0]
@@ -180,7 +181,7 @@ def pool(hidden: Tensor, inputs: dict[str, Tensor], pooling: str) -> Tensor:
         return need("competition", "pooling").AttentionPooling(name="attention")(hidden, mask)
     if pooling == "last":  # the mean of one token, the last that is not padding
         counts = ops.cumsum(mask, axis=1)
-        mask *= ops.cast(ops.equal(counts, counts[:, -1:]), mask.dtype)
+        mask = mask * ops.cast(ops.equal(counts, counts[:, -1:]), mask.dtype)
     mean = MaskedMean(name="mean")(hidden, mask)
     if pooling in ("mean", "last"):
         return mean

@@ -43,11 +43,11 @@ def restore_labels(saved: dict) -> Labels:
 
 
 def read_threshold(runs: TrainedRuns) -> Threshold:
-    """Return what some runs tuned on dev, or the mean of it."""
-    several: dict = {}
+    """Return the threshold that a run tuned on dev; of several runs the mean."""
+    by_label: dict = {}
     if getattr(runs.settings, "competition", None):
-        several = need("competition", "number_evaluation").read_tuned(runs.folders)
-    return several or tuned_threshold(runs.folders)
+        by_label = need("competition", "number_evaluation").read_tuned(runs.folders)
+    return by_label or tuned_threshold(runs.folders)
 
 
 def predict(runs: TrainedRuns, examples: Sequence[Example]) -> Candidates:
