@@ -143,7 +143,7 @@ def meaning(root: Path, template: str, source: str, name: str) -> str:
         InputError: there is neither.
     """
     text = (root / "generator" / "glossary.toml").read_text(encoding="utf-8")
-    if own := tomllib.loads(text)["names"].get(name):
+    if own := tomllib.loads(text).get("names", {}).get(name):
         return own
     file = root / "templates" / source
     file = file if file.is_file() else template_project(root, template) / source

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 
 import pytest
 from conftest import ROOT
@@ -61,6 +62,20 @@ def test_the_reading_path_is_closed(template):
         text = path.read_text(encoding="utf-8")
         table = text.partition("<!-- glossary: begin -->")[2].partition("<!-- glossary: end -->")[0]
         assert named <= set(re.findall(r"`([^`]+)`", table)), readme
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_the_glossary_explains_each_name(template):
+    path = ROOT / "templates" / template / "{{cookiecutter.project_slug}}" / "README.md"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    explained = dict(re.findall(r"^  - `(\w+)`: (.{15,})$", "\n".join(lines), flags=re.MULTILINE))
+    assert explained.keys() == outside_names(ROOT, template).keys()
+
+
+def test_the_glossary_has_no_sentence_that_no_path_needs():
+    text = (ROOT / "generator/glossary.toml").read_text(encoding="utf-8")
+    used = {name for template in TEMPLATES for name in outside_names(ROOT, template)}
+    assert set(tomllib.loads(text)["names"]) <= used
 
 
 @pytest.mark.trains

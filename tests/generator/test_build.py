@@ -162,7 +162,7 @@ def repository(tmp_path: Path, monkeypatch) -> Path:
             "templates/core/__init__.py": "",
             **{f"templates/{name}": '"""A part."""\n' for name in ALWAYS},
             "generator/glossary.toml": '[[entry]]\nmodules = ["core"]\ntext = "a"\ntext_zh = "b"\n',
-            "templates/core/base/errors.py": "class InputError(Exception):\n    pass\n",
+            "templates/core/base/errors.py": 'class InputError(Exception):\n    """Bad input."""\n',
             "templates/extras/__init__.py": "",
             "templates/extras/doctor/README.md": "# doctor\n",
             "templates/extras/doctor/extra.toml": declaration(1, default="always"),

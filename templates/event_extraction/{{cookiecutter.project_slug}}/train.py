@@ -60,7 +60,7 @@ def train(
         strategy: the devices.
         run: its folder, and where to continue.
         examples: give the vocabulary and the event types, which all folds share.
-        train_examples: to learn from.
+        train_examples: to learn from: all examples, or those of a fold.
         dev_examples: to choose the best epoch and the threshold by.
     """
     batch_size = global_batch_size(settings, strategy)
@@ -73,6 +73,7 @@ def train(
 
     encoding = (tokenizer, schema, models.encoder_inputs, settings)
     batches = EventGenerator.of(train_examples, *encoding, batch_size)
+    # No labels: what is predicted for dev is compared with its records.
     dev_batches = EventGenerator.of(dev_examples, *encoding, settings.prediction_batch_size, False)
     predictor = Predictor([models.inference], strategy, make_selector(schema, settings.model))
     scorer = EventScorer(predictor, dev_batches, settings)

@@ -66,7 +66,7 @@ def train(
         strategy: the devices.
         run: its folder, and where to continue.
         examples: give the vocabulary and the lengths of answers, which all folds share.
-        train_examples: to learn from.
+        train_examples: to learn from: all examples, or those of a fold.
         dev_examples: to choose the best epoch and the threshold by.
     """
     batch_size = global_batch_size(settings, strategy)
@@ -79,6 +79,7 @@ def train(
     encoding = (tokenizer, models.encoder_inputs, settings)
     batches = AnswerGenerator.of(train_examples, *encoding, batch_size)
     check_answers(batches)
+    # No labels: what is predicted for dev is compared with its records.
     dev_batches = AnswerGenerator.of(dev_examples, *encoding, settings.prediction_batch_size, False)
     predictor = Predictor([models.inference], strategy)
     lengths = collect_answer_lengths(examples, tokenizer, settings)

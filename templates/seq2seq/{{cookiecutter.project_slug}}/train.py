@@ -61,7 +61,7 @@ def train(
         strategy: the devices.
         run: its folder, and where to continue.
         examples: give the vocabulary, which all folds share.
-        train_examples: to learn from.
+        train_examples: to learn from: all examples, or those of a fold.
         dev_examples: to choose the best epoch by.
     """
     batch_size = global_batch_size(settings, strategy)
