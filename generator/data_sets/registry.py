@@ -398,6 +398,34 @@ EMOBANK = DataSet(
     },
 )
 
+REDOCRED = DataSet(
+    name="redocred",
+    task="relation_extraction",
+    language="en",
+    summary="beginnings of articles of Wikipedia, 96 predicates, relations across the document",
+    repository="tonytan48/Re-DocRED",
+    commit="ccfb54f5ddf5836027c87badda10f6dfc56efaac",
+    sources=(
+        Source("data/dev_revised.json", "56c7700aaa9a6f9b1c99f0cdf0b576890fddcadc"),
+        Source("data/test_revised.json", "f59191a3f954ee623ed67cb5740a6e1aedd13a0b"),
+    ),
+    local_files=("dev_revised.json", "test_revised.json"),
+    division=(
+        "train is the official development file without every tenth document, which are dev; test"
+        " is the official test file"
+    ),
+    licence="MIT, Copyright (c) 2023 tonytan48",
+    citation=(
+        "Qingyu Tan, Lu Xu, Lidong Bing, Hwee Tou Ng and Sharifah Mahani Aljunied: Revisiting"
+        " DocRED - Addressing the False Negative Problem in Relation Extraction. EMNLP 2022."
+    ),
+    hashes={
+        "train": "sha256:6de339b586710d0cd1fcae503b93d50e6994e07a489ba5eecc49a1b6971a22d1",
+        "dev": "sha256:465c956633fcd45e246f29ecf7fd0f846e15fa547f471931e7e7fa18db9270bb",
+        "test": "sha256:cddbcd933c3052349c67e4e8d921f9733f59541858bbb718ac175a3d58e953ed",
+    },
+)
+
 DATA_SETS = {
     data_set.name: data_set
     for data_set in (
@@ -414,6 +442,7 @@ DATA_SETS = {
         WNUT17,
         WEIBO,
         EMOBANK,
+        REDOCRED,
     )
 }
 

@@ -435,6 +435,11 @@ BLIND: dict[str, tuple[str, list[dict], str]] = {
     ),
     "weibo": ("去0\n纽1\n", [{"text": "去纽"}], "named_entity_recognition"),
     "emobank": ("id,split,text\na,test,Oh\n", [{"text_a": "Oh"}], "text_classification"),
+    "redocred": (
+        '[{"title": "a", "sents": [["Ann", "left"], ["."]], "vertexSet": []}]',
+        [{"text": "Ann left ."}],
+        "relation_extraction",
+    ),
 }  # fmt: skip
 MORE_BLIND = {
     "finre": "甲\t乙\t甲买乙\n乙\t甲\t甲买乙\n",
