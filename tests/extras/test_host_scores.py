@@ -10,7 +10,7 @@ import pytest
 
 from core.base.errors import InputError
 from extras.host_formats.formats import FORMATS, read_sources, write_sources
-from extras.host_formats.host_scores import score_docred, score_duie
+from extras.host_formats.host_scores import score_docred, score_duee, score_duie
 from extras.host_formats.options import ENTITIES, LABELS, RELATIONS, Options
 from extras.host_formats.records import Conversion
 from extras.host_formats.source_files import SourceError, read_json_objects, read_text, zipped
@@ -245,6 +245,29 @@ def test_a_triple_of_duie_is_right_with_its_slots() -> None:
         score_duie([("a", less), ("b", less)], gold)
     with pytest.raises(SourceError, match="a: the text is not that of gold"):
         score_duie([("a", {**less, "text": "x"})], gold)
+
+
+def test_an_argument_of_duee_earns_what_it_shares() -> None:
+    def line(*arguments: tuple, name: str = "7f", kind: str = "收购") -> dict:
+        parts = [{"role": r, "argument": a, "alias": [*more]} for r, a, *more in arguments]
+        return {"id": name, "event_list": [{"event_type": kind, "arguments": parts}]}
+
+    gold = [("gold", line(("买方", "ABC公司", "甲乙丙"), ("时间", "4月")))]
+    # Of abcd, three characters are shared; an alias counts as a whole, and equal arguments once.
+    for words, f1 in (("abcd", 2 * 3 / 9), ("甲乙丙", 1.0), ("甲甲", 2 * 1 / 5), ("丁", 0.0)):
+        scores = score_duee([("a", line(("买方", words), ("买方", words.upper())))], gold)
+        assert (scores["predicted"], scores["gold"]) == (1, 2)
+        assert scores["precision"] == pytest.approx(f1, abs=1e-12)
+    assert score_duee([("a", line(("时间", "ABC公司")))], gold)["f1"] == 0
+    assert score_duee([("a", line(("时间", "4月"), kind="出售"))], gold)["f1"] == 0
+    # Both arguments may be like one of the gold ones.
+    assert score_duee([("a", line(("买方", "abc"), ("买方", "公司")))], gold)["correct"] > 1
+    with pytest.raises(SourceError, match="a: id 8 is in one of the two files only"):
+        score_duee([("a", line(name="8"))], gold)
+    with pytest.raises(SourceError, match="gold: id 7f is in one of the two files only"):
+        score_duee([], gold)
+    with pytest.raises(SourceError, match="b: id 7f comes twice"):
+        score_duee([("a", line()), ("b", line())], gold)
 
 
 def test_a_zip_has_one_file_and_no_time(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 Scores of `evaluate.py` compare spans. These hosts compare words, or entities with several mentions.
 """
 
+import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 
@@ -56,6 +58,73 @@ def plain_words(words: str) -> str:
     """Return words as the host compares them."""
     words = words.lower()
     return words[1:-1] if words.startswith("《") and words.endswith("》") else words
+
+
+# Type of the event and role -> argument -> all ways to write it, in lower case.
+Arguments = dict[tuple[str, str], dict[str, set[str]]]
+
+
+def score_duee(submission: Placed, golds: Placed, known: Placed = ()) -> dict[str, float | int]:
+    """Return the scores of a submission of DuEE 1.0: arguments count by the characters they share.
+
+    A predicted argument earns the F1 of its characters with the most similar gold argument of its
+    type of event and role, in any case. Of a gold argument with aliases the best one counts. Equal
+    arguments of a text count once. The rule is that of
+    https://github.com/PaddlePaddle/PaddleNLP (the example DuEE), which names no script.
+
+    Args:
+        submission: `(place, line)`.
+        golds: `(place, line)` of the labelled file, in any order.
+        known: not read.
+
+    Raises:
+        SourceError: the lines are not those of the labelled file, or a part is missing.
+    """
+    right, found = read_lines(golds), read_lines(submission)
+    for one, other in ((found, right), (right, found)):
+        odd = next((name for name in one if name not in other), None)
+        if odd is not None:
+            fault = f"{one[odd][0]}: id {named(odd)} is in one of the two files only"
+            raise SourceError(fault, "predict this file")
+    earned, wanted = [], 0
+    for name, (_, arguments) in found.items():
+        gold = right[name][1]
+        wanted += sum(map(len, gold.values()))
+        for part, words in arguments.items():
+            written = set().union(*gold.get(part, {}).values())
+            for word in words:
+                earned.append(max((shared_part(word, one) for one in written), default=0.0))
+    return precision_recall_f1(math.fsum(earned), len(earned), wanted)
+
+
+def read_lines(lines: Placed) -> dict[str, tuple[str, Arguments]]:
+    """Return id -> place and arguments of each line.
+
+    Raises:
+        SourceError: an id comes twice.
+    """
+    read: dict[str, tuple[str, Arguments]] = {}
+    for where, line in lines:
+        name = str(read_id(line, "id", where))
+        if name in read:
+            raise SourceError(f"{where}: id {named(name)} comes twice", "keep one")
+        arguments: Arguments = {}
+        for event in objects(line, "event_list", where):
+            kind = field(event, "event_type", str, where)
+            for part in objects(event, "arguments", where):
+                aliases = field(part, "alias", list, where) if part.get("alias") else []
+                words = (field(part, "argument", str, where), *aliases)
+                written = [check_kind(one, str, "an alias", where).lower() for one in words]
+                own = arguments.setdefault((kind, field(part, "role", str, where)), {})
+                own.setdefault(written[0], set()).update(written)
+        read[name] = where, arguments
+    return read
+
+
+def shared_part(one: str, other: str) -> float:
+    """Return the F1 of the characters that two words share, repeated ones included."""
+    both = len(one) + len(other)
+    return 2 * (Counter(one) & Counter(other)).total() / both if both else 0.0
 
 
 def score_docred(submission: Placed, golds: Placed, known: Placed = ()) -> dict[str, float | int]:
@@ -138,4 +207,4 @@ def read_relation(
     return title, first, field(relation, "r", str, where), second
 
 
-SCORERS = {"docred": score_docred, "duie": score_duie}
+SCORERS = {"docred": score_docred, "duee": score_duee, "duie": score_duie}
