@@ -24,7 +24,12 @@ from generator.data_sets.relation_extraction import (
     read_redocred,
 )
 from generator.data_sets.seq2seq import read_csl_title, read_e2e
-from generator.data_sets.text_classification import EMOBANK_TARGETS, read_emobank, read_selqa
+from generator.data_sets.text_classification import (
+    EMOBANK_TARGETS,
+    read_emobank,
+    read_selqa,
+    read_semeval2010,
+)
 from generator.files import check_folder, json_lines, sha256, write_bytes, write_text
 
 # From files to `(place, record)`, in the order of the files.
@@ -45,6 +50,7 @@ FORMATS: dict[str, Reader] = {
     "weibo": read_weibo,
     "emobank": read_emobank,
     "redocred": read_redocred,
+    "semeval2010": read_semeval2010,
 }
 # Ids of these name texts, of which two splits may hold the same: each split has a file of its own.
 SPLIT_BY_FILE = ("finre", "e2e")

@@ -426,6 +426,43 @@ REDOCRED = DataSet(
     },
 )
 
+SEMEVAL2010 = DataSet(
+    name="semeval2010",
+    task="text_classification",
+    language="en",
+    summary="SemEval-2010 task 8: sentences with two marked nouns, which have one of 9 relations",
+    # A copy of the whole release, with its licence: the task's own pages are gone.
+    repository="sahitya0000/Relation-Classification",
+    commit="8eebbf2727013aaaa5ecd18b1f4732bd848e1e1c",
+    sources=(
+        Source(
+            "corpus/SemEval2010_task8_training/TRAIN_FILE.TXT",
+            "0797b23e4907e12e26739a79a454dfae9bb71c13",
+        ),
+        Source(
+            "corpus/SemEval2010_task8_testing_keys/TEST_FILE_FULL.TXT",
+            "91882ebf15ef836054b91b4bf3a04d732fda8fba",
+        ),
+    ),
+    local_files=("TRAIN_FILE.TXT", "TEST_FILE_FULL.TXT"),
+    division=(
+        "train is the official training file without every tenth sentence, which are dev; test is"
+        " the official test file"
+    ),
+    licence="CC BY 3.0, https://creativecommons.org/licenses/by/3.0/",
+    citation=(
+        "Iris Hendrickx, Su Nam Kim, Zornitsa Kozareva, Preslav Nakov, Diarmuid Ó Séaghdha,"
+        " Sebastian Padó, Marco Pennacchiotti, Lorenza Romano and Stan Szpakowicz: SemEval-2010"
+        " Task 8: Multi-Way Classification of Semantic Relations between Pairs of Nominals."
+        " SemEval 2010."
+    ),
+    hashes={
+        "train": "sha256:40fbb246ffdcc305cec35759dc8701c183fdbd543e869dc2d936d3eaa1730a3f",
+        "dev": "sha256:efadc28d4e0c9431d24551ca8f40ca5661cca7d0e40f7b13f3d957498534e492",
+        "test": "sha256:a755ff7282ac5abbd78793fa85bb8f7b4194f6c69fc7b448b913638193e3347a",
+    },
+)
+
 DATA_SETS = {
     data_set.name: data_set
     for data_set in (
@@ -443,6 +480,7 @@ DATA_SETS = {
         WEIBO,
         EMOBANK,
         REDOCRED,
+        SEMEVAL2010,
     )
 }
 

@@ -1,4 +1,4 @@
-"""CLUE, CMeEE and DuEE played from the host's files to a submission that the host's rule scores.
+"""Competitions of four hosts, from the host's files to a submission that its own rule scores.
 
 Files are made up in the shape of the originals. Each score is computed a second time, by
 scikit-learn or by code of this module that follows the rule as the host writes it.
@@ -9,10 +9,11 @@ import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from project_process import ProjectProcess
 from projects import bake_project, flags
-from sklearn.metrics import accuracy_score, precision_recall_fscore_support
+from sklearn.metrics import accuracy_score, confusion_matrix, precision_recall_fscore_support
 from test_host_formats import accepts, publish, read_lines
 
 READ, WRITE, SCORE = (f"extras/host_formats/{name}.py" for name in ("read", "write", "score"))
@@ -330,3 +331,52 @@ def test_arguments_of_duee_are_scored_by_shared_characters(play) -> None:
     without = duee_f1(read_lines(out), plain)["f1"]
     own = player.scores("score.py", predictions, player.records("gold"))
     assert own["duee_f1"] == pytest.approx(without, abs=1e-9) and without < expected["f1"]
+
+
+# ------------------------------------------------------------------------------ SemEval-2010 task 8
+
+TOPICS = ["Message-Topic(e1,e2)", "Message-Topic(e2,e1)", "Cause-Effect(e2,e1)", "Other"]
+
+
+def semeval_line(draw: random.Random, number: int) -> dict:
+    """Return a sentence with its relation, which one of its words tells."""
+    label = draw.choice(TOPICS)
+    about = ["about", "that tells", "from", "near"][TOPICS.index(label)]
+    sentence = f'Some "quoted" <e1>words {number}</e1> {about} the <e2>rain</e2>.'
+    return {"id": number + 1, "sentence": sentence, "label": label}
+
+
+def publish_semeval(path: Path, lines: list[dict]) -> None:
+    """Write a file as the task has it; without labels it has one line for each sentence."""
+    blocks = [
+        f'{line["id"]}\t"{line["sentence"]}"\r\n'
+        + (f"{line['label']}\r\nComment: \r\n\r\n" if "label" in line else "")
+        for line in lines
+    ]
+    path.write_bytes("".join(blocks).encode())
+
+
+@pytest.mark.trains
+def test_relations_of_given_pairs_are_scored_as_semeval_does(play) -> None:
+    player = play("text_classification", "semeval", semeval_line)
+    for split, lines in {**player.lines, "gold": player.lines["test"]}.items():
+        publish_semeval(player.folder / f"{split}.json", player.blind if split == "test" else lines)
+    player.convert()
+    out = player.submit(player.train(floor="false", epochs=1, learning_rate=0.01))
+    answers = [line.split("\t") for line in out.read_text("utf-8").splitlines()]
+    assert [name for name, _ in answers] == [str(line["id"]) for line in player.blind]
+    assert {label for _, label in answers} <= {*TOPICS}
+    # Some are right and some are wrong, in their direction too.
+    found = [label for _, label in answers]
+    found[::2] = [line["label"] for line in player.lines["test"][::2]]
+    found[1] = TOPICS[1 - TOPICS.index(player.lines["test"][1]["label"])]
+    gold = [line["label"] for line in player.lines["test"]]
+    out.write_text("".join(f"{a}\t{b}\n" for (a, _), b in zip(answers, found, strict=True)))
+    counts = confusion_matrix(gold, found, labels=TOPICS)
+    f1 = [
+        2 * np.trace(counts[own, own]) / (counts[own].sum() + counts[:, own].sum())
+        for own in (slice(0, 2), slice(2, 3))
+    ]
+    scores = player.scores(SCORE, "semeval", out, player.folder / "gold.json")
+    assert scores["macro_f1"] == pytest.approx(np.mean(f1), abs=1e-9) and 0.2 < np.mean(f1) < 1
+    assert scores["accuracy"] == pytest.approx(accuracy_score(gold, found), abs=1e-9)

@@ -48,6 +48,7 @@ SIZES = {
     "weibo": (1186, 258, 176),
     "emobank": (7984, 991, 1000),
     "redocred": (450, 50, 500),
+    "semeval2010": (7200, 800, 2717),
 }
 every_data_set = pytest.mark.parametrize(
     "data_set", DATA_SETS.values(), ids=lambda data_set: data_set.name
@@ -232,6 +233,7 @@ LOCAL_FOLDERS = {
     "weibo": "ner_weibo_zh",
     "emobank": "number_emobank_en",
     "redocred": "re_redocred_en",
+    "semeval2010": "pair_semeval2010_en",
 }
 
 
@@ -488,6 +490,15 @@ def official_redocred(folder: Path, files: list[Path]) -> None:
         path.write_text(json.dumps(documents[number::2]), encoding="utf-8")
 
 
+def official_semeval2010(folder: Path, files: list[Path]) -> None:
+    """The sentences of each file in another order, with one more."""
+    for path in files:
+        blocks = (folder / path.name).read_bytes().decode().strip("\r\n").split("\r\n\r\n")
+        blocks.append('99999\t"Left out"\r\nOther\r\nComment:')
+        shuffle(blocks)
+        path.write_bytes("\r\n\r\n".join(blocks).encode())
+
+
 OFFICIAL: dict[str, Callable[[Path, list[Path]], None]] = {
     "knowledgenet": official_knowledgenet,
     "finre": official_finre,
@@ -503,6 +514,7 @@ OFFICIAL: dict[str, Callable[[Path, list[Path]], None]] = {
     "weibo": official_columns,
     "emobank": official_emobank,
     "redocred": official_redocred,
+    "semeval2010": official_semeval2010,
 }
 
 

@@ -421,6 +421,18 @@ OWN_FILES["redocred"] = (
         }
     ],
 )
+OWN_FILES["semeval2010"] = (
+    '7\t"The <e1>a "b"</e1> of <e2>c</e2>."\r\nEntity-Origin(e2,e1)\r\nComment: so\r\n\r\n'
+    '8\t"<e1>a</e1>-<e2>b</e2>"\r\nOther\r\nComment:\r\n',
+    [
+        {
+            "id": "7",
+            "text_a": 'The <e1>a "b"</e1> of <e2>c</e2>.',
+            "label": "Entity-Origin(e2,e1)",
+        },
+        {"id": "8", "text_a": "<e1>a</e1>-<e2>b</e2>", "label": "Other"},
+    ],
+)
 
 
 def write_own(path: Path, content: object) -> Path:
@@ -485,6 +497,10 @@ def test_a_file_of_lines_is_converted_whole(name: str, tmp_path: Path) -> None:
         ("emobank", "id,split,V,A,D,text\na,dev,x,1,1,t\n", "line 2: .* are no ratings"),
         ("emobank", "id,split,V,A,D,text\na,dev,nan,1,1,t\n", "line 2: .*a rating is not finite"),
         ("finre", "a\tb\n", "line 1: 2 fields instead of"),
+        ("semeval2010", "7\ta\n", "line 1: the field 'sentence' is missing: correct the file"),
+        ("semeval2010", "7 a\n", 'line 1: "7 a" is no sentence, relation or comment'),
+        ("semeval2010", '7\t"a"\nOther\nOther\n', 'line 3: "Other" is no sentence'),
+        ("semeval2010", '7\t"<e2>a</e2><e1>b</e1>"\n', "line 1: the sentence has no <e1>"),
     ],
 )
 def test_a_broken_file_of_ones_own_is_refused(

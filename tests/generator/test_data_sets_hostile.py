@@ -367,6 +367,21 @@ def write_ratings(records: list[dict]) -> str:
     return write_csv([["id", "split", "V", "A", "D", "text"], *rows])
 
 
+def draw_marked(texts: Texts) -> list[dict]:
+    """Return sentences with two marked parts, and the relation of these."""
+    records = []
+    for number in texts.rows():
+        parts = (texts.text(), f"<e1>{texts.text()}</e1>", f"<e2>{texts.text()}</e2>")
+        label = f"{texts.random.choice(['Cause-Effect', '甲-é'])}(e2,e1)"
+        records.append({"id": str(number), "text_a": "".join(parts), "label": label})
+    return records
+
+
+def write_marked(records: list[dict]) -> str:
+    """Write sentence, relation, comment and an empty line of each."""
+    return "".join(f'{r["id"]}\t"{r["text_a"]}"\n{r["label"]}\nComment: "?"\n\n' for r in records)
+
+
 Draw = Callable[[Texts], list[dict]]
 Write = Callable[[list[dict]], str]
 SQUAD = (draw_questions, write_squad, "")
@@ -394,6 +409,7 @@ WRITERS: dict[str, tuple[Draw, Write, str]] = {
     ),
     "emobank": (draw_ratings, write_ratings, ""),
     "redocred": (draw_documents, write_documents, " "),
+    "semeval2010": (draw_marked, write_marked, "\n"),
 }
 
 
