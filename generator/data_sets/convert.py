@@ -18,9 +18,18 @@ from generator.data_sets.named_entity_recognition import read_weibo, read_wnut17
 from generator.data_sets.pinned import pick_splits, pool
 from generator.data_sets.reading_comprehension import read_squad
 from generator.data_sets.registry import SPLITS, DataSet, find_data_set
-from generator.data_sets.relation_extraction import read_finre, read_knowledgenet
+from generator.data_sets.relation_extraction import (
+    read_finre,
+    read_knowledgenet,
+    read_redocred,
+)
 from generator.data_sets.seq2seq import read_csl_title, read_e2e
-from generator.data_sets.text_classification import EMOBANK_TARGETS, read_emobank, read_selqa
+from generator.data_sets.text_classification import (
+    EMOBANK_TARGETS,
+    read_emobank,
+    read_selqa,
+    read_semeval2010,
+)
 from generator.files import check_folder, json_lines, sha256, write_bytes, write_text
 
 # From files to `(place, record)`, in the order of the files.
@@ -40,6 +49,8 @@ FORMATS: dict[str, Reader] = {
     "wnut17": read_wnut17,
     "weibo": read_weibo,
     "emobank": read_emobank,
+    "redocred": read_redocred,
+    "semeval2010": read_semeval2010,
 }
 # Ids of these name texts, of which two splits may hold the same: each split has a file of its own.
 SPLIT_BY_FILE = ("finre", "e2e")

@@ -398,6 +398,71 @@ EMOBANK = DataSet(
     },
 )
 
+REDOCRED = DataSet(
+    name="redocred",
+    task="relation_extraction",
+    language="en",
+    summary="beginnings of articles of Wikipedia, 96 predicates, relations across the document",
+    repository="tonytan48/Re-DocRED",
+    commit="ccfb54f5ddf5836027c87badda10f6dfc56efaac",
+    sources=(
+        Source("data/dev_revised.json", "56c7700aaa9a6f9b1c99f0cdf0b576890fddcadc"),
+        Source("data/test_revised.json", "f59191a3f954ee623ed67cb5740a6e1aedd13a0b"),
+    ),
+    local_files=("dev_revised.json", "test_revised.json"),
+    division=(
+        "train is the official development file without every tenth document, which are dev; test"
+        " is the official test file"
+    ),
+    licence="MIT, Copyright (c) 2023 tonytan48",
+    citation=(
+        "Qingyu Tan, Lu Xu, Lidong Bing, Hwee Tou Ng and Sharifah Mahani Aljunied: Revisiting"
+        " DocRED - Addressing the False Negative Problem in Relation Extraction. EMNLP 2022."
+    ),
+    hashes={
+        "train": "sha256:6de339b586710d0cd1fcae503b93d50e6994e07a489ba5eecc49a1b6971a22d1",
+        "dev": "sha256:465c956633fcd45e246f29ecf7fd0f846e15fa547f471931e7e7fa18db9270bb",
+        "test": "sha256:cddbcd933c3052349c67e4e8d921f9733f59541858bbb718ac175a3d58e953ed",
+    },
+)
+
+SEMEVAL2010 = DataSet(
+    name="semeval2010",
+    task="text_classification",
+    language="en",
+    summary="SemEval-2010 task 8: sentences with two marked nouns, which have one of 9 relations",
+    # A copy of the whole release, with its licence: the task's own pages are gone.
+    repository="sahitya0000/Relation-Classification",
+    commit="8eebbf2727013aaaa5ecd18b1f4732bd848e1e1c",
+    sources=(
+        Source(
+            "corpus/SemEval2010_task8_training/TRAIN_FILE.TXT",
+            "0797b23e4907e12e26739a79a454dfae9bb71c13",
+        ),
+        Source(
+            "corpus/SemEval2010_task8_testing_keys/TEST_FILE_FULL.TXT",
+            "91882ebf15ef836054b91b4bf3a04d732fda8fba",
+        ),
+    ),
+    local_files=("TRAIN_FILE.TXT", "TEST_FILE_FULL.TXT"),
+    division=(
+        "train is the official training file without every tenth sentence, which are dev; test is"
+        " the official test file"
+    ),
+    licence="CC BY 3.0, https://creativecommons.org/licenses/by/3.0/",
+    citation=(
+        "Iris Hendrickx, Su Nam Kim, Zornitsa Kozareva, Preslav Nakov, Diarmuid Ó Séaghdha,"
+        " Sebastian Padó, Marco Pennacchiotti, Lorenza Romano and Stan Szpakowicz: SemEval-2010"
+        " Task 8: Multi-Way Classification of Semantic Relations between Pairs of Nominals."
+        " SemEval 2010."
+    ),
+    hashes={
+        "train": "sha256:40fbb246ffdcc305cec35759dc8701c183fdbd543e869dc2d936d3eaa1730a3f",
+        "dev": "sha256:efadc28d4e0c9431d24551ca8f40ca5661cca7d0e40f7b13f3d957498534e492",
+        "test": "sha256:a755ff7282ac5abbd78793fa85bb8f7b4194f6c69fc7b448b913638193e3347a",
+    },
+)
+
 DATA_SETS = {
     data_set.name: data_set
     for data_set in (
@@ -414,6 +479,8 @@ DATA_SETS = {
         WNUT17,
         WEIBO,
         EMOBANK,
+        REDOCRED,
+        SEMEVAL2010,
     )
 }
 

@@ -1,8 +1,10 @@
-"""Data sets of relation extraction: KnowledgeNet and FinRE, as triples in one fixed order."""
+"""Data sets of relation extraction as triples in one fixed order."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
+from extras.host_formats.docred import read_docred
+from extras.host_formats.options import RELATIONS, Options
 from extras.host_formats.records import (
     Conversion,
     Span,
@@ -20,6 +22,7 @@ from extras.host_formats.source_files import (
     named,
     objects,
     read_fields,
+    read_json_objects,
     read_objects,
     shown,
 )
@@ -146,3 +149,19 @@ def locate(
             raise SourceError(f"{where}: the sentence does not hold its {role} {shown(name)}")
     what = "pairs of head and tail that stand in their sentence more than once"
     return locate_pair(heads, tails, what, where, conversion)
+
+
+# -------------------------------------------------------------------------------------- Re-DocRED
+
+
+def read_redocred(files: list[Path], conversion: Conversion) -> Iterator[tuple[str, dict]]:
+    """Yield `(place, record)` for the wanted documents, whose ids are made of their titles.
+
+    A relation of two entities is a triple of each two of their mentions.
+    """
+    options = Options(RELATIONS)
+    for path in files:
+        for where, document in read_json_objects(path):
+            name = text_id(str(read_id(document, "title", where)))
+            if name in conversion.wanted:
+                yield where, {**read_docred(document, where, options, conversion), "id": name}

@@ -1,11 +1,14 @@
-"""SelQA: lines of question, candidate, 0 or 1; EmoBank: sentences with three numbers each."""
+"""Data sets of text classification: candidates, numbers, relations of two marked words."""
 
 import math
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from extras.host_formats.options import LABELS as OF_LABELS
+from extras.host_formats.options import Options
 from extras.host_formats.records import Conversion, read_table, text_id
+from extras.host_formats.semeval import open_semeval, read_semeval
 from extras.host_formats.source_files import SourceError, read_fields, shown
 
 FIELDS = ("question", "candidate", "label")
@@ -85,3 +88,17 @@ def read_ratings(row: dict[str, str], where: str) -> dict[str, float]:
     if not all(math.isfinite(rating) for rating in ratings.values()):
         raise SourceError(f"{where}: a rating is not finite")
     return ratings
+
+
+# --------------------------------------------------------------------------- SemEval-2010 task 8
+
+
+def read_semeval2010(files: list[Path], conversion: Conversion) -> Iterator[tuple[str, dict]]:
+    """Yield `(place, record)` for the wanted sentences, whose two marked parts are related."""
+    options = Options(OF_LABELS)
+    for path in files:
+        for where, source in open_semeval(path):
+            if source["id"] in conversion.wanted:
+                record = read_semeval(source, where, options, conversion)
+                labels = record.pop("labels", [])
+                yield where, {**record, "label": labels[0]} if labels else record

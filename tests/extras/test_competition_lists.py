@@ -23,6 +23,8 @@ from extras.competition.list_batches import ListGenerator  # noqa: E402
 from extras.competition.list_models import GroupScores, ListLoss  # noqa: E402
 from extras.competition.list_scores import add_probabilities, score_lists  # noqa: E402
 from extras.competition.lists import draw_candidates, target_shares  # noqa: E402
+from extras.competition.splitting import hold_out, write_parts  # noqa: E402
+from inspection.folds import fold_keys  # noqa: E402
 from task.data import ExampleGenerator, collect_targets, read_examples  # noqa: E402
 from task.metrics import choose_metric  # noqa: E402
 from task.settings import Settings  # noqa: E402
@@ -195,6 +197,25 @@ def test_choices_become_candidates(tmp_path):
     assert not any(example.labelled for example in examples)
 
 
+def test_questions_with_the_same_choices_are_split(tmp_path):
+    """Only a question ties records together, and a part counts its questions."""
+    choices = {"A": "Yes", "B": "No", "C": "Perhaps"}
+    numbers = [*range(20), 3]
+    rows = [
+        {"id": n, "prompt": f"Is {p} ?", **choices, "answer": "A"} for n, p in enumerate(numbers)
+    ]
+    path, settings = write_table(tmp_path / "a.csv", rows), settings_of(choice_columns=[*choices])
+    examples = read(path, settings)
+    held = hold_out([*fold_keys(examples)], 0.2, 1)
+    parts = write_parts(path, examples, held, settings.competition.dialect)
+    prompts = []
+    for part, count in parts:
+        with open(part, newline="", encoding="utf-8") as file:
+            prompts.append([row["prompt"] for row in csv.DictReader(file)])
+        assert count == len(prompts[-1]) > 0
+    assert sum(map(len, prompts)) == len(rows) and not {*prompts[0]} & {*prompts[1]}
+
+
 def test_pairs_and_single_answers_are_read(tmp_path):
     row = {"prompt": "p", "chosen": "good one", "rejected": "bad one"}
     examples = read(write_table(tmp_path / "a.csv", [row, row]), settings_of(**PAIRS))
@@ -316,8 +337,27 @@ def test_check_names_groups_at_fault(tmp_path):
     assert found == [
         ("groups that teach nothing: 2 with no relevant record", "a"),
         ("groups with the same candidate twice: 1 of 4", "a, line 4 for one"),
-        ("group 'g0' is also in a", "b, line 2"),
+        ("groups that are also in a: 1 of 1", "b, line 2, group 'g0', for one"),
     ]
+
+
+def test_check_names_groups_of_two_files_once(tmp_path):
+    rows = [{"id": n, "text": f"t {n}", "g": f"g{n // 2}", "label": n % 2} for n in range(40)]
+    settings = settings_of(loss="listwise", group_column="g")
+    examples = read(write_table(tmp_path / "a.csv", rows), settings)
+    labels = collect_targets(examples, settings)
+    [found] = find_faults({"a": examples, "b": examples[10:]}, labels)
+    assert found.what == "groups that are also in a: 15 of 15" and "line 12" in found.where
+    # The ids of questions count the rows of each file: the same number is no shared question.
+    settings = settings_of(**CHOICES)
+    tables = {"a": make_questions(9), "b": make_questions(9, 50)}
+    for number, row in enumerate(tables["b"]):
+        row["id"] = number
+    files = {
+        name: read(write_table(tmp_path / f"{name}.csv", own), settings)
+        for name, own in tables.items()
+    }
+    assert find_faults(files, collect_targets(files["a"], settings)) == []
 
 
 def test_the_metric_that_decides_follows_from_the_data(tmp_path):
@@ -539,6 +579,7 @@ def test_a_submission_names_the_best_choices(process, tmp_path):
     out = tmp_path / "out.csv"
     told = succeed(process, "predict.py", "exam", project / "test.csv", out)
     assert "prediction = the candidates of a group, the likeliest first, the first 3" in told
+    assert "rows: 24, one for each group of records" in told
     with open(out, newline="", encoding="utf-8") as file:
         header, *rows = csv.reader(file)
     gold = {f"{row['id']}": row for row in make_questions(24, 200, gaps=True)}
@@ -554,6 +595,11 @@ def test_a_submission_names_the_best_choices(process, tmp_path):
     scores = json.loads((project / "runs/exam/scores.json").read_text("utf-8"))
     [kept] = scores["files"].values()
     assert abs(kept["map_at_k"] - np.mean(precisions)) < 1e-9
+    lines, scored = tmp_path / "out.jsonl", tmp_path / "scores.json"
+    succeed(process, "predict.py", "exam", project / "test.csv", lines)
+    choices = ["--competition.choice_columns", json.dumps([*LETTERS]), "--out", scored]
+    succeed(process, "score.py", lines, project / "gold.csv", *choices)
+    assert json.loads(scored.read_text("utf-8"))["map_at_k"] == kept["map_at_k"]
     # A column for each choice.
     columns = ["--columns", "id,E,D,C,B,A", "--values", "probabilities"]
     sample = write_table(tmp_path / "s.csv", [{"id": i, **dict.fromkeys("EDCBA", 0)} for i in gold])

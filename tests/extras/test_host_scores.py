@@ -10,9 +10,15 @@ import pytest
 
 from core.base.errors import InputError
 from extras.host_formats.formats import FORMATS, read_sources, write_sources
-from extras.host_formats.host_scores import score_docred, score_duie
+from extras.host_formats.host_scores import (
+    score_docred,
+    score_duee,
+    score_duie,
+    score_semeval,
+)
 from extras.host_formats.options import ENTITIES, LABELS, RELATIONS, Options
 from extras.host_formats.records import Conversion
+from extras.host_formats.semeval import open_semeval
 from extras.host_formats.source_files import SourceError, read_json_objects, read_text, zipped
 
 FIRST = sys.path[0]
@@ -245,6 +251,104 @@ def test_a_triple_of_duie_is_right_with_its_slots() -> None:
         score_duie([("a", less), ("b", less)], gold)
     with pytest.raises(SourceError, match="a: the text is not that of gold"):
         score_duie([("a", {**less, "text": "x"})], gold)
+
+
+def test_an_argument_of_duee_earns_what_it_shares() -> None:
+    def line(*arguments: tuple, name: str = "7f", kind: str = "收购") -> dict:
+        parts = [{"role": r, "argument": a, "alias": [*more]} for r, a, *more in arguments]
+        return {"id": name, "event_list": [{"event_type": kind, "arguments": parts}]}
+
+    gold = [("gold", line(("买方", "ABC公司", "甲乙丙"), ("时间", "4月")))]
+    # Of abcd, three characters are shared; an alias counts as a whole, and equal arguments once.
+    for words, f1 in (("abcd", 2 * 3 / 9), ("甲乙丙", 1.0), ("甲甲", 2 * 1 / 5), ("丁", 0.0)):
+        scores = score_duee([("a", line(("买方", words), ("买方", words.upper())))], gold)
+        assert (scores["predicted"], scores["gold"]) == (1, 2)
+        assert scores["precision"] == pytest.approx(f1, abs=1e-12)
+    assert score_duee([("a", line(("时间", "ABC公司")))], gold)["f1"] == 0
+    assert score_duee([("a", line(("时间", "4月"), kind="出售"))], gold)["f1"] == 0
+    # Both arguments may be like one of the gold ones.
+    assert score_duee([("a", line(("买方", "abc"), ("买方", "公司")))], gold)["correct"] > 1
+    with pytest.raises(SourceError, match="a: id 8 is in one of the two files only"):
+        score_duee([("a", line(name="8"))], gold)
+    with pytest.raises(SourceError, match="gold: id 7f is in one of the two files only"):
+        score_duee([], gold)
+    with pytest.raises(SourceError, match="b: id 7f comes twice"):
+        score_duee([("a", line()), ("b", line())], gold)
+
+
+RELATIONS_OF_PAIRS = [
+    f"{name}({direction})"
+    for name in (
+        *("Cause-Effect", "Component-Whole", "Content-Container", "Entity-Destination"),
+        *("Entity-Origin", "Instrument-Agency", "Member-Collection", "Message-Topic"),
+        "Product-Producer",
+    )
+    for direction in ("e1,e2", "e2,e1")
+]
+# What semeval2010_task8_scorer-v1.2.pl prints for the files of a seed: official score, accuracy.
+OFFICIAL_SCORES = {
+    0: (39.37, 42.31),
+    1: (41.02, 45.83),
+    2: (38.1, 40.0),
+    3: (32.78, 37.5),
+    4: (56.74, 47.27),
+    5: (57.78, 48.84),
+    6: (66.72, 55.17),
+    7: (72.43, 63.64),
+}
+
+
+def draw_pairs(draw: random.Random, folder: Path) -> tuple[Path, Path]:
+    """Write a submission, which skips sentences, and the labelled file."""
+    every = [*RELATIONS_OF_PAIRS, "Other"]
+    few = draw.sample(every, draw.randint(2, 19))
+    gold = [draw.choice(few) for _ in range(draw.randint(20, 60))]
+    found = [label if draw.random() < 0.5 else draw.choice(every) for label in gold]
+    answers = [f"{n}\t{label}\n" for n, label in enumerate(found, 1) if draw.random() < 0.9]
+    blocks = [
+        f'{n}\t"<e1>a</e1> {n} <e2>b</e2>"\r\n{label}\r\nComment:\r\n\r\n'
+        for n, label in enumerate(gold, 1)
+    ]
+    for name, lines in (("answers.txt", answers), ("full.txt", blocks)):
+        (folder / name).write_bytes("".join(lines).encode())
+    return folder / "answers.txt", folder / "full.txt"
+
+
+@pytest.mark.parametrize("seed", OFFICIAL_SCORES)
+def test_scores_of_semeval_are_those_of_the_official_scorer(tmp_path: Path, seed: int) -> None:
+    answers, gold = draw_pairs(random.Random(seed), tmp_path)
+    scores = score_semeval(open_semeval(answers), open_semeval(gold))
+    percent = [100 * scores[name] for name in ("macro_f1", "accuracy")]
+    # It prints two decimals.
+    assert percent == pytest.approx(OFFICIAL_SCORES[seed], abs=0.0051)
+
+
+def test_a_relation_has_a_direction(tmp_path: Path) -> None:
+    gold = [("gold", {"id": "1", "label": "Cause-Effect(e1,e2)"})]
+    for label, f1 in (("Cause-Effect(e1,e2)", 1), ("Cause-Effect(e2,e1)", 0), ("Other", 0)):
+        assert score_semeval([("a", {"id": "1", "label": label})], gold)["macro_f1"] == f1
+    keys = tmp_path / "keys.txt"
+    keys.write_text("1\tCause-Effect\r\n")
+    with pytest.raises(SourceError, match="keys.txt, line 1: the relation Cause-Effect has no dir"):
+        score_semeval(gold, open_semeval(keys))
+    with pytest.raises(SourceError, match="a: id 2 is in one of the two files only"):
+        score_semeval([("a", {"id": 2, "label": "Other"})], gold)
+
+
+def test_relations_of_semeval_become_a_submission(tmp_path: Path) -> None:
+    _, full = draw_pairs(random.Random(1), tmp_path)
+    options, conversion = Options(LABELS), Conversion()
+    _, records = read_sources("semeval", full, options, conversion)
+    assert conversion.sentences() == [] and "<e1>a</e1>" in records[0]["text_a"]
+    blind = tmp_path / "test.txt"
+    blind.write_text("".join(f'{one["id"]}\t"{one["text_a"]}"\r\n' for one in records))
+    placed = [("predictions", record) for record in records[::-1]]
+    out = tmp_path / "answers.txt"
+    sources = write_sources("semeval", placed, blind, options, Conversion())
+    out.write_text(FORMATS["semeval"].encode(sources))
+    lines = out.read_text().splitlines()
+    assert lines == [f"{one['id']}\t{one['label']}" for one in records]
+    assert score_semeval(open_semeval(out), open_semeval(full))["macro_f1"] == 1
 
 
 def test_a_zip_has_one_file_and_no_time(tmp_path: Path) -> None:

@@ -57,6 +57,12 @@ def test_the_reference_has_the_scores_of_evaluate(process: ProjectProcess, tmp_p
     assert f"{known[CASES[template].DEV_SCORE]:.4f}" in done.out
 
 
+def test_an_unknown_flag_is_named(process: ProjectProcess) -> None:
+    predictions, gold, _ = reference(process)
+    done = process.run("score.py", str(predictions), str(gold), "--nonsense", "1")
+    assert done.code in (1, 2) and "nonsense" in done.err and "Traceback" not in done.err
+
+
 def test_written_texts_have_the_bleu_of_sacrebleu(tmp_path: Path) -> None:
     project = bake_project("seq2seq", tmp_path, "comparison")
     golds = [json.loads(line) for line in (project / "sample/dev.jsonl").open(encoding="utf-8")]

@@ -47,6 +47,8 @@ SIZES = {
     "wnut17": (3291, 1006, 854),
     "weibo": (1186, 258, 176),
     "emobank": (7984, 991, 1000),
+    "redocred": (450, 50, 500),
+    "semeval2010": (7200, 800, 2717),
 }
 every_data_set = pytest.mark.parametrize(
     "data_set", DATA_SETS.values(), ids=lambda data_set: data_set.name
@@ -230,6 +232,8 @@ LOCAL_FOLDERS = {
     "wnut17": "ner_wnut17_en",
     "weibo": "ner_weibo_zh",
     "emobank": "number_emobank_en",
+    "redocred": "re_redocred_en",
+    "semeval2010": "pair_semeval2010_en",
 }
 
 
@@ -473,6 +477,28 @@ def official_emobank(folder: Path, files: list[Path]) -> None:
         csv.writer(file).writerows([header, more, *rows])
 
 
+def official_redocred(folder: Path, files: list[Path]) -> None:
+    """The documents of both files in another order, with one more."""
+    documents = [
+        document
+        for name in ("dev", "test")
+        for document in json.loads((folder / f"{name}_revised.json").read_text(encoding="utf-8"))
+    ]
+    documents.append({"title": "One more", "sents": [], "vertexSet": [], "labels": []})
+    shuffle(documents)
+    for number, path in enumerate(files):
+        path.write_text(json.dumps(documents[number::2]), encoding="utf-8")
+
+
+def official_semeval2010(folder: Path, files: list[Path]) -> None:
+    """The sentences of each file in another order, with one more."""
+    for path in files:
+        blocks = (folder / path.name).read_bytes().decode().strip("\r\n").split("\r\n\r\n")
+        blocks.append('99999\t"Left out"\r\nOther\r\nComment:')
+        shuffle(blocks)
+        path.write_bytes("\r\n\r\n".join(blocks).encode())
+
+
 OFFICIAL: dict[str, Callable[[Path, list[Path]], None]] = {
     "knowledgenet": official_knowledgenet,
     "finre": official_finre,
@@ -487,6 +513,8 @@ OFFICIAL: dict[str, Callable[[Path, list[Path]], None]] = {
     "wnut17": official_columns,
     "weibo": official_columns,
     "emobank": official_emobank,
+    "redocred": official_redocred,
+    "semeval2010": official_semeval2010,
 }
 
 
@@ -570,6 +598,40 @@ def test_every_mention_of_fewfc_is_there(tmp_path: Path) -> None:
             found.add((event["type"], "trigger", *event["trigger"]))
             found |= {(event["type"], a["role"], *a["span"]) for a in event["arguments"]}
         assert found == gold
+
+
+def test_every_relation_of_redocred_is_there(tmp_path: Path) -> None:
+    """As words of mentions, each in the sentence and at the tokens that the official file names."""
+    folder = find_local("redocred")
+    get_data_set("redocred", tmp_path, folder)
+    records = converted(tmp_path)
+    count = 0
+    for path in sorted(folder.glob("*_revised.json")):
+        for document in json.loads(path.read_text(encoding="utf-8")):
+            mentions = [
+                {" ".join(document["sents"][one["sent_id"]][slice(*one["pos"])]) for one in entity}
+                for entity in document["vertexSet"]
+            ]
+            gold = {
+                (subject, label["r"], object_)
+                for label in document["labels"]
+                for subject in mentions[label["h"]]
+                for object_ in mentions[label["t"]]
+            }
+            record = records[text_id(document["title"])]
+            found = {
+                (words(record, t["subject"]), t["predicate"], words(record, t["object"]))
+                for t in record["triples"]
+            }
+            assert record["text"] == " ".join(token for s in document["sents"] for token in s)
+            assert found == gold
+            count += len(document["labels"])
+    assert count == 17284 + 17448
+
+
+def words(record: dict, span: list[int]) -> str:
+    """Return the words of a span."""
+    return record["text"][slice(*span)]
 
 
 @pytest.mark.parametrize(("name", "broken"), [("wnut17", 0), ("weibo", 11)])

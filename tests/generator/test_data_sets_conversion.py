@@ -435,6 +435,16 @@ BLIND: dict[str, tuple[str, list[dict], str]] = {
     ),
     "weibo": ("去0\n纽1\n", [{"text": "去纽"}], "named_entity_recognition"),
     "emobank": ("id,split,text\na,test,Oh\n", [{"text_a": "Oh"}], "text_classification"),
+    "redocred": (
+        '[{"title": "a", "sents": [["Ann", "left"], ["."]], "vertexSet": []}]',
+        [{"text": "Ann left ."}],
+        "relation_extraction",
+    ),
+    "semeval2010": (
+        '8001\t"<e1>a</e1> in <e2>b</e2>"\r\n8002\t"<e1>a</e1> on <e2>b</e2>"\r\n',
+        [{"text_a": f"<e1>a</e1> {word} <e2>b</e2>"} for word in ("in", "on")],
+        "text_classification",
+    ),
 }  # fmt: skip
 MORE_BLIND = {
     "finre": "甲\t乙\t甲买乙\n乙\t甲\t甲买乙\n",

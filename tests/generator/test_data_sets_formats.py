@@ -396,6 +396,43 @@ OWN_FILES["weibo"] = (
     ],
 )
 OWN_FILES["drcd"] = OWN_FILES["squad"]
+DOCUMENT = {
+    "title": "Bolt (company)",
+    "sents": [["Ann", "Lee", "founded", "Bolt", "."], ["Lee", "left", "."]],
+    "vertexSet": [
+        [
+            {"name": "Ann Lee", "sent_id": 0, "pos": [0, 2], "type": "PER"},
+            {"name": "Lee", "sent_id": 1, "pos": [0, 1], "type": "PER"},
+        ],
+        [{"name": "Bolt", "sent_id": 0, "pos": [3, 4], "type": "ORG"}],
+    ],
+    "labels": [{"h": 1, "t": 0, "r": "P112", "evidence": [0]}],
+}
+OWN_FILES["redocred"] = (
+    [DOCUMENT],
+    [
+        {
+            "id": text_id("Bolt (company)"),
+            "text": "Ann Lee founded Bolt . Lee left .",
+            "triples": [
+                {"subject": [16, 20], "predicate": "P112", "object": [0, 7]},
+                {"subject": [16, 20], "predicate": "P112", "object": [23, 26]},
+            ],
+        }
+    ],
+)
+OWN_FILES["semeval2010"] = (
+    '7\t"The <e1>a "b"</e1> of <e2>c</e2>."\r\nEntity-Origin(e2,e1)\r\nComment: so\r\n\r\n'
+    '8\t"<e1>a</e1>-<e2>b</e2>"\r\nOther\r\nComment:\r\n',
+    [
+        {
+            "id": "7",
+            "text_a": 'The <e1>a "b"</e1> of <e2>c</e2>.',
+            "label": "Entity-Origin(e2,e1)",
+        },
+        {"id": "8", "text_a": "<e1>a</e1>-<e2>b</e2>", "label": "Other"},
+    ],
+)
 
 
 def write_own(path: Path, content: object) -> Path:
@@ -460,6 +497,10 @@ def test_a_file_of_lines_is_converted_whole(name: str, tmp_path: Path) -> None:
         ("emobank", "id,split,V,A,D,text\na,dev,x,1,1,t\n", "line 2: .* are no ratings"),
         ("emobank", "id,split,V,A,D,text\na,dev,nan,1,1,t\n", "line 2: .*a rating is not finite"),
         ("finre", "a\tb\n", "line 1: 2 fields instead of"),
+        ("semeval2010", "7\ta\n", "line 1: the field 'sentence' is missing: correct the file"),
+        ("semeval2010", "7 a\n", 'line 1: "7 a" is no sentence, relation or comment'),
+        ("semeval2010", '7\t"a"\nOther\nOther\n', 'line 3: "Other" is no sentence'),
+        ("semeval2010", '7\t"<e2>a</e2><e1>b</e1>"\n', "line 1: the sentence has no <e1>"),
     ],
 )
 def test_a_broken_file_of_ones_own_is_refused(
@@ -479,6 +520,35 @@ def test_the_file_to_convert_is_not_replaced(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="is a folder, or the file to convert: name a file"):
             convert_file("e2e", source, out)
     assert source.read_text() == OWN_FILES["e2e"][0]
+
+
+# ------------------------------------------------------------------- Re-DocRED
+
+
+def test_redocred_takes_the_pinned_documents_of_both_files(tmp_path: Path) -> None:
+    left_out = {**DOCUMENT, "title": "left out", "labels": [{"h": 7, "t": 0, "r": "P1"}]}
+    one = write_own(tmp_path / "one.json", [left_out, {**DOCUMENT, "title": "a"}])
+    two = write_own(tmp_path / "two.json", [DOCUMENT, DOCUMENT])
+    splits = {"train": [text_id(str(DOCUMENT["title"]))], "dev": [text_id("a")]}
+    records = pinned("redocred", [one, two], splits)
+    assert records["train"] == OWN_FILES["redocred"][1]
+    assert records["dev"] == [{**records["train"][0], "id": text_id("a")}]
+
+
+@pytest.mark.parametrize(
+    ("second", "expected"),
+    [
+        ({**DOCUMENT, "labels": [{"h": 2, "t": 0, "r": "P1"}]}, "item 2: a label names entity 2"),
+        ({**DOCUMENT, "labels": []}, "item 2: record .* comes twice and differs"),
+        ({**DOCUMENT, "title": "other"}, "record .* of the train split is missing"),
+    ],
+)
+def test_redocred_refuses_a_broken_file(tmp_path: Path, second: dict, expected: str) -> None:
+    path = write_own(tmp_path / "a.json", [DOCUMENT, second])
+    names = [text_id(str(DOCUMENT["title"])), text_id("b")]
+    with pytest.raises(InputError, match=expected) as error:
+        pinned("redocred", [path], {"train": names})
+    assert str(path) in str(error.value)
 
 
 # ----------------------------------------------------------------------- FewFC

@@ -160,6 +160,55 @@ def write_finre(records: list[dict]) -> str:
     return "".join(lines)
 
 
+def draw_documents(texts: Texts) -> list[dict]:
+    """Return texts of tokens with triples of them."""
+    records = []
+    for _ in texts.rows():
+        tokens = [texts.text(3) for _ in range(texts.random.randint(2, 8))]
+        places, start = [], 0
+        for token in tokens:
+            places.append([start, start + len(token)])
+            start += len(token) + 1
+        found = {
+            (*subject, texts.text(), *object_)
+            for subject, object_ in (
+                texts.random.sample(places, 2) for _ in range(texts.random.randint(0, 3))
+            )
+        }
+        triples = [
+            {"subject": [a, b], "predicate": name, "object": [c, d]}
+            for a, b, name, c, d in sorted(found)
+        ]
+        records.append({"text": " ".join(tokens), "triples": triples})
+    return records
+
+
+def write_documents(records: list[dict]) -> str:
+    """Write each text as one sentence, and each span of a triple as an entity."""
+    documents = []
+    for number, record in enumerate(records):
+        starts = {0: 0}
+        for token in record["text"].split(" "):
+            starts[max(starts) + len(token) + 1] = len(starts)
+        ends = [(*t["subject"], *t["object"]) for t in record["triples"]]
+        spans = sorted({span for end in ends for span in (end[:2], end[2:])})
+        entities = [
+            [{"name": record["text"][a:b], "sent_id": 0, "pos": [starts[a], starts[b + 1]]}]
+            for a, b in spans
+        ]
+        labels = [
+            {
+                "h": spans.index(end[:2]),
+                "t": spans.index(end[2:]),
+                "r": triple["predicate"],
+            }
+            for triple, end in zip(record["triples"], ends, strict=True)
+        ]
+        known = {"title": str(number), "sents": [record["text"].split(" ")]}
+        documents.append({**known, "vertexSet": entities, "labels": labels})
+    return json.dumps(documents, ensure_ascii=False)
+
+
 def draw_events(texts: Texts, roles: list[str], triggers: bool) -> list[dict]:
     """Return sentences with events, sorted as the converters sort them."""
     records = []
@@ -318,6 +367,21 @@ def write_ratings(records: list[dict]) -> str:
     return write_csv([["id", "split", "V", "A", "D", "text"], *rows])
 
 
+def draw_marked(texts: Texts) -> list[dict]:
+    """Return sentences with two marked parts, and the relation of these."""
+    records = []
+    for number in texts.rows():
+        parts = (texts.text(), f"<e1>{texts.text()}</e1>", f"<e2>{texts.text()}</e2>")
+        label = f"{texts.random.choice(['Cause-Effect', '甲-é'])}(e2,e1)"
+        records.append({"id": str(number), "text_a": "".join(parts), "label": label})
+    return records
+
+
+def write_marked(records: list[dict]) -> str:
+    """Write sentence, relation, comment and an empty line of each."""
+    return "".join(f'{r["id"]}\t"{r["text_a"]}"\n{r["label"]}\nComment: "?"\n\n' for r in records)
+
+
 Draw = Callable[[Texts], list[dict]]
 Write = Callable[[list[dict]], str]
 SQUAD = (draw_questions, write_squad, "")
@@ -344,6 +408,8 @@ WRITERS: dict[str, tuple[Draw, Write, str]] = {
         "\t\n",
     ),
     "emobank": (draw_ratings, write_ratings, ""),
+    "redocred": (draw_documents, write_documents, " "),
+    "semeval2010": (draw_marked, write_marked, "\n"),
 }
 
 

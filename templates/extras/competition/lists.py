@@ -173,12 +173,16 @@ def find_list_faults(files: dict[str, Sequence[Any]]) -> list[Finding]:
             what = f"groups that teach nothing: {describe_idle(counts)}"
             findings.append(Finding("warning", what, name, "are labels missing?"))
         groups = group_rows(examples) if examples[0].group is not None else {}
-        for group, rows in groups.items():
-            first = f"{name}, line {examples[rows[0]].line}"
-            if places.setdefault(group, name) != name and places[group]:
-                what = f"group {group!r} is also in {places[group]}"
-                findings.append(Finding("warning", what, first, "move it into one file."))
-                places[group] = ""  # said once
+        shared: dict[str, list[str]] = {}
+        # A question with its choices is a group by its id, which often counts the rows of a file.
+        for group in groups if not examples[0].choice else ():
+            if places.setdefault(group, name) != name:
+                shared.setdefault(places[group], []).append(group)
+        for other, own in shared.items():
+            what = f"groups that are also in {other}: {len(own)} of {len(groups)}"
+            first = examples[groups[own[0]][0]].line
+            where = f"{name}, line {first}, group {own[0]!r}, for one"
+            findings.append(Finding("warning", what, where, "move each into one file."))
         twice = [own for own in groups.values() if has_equal_texts([examples[r] for r in own])]
         if twice:
             what = f"groups with the same candidate twice: {len(twice)} of {len(groups)}"

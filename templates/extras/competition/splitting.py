@@ -82,7 +82,7 @@ def tie(keys: Sequence[tuple[tuple[str, ...], Hashable]]) -> list[int]:
 def write_parts(
     path: Path, examples: Sequence[Any], held: np.ndarray, dialect: Dialect
 ) -> list[tuple[Path, int]]:
-    """Write the records of both parts next to a file; return the paths and how many each has.
+    """Write the records of both parts next to a file; return the paths and how many rows each has.
 
     Their names begin with that of the file, and what is there already is never replaced.
 
@@ -101,7 +101,8 @@ def write_parts(
         part = path.with_name(f"{path.stem}_{name}{path.suffix}")
         lines = {example.line for example, own in zip(examples, chosen, strict=True) if own}
         contents[part] = part_text(path, lines, dialect).encode(encoding)
-        counts.append((part, int(chosen.sum())))
+        # A question with its choices is one row, and an example for each choice.
+        counts.append((part, len(lines)))
     for part, content in contents.items():
         if part.exists() and (not part.is_file() or part.read_bytes() != content):
             raise InputError(

@@ -140,10 +140,13 @@ def write_table(
     delimiter = usual if form.delimiter in DELIMITERS.values() else form.delimiter or usual
     writer = csv.writer(table, delimiter=delimiter, lineterminator="\n")
     writer.writerow(plan.header)
-    for identity in match_ids(rows, form.ids):
+    written = match_ids(rows, form.ids)
+    for identity in written:
         writer.writerow([identity, *make_cells(rows[identity], plan, labels)])
     write_text(path, table.getvalue())
     print(plan.describe())
+    if len(written) != len(records):
+        print(f"rows: {len(written)}, one for each group of records")
     for sentence in find_other_spelling(form, plan, labels):
         print(f"warning: {sentence}")
 

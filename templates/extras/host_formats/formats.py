@@ -37,6 +37,12 @@ from extras.host_formats.options import (
     listed,
 )
 from extras.host_formats.records import Conversion, read_id, with_distinct_ids
+from extras.host_formats.semeval import (
+    open_semeval,
+    read_semeval,
+    semeval_text,
+    write_semeval,
+)
 from extras.host_formats.source_files import (
     SourceError,
     check_kind,
@@ -101,6 +107,7 @@ FORMATS = {
         write_clue,
         fields=("id", "sentence", "sentence1", "sentence2", "label"),
     ),
+    "semeval": Format((LABELS,), read_semeval, write_semeval, open_semeval, semeval_text),
     "cmeee": Format(
         (ENTITIES,), read_cmeee, write_cmeee, encode=json_list, fields=("id", "text", "entities")
     ),

@@ -3,6 +3,8 @@
 Scores of `evaluate.py` compare spans. These hosts compare words, or entities with several mentions.
 """
 
+import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 
@@ -10,6 +12,7 @@ from core.scores.precision_recall import precision_recall_f1
 from extras.host_formats.docred import read_label
 from extras.host_formats.duie import read_slots
 from extras.host_formats.records import read_id
+from extras.host_formats.semeval import OTHER, relation_of
 from extras.host_formats.source_files import SourceError, check_kind, field, named, objects
 
 Placed = Iterable[tuple[str, dict]]
@@ -56,6 +59,87 @@ def plain_words(words: str) -> str:
     """Return words as the host compares them."""
     words = words.lower()
     return words[1:-1] if words.startswith("《") and words.endswith("》") else words
+
+
+# Type of the event and role -> argument -> all ways to write it, in lower case.
+Arguments = dict[tuple[str, str], dict[str, set[str]]]
+
+
+def score_duee(submission: Placed, golds: Placed, known: Placed = ()) -> dict[str, float | int]:
+    """Return the scores of a submission of DuEE 1.0: arguments count by the characters they share.
+
+    A predicted argument earns the F1 of its characters with the most similar gold argument of its
+    type of event and role, in any case. Of a gold argument with aliases the best one counts. Equal
+    arguments of a text count once. The rule is that of
+    https://github.com/PaddlePaddle/PaddleNLP (the example DuEE), which names no script.
+
+    Args:
+        submission: `(place, line)`.
+        golds: `(place, line)` of the labelled file, in any order.
+        known: not read.
+
+    Raises:
+        SourceError: the lines are not those of the labelled file, or a part is missing.
+    """
+    earned, wanted = [], 0
+    for line, gold_line in pair_lines(submission, golds):
+        arguments, gold = read_arguments(*line), read_arguments(*gold_line)
+        wanted += sum(map(len, gold.values()))
+        for part, words in arguments.items():
+            written = set().union(*gold.get(part, {}).values())
+            for word in words:
+                earned.append(max((shared_part(word, one) for one in written), default=0.0))
+    return precision_recall_f1(math.fsum(earned), len(earned), wanted)
+
+
+def pair_lines(
+    submission: Placed, golds: Placed, missing: dict | None = None
+) -> list[tuple[tuple[dict, str], tuple[dict, str]]]:
+    """Return `((line, place), (gold line, place))` of each id.
+
+    Args:
+        submission: `(place, line)`.
+        golds: `(place, line)` of the labelled file.
+        missing: a line that the submission lacks; None: it must have all.
+
+    Raises:
+        SourceError: an id comes twice in a file, or is missing in one of them.
+    """
+    found, right = dict[str, tuple[dict, str]](), dict[str, tuple[dict, str]]()
+    for lines, read in ((submission, found), (golds, right)):
+        for where, line in lines:
+            name = str(read_id(line, "id", where))
+            if name in read:
+                raise SourceError(f"{where}: id {named(name)} comes twice", "keep one")
+            read[name] = line, where
+    if missing is not None:
+        found = {name: (missing, where) for name, (_, where) in right.items()} | found
+    for one, other in ((found, right), (right, found)):
+        for name, (_, where) in one.items():
+            if name not in other:
+                fault = f"{where}: id {named(name)} is in one of the two files only"
+                raise SourceError(fault, "predict this file")
+    return [(line, right[name]) for name, line in found.items()]
+
+
+def read_arguments(line: dict, where: str) -> Arguments:
+    """Return the arguments of a line."""
+    arguments: Arguments = {}
+    for event in objects(line, "event_list", where):
+        kind = field(event, "event_type", str, where)
+        for part in objects(event, "arguments", where):
+            aliases = field(part, "alias", list, where) if part.get("alias") else []
+            words = (field(part, "argument", str, where), *aliases)
+            written = [check_kind(one, str, "an alias", where).lower() for one in words]
+            own = arguments.setdefault((kind, field(part, "role", str, where)), {})
+            own.setdefault(written[0], set()).update(written)
+    return arguments
+
+
+def shared_part(one: str, other: str) -> float:
+    """Return the F1 of the characters that two words share, repeated ones included."""
+    both = len(one) + len(other)
+    return 2 * (Counter(one) & Counter(other)).total() / both if both else 0.0
 
 
 def score_docred(submission: Placed, golds: Placed, known: Placed = ()) -> dict[str, float | int]:
@@ -138,4 +222,54 @@ def read_relation(
     return title, first, field(relation, "r", str, where), second
 
 
-SCORERS = {"docred": score_docred, "duie": score_duie}
+def score_semeval(submission: Placed, golds: Placed, known: Placed = ()) -> dict[str, float | int]:
+    """Return the scores of a submission of SemEval-2010 task 8 as the official scorer gives them.
+
+    `macro_f1` is the mean over the relations of the gold file, without Other. A relation in the
+    wrong direction is wrong: it is one more of those predicted. A sentence that the submission
+    lacks counts as Other. https://aclanthology.org/S10-1006
+
+    Args:
+        submission: `(place, sentence)`.
+        golds: `(place, sentence)` of the labelled file.
+        known: not read.
+
+    Raises:
+        SourceError: an id is not in the labelled file, or a relation or its direction is missing.
+    """
+    hits, found, right = Counter[str](), Counter[str](), Counter[str]()
+    lines = pair_lines(submission, golds, {"label": OTHER})
+    for both in lines:
+        label, gold = (read_relation_label(*one) for one in both)
+        found[relation_of(label)] += 1
+        right[relation_of(gold)] += 1
+        hits[relation_of(gold)] += label == gold
+    relations = sorted(right.keys() - {OTHER})
+    f1 = [precision_recall_f1(hits[n], found[n], right[n])["f1"] for n in relations]
+    return {
+        "macro_f1": math.fsum(f1) / max(len(f1), 1),
+        "accuracy": hits.total() / max(len(lines), 1),
+        "relations": len(relations),
+        "sentences": len(lines),
+    }
+
+
+def read_relation_label(line: dict, where: str) -> str:
+    """Return the relation of a line.
+
+    Raises:
+        SourceError: it has no direction, as in the host's file of keys.
+    """
+    label = field(line, "label", str, where)
+    if label != OTHER and not label.endswith(("(e1,e2)", "(e2,e1)")):
+        fault = f"{where}: the relation {named(label)} has no direction, (e1,e2) or (e2,e1)"
+        raise SourceError(fault, "score a file that has directions, such as TEST_FILE_FULL.TXT")
+    return label
+
+
+SCORERS = {
+    "docred": score_docred,
+    "duee": score_duee,
+    "duie": score_duie,
+    "semeval": score_semeval,
+}

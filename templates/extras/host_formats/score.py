@@ -5,14 +5,19 @@ python extras/host_formats/score.py FORMAT SUBMISSION GOLD
 
 import argparse
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 sys.path[0] = str(Path(__file__).resolve().parents[2])  # the project, whose code this needs
 
 from core.base.errors import InputError, command  # noqa: E402
 from core.base.files import check_destination, write_json  # noqa: E402
+from extras.host_formats.formats import FORMATS  # noqa: E402
 from extras.host_formats.host_scores import SCORERS  # noqa: E402
-from extras.host_formats.source_files import SourceError, read_json_objects  # noqa: E402
+from extras.host_formats.source_files import SourceError  # noqa: E402
+
+Opener = Callable[[Path], Iterator[tuple[str, Any]]]
 
 
 @command
@@ -32,9 +37,10 @@ def main() -> None:
         if arguments.out and path:
             check_destination(arguments.out, path)
     try:
-        known = read_all(arguments.train) if arguments.train else []
-        golds = read_all(arguments.gold)
-        submission = read_json_objects(arguments.submission)
+        opened = FORMATS[arguments.format].open
+        known = read_all(opened, arguments.train) if arguments.train else []
+        golds = read_all(opened, arguments.gold)
+        submission = opened(arguments.submission)
         scores = SCORERS[arguments.format](submission, golds, known)
     except SourceError as error:
         raise InputError(f"{error}: {error.fix or 'correct the file'}.") from error
@@ -44,13 +50,17 @@ def main() -> None:
         print(f"{name:<10}{value:>10.4f}" if isinstance(value, float) else f"{name:<10}{value:>10}")
 
 
-def read_all(path: Path) -> list[tuple[str, dict]]:
+def read_all(opened: Opener, path: Path) -> list[tuple[str, dict]]:
     """Return the records of a labelled file with their places.
+
+    Args:
+        opened: opens a file of the format.
+        path: the file.
 
     Raises:
         SourceError: there is none.
     """
-    records = list(read_json_objects(path))
+    records = list(opened(path))
     if not records:
         raise SourceError(f"{path} holds no record", "name the labelled file of the host")
     return records

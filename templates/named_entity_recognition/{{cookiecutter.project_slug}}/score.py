@@ -1,6 +1,6 @@
 """Score any predictions file on a file with gold entities; no run is needed.
 
-python score.py PREDICTIONS GOLD        the scores that evaluate.py gives for these predictions
+python score.py PREDICTIONS GOLD [--KEY VALUE ...]   the scores that evaluate.py gives for them
 """
 
 from collections.abc import Sequence
@@ -21,8 +21,8 @@ from task.settings import Settings
 def main() -> None:
     """Read both files, score, print."""
     scoring = need("comparison", "scoring")
-    arguments = scoring.read_arguments(__doc__)
-    settings = read_settings(Settings, [])
+    arguments = scoring.read_arguments(__doc__, settings=True)
+    settings = read_settings(Settings, arguments.flags)
     golds = read_examples(arguments.gold, settings)
     if is_conll(arguments.predictions):
         answers = read_columns(arguments.predictions, golds, settings)

@@ -1,6 +1,6 @@
 """Score any predictions file on a file with gold answers; no run is needed.
 
-python score.py PREDICTIONS GOLD        the scores that evaluate.py gives for these predictions
+python score.py PREDICTIONS GOLD [--KEY VALUE ...]   the scores that evaluate.py gives for them
 """
 
 from core.base.errors import InputError, command
@@ -16,10 +16,10 @@ from task.settings import Settings
 def main() -> None:
     """Read both files, score, print."""
     scoring = need("comparison", "scoring")
-    arguments = scoring.read_arguments(__doc__)
+    arguments = scoring.read_arguments(__doc__, settings=True)
     golds = read_examples(arguments.gold)
     texts = scoring.read_answers(arguments.predictions, golds, read_text)
-    scores = score(golds, texts, read_settings(Settings, []).metric)
+    scores = score(golds, texts, read_settings(Settings, arguments.flags).metric)
     scoring.finish(arguments, scores)
     print(f"{'answer (' + scores['definition'] + ')':<32}{'EM':>10}{'F1':>10}{'gold':>8}")
     for kind, row in {**scores["per_answer"], "all": scores}.items():

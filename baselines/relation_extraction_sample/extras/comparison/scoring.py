@@ -18,13 +18,21 @@ from core.data.records import Id
 SHOWN_IDS = 3
 
 
-def read_arguments(description: str) -> argparse.Namespace:
-    """Return PREDICTIONS, GOLD and --out of the command line."""
+def read_arguments(description: str, settings: bool = False) -> argparse.Namespace:
+    """Return PREDICTIONS, GOLD and --out of the command line, and `flags`: settings of the project.
+
+    Args:
+        description: of the script, in its first line.
+        settings: whether the task reads settings, which may be flags, as in training.
+    """
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("predictions", metavar="PREDICTIONS", type=Path, help="the file to score")
     parser.add_argument("gold", metavar="GOLD", type=Path, help="the same records with gold")
     parser.add_argument("--out", metavar="FILE", type=Path, help="also write the scores, as JSON")
-    arguments = parser.parse_args()
+    arguments, flags = parser.parse_known_args()
+    if flags and not settings:
+        parser.error(f"unrecognized arguments: {' '.join(flags)}")
+    arguments.flags = flags
     if arguments.out:
         check_destination(arguments.out, arguments.predictions)
         check_destination(arguments.out, arguments.gold)

@@ -26,8 +26,12 @@ def fold_keys(examples: Sequence[Example]) -> Iterator[tuple[tuple[str, ...], Ha
 
 
 def shared_texts(example: Example) -> tuple[str, ...]:
-    """Return the texts of an example, and its groups: no two folds may share one of these."""
-    texts = tuple(text for text in example.texts if text.strip()) or (f"\n{example.id}",)
+    """Return the texts of an example, and its groups: no two folds may share one of these.
+
+    The choices of a question are no such texts: many questions have the choice "Yes".
+    """
+    own = example.texts[:-1] if getattr(example, "choice", "") else example.texts
+    texts = tuple(text for text in own if text.strip()) or (f"\n{example.id}",)
     groups = (("group", example.group), ("fold group", example.fold_group))
     return (*texts, *(f"{name}\n{group}" for name, group in groups if group is not None))
 
