@@ -56,6 +56,11 @@ HEADS = (
 # model_type of an export -> names of its head, prefix of its encoder, class of transformers.
 EXPORTS = {
     "bert": (OF_BERT, "bert.", "BertForMaskedLM"),
+    "ernie": (OF_BERT, "ernie.", "ErnieForMaskedLM"),
+    "roberta": (OF_ROBERTA, "roberta.", "RobertaForMaskedLM"),
+    "xlm-roberta": (OF_ROBERTA, "roberta.", "XLMRobertaForMaskedLM"),
+    "camembert": (OF_ROBERTA, "roberta.", "CamembertForMaskedLM"),
+    "distilbert": (OF_DISTILBERT, "distilbert.", "DistilBertForMaskedLM"),
     "electra": (OF_ELECTRA, "electra.", "ElectraForMaskedLM"),
     "albert": (OF_ALBERT, "albert.", "AlbertForMaskedLM"),
     "nezha": (OF_BERT, "nezha.", "NezhaForMaskedLM"),
@@ -144,6 +149,11 @@ class MaskedLanguageModel(keras.layers.Layer):
         return cls(**{**config, "encoder": encoder})
 
 
+def layer_of(objective: str) -> type[keras.layers.Layer]:
+    """Return the class of the layer that learns an objective."""
+    return MaskedLanguageModel
+
+
 def check_encoder(encoder: keras.Model, settings: Any) -> None:
     """Refuse an encoder that can't be trained further.
 
@@ -217,12 +227,16 @@ def describe(model: LanguageModel, tokenizer: Tokenizer) -> tuple[dict, Tensors,
     """
     config, tensors = describe_encoder(model.encoder)
     names, prefix, architecture = EXPORTS[config["model_type"]]
+    if names is OF_ROBERTA and config["hidden_act"] != names.activation:
+        # The head of RoBERTa has always this activation; that of BERT has the layers' one.
+        config, tensors = describe_encoder(model.encoder, as_bert=True)
+        names, prefix, architecture = EXPORTS[config["model_type"]]
     head = Names()
     assign_head(model, names, head)
     files = describe_tokenizer(tokenizer, model.encoder)
     for kind in ("pad", "cls", "sep", "mask"):
         if (token := files[1].get(f"{kind}_token")) is not None:
-            config[f"{kind}_token_id"] = tokenizer.token_to_id(token)
+            config.setdefault(f"{kind}_token_id", tokenizer.token_to_id(token))
     config |= {"architectures": [architecture], "tie_word_embeddings": True}
     if "hidden_activation" in config:
         config["classifier_activation"] = config["hidden_activation"]

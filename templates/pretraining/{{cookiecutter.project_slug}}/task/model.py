@@ -17,6 +17,7 @@ from core.base.extras import need
 from core.encoders.encoder import BertEncoder, load_encoder, load_tokenizer
 from core.layers.language_model import TokenLoss, head_layers, prefix_mask
 from core.step import Logits, Models, TrainingModel
+from export_formats.hugging_face import head_module
 from task.settings import Settings
 
 BEST_TOKENS = 3  # likeliest tokens of each prediction, for the report
@@ -56,7 +57,7 @@ def load_backbone(settings: Settings, tokenizer: Tokenizer) -> keras.Model:
         return writer
     check_tokens(settings, tokenizer)
     encoder = load_encoder(settings, tokenizer)
-    if not isinstance(encoder, BertEncoder):
+    if not isinstance(encoder, BertEncoder) and not hasattr(encoder, "write"):
         need("encoders", "language_model").check_encoder(encoder, settings)
     return encoder
 
@@ -222,7 +223,7 @@ def build_models(encoder: keras.Model, settings: Settings) -> Models:
         logits = encoder.write(inputs)
     else:
         is_bert = isinstance(encoder, BertEncoder)
-        kind = LanguageModel if is_bert else need("encoders", "language_model").MaskedLanguageModel
+        kind = LanguageModel if is_bert else head_module(encoder).layer_of(settings.objective)
         logits = kind(encoder, settings.objective, name="language_model")(**inputs)
     loss = TokenLoss(name="token_loss")(logits, labels)
     scores = TokenScores(name="token_scores")(logits, labels)
