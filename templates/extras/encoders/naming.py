@@ -175,6 +175,8 @@ def return_to(origin: dict[str, Any], config: dict[str, Any], names: Names) -> d
         names.tensors[BERT_POSITIONS] = np.pad(table, ((first, 0), (0, 0)))
         config["max_position_embeddings"] += first
         config["pad_token_id"] = first - 1
+    if family == "electra":
+        config.setdefault("embedding_size", config["hidden_size"])
     if family == "distilbert":
         names.rename(*TO_DISTILBERT)
         del names.tensors[SEGMENTS], config["type_vocab_size"], config["layer_norm_eps"]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from tokenizers import Tokenizer
 
+from core.base.extras import need
 from core.base.words import excerpt
 from core.prediction.predictor import Predictor
 from core.scores.evaluation import DevScorer, Evaluation
@@ -126,6 +127,9 @@ def in_words(
     """
     row = {name: array[number] for name, array in generator.layout.items()}
     used, objective = row["masked_labels"] != NO_TOKEN, generator.settings.objective
+    if objective == "replaced":
+        found = need("encoders", "discriminator")
+        return found.in_words(row, prediction.tokens, tokenizer, join_pieces)
     if objective == "denoising":  # the input is a damaged copy, so show the target
         token_ids, places = np.append(row["target_ids"], 0), np.flatnonzero(used) + 1
         size = len(places) + 1

@@ -37,7 +37,7 @@ def load_backbone(settings: Settings, tokenizer: Tokenizer) -> keras.Model:
             the tokenizer.
     """
     writes = settings.objective == "denoising"
-    if settings.encoder == "tiny" and not writes:
+    if settings.encoder == "tiny" and settings.objective not in ("denoising", "replaced"):
         return BertEncoder(
             vocabulary_size=tokenizer.get_vocab_size(),
             num_layers=settings.tiny_layers,
@@ -57,7 +57,8 @@ def load_backbone(settings: Settings, tokenizer: Tokenizer) -> keras.Model:
         return writer
     check_tokens(settings, tokenizer)
     encoder = load_encoder(settings, tokenizer)
-    if not isinstance(encoder, BertEncoder) and not hasattr(encoder, "write"):
+    other = not isinstance(encoder, BertEncoder) and not hasattr(encoder, "write")
+    if other or settings.objective == "replaced":
         need("encoders", "language_model").check_encoder(encoder, settings)
     return encoder
 
@@ -183,7 +184,7 @@ class TokenScores(keras.layers.Layer):
         losses = ops.sparse_categorical_crossentropy(
             ops.maximum(labels, 0), logits, from_logits=True
         )
-        tokens = ops.top_k(logits, self.best)[1]
+        tokens = ops.top_k(logits, min(self.best, logits.shape[-1]))[1]
         right = ops.cast(ops.equal(tokens[..., 0], ops.cast(labels, tokens.dtype)), "float32")
         return {
             "surprise": ops.sum(losses * used, axis=1),
@@ -196,7 +197,7 @@ class TokenScores(keras.layers.Layer):
         return {
             "surprise": keras.KerasTensor((batch,), dtype="float32"),
             "correct": keras.KerasTensor((batch,), dtype="float32"),
-            "tokens": keras.KerasTensor((batch, slots, self.best), dtype="int32"),
+            "tokens": keras.KerasTensor((batch, slots, min(self.best, logits.shape[-1])), "int32"),
         }
 
     def get_config(self) -> dict:
