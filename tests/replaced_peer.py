@@ -19,7 +19,7 @@ if __name__ == "__main__":
     sys.path.append(sys.argv[1])
 
 import encoder_peer  # noqa: E402
-from encoder_peer import LENGTHS, seeded  # noqa: E402
+from encoder_peer import seeded  # noqa: E402
 
 # Name -> class of transformers, and kind of `encoder_peer.KINDS` or `OTHERS`.
 KINDS = {
@@ -117,7 +117,9 @@ def read_exports(folder: pathlib.Path) -> None:
         unread = [key for key in found["unexpected_keys"] if not key.startswith(HEAD)]
         assert type(model).__name__ == kind and not found["missing_keys"] and not unread, found
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder / name)
-        numbers = {"tokens": np.array(tokenizer("a cab").input_ids)}
+        read = tokenizer("a cab", return_tensors="pt")
+        model(**read)
+        numbers = {"tokens": read["input_ids"][0].numpy()}
         state = head_of(folder / name)
         np.savez(folder / name / "peer.npz", **compute(model.eval(), state, name), **numbers)
 

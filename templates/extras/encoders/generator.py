@@ -76,8 +76,9 @@ def load_generator(name: str, encoder: str, max_length: int) -> Any:
     Raises:
         InputError: it can't be read, has no head, or does not fit the encoder.
     """
-    options = {"dropout": 0.0, "attention_dropout": 0.0, "max_length": max_length}
-    settings: Any = CoreSettings.model_construct(encoder=name, **options)
+    settings: Any = CoreSettings.model_construct(
+        encoder=name, dropout=0.0, attention_dropout=0.0, max_length=max_length
+    )
     folder = local_folder(name)
     read = load_backbone(settings, folder) if folder else None
     if folder is None or not isinstance(read, PostNormEncoder | ModernBert):
@@ -99,7 +100,7 @@ def load_generator(name: str, encoder: str, max_length: int) -> Any:
             f"encoders.generator = {name!r} has other tokens than {encoder}: name the generator "
             "that belongs to it."
         )
-    model = language_model.MaskedLanguageModel(read, dtype="float32")
+    model: Any = language_model.MaskedLanguageModel(read, dtype="float32")
     if reason := language_model.find_head(model, folder):
         raise InputError(
             f"encoders.generator = {name!r} {reason}: name the folder of a generator, with its "

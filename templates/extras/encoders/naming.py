@@ -285,7 +285,7 @@ def describe_tokenizer(tokenizer: Tokenizer, encoder: Any) -> tuple[dict, dict, 
         numbers = tokenizer.get_vocab()
         vocabulary = "".join(f"{token}\n" for token in sorted(numbers, key=numbers.__getitem__))
     kind = "RoFormerTokenizer" if isinstance(tokenizer, WordTokenizer) else ""
-    config = {"tokenizer_class": kind or "PreTrainedTokenizerFast", **names}
+    config: dict[str, Any] = {"tokenizer_class": kind or "PreTrainedTokenizerFast", **names}
     if not getattr(encoder, "num_segments", 0):  # several classes refuse segments
         config["model_input_names"] = ["input_ids", "attention_mask"]
     lowercase = (whole["normalizer"] or {}).get("lowercase")
