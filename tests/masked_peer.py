@@ -119,7 +119,12 @@ def read_exports(folder: pathlib.Path) -> None:
             )
             unread = [key for key in found["unexpected_keys"] if "pooler" not in key]
             assert not found["missing_keys"] and not unread, (name, found)
-            np.savez(folder / name / "peer.npz", **compute(model.eval(), batch(name)))
+            assert type(model).__name__ == KINDS[name][0], (name, type(model))
+            tokenizer = transformers.AutoTokenizer.from_pretrained(folder / name)
+            read = tokenizer("a cab", return_tensors="pt")
+            model(**read)
+            numbers = {"tokens": read["input_ids"][0].numpy()}
+            np.savez(folder / name / "peer.npz", **compute(model.eval(), batch(name)), **numbers)
 
 
 def main() -> None:

@@ -942,7 +942,7 @@ def write_back(folder: Path, encoder: keras.Model) -> Path:
     """Write an encoder as export.py does."""
     folder.mkdir()
     config, tensors = naming.describe_encoder(encoder)
-    (folder / "config.json").write_text(json.dumps({**config, "pad_token_id": 0}))
+    (folder / "config.json").write_text(json.dumps({"pad_token_id": 0, **config}))
     (folder / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n", encoding="utf-8")
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     return folder

@@ -37,12 +37,20 @@ class Bert(BertEncoder):
 
     Args:
         layer_norm_epsilon: of all normalizations.
+        origin: the family of the files if it is not BERT: its `model_type`, and the
+            `first_position` in its table; an export has them again.
         **kwargs: as in `BertEncoder`.
     """
 
-    def __init__(self, *, layer_norm_epsilon: float = 1e-12, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        layer_norm_epsilon: float = 1e-12,
+        origin: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
-        self.layer_norm_epsilon = layer_norm_epsilon
+        self.layer_norm_epsilon, self.origin = layer_norm_epsilon, origin
         self.embeddings_layer_norm.epsilon = layer_norm_epsilon
         for layer in self.transformer_layers:
             layer.layer_norm_epsilon = layer_norm_epsilon  # used by clones
@@ -50,7 +58,8 @@ class Bert(BertEncoder):
             layer._feedforward_layer_norm.epsilon = layer_norm_epsilon
 
     def get_config(self) -> dict:
-        return {**super().get_config(), "layer_norm_epsilon": self.layer_norm_epsilon}
+        own = {"layer_norm_epsilon": self.layer_norm_epsilon, "origin": self.origin}
+        return {**super().get_config(), **own}
 
 
 def make_bert(fields: Fields, weights: Weights, settings: CoreSettings) -> keras.Model:
@@ -115,6 +124,8 @@ def bert_like(
         "max_sequence_length": fields.number("max_position_embeddings", 512) - first_position,
         "layer_norm_epsilon": fields.real("layer_norm_eps", 1e-12),
     }
+    if fields.kind != "bert":
+        sizes["origin"] = {"model_type": fields.kind, "first_position": first_position}
     weights.change(POSITIONS, lambda table: table[first_position:])
     if segments >= 2 and activation in (GELU, TANH_GELU):
         encoder = Bert(**sizes, num_segments=segments, exact_gelu=activation == GELU)

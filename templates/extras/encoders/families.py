@@ -64,7 +64,8 @@ def make_electra(fields: Fields, weights: Weights, settings: CoreSettings) -> ke
     """
     fields.require("position_embedding_type", "absolute")
     options = {**post_norm_options(fields, weights, settings), **narrow_embedding(fields, 128)}
-    encoder = PostNormEncoder(**options)
+    origin = {"model_type": "electra", "first_position": 0}
+    encoder = PostNormEncoder(**options, origin=origin)
     assign_all(encoder, weights)
     return encoder
 

@@ -15,6 +15,7 @@ from tokenizers import Tokenizer
 from core.base.errors import InputError
 from core.base.files import read_json
 from core.fast.transformer import LayerNormalization
+from extras.encoders import discriminator
 from extras.encoders.fields import ACTIVATIONS, GELU, TANH_GELU
 from extras.encoders.google import find_config
 from extras.encoders.loading import has_weights, read_weights
@@ -56,6 +57,11 @@ HEADS = (
 # model_type of an export -> names of its head, prefix of its encoder, class of transformers.
 EXPORTS = {
     "bert": (OF_BERT, "bert.", "BertForMaskedLM"),
+    "ernie": (OF_BERT, "ernie.", "ErnieForMaskedLM"),
+    "roberta": (OF_ROBERTA, "roberta.", "RobertaForMaskedLM"),
+    "xlm-roberta": (OF_ROBERTA, "roberta.", "XLMRobertaForMaskedLM"),
+    "camembert": (OF_ROBERTA, "roberta.", "CamembertForMaskedLM"),
+    "distilbert": (OF_DISTILBERT, "distilbert.", "DistilBertForMaskedLM"),
     "electra": (OF_ELECTRA, "electra.", "ElectraForMaskedLM"),
     "albert": (OF_ALBERT, "albert.", "AlbertForMaskedLM"),
     "nezha": (OF_BERT, "nezha.", "NezhaForMaskedLM"),
@@ -144,12 +150,21 @@ class MaskedLanguageModel(keras.layers.Layer):
         return cls(**{**config, "encoder": encoder})
 
 
+def layer_of(objective: str) -> type[keras.layers.Layer]:
+    """Return the class of the layer that learns an objective."""
+    return discriminator.Discriminator if objective == "replaced" else MaskedLanguageModel
+
+
 def check_encoder(encoder: keras.Model, settings: Any) -> None:
     """Refuse an encoder that can't be trained further.
 
     Raises:
-        InputError: a preset of another family than BERT, or another objective than `masked`.
+        InputError: a preset of another family than BERT, or another objective than `masked`; or
+            `replaced` for another family than ELECTRA and DeBERTa.
     """
+    if settings.objective == "replaced":
+        discriminator.check_discriminator(encoder, settings)
+        return
     if not isinstance(encoder, PostNormEncoder | ModernBert):
         raise InputError(
             f"{settings.encoder} is a {type(encoder).__name__} of KerasHub, which only a BERT may "
@@ -162,26 +177,36 @@ def check_encoder(encoder: keras.Model, settings: Any) -> None:
         )
 
 
-def load_head(model: LanguageModel, name: str, folder: Path) -> None:
+def load_head(model: Any, name: str, folder: Path) -> None:
     """Give a head the weights of its checkpoint; print why, if it starts anew.
 
     Args:
         model: whose encoder has its weights already.
         name: of the encoder in the settings.
         folder: of the encoder.
+
+    Raises:
+        InputError: it is a discriminator, and the folder has none.
     """
+    if isinstance(model, discriminator.Discriminator):
+        discriminator.load_discriminator(model, name, folder)
+    elif reason := find_head(model, folder):
+        print(f"{name} {reason}: it starts anew.")
+
+
+def find_head(model: LanguageModel, folder: Path) -> str:
+    """Give a head the weights of its folder; return why that can't be done, or nothing."""
     weights = read_weights(folder) if has_weights(folder) else Weights(folder, {})
     names = next((head for head in HEADS if f"{head.dense}.weight" in weights.tensors), None)
     fields = read_json(path) if (path := find_config(folder)) else {}
-    reason = "has no head of a language model"
-    if names is not None:
-        reason = find_difference(model, names, fields, weights)
-    if names is None or reason:
-        print(f"{name} {reason}: it starts anew.")
-        return
+    if names is None:
+        return "has no head of a language model"
+    if reason := find_difference(model, names, fields, weights):
+        return reason
     assign_head(model, names, weights)
     weights.tensors = {n: value for n, value in weights.tensors.items() if n in weights.used}
     weights.finish()
+    return ""
 
 
 def find_difference(model: LanguageModel, names: HeadNames, fields: dict, weights: Weights) -> str:
@@ -208,21 +233,27 @@ def assign_head(model: LanguageModel, names: HeadNames, weights: Weights) -> Non
     weights.assign(model.bias, names.bias)
 
 
-def describe(model: LanguageModel, tokenizer: Tokenizer) -> tuple[dict, Tensors, tuple]:
+def describe(model: Any, tokenizer: Tokenizer) -> tuple[dict, Tensors, tuple]:
     """Return config.json, the weights by name, and the tokenizer's files as `describe_tokenizer`.
 
     Args:
-        model: that was trained.
+        model: that was trained: a `LanguageModel` or a `Discriminator`.
         tokenizer: of the encoder.
     """
+    if isinstance(model, discriminator.Discriminator):
+        return discriminator.describe(model, tokenizer)
     config, tensors = describe_encoder(model.encoder)
     names, prefix, architecture = EXPORTS[config["model_type"]]
+    if names.activation and config["hidden_act"] != names.activation:
+        # These heads have always this activation; that of BERT has the one of the layers.
+        config, tensors = describe_encoder(model.encoder, as_bert=True)
+        names, prefix, architecture = EXPORTS[config["model_type"]]
     head = Names()
     assign_head(model, names, head)
     files = describe_tokenizer(tokenizer, model.encoder)
     for kind in ("pad", "cls", "sep", "mask"):
         if (token := files[1].get(f"{kind}_token")) is not None:
-            config[f"{kind}_token_id"] = tokenizer.token_to_id(token)
+            config.setdefault(f"{kind}_token_id", tokenizer.token_to_id(token))
     config |= {"architectures": [architecture], "tie_word_embeddings": True}
     if "hidden_activation" in config:
         config["classifier_activation"] = config["hidden_activation"]

@@ -14,6 +14,7 @@ from tokenizers import Tokenizer
 
 from core.base.errors import InputError
 from core.encoders.encoder import BertEncoder
+from extras.encoders.bert import POSITIONS as BERT_POSITIONS
 from extras.encoders.deberta import Deberta, assign_deberta
 from extras.encoders.families import (
     POSITIONS,
@@ -39,6 +40,25 @@ TO_ALBERT = (
     (r"(albert_layers\.\d+\.)output\.dense\.", r"\1ffn_output."),
     (r"(albert_layers\.\d+\.)output\.LayerNorm\.", r"\1full_layer_layer_norm."),
 )
+TO_DISTILBERT = (
+    (r"^encoder\.layer\.", "transformer.layer."),
+    (r"\.attention\.self\.(.)\w+\.", r".attention.\1_lin."),
+    (r"\.attention\.output\.dense\.", ".attention.out_lin."),
+    (r"\.attention\.output\.LayerNorm\.", ".sa_layer_norm."),
+    (r"\.intermediate\.dense\.", ".ffn.lin1."),
+    (r"\.output\.dense\.", ".ffn.lin2."),
+    (r"\.output\.LayerNorm\.", ".output_layer_norm."),
+)
+# Field of BERT -> its name in DistilBERT.
+DISTILBERT_FIELDS = {
+    "hidden_size": "dim",
+    "num_hidden_layers": "n_layers",
+    "num_attention_heads": "n_heads",
+    "intermediate_size": "hidden_dim",
+    "hidden_act": "activation",
+    "hidden_dropout_prob": "dropout",
+    "attention_probs_dropout_prob": "attention_dropout",
+}
 TO_DEBERTA = ((r"\.attention\.self\.(query|key|value)\.", r".attention.self.\1_proj."),)
 
 
@@ -70,10 +90,13 @@ class Names(Weights):
         self.tensors[name] = np.ascontiguousarray(value.T, np.float32)
 
 
-def describe_encoder(encoder: keras.Model) -> tuple[dict[str, Any], Tensors]:
+def describe_encoder(encoder: keras.Model, as_bert: bool = False) -> tuple[dict, Tensors]:
     """Return config.json and the weights by name.
 
-    RoBERTa, XLM-R, DistilBERT and ERNIE compute the same as a BERT, so they are written as BERT.
+    Args:
+        encoder: of any family.
+        as_bert: write RoBERTa, XLM-R, CamemBERT, DistilBERT and ERNIE as the BERT that computes the
+            same, as a run does that does not know where its encoder came from.
 
     Raises:
         InputError: an unknown family.
@@ -92,6 +115,8 @@ def describe_encoder(encoder: keras.Model) -> tuple[dict[str, Any], Tensors]:
         if isinstance(encoder, kind):
             names = Names()
             config = {**sizes(encoder), **function(encoder, names)}
+            if (origin := getattr(encoder, "origin", None)) and not as_bert:
+                config = return_to(origin, config, names)
             return config, names.tensors
     raise InputError(
         f"{type(encoder).__name__} is not known in Hugging Face's format here: "
@@ -133,6 +158,30 @@ def describe_post_norm(encoder: PostNormEncoder, names: Names) -> dict[str, Any]
     own = {"type_vocab_size": len(names.tensors[SEGMENTS])}
     narrow = {"model_type": "electra", "embedding_size": width}
     return {**own, **(narrow if encoder.embedding_dim else {"model_type": "bert"})}
+
+
+def return_to(origin: dict[str, Any], config: dict[str, Any], names: Names) -> dict[str, Any]:
+    """Return the fields of the family that a BERT was read from, and rename its weights.
+
+    Args:
+        origin: of the encoder.
+        config: the fields of BERT.
+        names: the weights of BERT.
+    """
+    family, first = origin["model_type"], origin["first_position"]
+    config = {**config, "model_type": family}
+    if first:  # the rows before the first position belong to padding, which nothing reads
+        table = names.tensors[BERT_POSITIONS]
+        names.tensors[BERT_POSITIONS] = np.pad(table, ((first, 0), (0, 0)))
+        config["max_position_embeddings"] += first
+        config["pad_token_id"] = first - 1
+    if family == "electra":
+        config.setdefault("embedding_size", config["hidden_size"])
+    if family == "distilbert":
+        names.rename(*TO_DISTILBERT)
+        del names.tensors[SEGMENTS], config["type_vocab_size"], config["layer_norm_eps"]
+        config = {DISTILBERT_FIELDS.get(name, name): value for name, value in config.items()}
+    return config
 
 
 def describe_albert(encoder: Albert, names: Names) -> dict[str, Any]:
@@ -236,7 +285,9 @@ def describe_tokenizer(tokenizer: Tokenizer, encoder: Any) -> tuple[dict, dict, 
         numbers = tokenizer.get_vocab()
         vocabulary = "".join(f"{token}\n" for token in sorted(numbers, key=numbers.__getitem__))
     kind = "RoFormerTokenizer" if isinstance(tokenizer, WordTokenizer) else ""
-    config = {"tokenizer_class": kind or "PreTrainedTokenizerFast", **names}
+    config: dict[str, Any] = {"tokenizer_class": kind or "PreTrainedTokenizerFast", **names}
+    if not getattr(encoder, "num_segments", 0):  # several classes refuse segments
+        config["model_input_names"] = ["input_ids", "attention_mask"]
     lowercase = (whole["normalizer"] or {}).get("lowercase")
     config |= {} if lowercase is None else {"do_lower_case": lowercase}
     return whole, config | ({"model_max_length": length} if length else {}), vocabulary

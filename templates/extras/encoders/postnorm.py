@@ -82,6 +82,7 @@ class PostNormEncoder(keras_hub.models.Backbone):
         layer_norm_epsilon: of all normalizations.
         dropout: of embeddings and hidden states; `attention_dropout`: of attention weights.
         layer_options: further arguments of the layers.
+        origin: as in `Bert`.
         **kwargs: `name`, `trainable`.
     """
 
@@ -105,6 +106,7 @@ class PostNormEncoder(keras_hub.models.Backbone):
         dropout: float = 0.1,
         attention_dropout: float = 0.0,
         layer_options: dict[str, Any] | None = None,
+        origin: dict[str, Any] | None = None,
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
@@ -121,7 +123,7 @@ class PostNormEncoder(keras_hub.models.Backbone):
         self.layer_norm_epsilon = layer_norm_epsilon
         self.dropout = dropout
         self.attention_dropout = attention_dropout
-        self.layer_options = dict(layer_options or {})
+        self.layer_options, self.origin = dict(layer_options or {}), origin
         self.make_embeddings(dtype)
         self.transformer_layers = self.make_layers(dtype)
         names = ("token_ids", "segment_ids", "padding_mask")
@@ -225,6 +227,7 @@ class PostNormEncoder(keras_hub.models.Backbone):
             "dropout": self.dropout,
             "attention_dropout": self.attention_dropout,
             "layer_options": dict(self.layer_options),
+            "origin": self.origin,
         }
 
 

@@ -209,7 +209,7 @@ def write_encoder(target: Path, encoder: keras.Model, tokenizer: Tokenizer) -> s
     config, tensors = naming.describe_encoder(encoder)
     whole, options, vocabulary = naming.describe_tokenizer(tokenizer, encoder)
     for name, token in (("pad", options.get("pad_token")), ("cls", options.get("cls_token"))):
-        if token is not None:
+        if token is not None and config.get(f"{name}_token_id") is None:
             config[f"{name}_token_id"] = tokenizer.token_to_id(token)
     write_json(folder / "config.json", config)
     # Not save_file, whose files only the owner may read.

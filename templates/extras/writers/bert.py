@@ -44,6 +44,14 @@ class HeadedTable(keras_hub.layers.ReversibleEmbedding):
         logits = super().call(hidden, reverse=True)
         return logits + keras.ops.cast(self.bias, logits.dtype)
 
+    def save_own_variables(self, store: Any) -> None:
+        """Save the bias, too, which the table's own way leaves out."""
+        keras.layers.Layer.save_own_variables(self, store)
+
+    def load_own_variables(self, store: Any) -> None:
+        """Read what `save_own_variables` wrote."""
+        keras.layers.Layer.load_own_variables(self, store)
+
     def get_config(self) -> dict:
         return {**super().get_config(), "norm": self.norm, "activation": self.activation}
 

@@ -17,7 +17,7 @@ from extras.writers.decoder import Decoder
 from extras.writers.encoder_decoder import EncoderDecoder
 from extras.writers.files import Fields, Weights
 from extras.writers.layers import INITIAL_DEVIATION, Block
-from extras.writers.settings import classifies, packs, writes
+from extras.writers.settings import classifies, learns_texts, packs, writes
 
 TRAINED = "denoising"  # the `objective` of pre-training for this model
 SLIDING = "sliding_attention"
@@ -602,6 +602,9 @@ def make_writer(settings: CoreSettings, folder: Path) -> keras.Model | None:
     asked, family = asked_by(settings), files.read_family(folder)
     if classifies(settings):
         return read_decoder(settings, folder)
+    if learns_texts(settings):
+        check_objective(settings, family)
+        return read_writer(settings, folder) if family in FAMILIES else None
     if TRAINED in asked:
         if family != "bart":
             raise InputError(
@@ -631,6 +634,28 @@ def make_writer(settings: CoreSettings, folder: Path) -> keras.Model | None:
     writer = read_writer(settings, folder)
     check_room(settings, writer, is_decoder)
     return writer
+
+
+def check_objective(settings: Any, family: str) -> None:
+    """Refuse a writer whose family does not learn the objective of pre-training.
+
+    Args:
+        settings: `objective`, `encoder`.
+        family: of the encoder's folder.
+
+    Raises:
+        InputError: it is a decoder and the objective another one, or it is no decoder.
+    """
+    if family in FAMILIES and not FAMILIES[family].is_decoder:
+        raise InputError(
+            f"{settings.encoder} is a {family}, which reads with one half and writes with the "
+            'other: only a BART goes on, with objective = "denoising".'
+        )
+    if family in FAMILIES and settings.objective != "causal":
+        raise InputError(
+            f"{settings.encoder} is a {family}, whose tokens see only those before them: set "
+            f'objective = "causal" instead of {settings.objective!r}.'
+        )
 
 
 def read_decoder(settings: CoreSettings, folder: Path) -> keras.Model | None:

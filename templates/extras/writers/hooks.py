@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 
 from core.base.errors import InputError
 from core.base.settings import CoreSettings
-from extras.writers.settings import classifies
+from extras.writers.settings import classifies, learns_texts
 
 if TYPE_CHECKING:  # nothing is loaded before a model is built
     import keras
@@ -27,11 +27,14 @@ def load_tokenizer(
     name: str, folder: Path | None, settings: CoreSettings | None = None
 ) -> Tokenizer | None:
     """Return the tokenizer of a writer's folder; None: it is not one, or core reads it."""
-    from extras.writers import chat, families, files, frames
+    from extras.writers import chat, families, files, frames, language_model
 
     family = families.FAMILIES.get(files.read_family(folder)) if folder else None
     if folder is None or family is None:
         return None
+    if learns_texts(settings):
+        families.check_objective(settings, files.read_family(folder))
+        return language_model.load_framed(folder)
     if family.is_decoder and classifies(settings):
         return frames.load_framed(folder, settings)
     # A causal BERT learned that [SEP] ends a text: its source keeps it.

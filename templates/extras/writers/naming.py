@@ -124,7 +124,9 @@ def describe_tokenizer(tokenizer: Tokenizer, writer: Any) -> tuple[dict, dict, s
     }
     if template := carried_by(tokenizer):
         tokens |= {**template.tokens, NAME: template.text}
-    config = {"tokenizer_class": "PreTrainedTokenizerFast", **tokens}
+    # No writer reads segments.
+    names = {"model_input_names": ["input_ids", "attention_mask"]}
+    config = {"tokenizer_class": "PreTrainedTokenizerFast", **names, **tokens}
     length = writer.max_sequence_length
     whole = json.loads(tokenizer.to_str())
     return whole, config | ({"model_max_length": length} if length else {}), None

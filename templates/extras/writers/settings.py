@@ -98,6 +98,11 @@ def classifies(settings: Any) -> bool:
     return getattr(settings, "task", "") == "Text classification"
 
 
+def learns_texts(settings: Any) -> bool:
+    """Return whether the task is pre-training, other than a BART's."""
+    return getattr(settings, "objective", "denoising") != "denoising"
+
+
 def packs(settings: Any) -> bool:
     """Return whether several training examples share a row."""
     table = getattr(settings, "writers", None)  # None: whoever asks has no use for extras

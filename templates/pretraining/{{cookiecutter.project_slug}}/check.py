@@ -22,7 +22,7 @@ def main() -> None:
     checking = need("doctor", "checking")
     checks, settings = checking.begin_checks(Settings)
     tokenizer = read_shard_tokenizer(settings)
-    special = find_special_tokens(tokenizer)
+    special = find_special_tokens(tokenizer, settings.objective)
     # Each of the many memory trials would read the whole corpus again.
     findings = [] if checks.only_measures else check_shards(settings)
     checking.stop_at_errors(findings)

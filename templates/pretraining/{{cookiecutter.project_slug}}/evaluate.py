@@ -28,7 +28,8 @@ def main() -> None:
 
     run = load_run(arguments.run)
     texts = encode_file(arguments.file, run.tokenizer, run.settings)
-    batches = HeldOutGenerator(texts, find_special_tokens(run.tokenizer), run.settings)
+    special = find_special_tokens(run.tokenizer, run.settings.objective)
+    batches = HeldOutGenerator(texts, special, run.settings)
     predictions = predict(run.predictor, batches, "predict")
     evaluation = evaluate(batches, predictions, run.tokenizer, name_file(arguments.file))
     keep_scores([arguments.run], arguments.file, evaluation, provenance(run.settings))

@@ -48,12 +48,12 @@ def train(settings: Settings, strategy: Strategy, run: Run) -> None:
     batch_size = global_batch_size(settings, strategy)
     set_seed_and_precision(settings)
     tokenizer = read_shard_tokenizer(settings)
-    special = find_special_tokens(tokenizer)
     with strategy.scope():
         models = build_models(load_backbone(settings, tokenizer), settings)
         if settings.objective != "denoising":
             load_head(language_model(models.training), settings.encoder)
 
+    special = find_special_tokens(tokenizer, settings.objective)
     batches = ShardGenerator(shard_folder(settings, "train"), special, settings, batch_size)
     dev_texts = read_all_shards(shard_folder(settings, "dev"))
     dev_batches = HeldOutGenerator.of(dev_texts, special, settings)

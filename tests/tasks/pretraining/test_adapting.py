@@ -16,7 +16,7 @@ from conftest import ROOT, use_template
 from encoder_peer import seeded
 from masked_peer import KINDS
 from peer import needs_peer, run_peer
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 from small_models import word_piece
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
@@ -151,6 +151,39 @@ def test_transformers_computes_the_same_of_the_exports(exported):
         )
         assert difference < 1e-4
         np.testing.assert_allclose(losses, peer["losses"], rtol=1e-4)
+        tokenizer = load_tokenizer(make_settings(encoder=str(folder / f"{kind}_before")), [])
+        assert peer["tokens"].tolist() == tokenizer.encode("a cab").ids
+
+
+ORIGINS = ("ernie", "roberta", "xlm_roberta", "camembert", "distilbert")
+
+
+@pytest.mark.parametrize("kind", ORIGINS)
+def test_an_export_has_the_family_and_the_names_that_were_read(kind, exported):
+    _, folder = exported
+    names = (f"{kind}_before", kind)
+    read, made = (load_file(folder / name / "model.safetensors") for name in names)
+    # A file may have no pooler; the row of ERNIE's tasks is part of its segments.
+    shapes = {name: array.shape for name, array in made.items() if "pooler" not in name}
+    left = [name for name in read if name not in shapes]
+    assert shapes.items() <= {name: array.shape for name, array in read.items()}.items()
+    assert [name for name in left if "task_type" not in name] == []
+    configs = [json.loads((folder / name / "config.json").read_text("utf-8")) for name in names]
+    for name in ("model_type", "max_position_embeddings", "architectures"):
+        assert configs[0][name] == configs[1][name]
+    if kind in ORIGINS[1:4]:
+        assert configs[1]["pad_token_id"] == configs[0].get("pad_token_id", 1)
+
+
+def test_a_head_of_roberta_has_its_own_activation(tmp_path, capsys):
+    """With another activation in the layers, a BERT computes what was trained."""
+    built = load(write_model(tmp_path / "a", "roberta", hidden_act="gelu_new"))
+    tokenizer = load_tokenizer(make_settings(encoder=str(tmp_path / "a")), [])
+    export_hugging_face(tmp_path / "made", language_model(built.training), tokenizer)
+    assert json.loads((tmp_path / "made/config.json").read_text())["model_type"] == "bert"
+    again, batch = load(tmp_path / "made"), read_batch("roberta")
+    expected = built.training(batch)["token_loss"]
+    np.testing.assert_allclose(again.training(batch)["token_loss"], expected, rtol=1e-5)
 
 
 def test_a_run_keeps_a_model_of_any_family(tmp_path):

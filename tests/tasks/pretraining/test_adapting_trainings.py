@@ -98,7 +98,7 @@ def test_an_adapted_encoder_classifies(project, tmp_path):
     written = load_file(tmp_path / "adapted/model.safetensors")
     read = load_file(project / "roberta/model.safetensors")
     table = "embeddings.word_embeddings.weight"
-    difference = np.abs(written[f"bert.{table}"] - read[f"roberta.{table}"]).max()
+    difference = np.abs(written[f"roberta.{table}"] - read[f"roberta.{table}"]).max()
     assert 0 < difference < 0.1, "trained from the weights of the folder"
     other = bake_project("text_classification", tmp_path, "encoders")
     shorten(other, {"train": 12, "dev": 4})

@@ -21,12 +21,12 @@ PROJECT = use_template("pretraining")
 
 from core.base.errors import InputError  # noqa: E402
 from core.base.settings import RecordSettings, with_tables  # noqa: E402
+from corpus.pieces import in_words  # noqa: E402
 from corpus.special_tokens import SpecialTokens, find_special_tokens  # noqa: E402
 from corpus.texts import PaddedTexts  # noqa: E402
 from export_formats.folders import export_writer  # noqa: E402
 from extras.writers import hooks  # noqa: E402
 from task.denoising import damage, draw_spans, share_out  # noqa: E402
-from task.evaluation import in_words  # noqa: E402
 from task.masking import NO_TOKEN, lay_out  # noqa: E402
 from task.masking import shorten as shorten_layout  # noqa: E402
 from task.model import build_models, load_backbone  # noqa: E402
@@ -145,11 +145,10 @@ def test_the_decoder_is_taught_the_whole_text(tokens):
 
 def test_the_report_shows_the_text_that_was_to_be_written(tokenizer, tokens):
     batch = lay_out(make_texts(), make_settings(), tokens, np.random.default_rng(8))
-    generator = mock.Mock(layout=batch, settings=make_settings())
     best = np.tile(np.array([6, 7, 8]), (LENGTH - 1, 1))
     for number in range(5):
-        prediction = mock.Mock(tokens=best)
-        found = in_words(generator, number, prediction, tokenizer)
+        row = {name: array[number] for name, array in batch.items()}
+        found = in_words(row, best, tokenizer, "denoising")
         size = make_texts().padding_mask[number].sum()
         words = [VOCABULARY[token] for token in make_texts().token_ids[number, :size]]
         assert found["text"].replace(" ", "") == "".join(words)

@@ -2,7 +2,11 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+from tokenizers import Tokenizer
 from tokenizers.decoders import ByteLevel
+
+from core.base.extras import need
 
 # What the tokens of sentencepiece and of bytes have instead of a space.
 PIECE_SPACE, BYTE_SPACE = "▁", "Ġ"
@@ -34,3 +38,37 @@ def join_pieces(pieces: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
 def is_ideograph(character: str) -> bool:
     """Tell whether a character is Chinese, its punctuation included."""
     return "\u3000" <= character <= "\u9fff" or "\uff00" <= character <= "\uffef"
+
+
+def in_words(
+    row: dict[str, np.ndarray], best: np.ndarray, tokenizer: Tokenizer, objective: str
+) -> dict:
+    """Return a text with its hidden tokens: their spans, and the likeliest tokens there.
+
+    Args:
+        row: of one text, laid out for the objective.
+        best: the likeliest tokens at each of its places `[slots, best]`.
+        tokenizer: of the text.
+        objective: of the training.
+    """
+    if objective == "replaced":
+        return need("encoders", "discriminator").in_words(row, best, tokenizer, join_pieces)
+    used = row["masked_labels"] >= 0
+    if objective == "denoising":  # the input is a damaged copy, so show the target
+        token_ids, places = np.append(row["target_ids"], 0), np.flatnonzero(used) + 1
+        size = len(places) + 1
+    else:
+        token_ids, size = row["token_ids"].copy(), row["padding_mask"].sum()
+        # All objectives but masked predict the token after the position that they predict from.
+        places = row["masked_positions"][used] + int(objective != "masked")
+    token_ids[places] = row["masked_labels"][used]
+    pieces = [tokenizer.id_to_token(token_id) or "" for token_id in token_ids[:size].tolist()]
+    text, spans = join_pieces(pieces)
+    shown = best[: len(used)][used[: len(best)]]
+    return {
+        "text": text,
+        "hidden": [
+            {"span": spans[place], "predicted": [tokenizer.id_to_token(int(i)) for i in tokens]}
+            for place, tokens in zip(places, shown, strict=True)
+        ],
+    }

@@ -18,10 +18,10 @@ class SpecialTokens:
     """Token ids of a tokenizer.
 
     Attributes:
-        pad: fills up.
+        pad: fills up; without such a token the end, because nothing reads it.
         begin: comes before a text.
         end: comes after it.
-        mask: replaces a hidden token.
+        mask: replaces a hidden token; -1: nothing is hidden.
         is_special: bool `[vocabulary]`: all that are not text, the unknown one among them.
         ordinary: all others.
         sentence_ends: those of `SENTENCE_ENDS` that the tokenizer has, and `end`.
@@ -48,18 +48,22 @@ def name_special_tokens(tokenizer: Tokenizer) -> dict[str, str]:
     return {**found, "cls": around[0], "sep": around[1]} if len(around) == 2 else found
 
 
-def find_special_tokens(tokenizer: Tokenizer, named: str = "the tokenizer") -> SpecialTokens:
+def find_special_tokens(
+    tokenizer: Tokenizer, objective: str = "masked", named: str = "the tokenizer"
+) -> SpecialTokens:
     """Return the special tokens of an encoder's tokenizer.
 
     Args:
-        tokenizer: of BERT, RoBERTa, or a family with the tokens of one of them.
+        tokenizer: of BERT, RoBERTa, or a family with the tokens of one of them; or of a decoder.
+        objective: `causal` hides nothing.
         named: where it is from, for the message.
 
     Raises:
         InputError: it has no token that hides or fills up, or puts no tokens around a text.
     """
     names = name_special_tokens(tokenizer)
-    missing = [name for name in ("pad", "cls", "sep", "mask") if name not in names]
+    needed = ("cls", "sep") if objective == "causal" else ("pad", "cls", "sep", "mask")
+    missing = [name for name in needed if name not in names]
     if missing:
         tokens = {name: " or ".join(forms) for name, forms in FORMS.items()}
         tokens |= {"cls": "token before a text", "sep": "token after it"}
@@ -76,10 +80,10 @@ def find_special_tokens(tokenizer: Tokenizer, named: str = "the tokenizer") -> S
     is_special[list(ids.values())] = True
     ends = [tokenizer.token_to_id(token) for token in (*SENTENCE_ENDS, names["sep"])]
     return SpecialTokens(
-        pad=ids["pad"],
+        pad=ids.get("pad", ids["sep"]),
         begin=ids["cls"],
         end=ids["sep"],
-        mask=ids["mask"],
+        mask=ids.get("mask", -1),
         is_special=is_special,
         ordinary=np.flatnonzero(~is_special),
         sentence_ends=np.array([number for number in ends if number is not None], int),

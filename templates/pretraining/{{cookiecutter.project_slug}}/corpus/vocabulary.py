@@ -143,8 +143,12 @@ def record_path(path: str) -> str:
     return path.rpartition("/")[0] + "/vocabulary.json"
 
 
-def read_tokenizer(path: str) -> Tokenizer:
-    """Read a tokenizer that a masked language model can be trained with.
+def read_tokenizer(path: str, objective: str = "masked") -> Tokenizer:
+    """Read a tokenizer that a language model can be trained with.
+
+    Args:
+        path: of a tokenizer.json.
+        objective: of the training.
 
     Raises:
         InputError: it is none.
@@ -157,7 +161,7 @@ def read_tokenizer(path: str) -> Tokenizer:
             f"{path} is not a tokenizer.json ({error}): train it anew with python "
             "train_vocabulary.py --overwrite true, or name another one."
         ) from error
-    find_special_tokens(tokenizer, path)
+    find_special_tokens(tokenizer, objective, path)
     return tokenizer
 
 
@@ -180,10 +184,11 @@ def read_own_tokenizer(settings: CorpusSettings) -> Tokenizer:
         )
     own.no_padding()
     own.no_truncation()
-    find_special_tokens(own, settings.encoder)
+    objective = getattr(settings, "objective", "masked")
+    find_special_tokens(own, objective, settings.encoder)
     path = storage.place(settings.tokenizer)
     if storage.read_bytes(path) is not None:
-        named = read_tokenizer(path)
+        named = read_tokenizer(path, objective)
         if named.get_vocab() == own.get_vocab():
             return named
         print(f"tokens: those of {settings.encoder}; {path} has others, and is not used")

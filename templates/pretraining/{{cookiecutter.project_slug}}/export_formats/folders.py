@@ -21,6 +21,7 @@ from corpus.special_tokens import name_special_tokens
 from export_formats.hugging_face import (
     WEIGHTS,
     LanguageModel,
+    head_module,
     make_config,
     name_weights,
     vocabulary_of,
@@ -63,10 +64,12 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
 
 def export_hugging_face(folder: Path, model: LanguageModel, tokenizer: Tokenizer) -> None:
     """Write an encoder and its head; arguments as in `write_hugging_face`."""
-    if isinstance(model.encoder, BertEncoder):
+    encoder, causal = model.encoder, model.objective == "causal"
+    # A BERT that another family was read as is written as that, if it reads in both directions.
+    if isinstance(encoder, BertEncoder) and (causal or not getattr(encoder, "origin", None)):
         write_hugging_face(folder, make_config(model, tokenizer), name_weights(model), tokenizer)
         return
-    config, weights, files = need("encoders", "language_model").describe(model, tokenizer)
+    config, weights, files = head_module(encoder).describe(model, tokenizer)
     write_files(folder, config, weights, *files)
 
 

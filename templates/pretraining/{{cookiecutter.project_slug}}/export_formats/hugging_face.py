@@ -1,7 +1,7 @@
 """The weights of a BERT under the names of Hugging Face: written, and the head read again."""
 
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
 import keras
 import numpy as np
@@ -141,6 +141,11 @@ def make_config(model: LanguageModel, tokenizer: Tokenizer) -> dict:
     }
 
 
+def head_module(encoder: keras.Model) -> Any:
+    """Return the module of an extra that has the head of another family than BERT."""
+    return need("writers" if hasattr(encoder, "write") else "encoders", "language_model")
+
+
 def load_head(model: LanguageModel, encoder: str) -> None:
     """Give the head the weights that the encoder was trained with, where its folder has them.
 
@@ -148,7 +153,9 @@ def load_head(model: LanguageModel, encoder: str) -> None:
         model: whose encoder has its weights already.
         encoder: the setting that says where these came from.
     """
-    folder = None if encoder == "tiny" else local_folder(encoder)
+    # A decoder scores the vocabulary itself.
+    has_head = hasattr(model, "head_dense")
+    folder = local_folder(encoder) if has_head and encoder != "tiny" else None
     if folder is not None and "encoders" in present():
         need("encoders", "language_model").load_head(model, encoder, folder)
         return

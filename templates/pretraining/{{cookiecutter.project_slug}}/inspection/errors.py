@@ -21,7 +21,7 @@ def find_errors(predictions: Sequence[dict]) -> list[ErrorExample]:
 def rank_hidden(text: str, hidden: dict) -> int:
     """Return the rank of a hidden token among the likeliest tokens, from 1; 0: it is not one."""
     tokens = [token.removeprefix("##") for token in hidden["predicted"]]
-    token = text[slice(*hidden["span"])]
+    token = hidden.get("label", text[slice(*hidden["span"])])
     return tokens.index(token) + 1 if token in tokens else 0
 
 

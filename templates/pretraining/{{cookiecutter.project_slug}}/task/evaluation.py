@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 from core.base.words import excerpt
 from core.prediction.predictor import Predictor
 from core.scores.evaluation import DevScorer, Evaluation
-from corpus.pieces import join_pieces
+from corpus.pieces import in_words
 from task.data import HeldOutGenerator
 from task.masking import NO_TOKEN
 from task.metrics import score
@@ -77,7 +77,9 @@ def evaluate(
         for number, prediction in enumerate(predictions)
     ]
     for number, record in enumerate(records[:SHOWN_IN_REPORT]):
-        record |= in_words(generator, number, predictions[number], tokenizer)
+        row = {name: array[number] for name, array in generator.layout.items()}
+        best, objective = predictions[number].tokens, generator.settings.objective
+        record |= in_words(row, best, tokenizer, objective)
     return Evaluation(
         scores={**named, "records": len(records), **score(columns)},
         predictions=records,
@@ -111,39 +113,6 @@ class TokenScorer(DevScorer):
         predictions = predict(self.predictor, batches)
         shown = self.settings.shown_examples
         return evaluate(batches, predictions, self.tokenizer, self.named, shown)
-
-
-def in_words(
-    generator: HeldOutGenerator, number: int, prediction: Prediction, tokenizer: Tokenizer
-) -> dict:
-    """Return a text with its hidden tokens: their spans, and the likeliest tokens there.
-
-    Args:
-        generator: of the texts.
-        number: of the text.
-        prediction: for the text.
-        tokenizer: of the texts.
-    """
-    row = {name: array[number] for name, array in generator.layout.items()}
-    used, objective = row["masked_labels"] != NO_TOKEN, generator.settings.objective
-    if objective == "denoising":  # the input is a damaged copy, so show the target
-        token_ids, places = np.append(row["target_ids"], 0), np.flatnonzero(used) + 1
-        size = len(places) + 1
-    else:
-        token_ids, size = row["token_ids"].copy(), row["padding_mask"].sum()
-        # All objectives but masked predict the token after the position that they predict from.
-        places = row["masked_positions"][used] + int(objective != "masked")
-    token_ids[places] = row["masked_labels"][used]
-    pieces = [tokenizer.id_to_token(token_id) or "" for token_id in token_ids[:size].tolist()]
-    text, spans = join_pieces(pieces)
-    best = prediction.tokens[: len(used)][used[: len(prediction.tokens)]]
-    return {
-        "text": text,
-        "hidden": [
-            {"span": spans[place], "predicted": [tokenizer.id_to_token(int(i)) for i in tokens]}
-            for place, tokens in zip(places, best, strict=True)
-        ],
-    }
 
 
 def describe(record: dict) -> str:

@@ -1,4 +1,4 @@
-"""The four objectives: which tokens are hidden from the model, and which it predicts.
+"""The five objectives: which tokens are hidden from the model, and which it predicts.
 
 `masked`: whole words are drawn until a share of the tokens is covered. Most of these become [MASK],
 some become another token, some stay. Sources: Devlin et al. 2019,
@@ -9,6 +9,9 @@ https://arxiv.org/abs/1810.04805, and its whole word masking.
 `unilm`: the text is split at random; each token of the second part from the first part and those
 before it. Source: Dong et al. 2019, https://arxiv.org/abs/1905.03197.
 
+`replaced`: words are drawn as for `masked` and become other tokens; each token is told to be one of
+these or not: see `extras/encoders/discriminator.py`.
+
 `denoising`: a decoder writes the whole text from a damaged copy: see `task/denoising.py`.
 
 All functions draw for many texts at once, with the random generator that they are given.
@@ -18,6 +21,7 @@ import math
 
 import numpy as np
 
+from core.base.extras import need
 from core.batches import Batch
 from corpus.special_tokens import SpecialTokens
 from corpus.texts import PaddedTexts
@@ -38,8 +42,9 @@ def count_slots(settings: Settings, length: int) -> int:
         settings: `objective`, `mask_rate`.
         length: of the text.
     """
-    masked = settings.objective == "masked"
-    return math.ceil(settings.mask_rate * length) if masked else length - 1
+    if settings.objective == "masked":
+        return math.ceil(settings.mask_rate * length)
+    return length if settings.objective == "replaced" else length - 1
 
 
 def lay_out(
@@ -50,7 +55,7 @@ def lay_out(
     Args:
         padded: token ids and beginnings of words `[texts, length]`.
         settings: `objective`, and for `masked` `mask_rate`, `mask_share`, `random_share`; for
-            `denoising` `mask_rate`, `span_length`, `permute_sentences`.
+            `denoising` `mask_rate`, `span_length`, `permute_sentences`; for `replaced` `mask_rate`.
         special: tokens that are never hidden, and never replace others.
         random: draws words, tokens or splits.
     """
@@ -67,8 +72,11 @@ def lay_out(
             "target_ids": token_ids[:, :slots],
             "masked_labels": labels.astype(np.int32),
         }
-    if settings.objective == "masked":
+    if settings.objective in ("masked", "replaced"):
         hidden = draw_words(padded, special, settings.mask_rate, random)
+        if settings.objective == "replaced":
+            replaced = need("encoders", "discriminator")
+            return replaced.lay_out(padded, hidden, settings, special, random)
         token_ids = replace_tokens(token_ids, hidden, settings, special, random)
         positions, labels = collect(padded.token_ids, hidden, slots)
     else:

@@ -17,6 +17,7 @@ from core.base.extras import need
 from core.encoders.encoder import BertEncoder, load_encoder, load_tokenizer
 from core.layers.language_model import TokenLoss, head_layers, prefix_mask
 from core.step import Logits, Models, TrainingModel
+from export_formats.hugging_face import head_module
 from task.settings import Settings
 
 BEST_TOKENS = 3  # likeliest tokens of each prediction, for the report
@@ -36,7 +37,7 @@ def load_backbone(settings: Settings, tokenizer: Tokenizer) -> keras.Model:
             the tokenizer.
     """
     writes = settings.objective == "denoising"
-    if settings.encoder == "tiny" and not writes:
+    if settings.encoder == "tiny" and settings.objective not in ("denoising", "replaced"):
         return BertEncoder(
             vocabulary_size=tokenizer.get_vocab_size(),
             num_layers=settings.tiny_layers,
@@ -56,7 +57,8 @@ def load_backbone(settings: Settings, tokenizer: Tokenizer) -> keras.Model:
         return writer
     check_tokens(settings, tokenizer)
     encoder = load_encoder(settings, tokenizer)
-    if not isinstance(encoder, BertEncoder):
+    other = not isinstance(encoder, BertEncoder) and not hasattr(encoder, "write")
+    if other or settings.objective == "replaced":
         need("encoders", "language_model").check_encoder(encoder, settings)
     return encoder
 
@@ -182,7 +184,7 @@ class TokenScores(keras.layers.Layer):
         losses = ops.sparse_categorical_crossentropy(
             ops.maximum(labels, 0), logits, from_logits=True
         )
-        tokens = ops.top_k(logits, self.best)[1]
+        tokens = ops.top_k(logits, min(self.best, logits.shape[-1]))[1]
         right = ops.cast(ops.equal(tokens[..., 0], ops.cast(labels, tokens.dtype)), "float32")
         return {
             "surprise": ops.sum(losses * used, axis=1),
@@ -195,7 +197,7 @@ class TokenScores(keras.layers.Layer):
         return {
             "surprise": keras.KerasTensor((batch,), dtype="float32"),
             "correct": keras.KerasTensor((batch,), dtype="float32"),
-            "tokens": keras.KerasTensor((batch, slots, self.best), dtype="int32"),
+            "tokens": keras.KerasTensor((batch, slots, min(self.best, logits.shape[-1])), "int32"),
         }
 
     def get_config(self) -> dict:
@@ -222,7 +224,7 @@ def build_models(encoder: keras.Model, settings: Settings) -> Models:
         logits = encoder.write(inputs)
     else:
         is_bert = isinstance(encoder, BertEncoder)
-        kind = LanguageModel if is_bert else need("encoders", "language_model").MaskedLanguageModel
+        kind = LanguageModel if is_bert else head_module(encoder).layer_of(settings.objective)
         logits = kind(encoder, settings.objective, name="language_model")(**inputs)
     loss = TokenLoss(name="token_loss")(logits, labels)
     scores = TokenScores(name="token_scores")(logits, labels)

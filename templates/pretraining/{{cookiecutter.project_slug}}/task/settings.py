@@ -15,10 +15,10 @@ class Settings(CorpusSettings):
     task: ClassVar[str] = "Pre-training"
     free_settings: ClassVar[tuple[str, ...]] = ("preparation.processes",)
 
-    objective: Literal["masked", "causal", "unilm", "denoising"] = Field(
+    objective: Literal["masked", "causal", "unilm", "denoising", "replaced"] = Field(
         "masked",
         description="hidden words; each token from those before; the rest of a text; all of it "
-        "from a damaged copy",
+        "from a damaged copy; which tokens were replaced",
     )
     mask_rate: float = Field(0.15, gt=0, lt=1, description="share of the tokens that are hidden")
     mask_share: float = Field(0.8, ge=0, le=1, description="share of these that become [MASK]")
