@@ -13,7 +13,7 @@ FIELDS = (
     "subject",
     "predicate",
     "object",
-    "weight",
+    "weight", "probability",
 )
 RECORD = {
     "id": "1",

@@ -40,6 +40,7 @@ class Example:
     annotated_predicates: tuple[str, ...] | None
     line: int
     weight: float = 1.0
+    levels: tuple = ()  # its triples by their probability, where one is not certain
 
 
 def read_examples(path: str | Path, require_triples: bool = True) -> Sequence[Example]:
