@@ -13,7 +13,8 @@ FIELDS = (
     "subject",
     "predicate",
     "object",
-    "weight", "probability",
+    "weight",
+    "probability",
 )
 RECORD = {
     "id": "1",

@@ -156,13 +156,14 @@ def test_texts_with_weights_are_learned_alike_everywhere(tmp_path):
     write(project / "both.jsonl", both)
     write(project / "apart.jsonl", apart)
     small = {"epochs": 2, "batch_size": 8, "checkpoint_steps": 1, "dropout": 0.0}
-    # Letters alone: sources that are there twice would make another vocabulary.
-    small |= {"train_file": "both.jsonl", "tiny_vocabulary": 100}
+    # With gold, from which the vocabulary is made.
+    files = "distillation.files"
+    small |= {files: '["both.jsonl"]'}
     one = train(project, {}, **small, run_name="one")
-    other = train(project, {}, **{**small, "train_file": "apart.jsonl"}, run_name="apart")
+    other = train(project, {}, **{**small, files: '["apart.jsonl"]'}, run_name="apart")
     assert largest_difference(one, other) < 1e-5
-    plain = write(project / "plain.jsonl", [{**r, "targets": [*r["targets"]]} for r in both])
-    moved = train(project, {}, **{**small, "train_file": plain.name}, run_name="plain")
+    write(project / "plain.jsonl", [{**r, "targets": [*r["targets"]]} for r in both])
+    moved = train(project, {}, **{**small, files: '["plain.jsonl"]'}, run_name="plain")
     assert largest_difference(one, moved) > 1e-4
     two = {**small, "strategy": "mirrored", "devices.logical_devices": 2, "accumulation": 2}
     two |= {"run_name": "two", "cache.enabled": True}
@@ -174,7 +175,7 @@ def test_texts_with_weights_are_learned_alike_everywhere(tmp_path):
     assert len(written) == 4 and any(len(record["targets"]) > 1 for record in written)
     for record in written:
         assert sum(record["targets"].values()) == pytest.approx(1, abs=1e-3)
-    student = {"distillation.files": '["pseudo.jsonl"]', "steps": 2, "run_name": "student"}
+    student = {files: '["pseudo.jsonl"]', "steps": 2, "run_name": "student"}
     run("train.py", *flags(project, **student), cwd=project)
     done = run(
         label, "one", "sample/test.jsonl", "x.jsonl", "--n_best", "0", cwd=project, check=False
