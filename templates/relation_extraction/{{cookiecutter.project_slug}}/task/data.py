@@ -79,10 +79,9 @@ def read_triple(item: object, text: str) -> Triple:
 
 def collect_predicates(examples: Sequence[Example]) -> list[str]:
     """Return every predicate of the training examples, sorted."""
-    predicates = collect(find_predicates, examples, joined=True)
-    if not predicates:
-        raise InputError("no training example has a triple: there is nothing to learn.")
-    return sorted(predicates)
+    if predicates := collect(find_predicates, examples, joined=True):
+        return sorted(predicates)
+    raise InputError("no training example has a triple: there is nothing to learn.")
 
 
 def find_predicates(examples: Sequence[Example]) -> set[str]:
