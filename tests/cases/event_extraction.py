@@ -8,6 +8,7 @@ SMALL = {"pointer_size": 16, "max_length": 128, "window_overlap": 16}
 DEV_SCORE = "argument_classification_f1"
 EVENT = {"type": "buy", "trigger": [4, 10], "arguments": [{"role": "buyer", "span": [0, 3]}]}
 FIELDS = ("id", "text", "events", "type", "trigger", "arguments", "role", "span", "weight")
+FIELDS += ("probability",)
 RECORD = {"id": "1", "text": "Ada bought Zenco.", "events": [EVENT]}
 
 

@@ -9,6 +9,7 @@ DEV_SCORE = "f1"
 ENTITY = {"type": "person", "span": [0, 3]}
 FIELDS = ("id", "text", "entities", "type", "span", "label", "start_offset", "end_offset")
 FIELDS += ("labels", "relations", "from_id", "to_id", "Comments", "comments", "meta", "weight")
+FIELDS += ("probability",)
 RECORD = {"id": "1", "text": "Ada bought Zenco.", "entities": [ENTITY]}
 
 

@@ -14,6 +14,7 @@ FIELDS = (
     "predicate",
     "object",
     "weight",
+    "probability",
 )
 RECORD = {
     "id": "1",

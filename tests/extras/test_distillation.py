@@ -285,13 +285,18 @@ PREDICTED = {
         },
         {
             "triples": [
-                {"subject": [0, 1], "predicate": "p", "object": [2, 3]},
-                {"subject": [0, 1], "predicate": "q", "object": [2, 3]},
+                {"subject": [0, 1], "predicate": "p", "object": [2, 3], "probability": 0.9},
+                {"subject": [0, 1], "predicate": "q", "object": [2, 3], "probability": 0.6},
             ]
         },
         0.6,
     ),
     "nothing found": ({"entities": []}, {"entities": []}, None),
+    "tags": (
+        {"entities": [{"type": "e", "span": [0, 1], "text": "a", "score": 1.0}]},
+        {"entities": [{"type": "e", "span": [0, 1]}]},
+        1.0,
+    ),
     "events": (
         {
             "events": [
@@ -306,7 +311,12 @@ PREDICTED = {
         },
         {
             "events": [
-                {"type": "e", "trigger": [0, 1], "arguments": [{"role": "r", "span": [2, 3]}]}
+                {
+                    "type": "e",
+                    "trigger": [0, 1],
+                    "arguments": [{"role": "r", "span": [2, 3], "probability": 0.7}],
+                    "probability": 0.8,
+                }
             ]
         },
         0.7,

@@ -40,6 +40,7 @@ class Example:
     annotated_predicates: tuple[str, ...] | None
     line: int
     weight: float = 1.0
+    levels: tuple = ()  # its triples by their probability, where one is not certain
 
 
 def read_examples(path: str | Path, require_triples: bool = True) -> Sequence[Example]:
@@ -78,10 +79,9 @@ def read_triple(item: object, text: str) -> Triple:
 
 def collect_predicates(examples: Sequence[Example]) -> list[str]:
     """Return every predicate of the training examples, sorted."""
-    predicates = collect(find_predicates, examples, joined=True)
-    if not predicates:
-        raise InputError("no training example has a triple: there is nothing to learn.")
-    return sorted(predicates)
+    if predicates := collect(find_predicates, examples, joined=True):
+        return sorted(predicates)
+    raise InputError("no training example has a triple: there is nothing to learn.")
 
 
 def find_predicates(examples: Sequence[Example]) -> set[str]:

@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from core.base.errors import InputError
 from core.base.files import PROJECT, TEMPORARY
-from core.data.records import SHOWN_KEYS, read_weighted
+from core.data.records import SHOWN_KEYS, names_numbers, read_weighted
 from extras.cache.beam_workers import share_on_beam
 from extras.cache.processes import count_cores, share
 from extras.cache.settings import Table
@@ -355,7 +355,7 @@ def check_block(
 
     def make_object(pairs: list[tuple[str, Any]]) -> dict:
         made = dict(pairs)
-        if len(made) < len(pairs) or not made.keys() <= known:
+        if (len(made) < len(pairs) or not made.keys() <= known) and not names_numbers(pairs):
             keys = [key for key, _ in pairs]
             for key in keys:
                 if key not in known or keys.count(key) > 1:

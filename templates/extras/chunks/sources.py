@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from core.base.errors import InputError
 from core.base.files import parse_object
-from core.data.records import SHOWN_KEYS
+from core.data.records import SHOWN_KEYS, names_numbers, read_weighted
 from extras.chunks.plan import Plan, read_note
 
 Place = tuple[int, int]  # the bytes and the lines before a record
@@ -67,7 +67,7 @@ class Source(Sequence):
             return
         number = start // self.chunk
         examples = (
-            self.read_one(json.loads(text), line)
+            read_weighted(json.loads(text), line, self.read_one)
             for _, line, text in read_lines(self.path, self.places[number])
         )
         first = number * self.chunk
@@ -106,7 +106,7 @@ def check(
     ids, known, before = array("Q"), set(fields), state_of(path)
 
     def make_object(place: str, pairs: list[tuple[str, Any]]) -> dict:
-        keys = [key for key, _ in pairs]
+        keys = [] if names_numbers(pairs) else [key for key, _ in pairs]
         if len({*keys}) < len(keys) or not known.issuperset(keys):
             for key in keys:
                 if key not in known or keys.count(key) > 1:
@@ -119,7 +119,7 @@ def check(
             return None
         record = parse_object(text, f"{path}, line {line}", make_object)
         with complaints_of(path, line):
-            identity = read_one(record, line).id
+            identity = read_weighted(record, line, read_one).id
         if len(ids) % chunk == 0:
             places.append(place)
         ids.append(short_hash(str(identity)))
@@ -144,7 +144,7 @@ def refuse_repeats(path: Path, read_one: Callable[[dict, int], Any], ids: array)
     lines: dict[str, int] = {}
     # Two ids may share a hash, so their texts decide.
     for _, line, text in read_lines(path) if suspects else ():
-        identity = read_one(json.loads(text), line).id
+        identity = read_weighted(json.loads(text), line, read_one).id
         if short_hash(str(identity)) in suspects:
             with complaints_of(path, line):
                 if (first := lines.setdefault(str(identity), line)) != line:

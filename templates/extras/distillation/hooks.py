@@ -1,12 +1,14 @@
-"""Put more into a training: the records of other files, the weights of another run."""
+"""Put more into a training: the records of other files, probabilities, weights of another run."""
 
 import functools
 
+from core.data.records import collect
 from core.training import Training
+from extras.distillation.soft_records import first_soft
 
 
 def prepare(training: Training) -> None:
-    """Add the files of the table to the batches, and start from the weights of its run.
+    """Add the files of the table, learn probabilities of spans, start from the weights of a run.
 
     Raises:
         InputError: a file or a run does not fit this training.
@@ -16,6 +18,11 @@ def prepare(training: Training) -> None:
         from extras.distillation.added_files import with_added_files
 
         training.batches = with_added_files(training)
+    examples = getattr(training.batches, "examples", ())
+    if (place := collect(first_soft, examples)) is not None:
+        from extras.distillation.soft_spans import learn_probabilities
+
+        learn_probabilities(training, examples[place])
     if table.init_from:
         from extras.distillation.first_weights import find_source, start_from
 

@@ -12,7 +12,7 @@ import io
 import math
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,9 @@ from task.settings import Settings  # noqa: E402
 
 ENTITIES = "Named-entity recognition"
 CLASSIFIES = Settings.task == "Text classification"
+WRITES = Settings.task == "Seq2seq"
+SPANS = Settings.task in ("Relation extraction", ENTITIES, "Event extraction")
+FLOOR = 0.05
 TEXT_FIELDS = ("text", "context", "text_a", "text_b", "question", "source", "group")
 
 
@@ -73,22 +76,41 @@ def parse_arguments() -> argparse.Namespace:
         "--above", type=float, default=0.0, help="keep records whose teacher is at least so sure"
     )
     parser.add_argument(
-        "--hard", action="store_true", help="labels of classifiers without probabilities"
+        "--hard", action="store_true", help="labels, triples, ... without probabilities"
     )
+    parser.add_argument("--temperature", type=float, default=1.0, help="above 1: softer targets")
     parser.add_argument(
-        "--temperature", type=float, default=1.0, help="above 1: softer targets of classifiers"
+        "--floor",
+        type=float,
+        help=f"probability that triples, entities or events need ({FLOOR:g}; with --hard: as "
+        "predict.py)",
     )
     parser.add_argument(
         "--weigh", action="store_true", help="give each record its teacher's probability as weight"
     )
+    parser.add_argument(
+        "--n_best", type=int, default=1, help="texts of each record, with weights to learn from"
+    )
     arguments = parser.parse_args()
+    soft = CLASSIFIES or SPANS or arguments.n_best > 1
+    if arguments.floor is not None and (not SPANS or not 0 <= arguments.floor < 1):
+        raise InputError(
+            f"--floor {arguments.floor:g} is a probability, from 0 to less than 1, that triples, "
+            "entities or events must have: choose another one, or leave it out for other tasks."
+        )
+    if arguments.n_best != 1 and (not WRITES or arguments.n_best < 1 or arguments.hard):
+        raise InputError(
+            f"--n_best {arguments.n_best} asks a writer for several texts with weights: leave it "
+            "out here, or choose one from 1 on without --hard."
+        )
     if not 0 <= arguments.above <= 1:
         raise InputError(f"--above {arguments.above:g} is no probability: choose one from 0 to 1.")
     if not 0 < arguments.temperature < math.inf:
         raise InputError(f"--temperature {arguments.temperature:g} must be above 0, such as 2.")
-    if arguments.temperature != 1 and (arguments.hard or not CLASSIFIES):
+    if arguments.temperature != 1 and (arguments.hard or not soft):
         raise InputError(
-            "--temperature softens the probabilities of a classifier's labels: leave it out here."
+            "--temperature softens the probabilities of labels, triples, entities, events, or of "
+            "--n_best texts: leave it out here."
         )
     return arguments
 
@@ -98,7 +120,15 @@ def write_labelled(arguments: argparse.Namespace, runs: Sequence[str], out: Path
     folders = find_runs(runs)
     records = read_records(arguments.file, folders[0] / "config.json")
     kept, unsure, unknown = [], 0, 0
-    for record, prediction in zip(records, predictions(runs, arguments.file), strict=True):
+    if SPANS and not (arguments.hard and arguments.floor is None):
+        from extras.distillation.teacher_spans import span_predictions
+
+        floor = FLOOR if arguments.floor is None else arguments.floor
+        examples = examples_of(arguments.file, folders[0] / "config.json")
+        predicted: Iterable[dict] = span_predictions(folders, examples, floor, arguments.hard)
+    else:
+        predicted = predictions(runs, arguments.file, arguments.n_best)
+    for record, prediction in zip(records, predicted, strict=True):
         labelled, sure = label_record(record, prediction, arguments.hard, arguments.temperature)
         unknown += sure is None
         if sure is not None and sure < arguments.above:
@@ -122,13 +152,21 @@ def write_labelled(arguments: argparse.Namespace, runs: Sequence[str], out: Path
     print(describe(out, len(kept), unsure, unknown, arguments.above))
 
 
-def predictions(runs: Sequence[str], file: Path) -> Iterator[dict]:
-    """Yield what predict.py of this project writes of each record of a file."""
+def predictions(runs: Sequence[str], file: Path, n_best: int = 1) -> Iterator[dict]:
+    """Yield what predict.py of this project writes of each record of a file.
+
+    Args:
+        runs: names of runs.
+        file: with the records.
+        n_best: texts of each record; above 1 the search has at least as many beams.
+    """
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "predictions.jsonl"
         command_line, sys.argv = sys.argv, ["predict.py", *runs, str(file), str(out)]
         if Settings.task == ENTITIES:  # in our format, with scores
             sys.argv += ["--format", "records"]
+        if WRITES:
+            sys.argv += generation_flags(runs, n_best)
         said = io.StringIO()
         try:
             with contextlib.redirect_stdout(said):
@@ -142,6 +180,21 @@ def predictions(runs: Sequence[str], file: Path) -> Iterator[dict]:
                 end="",
             )
         yield from (record for _, record in read_json_lines(out))
+
+
+def generation_flags(runs: Sequence[str], n_best: int) -> list[str]:
+    """Return the flags of predict.py for so many texts of each record.
+
+    Raises:
+        InputError: the runs write triples, entities or events.
+    """
+    config = find_runs(runs[:1])[0] / "config.json"
+    settings: Any = saved_settings(Settings, read_json(config), config)
+    if settings.extractor and n_best > 1:
+        raise InputError("--n_best is for texts, and these runs extract: leave it out.")
+    if n_best == settings.generation.n_best == 1:
+        return []
+    return ["--n_best", str(n_best), "--beams", str(max(n_best, settings.generation.beams))]
 
 
 def read_records(path: Path, config: Path) -> list[dict[str, Any]]:
@@ -158,16 +211,20 @@ def read_records(path: Path, config: Path) -> list[dict[str, Any]]:
         tables = need("competition", "tables") if hasattr(settings, "competition") else None
         if tables is None or not tables.has_own_columns(path, settings):
             return [record for _, record in read_json_lines(path)]
-    # A table, or columns: `read_examples` of a task names what it needs in its own way.
+    return [  # of a table, or of columns
+        {"id": one.id, **{n: getattr(one, n) for n in TEXT_FIELDS if getattr(one, n, None)}}
+        for one in examples_of(path, config)
+    ]
+
+
+def examples_of(path: Path, config: Path) -> Sequence[Any]:
+    """Return the examples of a file without gold, read as the settings of a run say."""
+    # `read_examples` of a task names what it needs in its own way.
     names = inspect.signature(read_examples).parameters
     own = {name: False for name in names if name.startswith("require")}
     if "settings" in names:
-        own["settings"] = settings
-    examples = read_examples(path, **own)
-    return [
-        {"id": one.id, **{n: getattr(one, n) for n in TEXT_FIELDS if getattr(one, n, None)}}
-        for one in examples
-    ]
+        own["settings"] = saved_settings(Settings, read_json(config), config)
+    return read_examples(path, **own)
 
 
 def describe(out: Path, kept: int, unsure: int, unknown: int, above: float) -> str:

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from core.base.errors import InputError
+from core.data.records import ITEMS, PROBABILITY
+from extras.distillation.soft_texts import weigh_texts
 
 # The gold of a record, whatever the task: predictions take its place. A teacher says something of
 # all predicates, whichever a person has annotated.
@@ -25,13 +27,12 @@ def label_record(
         record: of the unlabelled file.
         prediction: the record of the predictions file with the same id.
         hard: labels without probabilities.
-        temperature: above 1 the probabilities of the labels are more alike, as in `soften`.
+        temperature: above 1 the probabilities of labels, items or texts are more alike, as in
+            `soften`.
     """
     kinds: dict[str, Callable[[dict, bool], Labelled]] = {
         "probabilities": from_probabilities,
-        "triples": from_items,
-        "entities": from_items,
-        "events": from_items,
+        **dict.fromkeys(ITEMS, from_items),
         "n_best": from_answer,
         "prediction": from_text,
         "targets": from_numbers,
@@ -41,6 +42,10 @@ def label_record(
     if temperature != 1 and "probabilities" in prediction and not hard:
         name = "label" if "label" in fields else "labels"
         fields = {name: soften(fields[name], temperature, exclusive=name == "label")}
+    if not hard:
+        fields |= {n: with_probabilities(prediction[n], temperature) for n in ITEMS if n in fields}
+    if "others" in prediction and not hard:
+        fields = {"targets": from_n_best(prediction, temperature)}
     if temperature != 1 and "probability" in prediction:  # normalised where a group is learned
         fields = {name: share ** (1 / temperature) for name, share in fields.items()}
     return {**{n: v for n, v in record.items() if n not in GOLD}, **fields}, sure
@@ -95,10 +100,37 @@ def from_numbers(prediction: dict, hard: bool) -> Labelled:
 
 
 def from_items(prediction: dict, hard: bool) -> Labelled:
-    """Return triples, entities or events; the least sure item counts, None if there is none."""
-    name = next(name for name in ("triples", "entities", "events") if name in prediction)
-    scores = [*scores_in(prediction[name])]
+    """Return triples, entities or events; the least sure one counts, None if there is none.
+
+    Of items with probabilities a teacher is also sure where it gives a low one.
+    """
+    name = next(name for name in ITEMS if name in prediction)
+    scores = [one if hard else max(one, 1 - one) for one in scores_in(prediction[name])]
     return {name: without_scores(prediction[name])}, min(scores, default=None)
+
+
+def with_probabilities(items: list[dict], temperature: float) -> list[dict]:
+    """Return items as a training file holds them, with their scores as probabilities.
+
+    Where all are 1, as those of a single tagger, they are plain.
+
+    >>> item = {"type": "place", "span": [0, 3], "text": "Rom", "score": 0.9}
+    >>> with_probabilities([item], temperature=2.0)
+    [{'type': 'place', 'span': [0, 3], 'probability': 0.75}]
+    """
+    if all(score == 1 for score in scores_in(items)):
+        return without_scores(items)
+    found = []
+    for item in items:
+        own = without_scores(item)
+        if "arguments" in item:
+            own["arguments"] = with_probabilities(item["arguments"], temperature)
+        score = item.get("score", item.get("trigger_score"))
+        if score is not None:
+            softened = soften({"": score}, temperature, exclusive=False)[""]
+            own[PROBABILITY] = round(softened, 4)
+        found.append(own)
+    return found
 
 
 def from_answer(prediction: dict, hard: bool) -> Labelled:
@@ -114,6 +146,12 @@ def from_answer(prediction: dict, hard: bool) -> Labelled:
 def from_text(prediction: dict, hard: bool) -> Labelled:
     """Return the text that was written; its score is a mean log-probability of the tokens."""
     return {"targets": [prediction["prediction"]]}, math.exp(min(prediction["score"], 0))
+
+
+def from_n_best(prediction: dict, temperature: float) -> dict[str, float] | list[str]:
+    """Return the texts that were written for a record with their weights."""
+    texts = [(one["prediction"], one["score"]) for one in (prediction, *prediction["others"])]
+    return weigh_texts(texts, temperature) or [prediction["prediction"]]
 
 
 def scores_in(value: Any) -> Iterator[float]:

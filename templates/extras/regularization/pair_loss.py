@@ -37,7 +37,10 @@ class PairLoss(ChangedLoss):
         scores = ops.cast(scores, "float32")
         heads, length = labels.shape[1], ops.shape(scores)[-1]
         rows = ops.shape(labels)[0] * heads
-        targets = true_pairs(ops.reshape(labels, (rows, -1, 2)), length)
+        pairs = ops.reshape(labels, (rows, -1, 2))
+        read = getattr(self, "read_pairs", None)  # of extras/distillation: they have probabilities
+        pairs, shares = read(pairs) if read else (pairs, 1.0)
+        targets = true_pairs(pairs, shares, length)
         scores = ops.reshape(scores, (rows, length, length))
         if self.span_smoothing:
             possible = ops.cast(scores > MASKED / 2, "float32")
@@ -51,15 +54,15 @@ class PairLoss(ChangedLoss):
         return ops.sum(loss, axis=1)
 
 
-def true_pairs(labels: Tensor, length: Tensor) -> Tensor:
-    """Return `[rows, length, length]`, 1 for each of the `labels` `[rows, pairs, 2]`."""
+def true_pairs(labels: Tensor, shares: Tensor | float, length: Tensor) -> Tensor:
+    """Return `[rows, length, length]` with the share of each of the `labels` `[rows, pairs, 2]`."""
     rows, pairs = ops.shape(labels)[0], ops.shape(labels)[1]
     used = labels[..., 0] >= 0
     index = ops.where(used, labels[..., 0] * length + labels[..., 1], 0)
     row = ops.broadcast_to(ops.arange(rows)[:, None], (rows, pairs))
     counts = ops.scatter(
         ops.reshape(ops.stack([row, index], axis=-1), (rows * pairs, 2)),
-        ops.reshape(ops.cast(used, "float32"), (rows * pairs,)),
+        ops.reshape(ops.cast(used, "float32") * shares, (rows * pairs,)),
         (rows, length * length),
     )
     return ops.reshape(ops.minimum(counts, 1.0), (rows, length, length))
@@ -71,7 +74,7 @@ def smooth(targets: Tensor, possible: Tensor, share: float, distance: int) -> Te
     Each distance gets the same part of the share, and each of its places the same part of that.
 
     Args:
-        targets: `[rows, length, length]` of 0 and 1.
+        targets: `[rows, length, length]` from 0 to 1.
         possible: of the same shape, 0 for pairs that can't be true.
         share: of a label, for all neighbours together.
         distance: the steps of both tokens together.

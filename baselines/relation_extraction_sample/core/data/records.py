@@ -1,5 +1,6 @@
 """Read and check records; every message names the file and the line."""
 
+import itertools
 import sys
 import textwrap
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -8,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from core.base.errors import InputError
-from core.base.extras import ask
+from core.base.extras import ask, need
 from core.base.files import PROJECT, file_hash, read_json_lines
 
 Id = str | int
@@ -16,6 +17,8 @@ Span = tuple[int, int]
 AnyExample = TypeVar("AnyExample", bound=Any)
 SHOWN_KEYS = 3
 WEIGHT = "weight"  # of a record in the loss, which a record of any task may have
+PROBABILITY = "probability"  # of one of the items of a record
+ITEMS = ("triples", "entities", "events")
 
 
 def read_records(
@@ -31,7 +34,7 @@ def read_records(
     Raises:
         InputError: names file, line and what is wrong with the record.
     """
-    fields = (*fields, WEIGHT)
+    fields = (*fields, WEIGHT, *([PROBABILITY] if {*ITEMS} & {*fields} else []))
     if kept := ask("open_records", path, fields, read_one):
         return kept
     examples: list[AnyExample] = []
@@ -39,7 +42,7 @@ def read_records(
     strange: dict[str, str] = {}
 
     def make_object(place: str, pairs: list[tuple[str, Any]]) -> dict:
-        keys = [key for key, _ in pairs]
+        keys = [] if names_numbers(pairs) else [key for key, _ in pairs]
         for key in keys:
             if key not in fields or keys.count(key) > 1:
                 strange.setdefault(key, place)
@@ -68,15 +71,25 @@ def read_records(
     return examples
 
 
+def names_numbers(pairs: Sequence[tuple[str, Any]]) -> bool:
+    """Return whether the keys of an object are names of numbers, such as of label probabilities."""
+    return all(isinstance(value, int | float) for _, value in pairs)
+
+
 def read_weighted(
     record: dict, line: int, read_one: Callable[[dict, int], AnyExample]
 ) -> AnyExample:
     """Return the example of a record, with the weight that the record gives it in the loss.
 
+    Items with probabilities, and texts with weights, are read by extras/distillation.
+
     Raises:
         InputError: the weight is not a number from 0 on, or the record is invalid.
     """
-    example = read_one(record, line)
+    if is_soft([record.get(name) for name in ITEMS]) or isinstance(record.get("targets"), dict):
+        example = need("distillation", "soft_records").read_soft(record, line, read_one)
+    else:
+        example = read_one(record, line)
     if WEIGHT not in record:
         return example
     weight = record[WEIGHT]
@@ -87,16 +100,29 @@ def read_weighted(
     return replace(example, weight=float(weight))
 
 
+def is_soft(value: Any) -> bool:
+    """Return whether an object within the lists of a value has a probability."""
+    if isinstance(value, dict):
+        lists = (part for part in value.values() if isinstance(part, list))
+        return PROBABILITY in value or any(map(is_soft, lists))
+    return isinstance(value, list) and any(map(is_soft, value))
+
+
 def record_weights(batches: Any) -> list[float]:
     """Return the weight in the loss of each example of a `DataGenerator`: that of its record.
 
-    Where the examples are no records, as in plain text, each weighs 1.
+    Examples of one record may have `shares` of it. Where the examples are no records, as in plain
+    text, each weighs 1.
     """
     records = getattr(batches, "examples", None)
     if not isinstance(records, Sequence):
         return [1.0] * batches.size
-    rows = getattr(batches, "example_of", range(len(records)))
-    return [getattr(records[row], WEIGHT, 1.0) for row in rows]
+    weights: list[float] = []
+    for row, own in itertools.groupby(getattr(batches, "example_of", range(len(records)))):
+        record, count = records[row], len([*own])
+        shares = getattr(record, "shares", ()) or [1.0] * count
+        weights += [getattr(record, WEIGHT, 1.0) * share for share in shares]
+    return weights
 
 
 def is_weighted(batches: Any) -> bool:

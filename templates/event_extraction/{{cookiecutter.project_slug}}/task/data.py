@@ -47,13 +47,17 @@ class Event:
 
 @dataclass(frozen=True)
 class Example:
-    """One record of a file; `weight` is its weight in the loss."""
+    """One record of a file; `weight` is its weight in the loss.
+
+    `levels` are its events by their probability, if not 1.
+    """
 
     id: Id
     text: str
     events: tuple[Event, ...]
     line: int
     weight: float = 1.0
+    levels: tuple = ()
 
 
 @dataclass(frozen=True)

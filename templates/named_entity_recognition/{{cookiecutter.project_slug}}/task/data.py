@@ -49,6 +49,7 @@ class Example:
         tokens: spans of the tokens of a CoNLL file, with which its entities start and end.
         line: where it starts.
         weight: in the loss.
+        levels: the entities by their probability, if not 1.
     """
 
     id: Id
@@ -57,6 +58,7 @@ class Example:
     tokens: tuple[Span, ...] | None
     line: int
     weight: float = 1.0
+    levels: tuple = ()
 
 
 @dataclass(frozen=True)

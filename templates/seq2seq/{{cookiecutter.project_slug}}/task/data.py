@@ -25,13 +25,17 @@ NO_TOKEN = -1  # label behind the end of a target: nothing to predict
 
 @dataclass(frozen=True)
 class Example:
-    """One record of a file; its targets are equally good. `weight` is its weight in the loss."""
+    """One record of a file; its targets are equally good, or have `shares` of its `weight`.
+
+    The weight is that in the loss.
+    """
 
     id: Id
     source: str
     targets: tuple[str, ...]
     line: int
     weight: float = 1.0
+    shares: tuple[float, ...] = ()
 
 
 def read_examples(
