@@ -53,7 +53,7 @@ def make_optimizer(training: "Training") -> keras.optimizers.Optimizer:
     The gradient is summed over all replicas, then clipped. Kernels and embeddings decay; biases
     and the scales of normalisations don't.
     """
-    settings, steps = training.settings, training.planned_steps
+    settings, steps = training.settings, training.planned_steps  # of all epochs
     replicas = training.strategy.num_replicas_in_sync
     factor = float(replicas) if settings.devices.scale_learning_rate else 1.0
     peak, warm_up_steps = settings.learning_rate * factor, int(settings.warm_up * steps)
@@ -71,8 +71,8 @@ def make_optimizer(training: "Training") -> keras.optimizers.Optimizer:
 def relative_rates(settings, models: Models) -> dict[str, float]:
     """Return the learning rate of each variable, by path, in multiples of `learning_rate`."""
     # All rates follow the one schedule. Later lines replace what earlier ones say.
-    head = settings.head_learning_rate / settings.learning_rate
-    rates = {variable.path: head for variable in models.training.trainable_variables}
+    on_top = settings.head_learning_rate / settings.learning_rate  # of layers on top of the encoder
+    rates = {variable.path: on_top for variable in models.training.trainable_variables}
     rates |= {variable.path: 1.0 for variable in models.encoder.trainable_variables}
     for name, rate in models.learning_rates.items():
         own = models.training.get_layer(name).trainable_variables

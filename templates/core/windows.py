@@ -13,7 +13,7 @@ class WindowGenerator(DataGenerator):
     """Batches of windows of texts; a task defines the labels of one window.
 
     A window is an example of `DataGenerator`, a row of a batch. `self.examples` are the records of
-    the file; `example_of[row]` is the number of a window's record.
+    the file; `example_of[n]` is the number of the record that window n belongs to.
 
     Args:
         examples: records with a `text`.
@@ -25,7 +25,7 @@ class WindowGenerator(DataGenerator):
     """
 
     of_items = ("windows", "labels")
-    learns_unlabelled = True
+    learns_unlabelled = True  # `labels` may be False in training, for extras/regularization
 
     def __init__(
         self,
@@ -43,8 +43,8 @@ class WindowGenerator(DataGenerator):
         self.windows = [window for group in windows for window in group]
         self.example_of = np.repeat(np.arange(len(windows)), [len(group) for group in windows])
         super().__init__([*map(len, self.windows)], batch_size, settings.buckets, settings.seed)
-        places = zip(self.example_of, self.windows, strict=True) if labels else ()
-        self.labels = [self.label_window(self.examples[number], own) for number, own in places]
+        taught = zip(self.example_of, self.windows, strict=True) if labels else ()
+        self.labels = [self.label_window(self.examples[record], own) for record, own in taught]
         self.measure()
 
     def label_window(self, example: Any, window: Window) -> Any:

@@ -49,7 +49,7 @@ class TrainingModel(keras.Model):
         super().compile(optimizer, jit_compile=False, auto_scale_loss=False, **kwargs)
         optimizer.build(self.trainable_variables)
         self.accumulation, self.programs = accumulation, LayerPrograms(xla)
-        # What `fit` prints; the "loss" of a model with one output is that output.
+        # What `fit` prints: the sum, and each loss if there are several.
         names = ["loss", *(self.output_names if len(self.output_names) > 1 else ())]
         self.loss_means = LossMeans(names)
         # A tf.function of `gradients`, which loops over micro-batches if there are several.
@@ -64,7 +64,7 @@ class TrainingModel(keras.Model):
         """Update the weights by one batch; `fit` calls this in each replica."""
         gradients, losses = self.batch_gradients(number_rows(batch))
         self.optimizer.apply(gradients, self.trainable_variables)  # sums over replicas, clips
-        counted = tf.cast(batch["loss_weight"] > 0, tf.float32)
+        counted = tf.cast(batch["loss_weight"] > 0, tf.float32)  # printed means: no filler
         self.loss_means.update_state(losses, counted)
         # Shape (1,): over several workers Keras averages the replicas' logs along the first axis.
         return {name: mean[None] for name, mean in self.loss_means.result().items()}

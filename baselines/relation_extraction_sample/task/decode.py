@@ -19,7 +19,7 @@ Candidates = dict[Id, list[tuple[Triple, float]]]
 # Candidates below e^-4 / (1 + e^-4) = 0.018 are dropped before a threshold is tuned.
 LOWEST_LOGIT = -4.0
 # Each window keeps at most so many subjects and objects (for each predicate, where each has its own
-# entity heads), and so many triples. The scores of an untrained model lie near 0, above -4.
+# entity heads), and so many triples. An untrained model scores all pairs near 0, above the limit.
 MOST_SPANS = 64
 MOST_TRIPLES = 256
 

@@ -141,11 +141,17 @@ def score_tags(emissions, transitions, tags, mask) -> KerasTensor:
 
 
 def log_sum(emissions, transitions, mask) -> KerasTensor:
-    """Return the logarithm `[batch]` of the sum of e^score over all sequences of tags."""
+    """Return the logarithm `[batch]` of the sum of e^score over all sequences of tags.
+
+    This is the forward algorithm: token by token, for each tag, the logarithm of the sum over all
+    beginnings that end in this tag.
+    """
     # Matrix products: a sum over pairs of tags would hold tags^2 numbers for each token.
     follow = ops.exp(transitions[:, :-1])
 
     def step(before, token) -> tuple[KerasTensor, KerasTensor]:
+        # before `[batch, tags]`: the sums up to the last token. token `[batch, tags + 1]`: the
+        # emissions of this one, and its mask. Padding passes the sums on.
         emitted, real = token[:, :-1], token[:, -1:] > 0
         top = ops.stop_gradient(ops.max(before, axis=-1, keepdims=True))
         summed = ops.matmul(ops.exp(before - top)[:, None], follow)[:, 0]

@@ -215,9 +215,9 @@ def test_windows_of_a_question_are_merged_and_the_surest_wins():
     merged = {span: max(first[span], second[span]) for span in first}
     best = sorted(merged, key=merged.get, reverse=True)[:5]
     assert [candidate.span for candidate in found["a"]][:5] == best
-    assert found["a"][0].odds == pytest.approx(merged[best[0]], abs=1e-3)
+    assert found["a"][0].log_odds == pytest.approx(merged[best[0]], abs=1e-3)
     assert len(found["a"]) <= decode.MOST_SPANS and len(found) == 2
-    odds = [candidate.odds for candidate in found["b"]]
+    odds = [candidate.log_odds for candidate in found["b"]]
     assert odds == sorted(odds, reverse=True)
 
 

@@ -124,7 +124,7 @@ def pair_scores(queries, keys, starts=None, ends=None) -> keras.KerasTensor:
     """Return the scores `[..., queries, keys]` of all pairs, from `Parts`."""
     scores = ops.matmul(queries * queries.shape[-1] ** -0.5, ops.swapaxes(keys, -1, -2))
     if starts is not None:
-        # The small sum first: oneDNN is slow to add both in turn to the scores.
+        # Starts + ends first: oneDNN is slow to add both in turn to the scores.
         scores = scores + (ops.expand_dims(starts, -1) + ops.expand_dims(ends, -2))
     # Float32, because exponentials are summed over length^2 pairs.
     return ops.cast(scores, "float32")
@@ -174,7 +174,7 @@ class SparseMultilabelLoss(keras.layers.Layer):
         scores = ops.reshape(scores, (rows, length * length))
         labels = ops.reshape(labels, (rows, pairs, 2))
         used = labels[..., 0] >= 0
-        # Unused labels point at cell 0, and add 0 to it. `index` is [rows, pairs].
+        # Length 5: the pair (1, 3) is cell 8. An unused one points at cell 0, and adds 0 to it.
         index = ops.where(used, labels[..., 0] * length + labels[..., 1], 0)
         true_scores = ops.take_along_axis(scores, index, axis=1)
         row = ops.broadcast_to(ops.arange(rows)[:, None], (rows, pairs))

@@ -139,10 +139,10 @@ def collect_schema(examples: Sequence[Example]) -> Schema:
         raise InputError("no training example has an event: there is nothing to learn.")
     types = {}
     for kind in sorted({kind for kind, *_ in found}):
-        roles, triggered = zip(*(rest for other, *rest in found if other == kind), strict=True)
+        own = [(role, triggered) for other, role, triggered in found if other == kind]
         types[kind] = {
-            "roles": sorted({*roles}, key=lambda role: (role is not None, role)),
-            "always_triggered": all(triggered),
+            "roles": sorted({role for role, _ in own}, key=lambda role: (role is not None, role)),
+            "always_triggered": all(triggered for _, triggered in own),
         }
     return Schema(types)
 
@@ -187,10 +187,11 @@ class EventGenerator(WindowGenerator):
 
     def measure(self) -> None:
         """Give the labels of all batches one width: a static shape, of which no axis is empty."""
-        self.pairs = {
-            name: max([1, *(len(cells) for label in self.labels for cells in label[name].values())])
-            for name in (self.labels[0] if self.labels and self.model == "gplinker" else {})
-        }
+        self.pairs: dict[str, int] = {}  # pointer -> most true pairs of one of its heads
+        if self.labels and self.model == "gplinker":
+            for name in ("span", "head", "tail"):
+                heads = [cells for label in self.labels for cells in label[name].values()]
+                self.pairs[name] = max([1, *map(len, heads)])
 
     def make_batch(self, positions: np.ndarray, length: int) -> Batch:
         batch = self.encoder_batch(positions, length)
@@ -221,7 +222,12 @@ def taught_spans(event: Event, window: Window, schema: Schema) -> list[tuple[int
 def pointer_labels(
     events: Sequence[Event], window: Window, schema: Schema
 ) -> dict[str, dict[int, dict[Span, None]]]:
-    """Return the true pairs in one window: pointer -> head -> pairs of tokens, each once."""
+    """Return the true pairs in one window: pointer -> head -> pairs of tokens, each once.
+
+    The heads of the span pointer are labels, those of the links are types. Worked example: tokens
+    0 to 1 (label 1) and 3 (label 0) are an event: {"span": {0: (3, 3), 1: (0, 1)},
+    "head": {0: (0, 3)}, "tail": {0: (1, 3)}}, each pair as the key of a dict.
+    """
     types = list(schema.types)
     pairs: dict = {name: defaultdict(dict) for name in ("span", "head", "tail")}
     for event in events:
@@ -230,8 +236,8 @@ def pointer_labels(
             pairs["span"][label][span] = None
         for (_, one), (_, two) in combinations(taught, 2):
             kind = types.index(event.type)
-            head, tail = link_cells(one, two)
-            pairs["head"][kind][head] = pairs["tail"][kind][tail] = None
+            first_tokens, last_tokens = link_cells(one, two)
+            pairs["head"][kind][first_tokens] = pairs["tail"][kind][last_tokens] = None
     return pairs
 
 
@@ -251,8 +257,9 @@ def link_cells(one: Span, two: Span) -> tuple[Span, Span]:
 
 
 def tag_labels(events: Sequence[Event], window: Window, schema: Schema) -> np.ndarray:
-    """Return the tag of each token of one window `[length]`, numbered as in core/layers/crf.py.
+    """Return the tag of each token of one window `[length]`, numbered as in core/layers/crf.py:
 
+    0 is outside, 1 + 2 n begins label n, 2 + 2 n continues it.
     Of spans that overlap the first is kept; of spans that start together, the longest.
     """
     spans = {
@@ -263,7 +270,7 @@ def tag_labels(events: Sequence[Event], window: Window, schema: Schema) -> np.nd
     tags, free = np.zeros(len(window), np.int32), 0
     for first, minus_last, label in sorted(spans):
         if first >= free:
-            free = 1 - minus_last
+            free = 1 - minus_last  # the token after the span
             tags[first:free] = 2 + 2 * label
             tags[first] = 1 + 2 * label
     return tags

@@ -20,8 +20,8 @@ from task.data import Event, EventGenerator, Schema
 
 # Candidates below e^-4 / (1 + e^-4) = 0.018 are dropped before a threshold is tuned.
 LOWEST_SCORE = -4.0
-# Each window keeps at most so many spans of all roles and types together. A model in its first
-# steps accepts everything.
+# Each window keeps at most so many spans of all roles and types together. An untrained model
+# scores all pairs near 0, above the limit.
 MOST_SPANS = 96
 
 # Probabilities of mentions and of links.
@@ -91,17 +91,17 @@ def select_spans(outputs: Sequence[dict], types: Sequence[int]) -> dict[str, tf.
     """
     span, head, tail = ([own[name] for own in outputs] for name in ("span", "head", "tail"))
     mask = outputs[0]["mask"]
-    scores, cells = best_spans(span, mask, MOST_SPANS)
-    flat, length = (-1, tf.size(scores[0])), tf.shape(mask)[1]
-    scores, best = tf.math.top_k(tf.reshape(scores, flat), tf.minimum(MOST_SPANS, flat[1]))
-    cells = tf.gather(tf.reshape(cells, flat), best, batch_dims=1)
+    scores, cells = best_spans(span, mask, MOST_SPANS)  # both [batch, labels, spans of a label]
+    length, count = tf.shape(mask)[1], tf.size(scores[0])
+    # Of the best of each label the best of all labels are kept: [batch, spans].
+    scores, best = tf.math.top_k(tf.reshape(scores, (-1, count)), tf.minimum(MOST_SPANS, count))
+    cells = tf.gather(tf.reshape(cells, (-1, count)), best, batch_dims=1)
     order = tf.argsort(cells)
     scores, cells = (tf.gather(array, order, batch_dims=1) for array in (scores, cells))
     labels, firsts, lasts = cells // length**2, cells // length % length, cells % length
-    heads = tf.gather(tf.constant(types), labels)
-    links = tf.minimum(
-        score_pairs(head, heads, firsts, firsts), score_pairs(tail, heads, lasts, lasts)
-    )
+    type_of = tf.gather(tf.constant(types), labels)  # the head of the link pointers
+    head_links = score_pairs(head, type_of, firsts, firsts)
+    links = tf.minimum(head_links, score_pairs(tail, type_of, lasts, lasts))
     return {"scores": scores, "labels": labels, "firsts": firsts, "lasts": lasts, "links": links}
 
 
@@ -125,7 +125,8 @@ def decode_pointers(found: dict[str, np.ndarray], window: Window, schema: Schema
     }
     linked = {}
     kinds = np.unique([kind for kind, _ in labels], return_inverse=True)[1]
-    # A pair is stored once, in the order of `link_cells`.
+    # A pair is stored once, in the order of `link_cells`. A span with two roles of one event is
+    # linked with itself.
     places = firsts * len(window) + lasts
     ordered = (places[:, None] <= places) & (kinds[:, None] == kinds)
     for one, two in np.argwhere(ordered & (links > LOWEST_SCORE)):

@@ -35,7 +35,8 @@ TABLES = {
 def item_of(mention: Mention, text: str, metric: str) -> tuple | None:
     """Return the item that a metric counts for a mention; None: it doesn't count the mention."""
     kind, role, span = mention
-    if metric.startswith("trigger") != (role is None):
+    counts_triggers, is_trigger = metric.startswith("trigger"), role is None
+    if counts_triggers != is_trigger:
         return None
     return {
         "trigger_identification": (span,),
@@ -123,12 +124,13 @@ def tune_threshold(golds: Sequence[Example], graphs: dict[Id, Graph], metric: st
     Also returns `precision_recall`: rows of the metric, the row of the threshold first.
     """
     levels = [eased(r, p) for own in graphs.values() for (_, r, _), p in own.mentions.items()]
-    tried = {}
+    tried = {}  # threshold -> its row of the metric, and that of whole events
     for threshold in (0.5, *np.quantile(levels or [0.5], QUANTILES).tolist()):
         counts = np.zeros((2, 3))
         for gold in golds:
             found = events_at(graphs[gold.id], threshold)
-            counts += count_matches(gold, found, metric), count_whole(gold, found)
+            counts[0] += count_matches(gold, found, metric)
+            counts[1] += count_whole(gold, found)
         tried[threshold] = [precision_recall_f1(*row) for row in counts]
     best = max(tried, key=lambda threshold: sum(row["f1"] for row in tried[threshold]))
     rows = [(t, tried[t][0]) for t in (best, *sorted(tried, reverse=True))]

@@ -241,15 +241,16 @@ def span_labels(
 
 
 def tag_labels(entities: Iterable[Entity], window: Window, types: Sequence[str]) -> np.ndarray:
-    """Return the tag of each token of one window `[length]`, numbered as in core/layers/crf.py.
+    """Return the tag of each token of one window `[length]`, numbered as in core/layers/crf.py:
 
+    0 is outside, 1 + 2 n begins type n, 2 + 2 n continues it.
     Of entities that overlap the first is kept; of entities that start together, the longest.
     """
     taught = {(span[0], -span[1], kind) for kind, span in taught_spans(entities, window, types)}
     tags, free = np.zeros(len(window), np.int32), 0
     for first, minus_last, kind in sorted(taught):
         if first >= free:
-            free = 1 - minus_last
+            free = 1 - minus_last  # the token after the span
             tags[first:free] = 2 + 2 * kind
             tags[first] = 1 + 2 * kind
     return tags

@@ -60,7 +60,8 @@ def predict_entities(
         predictor: of the inference models.
         generator: of the examples, `labels=False`.
         flat: of entities that overlap only the best is kept, as always in CoNLL files.
-        keep_all: as in `predict_windows`, and so is `progress`.
+        keep_all: False: at most so many candidates of a file as `BestCandidates` says; for dev.
+        progress: title of the progress bar; empty: none.
     """
     decode_one = decode_tags if generator.tagger == "crf" else decode_spans
 
@@ -129,10 +130,11 @@ def select_spans(outputs: Sequence[dict]) -> dict[str, tf.Tensor]:
         first. The first of several spans with equal scores wins.
     """
     mask = outputs[0]["mask"]
+    # Both [batch, types, spans of a type]; of these the best of all types are kept.
     scores, cells = best_spans([own["span"] for own in outputs], mask, MOST_SPANS)
-    flat, length = (-1, tf.size(scores[0])), tf.shape(mask)[1]
-    scores, best = tf.math.top_k(tf.reshape(scores, flat), tf.minimum(MOST_SPANS, flat[1]))
-    cells = tf.gather(tf.reshape(cells, flat), best, batch_dims=1)
+    length, count = tf.shape(mask)[1], tf.size(scores[0])
+    scores, best = tf.math.top_k(tf.reshape(scores, (-1, count)), tf.minimum(MOST_SPANS, count))
+    cells = tf.gather(tf.reshape(cells, (-1, count)), best, batch_dims=1)
     places = {"firsts": cells // length % length, "lasts": cells % length}
     return {"scores": scores, "types": cells // length**2, **places}
 

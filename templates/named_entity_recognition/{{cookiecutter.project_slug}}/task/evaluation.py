@@ -70,6 +70,7 @@ class EntityScorer(DevScorer):
         self.flat = flat
 
     def score(self, batches: EntityGenerator, tuned: dict | None = None) -> Evaluation:
+        """Score the records of batches by the thresholds of `tuned`, or by their own best ones."""
         candidates, settings = predict_entities(self.predictor, batches, self.flat), self.settings
         path, thresholds = project_path(settings.dev_file), thresholds_of(tuned)
         shown = settings.shown_examples
@@ -87,7 +88,7 @@ def name_score(settings: Settings) -> str:
 
 
 def thresholds_of(scores: dict | None) -> Thresholds | None:
-    """Return the thresholds that some scores hold; None: there are no scores yet."""
+    """Return the thresholds that some scores hold; None stays None: they are tuned."""
     if scores is None:
         return None
     one = scores["threshold"]
@@ -108,6 +109,7 @@ def load_thresholds(folders: Sequence[Path]) -> Thresholds:
         is_fold = "fold" in read_json(folder / "config.json")
         scores = (is_fold and read_scores(folder.parent)) or read_scores(folder)
         own = scores["dev"].get("thresholds") or {}
+        # A type without a threshold of its own has the one of all types.
         every.append(defaultdict(lambda one=one: one, own))
         kinds |= {*own}
     usual = tuned_threshold(folders)

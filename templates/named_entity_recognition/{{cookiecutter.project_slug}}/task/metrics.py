@@ -42,8 +42,8 @@ def score(
         for how in OVERLAPS:
             overlaps[how] += match_overlaps(gold.entities, found, how)
     total = sum((counts for own in matches for counts in own.values()), np.zeros(3, int))
-    correct, predicted, right = total
-    best = {"f_beta": float(f_beta(correct, predicted, right, beta)), "beta": beta}
+    correct, predicted, gold_count = total
+    best = {"f_beta": float(f_beta(correct, predicted, gold_count, beta)), "beta": beta}
     return {
         **precision_recall_f1(*total),
         **(best if beta != 1 else {}),

@@ -59,7 +59,7 @@ def blend_record(parts: Sequence[Sequence[Candidate]], weights: Sequence[float])
 def probabilities(candidates: Sequence[Candidate]) -> dict[Span | None, float]:
     """Return the probability of each answer of a run, and of none: a softmax of the odds."""
     spans: list[Span | None] = [None, *(candidate.span for candidate in candidates)]
-    odds = np.array([0.0, *(candidate.odds for candidate in candidates)])
+    odds = np.array([0.0, *(candidate.log_odds for candidate in candidates)])
     shares = np.exp(odds - odds.max())
     # The smallest number instead of 0, so that the odds of the mean are known.
     shares = np.maximum(shares / shares.sum(), np.finfo(float).tiny)

@@ -119,14 +119,15 @@ def read_frame(tokenizer: Tokenizer) -> Frame:
     """
     pair = tokenizer.encode("a", "a")
     parts: dict[str, list[int]] = {"before": [], "between": [], "after": []}
-    segments: dict[str | int, int] = {}
+    segments: dict[str | int, int] = {}  # of each part, and of the texts 0 and 1
+    place = "before"
     for token, owner, segment in zip(pair.ids, pair.sequence_ids, pair.type_ids, strict=True):
         if owner is None:
-            part = list(parts)[len(segments.keys() & {0, 1})]
-            parts[part].append(token)
-            segments.setdefault(part, segment)
+            parts[place].append(token)
+            segments.setdefault(place, segment)
         else:
             segments[owner] = segment
+            place = ("between", "after")[owner]
     if not parts["between"]:
         # The tokenizer knows only single texts, as the BPE of a preset does: use RoBERTa's frame.
         single = tokenizer.encode("a")
@@ -235,7 +236,8 @@ def question_windows(
     for first in window_starts(len(starts), room, min(overlap, room // 2)):
         end = first + room
         rows = np.concatenate([front, tokens[:, first:end], frame.after], axis=1)
-        # The byte-level tokens of one character may be on both sides of a border.
+        # An answer is in this window if it lies between the token before it and the one after it.
+        # min and max: the byte-level tokens of one character may be on both sides of a border.
         reach = (
             int(min(ends[first - 1], starts[first])) if first else 0,
             int(max(starts[end], ends[end - 1])) if end < len(starts) else characters,
@@ -246,7 +248,7 @@ def question_windows(
 
 
 def gold_pairs(example: Example, window: Window) -> list[Span]:
-    """Return the first and the last token of every answer that the window holds."""
+    """Return the first and the last token, both included, of every answer in the window."""
     pairs = (window.token_span(span) for span in example.answers)
     return [pair for pair in pairs if pair is not None]
 
@@ -255,7 +257,7 @@ class AnswerGenerator(DataGenerator):
     """Batches of windows, with the gold pairs of tokens unless they are for prediction.
 
     Each window is one training example. A window without an answer is taught the pair (0, 0).
-    Questions whose answer fits into no window teach nothing and are left out.
+    Questions whose answer fits into no window, or is known only as a text, are left out.
 
     Args:
         examples: from `read_examples`.
@@ -290,7 +292,8 @@ class AnswerGenerator(DataGenerator):
         groups = split_into_windows(tokenizer, examples, length, overlap, "encode")
         for number, (example, windows) in enumerate(zip(self.examples, groups, strict=True)):
             pairs = [gold_pairs(example, window) for window in windows] if labels else []
-            if labels and (not example.teachable or example.answers and not any(pairs)):
+            fits_nowhere = example.answers and not any(pairs)
+            if labels and (fits_nowhere or not example.teachable):
                 continue
             self.windows += windows
             self.pairs += pairs

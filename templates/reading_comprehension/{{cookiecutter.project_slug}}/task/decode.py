@@ -17,15 +17,15 @@ MOST_SPANS = 20
 
 @dataclass(frozen=True)
 class Candidate:
-    """A span that may be the answer; `odds`: log of its odds against "not in this window"."""
+    """A span that may be the answer; `log_odds` are those against "not in this window"."""
 
     span: Span
-    odds: float
+    log_odds: float
 
     @property
     def score(self) -> float:
-        """The odds as a probability, which is compared with the threshold."""
-        return float(1 / (1 + np.exp(-min(max(self.odds, -700.0), 700.0))))
+        """The probability, which is compared with the threshold."""
+        return float(1 / (1 + np.exp(-min(max(self.log_odds, -700.0), 700.0))))
 
 
 # Record id -> candidate answers, best first.
@@ -43,7 +43,7 @@ def decode_batch(
 
     Worked example: 4 tokens, answer_length 2. Only pairs of at most 2 tokens are looked at:
     starts [0, 0, 1, 1, 2, 2, 3], widths (tokens - 1) [0, 1, 0, 1, 0, 1, 0]. The pair (1, 2) is
-    start 1, width 1: number 1 x 4 + 1 + 1 = 6 of the grid. Its odds are scores[6] - scores[0].
+    start 1, width 1: number 1 x 4 + 1 + 1 = 6 of the grid. Its log-odds are scores[6] - scores[0].
 
     Args:
         scores: `[windows, length, length]`; impossible pairs are `MASKED`.
@@ -60,15 +60,15 @@ def decode_batch(
     inside = starts + widths < length
     starts, widths = starts[inside], widths[inside]
     values = scores.reshape(len(scores), -1)[:, starts * length + starts + widths]
-    odds = values.astype(np.float64) - scores[:, :1, 0]
-    odds[:, starts == 0] = -np.inf
-    odds[values <= MASKED / 2] = -np.inf
+    log_odds = values.astype(np.float64) - scores[:, :1, 0]
+    log_odds[:, starts == 0] = -np.inf
+    log_odds[values <= MASKED / 2] = -np.inf
     if length_scores is not None:
-        odds += np.asarray(length_scores)[widths]
-    most = min(most, odds.shape[1])
-    best = np.argpartition(-odds, most - 1, axis=1)[:, :most]
+        log_odds += np.asarray(length_scores)[widths]
+    most = min(most, log_odds.shape[1])
+    best = np.argpartition(-log_odds, most - 1, axis=1)[:, :most]
     found = []
-    for window, row, positions in zip(windows, odds, best, strict=True):
+    for window, row, positions in zip(windows, log_odds, best, strict=True):
         spans: dict[Span, float] = {}
         for position in positions[np.isfinite(row[positions])]:
             start = starts[position]
@@ -90,7 +90,7 @@ def predict_answers(
 ) -> Candidates:
     """Return the candidates of every question, best first.
 
-    Windows of one question are merged: a span found in several has its highest odds, so the
+    Windows of one question are merged: a span found in several has its highest log-odds, so the
     window with the most confident answer decides.
 
     Args:
@@ -109,12 +109,12 @@ def predict_answers(
     found: dict[Id, dict[Span, float]] = {example.id: {} for example in generator.examples}
     for position, spans in predictor.decode(generator, decode, progress):
         merged = found[generator.examples[generator.example_of[position]].id]
-        for span, odds in spans.items():
-            merged[span] = max(odds, merged.get(span, odds))
+        for span, log_odds in spans.items():
+            merged[span] = max(log_odds, merged.get(span, log_odds))
     return {
         name: [
-            Candidate(span, odds)
-            for span, odds in sorted(spans.items(), key=lambda item: (-item[1], item[0]))
+            Candidate(span, log_odds)
+            for span, log_odds in sorted(spans.items(), key=lambda item: (-item[1], item[0]))
         ][:MOST_SPANS]
         for name, spans in found.items()
     }
@@ -132,8 +132,8 @@ def rank_texts(
         candidates: best first.
         n_best: texts at the most.
     """
-    odds = np.array([0.0, *(candidate.odds for candidate in candidates)])
-    weights = np.exp(odds - odds.max())
+    log_odds = np.array([0.0, *(candidate.log_odds for candidate in candidates)])
+    weights = np.exp(log_odds - log_odds.max())
     probabilities = weights[1:] / weights.sum()
     ranked: dict[str, tuple[Candidate, str, float]] = {}
     for candidate, probability in zip(candidates, probabilities, strict=True):

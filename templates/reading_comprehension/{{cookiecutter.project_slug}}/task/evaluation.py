@@ -42,6 +42,7 @@ def evaluate(
             for candidate, text, _ in rank_texts(example.context, candidates[example.id], 1)
         }
         tuned = best_threshold(examples, best, settings.metric)
+    # An answer that scores below the threshold becomes "".
     records = prediction_records(examples, candidates, tuned["threshold"], settings.n_best)
     texts = {record["id"]: record["text"] for record in records}
     facts = {**name_file(path), "records": len(examples), **tuned}
@@ -70,6 +71,7 @@ class AnswerScorer(DevScorer):
         self.lengths = lengths
 
     def score(self, batches: AnswerGenerator, tuned: dict | None = None) -> Evaluation:
+        """Score the records of batches by the threshold of `tuned`, or by their own best one."""
         settings, threshold = self.settings, (tuned or {}).get("threshold")
         candidates = predict_answers(self.predictor, batches, settings, self.lengths)
         path, shown = project_path(settings.dev_file), settings.shown_examples

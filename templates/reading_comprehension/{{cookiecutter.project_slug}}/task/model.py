@@ -17,7 +17,9 @@ from task.settings import Settings
 
 @keras.saving.register_keras_serializable("task")
 class AnswerPairs(keras.layers.Layer):
-    """Mask the pairs that can't be an answer: all but two tokens of the passage, and (0, 0).
+    """Keep the scores of pairs of passage tokens and that of (0, 0); mask all others.
+
+    The pointer has masked the pairs that end before they start; here they are not looked at.
 
     Example:
 

@@ -18,7 +18,7 @@ class Settings(WindowSettings):
     )
     pointer_size: int = Field(64, ge=2, multiple_of=2, description="query and key of the pointer")
     label_smoothing: float = Field(
-        0.0, ge=0, lt=1, description="fraction of the loss on all answers"
+        0.0, ge=0, lt=1, description="fraction of the loss that all possible pairs share; 0: off"
     )
     answers: Literal["marginal", "sample"] = Field(
         "marginal", description="all gold answers at once, or one drawn for each epoch"

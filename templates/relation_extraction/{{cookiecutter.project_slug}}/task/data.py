@@ -98,7 +98,7 @@ class TripleGenerator(WindowGenerator):
 
     A triple is a label only in windows that contain both of its spans.
 
-    Arguments are those of `WindowGenerator`, and `predicates`: others are left out.
+    Arguments are those of `WindowGenerator`, and `predicates`: triples of others teach nothing.
     """
 
     def __init__(
@@ -119,11 +119,9 @@ class TripleGenerator(WindowGenerator):
 
     def measure(self) -> None:
         """Give the labels of all batches one width: a static shape, at least 1."""
-        self.pairs = {
-            name: max(1, *(label[name].shape[1] for label in self.labels))
-            for name in (self.labels[0] if self.labels else {})
-            if name.endswith("_labels")
-        }
+        names = ("entity_labels", "head_labels", "tail_labels") if self.labels else ()
+        widths = {name: [label[name].shape[1] for label in self.labels] for name in names}
+        self.pairs = {name: max(1, *counts) for name, counts in widths.items()}
 
     def make_batch(self, positions: np.ndarray, length: int) -> Batch:
         batch = self.encoder_batch(positions, length)

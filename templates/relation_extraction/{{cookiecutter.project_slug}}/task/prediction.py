@@ -28,7 +28,7 @@ def rebuild_models(encoder: keras.Model, labels: dict, settings: Settings) -> Mo
 
 
 def predict(runs: TrainedRuns, examples: Sequence[Example]) -> Candidates:
-    """Return the candidates of every example; all are kept, since a threshold is known."""
+    """Return the candidates of every example; no limit for the whole file, as there is for dev."""
     if runs.blend:
         return runs.blend.predict(examples, load_runs, predict)
     settings, predicates = runs.settings, runs.labels["predicates"]
