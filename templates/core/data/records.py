@@ -86,7 +86,8 @@ def read_weighted(
     Raises:
         InputError: the weight is not a number from 0 on, or the record is invalid.
     """
-    if is_soft([record.get(name) for name in ITEMS]) or isinstance(record.get("targets"), dict):
+    weighted_texts = "source" in record and isinstance(record.get("targets"), dict)
+    if weighted_texts or is_soft([record.get(name) for name in ITEMS]):
         example = need("distillation", "soft_records").read_soft(record, line, read_one)
     else:
         example = read_one(record, line)

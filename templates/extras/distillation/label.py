@@ -33,8 +33,10 @@ from core.base.files import (  # noqa: E402
 from core.base.settings import saved_settings  # noqa: E402
 from core.runs.members import find_runs, fold_folders  # noqa: E402
 from extras.distillation.pseudo_labels import label_record  # noqa: E402
-from extras.distillation.teachers import note_path, note_teachers  # noqa: E402
+from extras.distillation.teachers import mean_of, note_path, note_teachers  # noqa: E402
 from task.data import read_examples  # noqa: E402
+from task.prediction import load_runs  # noqa: E402
+from task.prediction import predict as predict_examples  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
 ENTITIES = "Named-entity recognition"
@@ -121,11 +123,13 @@ def write_labelled(arguments: argparse.Namespace, runs: Sequence[str], out: Path
     records = read_records(arguments.file, folders[0] / "config.json")
     kept, unsure, unknown = [], 0, 0
     if SPANS and not (arguments.hard and arguments.floor is None):
-        from extras.distillation.teacher_spans import span_predictions
+        from inspection.distillation import teacher_records
 
         floor = FLOOR if arguments.floor is None else arguments.floor
         examples = examples_of(arguments.file, folders[0] / "config.json")
-        predicted: Iterable[dict] = span_predictions(folders, examples, floor, arguments.hard)
+        # One after the other: their encoders may differ.
+        parts = [predict_examples(load_runs([folder]), examples) for folder in folders]
+        predicted: Iterable[dict] = teacher_records(examples, parts, mean_of, floor, arguments.hard)
     else:
         predicted = predictions(runs, arguments.file, arguments.n_best)
     for record, prediction in zip(records, predicted, strict=True):

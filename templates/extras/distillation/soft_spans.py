@@ -18,8 +18,8 @@ from keras import ops
 from core.base.errors import InputError
 from core.base.replace_class import replace_class
 from core.exact.dropout import named_layers
+from core.fast.one_pass import log_one_plus_sum_exp
 from core.fast.transformer import MASKED
-from core.layers.pointers import SparseMultilabelLoss, log_one_plus_sum_exp
 from core.step import Models
 from core.training import Training
 from extras.distillation.soft_records import name_of_items
@@ -191,11 +191,14 @@ class SoftPairs(keras.layers.Layer):
         return ops.sum(loss, axis=1)
 
 
+def is_pointer_loss(layer: keras.layers.Layer) -> bool:
+    """Tell whether a layer is a loss of pointers, by name: projects without them lack the class."""
+    return any(kind.__name__ == "SparseMultilabelLoss" for kind in type(layer).__mro__)
+
+
 def change_losses(models: Models) -> bool:
     """Let the losses of pointers learn probabilities; return whether there are any such losses."""
-    losses = [
-        one for _, one in named_layers(models.training) if isinstance(one, SparseMultilabelLoss)
-    ]
+    losses = [one for _, one in named_layers(models.training) if is_pointer_loss(one)]
     for layer in dict.fromkeys(losses):
         # Of the same name, by which other extras know it.
         replace_class(layer, type(type(layer).__name__, (SoftPairs, type(layer)), {}))

@@ -1,6 +1,6 @@
 """Which models labelled a file, and whether a score on other records can still be trusted."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -86,3 +86,16 @@ def note_teachers(path: Path, folders: Sequence[Path], facts: dict[str, Any]) ->
         "teachers": [describe_teacher(folder) for folder in folders],
         **facts,
     }
+
+
+def mean_of(scored: Iterable[Any]) -> dict[Any, float]:
+    """Return the mean scores of several teachers, the highest first; what one lacks is 0 there.
+
+    >>> mean_of([{"a": 0.75, "b": 0.5}, [("a", 1.0)]])
+    {'a': 0.875, 'b': 0.25}
+    """
+    every = [dict(one) for one in scored]
+    means = {name: 0.0 for own in every for name in own}
+    for name in means:
+        means[name] = sum(own.get(name, 0.0) for own in every) / len(every)
+    return dict(sorted(means.items(), key=lambda pair: -pair[1]))

@@ -79,6 +79,24 @@ def compiled_activation(parts: Callable, kinds: tuple) -> tuple[Callable, Callab
     return value, gradient
 
 
+@tf.custom_gradient
+def log_one_plus_sum_exp(scores: tf.Tensor) -> tuple:
+    """Return log(1 + sum e^scores) over the last axis; its gradient is e^score / (1 + sum).
+
+    Args:
+        scores: `[..., scores]`, in float32.
+
+    Example:
+
+    >>> round(float(log_one_plus_sum_exp(tf.constant([0.0, 0.0]))), 4)  # log 3
+    1.0986
+    """
+    top = tf.maximum(tf.reduce_max(scores, axis=-1), 0.0)
+    powers = tf.exp(scores - top[..., None])
+    total = tf.exp(-top) + tf.reduce_sum(powers, axis=-1)
+    return top + tf.math.log(total), lambda upstream: powers * (upstream / total)[..., None]
+
+
 def kinds_of(*inputs: tf.Tensor) -> tuple:
     """Return shapes and types of tensors; each combination has its own graph, of static shapes."""
     return tuple((tuple(tensor.shape), tensor.dtype) for tensor in inputs)

@@ -8,8 +8,8 @@ import keras
 import tensorflow as tf
 from keras import ops
 
+from core.fast.one_pass import log_one_plus_sum_exp
 from core.fast.transformer import MASKED
-from core.layers.log_sum import log_one_plus_sum_exp
 from core.layers.rotary import RotaryPositionEmbedding
 
 # What the scores of all pairs are computed from. GlobalPointer has queries and keys
