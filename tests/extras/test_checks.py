@@ -218,6 +218,25 @@ class TokenMeanLoss(keras.layers.Layer):
         return ops.sum(inputs[..., 0] * mask, axis=1) / (1.0 + ops.sum(mask))
 
 
+class MixedGradient(Layer):
+    """Puts out what it reads, but its gradient is also that of the other examples' outputs."""
+
+    def call(self, inputs):
+        mean = 1e-2 * ops.mean(inputs, axis=0, keepdims=True)
+        return inputs + mean - ops.stop_gradient(mean)
+
+
+class ReadsAnother(Layer):
+    """Adds what another example of the batch is: so many places before it."""
+
+    def __init__(self, shift, **kwargs):
+        super().__init__(**kwargs)
+        self.shift = shift
+
+    def call(self, inputs):
+        return inputs + ops.roll(inputs, self.shift, axis=0)
+
+
 class LambdaLoss(keras.layers.Lambda):
     def __init__(self, **kwargs):
         super().__init__(lambda x: ops.sum(ops.square(x), axis=(1, 2)), **kwargs)
@@ -432,6 +451,35 @@ def test_layers_that_mix_examples_are_named(layer, loss, name, batch):
     assert finding.level == "error" and finding.what.startswith(f"layer {name} ")
     code = {"loss_1": loss, "culprit": layer}[name]
     assert code is keras.layers.BatchNormalization or points_to(finding, code)
+
+
+def test_a_gradient_that_mixes_examples_is_found_where_outputs_do_not(batch):
+    (finding,) = model_checks.find_split_faults(build(MixedGradient), batch)
+    assert finding.what == "layer training has other gradients on parts of a batch"
+
+
+@pytest.mark.parametrize(
+    ("layer", "sound"),
+    [(Static, True), (MixedGradient, False), (Normalised, False)],
+)
+def test_rounding_of_many_tokens_is_no_fault(layer, sound, batch):
+    """The gradient of 48,000 equal tokens, as of a segment, depends on their order by 1e-4."""
+    model, long = build(layer), {**batch, "ids": np.zeros((len(batch["ids"]), 6000), np.int32)}
+    assert (model_checks.find_split_faults(model, long) == []) == sound
+    with model_checks.without_dropout(model):
+        whole, *shares = [
+            np.asarray(model.gradients(model_checks.as_tensors(one))[0][0])
+            for one in (long, *model_checks.split_batch(long))
+        ]
+    assert np.abs(whole - sum(shares)).max() > model_checks.SAME * np.abs(whole).max()
+
+
+@pytest.mark.parametrize("shift", [1, -1, 4])
+def test_an_example_that_reads_another_one_is_found(shift, batch):
+    """The one before or behind it, or at the same place of the other part."""
+    reads = functools.partial(ReadsAnother, shift)
+    (finding,) = model_checks.find_split_faults(build(reads), batch)
+    assert finding.what.startswith("layer culprit ")
 
 
 # --------------------------------------------------------------------- compilation

@@ -14,7 +14,13 @@ import numpy as np
 import pytest
 from project_process import ProjectProcess
 from projects import bake_project, flags
-from sklearn.metrics import f1_score, log_loss, mean_squared_error, roc_auc_score
+from sklearn.metrics import (
+    cohen_kappa_score,
+    f1_score,
+    log_loss,
+    mean_squared_error,
+    roc_auc_score,
+)
 
 TRAIN = "train.py"
 WORDS = "amber basil cedar delta ember fjord grove heath".split()
@@ -61,6 +67,16 @@ def battle_row(draw: random.Random, number: int) -> list:
     return [30192 + number, "gpt-4", "vicuna", *cells, *(int(best == n) for n in range(3))]
 
 
+def long_essay_row(draw: random.Random, number: int) -> list:
+    """Return a row of Automated Essay Scoring 2.0, but shorter: 160 words, and a grade from 1 to 6.
+
+    What tells the grade is at the end, far behind the first window.
+    """
+    grade = 1 + number % 6
+    words = f'{number} {say(draw, 80)},\n\n"he said" {say(draw, 80)}. '
+    return [f"{number:07x}", words + " ".join(["therefore"] * 4 * (grade - 1)), grade]
+
+
 def toxic_score(gold: np.ndarray, cells: np.ndarray) -> float:
     """Return the mean ROC AUC of the labels that some records have, and some have not."""
     kept = [n for n in range(len(TOXIC)) if 0 < gold[:, n].sum() < len(gold)]
@@ -80,6 +96,7 @@ class Competition:
     settings: dict[str, str] = field(default_factory=dict)
     quoting: int = csv.QUOTE_MINIMAL
     absent: tuple[str, ...] = ()  # other columns that the test file lacks
+    digits: float = 2e-6  # of the score: cells are rounded, but for whole numbers
 
 
 COMPETITIONS = {
@@ -111,6 +128,23 @@ COMPETITIONS = {
             np.sqrt(mean_squared_error(gold, cells, multioutput="raw_values"))
         ),
         {"output": "number"},
+    ),
+    "essays": Competition(
+        long_essay_row,
+        ["essay_id", "full_text", "score"],
+        ["score"],
+        ["essay_id", "score"],
+        "qwk",
+        lambda gold, cells: cohen_kappa_score(gold[:, 0], cells[:, 0], weights="quadratic"),
+        {
+            "output": "number",
+            "max_length": "256",
+            "long_documents.window": "64",
+            "long_documents.overlap": "16",
+            "learning_rate": "0.01",
+            "steps": "20",
+        },
+        digits=1e-9,
     ),
     "lmsys": Competition(
         battle_row,
@@ -199,6 +233,8 @@ def test_a_competition_from_its_files_to_a_submission(process, tmp_path, name):
     start("evaluate.py", name, tmp_path / "valid.csv")
     scores = json.loads((project / "runs" / name / "scores.json").read_text("utf-8"))
     expected = played.score(np.array(true), np.array(cells))
-    assert scores["files"]["valid"][played.metric] == pytest.approx(expected, abs=2e-6)
+    assert scores["files"]["valid"][played.metric] == pytest.approx(expected, abs=played.digits)
+    if name == "essays":  # more than one grade, or any kappa is 0
+        assert len(np.unique(cells)) > 1 and {*np.unique(cells)} <= {*range(1, 7)}
     if name == "lmsys":  # a tie is one of three labels, whose probabilities sum to 1
         assert np.allclose(np.sum(cells, axis=1), 1, atol=1e-5)
