@@ -78,7 +78,7 @@ def test_heads_read_the_joined_states(tmp_path):
 
 @pytest.mark.parametrize("task", ["Seq2seq", "Pre-training"])
 def test_tasks_without_a_head_refuse_it(task):
-    asked = SimpleNamespace(encoders=SimpleNamespace(last_layers=2), task=task)
+    asked = SimpleNamespace(encoders=SimpleNamespace(last_layers=2, generator=""), task=task)
     assert "encoders.last_layers joins layers" in table.complain(asked)
     asked.encoders.last_layers = 0
     assert table.complain(asked) is None
