@@ -1,10 +1,14 @@
 """Pointers, RoPE and the loss against NumPy, finite differences, cloning, saving and XLA."""
 
+import sys
+from pathlib import Path
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from core.fast import grids
 from core.fast.transformer import MASKED
 from core.layers.pointer_search import best_spans, score_pairs
 from core.layers.pointers import EfficientGlobalPointer, GlobalPointer, SparseMultilabelLoss
@@ -291,6 +295,66 @@ def test_position_zero_is_a_pair_like_any_other(random):
     labels = np.array([[[[0, 0], [-1, -1], [2, 2]], [[-1, -1], [-1, -1], [1, 4]]]], "int32")
     loss = SparseMultilabelLoss()(scores, labels)
     np.testing.assert_allclose(loss, closed_form(scores, labels), rtol=1e-6)
+
+
+@pytest.mark.parametrize("pointer", POINTERS)
+@pytest.mark.parametrize("spans", [True, False])
+@pytest.mark.parametrize("scale", [1.0, 30.0])
+def test_many_heads_learn_the_same_without_their_grids(
+    random, mask, monkeypatch, pointer, spans, scale
+):
+    layer = pointer(HEADS, SIZE, rotary=False, spans=spans)
+    hidden = tf.constant(random.normal(size=(BATCH, LENGTH, WIDTH)).astype("float32") * scale)
+    labels, weight = draw_labels(random, mask), random.random((BATCH, HEADS)).astype("float32")
+    if spans:  # the others are impossible
+        labels[labels[..., 0] > labels[..., 1]] = -1
+    found = []
+    for many in (HEADS + 1, HEADS):
+        monkeypatch.setattr(grids, "MANY", many)
+        with tf.GradientTape() as tape:
+            tape.watch(hidden)
+            parts = layer(hidden, mask, parts_only=True)
+            made_of = {"parts": parts, "padding_mask": mask, "spans": spans}
+            scores = layer(hidden, mask)
+            # Many heads learn from the parts: these scores would give another loss.
+            given = scores if many > HEADS else scores * 0
+            loss = SparseMultilabelLoss()(given, labels, weight, **made_of)
+        gradients = tape.gradient(loss, [hidden, *layer.trainable_variables])
+        found.append([loss, *gradients])
+        expected = closed_form(scores.numpy(), labels, weight)
+        np.testing.assert_allclose(loss, expected, rtol=2e-6)
+    for before, after in zip(*found, strict=True):
+        assert np.abs(before).max() > 1e-3
+        np.testing.assert_allclose(after, before, rtol=1e-5, atol=2e-6 * np.abs(before).max())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux tells the peak of memory")
+def test_many_heads_of_a_long_text_need_the_memory_of_one(random):
+    """The scores of 64 heads over 512 tokens have 67 MB, and a step kept some ten of such grids."""
+    length, heads = 512, 64
+    layer = EfficientGlobalPointer(heads, 64)
+    hidden = tf.constant(random.normal(size=(1, length, WIDTH)).astype("float32"))
+    mask, labels = np.ones((1, length), "int32"), np.zeros((1, heads, 1, 2), "int32")
+
+    @tf.function
+    def learn(hidden) -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            tape.watch(hidden)
+            made_of = {"parts": layer(hidden, mask, parts_only=True), "padding_mask": mask}
+            loss = SparseMultilabelLoss()(layer(hidden, mask), labels, **made_of)
+        return tape.gradient(loss, hidden)
+
+    learn(hidden)
+    before = memory("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")  # the peak starts anew
+    learn(hidden)
+    assert memory("VmHWM") - before < heads * length**2 * 4 / 1024
+
+
+def memory(name: str) -> int:
+    """Return what Linux says of this process, in KiB."""
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(name))
 
 
 def loss_and_gradient(scores, labels, weight=None) -> tuple[np.ndarray, np.ndarray]:

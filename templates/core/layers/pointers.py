@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
+from core.fast.grids import loss_of_heads, pays, set_masked
 from core.fast.one_pass import log_one_plus_sum_exp
 from core.fast.transformer import MASKED
 from core.layers.rotary import RotaryPositionEmbedding
@@ -158,7 +159,9 @@ class SparseMultilabelLoss(keras.layers.Layer):
     0.027
     """
 
-    def call(self, scores, labels, head_weight=None) -> keras.KerasTensor:
+    def call(
+        self, scores, labels, head_weight=None, parts=None, padding_mask=None, spans=True
+    ) -> keras.KerasTensor:
         """Return the sum over heads of the loss of each example.
 
         Args:
@@ -166,27 +169,20 @@ class SparseMultilabelLoss(keras.layers.Layer):
             labels: `[batch, heads, pairs, 2]` integers (i, j); -1 fills the unused ones. A pair
                 is listed once for each head.
             head_weight: `[batch, heads]`, 0 for a head without annotation. None: all count.
+            parts, padding_mask, spans: what scores are made of. From them a CPU computes the
+                same loss of many heads without keeping all scores.
         """
-        # A row is a head of an example, a cell is a pair of tokens: i * length + j.
-        scores = ops.cast(scores, "float32")
-        heads, pairs, length = labels.shape[1], ops.shape(labels)[2], ops.shape(scores)[-1]
-        rows = ops.shape(labels)[0] * heads
-        scores = ops.reshape(scores, (rows, length * length))
-        labels = ops.reshape(labels, (rows, pairs, 2))
-        used = labels[..., 0] >= 0
-        # Length 5: the pair (1, 3) is cell 8. An unused one points at cell 0, and adds 0 to it.
-        index = ops.where(used, labels[..., 0] * length + labels[..., 1], 0)
-        true_scores = ops.take_along_axis(scores, index, axis=1)
-        row = ops.broadcast_to(ops.arange(rows)[:, None], (rows, pairs))
-        is_true = ops.scatter(
-            ops.reshape(ops.stack([row, index], axis=-1), (rows * pairs, 2)),
-            ops.reshape(ops.cast(used, "float32"), (rows * pairs,)),
-            (rows, length * length),
-        )
-        false_scores = ops.where(is_true > 0, MASKED, scores)
-        loss = log_one_plus_sum_exp(false_scores)
-        loss += log_one_plus_sum_exp(ops.where(used, -true_scores, MASKED))
-        loss = ops.reshape(loss, (-1, heads))
+        if parts is not None and pays(labels.shape[1]):
+            loss = loss_of_heads(parts, padding_mask, labels, spans)
+        else:
+            # A cell is a pair of tokens. Length 5: the pair (1, 3) is cell 1 * 5 + 3 = 8.
+            heads, length = labels.shape[1], ops.shape(scores)[-1]
+            scores = ops.reshape(ops.cast(scores, "float32"), (-1, heads, length * length))
+            used = labels[..., 0] >= 0
+            index = ops.where(used, labels[..., 0] * length + labels[..., 1], 0)
+            true_scores = ops.take_along_axis(scores, index, axis=-1)
+            loss = log_one_plus_sum_exp(set_masked(scores, index, used))
+            loss += log_one_plus_sum_exp(ops.where(used, -true_scores, MASKED))
         if head_weight is not None:
             loss *= ops.cast(head_weight, "float32")
         return ops.sum(loss, axis=1)

@@ -75,7 +75,7 @@ BAD_COMMANDS = {
     ),
     "unknown objective": (
         ("train.py", {"objective": "gpt"}),
-        ("'masked', 'causal', 'unilm' or 'denoising'",),
+        ("'masked', 'causal', 'unilm', 'denoising' or 'replaced'",),
     ),
     "finished": (("train.py", {}), ("runs/default is a finished run",)),
     "no file": (("evaluate.py", "default", "no.txt"), ("no.txt' names no file",)),

@@ -49,14 +49,16 @@ def add_pointers(hidden, mask, schema: Schema, settings: Settings) -> tuple[dict
     }
     # All scores of long texts are large: prediction computes only those `select_spans` needs.
     # This call comes first: Keras expects no more outputs of a layer than its first call has.
-    outputs: dict = {name: layer(hidden, mask, parts_only=True) for name, layer in pointers.items()}
+    parts: dict = {name: layer(hidden, mask, parts_only=True) for name, layer in pointers.items()}
     scores, labels, losses = [], {}, {}
     for name, layer in pointers.items():
         scores.append(layer(hidden, mask))
         label = keras.Input((layer.heads, None, 2), dtype="int32", name=f"{name}_labels")
         labels[label.name] = label
-        losses[f"{name}_loss"] = SparseMultilabelLoss(name=f"{name}_loss")(scores[-1], label)
-    return {**outputs, "mask": mask}, scores, labels, losses
+        loss = SparseMultilabelLoss(dtype="float32", name=f"{name}_loss")
+        made_of = {"parts": parts[name], "padding_mask": mask, "spans": layer.spans}
+        losses[loss.name] = loss(scores[-1], label, **made_of)
+    return {**parts, "mask": mask}, scores, labels, losses
 
 
 def add_tagger(hidden, mask, schema: Schema, settings: Settings) -> tuple[dict, list, dict, dict]:

@@ -46,8 +46,9 @@ def add_pointer(hidden, mask, types: int, settings: Settings) -> tuple:
     parts = pointer(hidden, mask, parts_only=True)
     scores = pointer(hidden, mask)
     labels = keras.Input((types, None, 2), dtype="int32", name="span_labels")
-    loss = SparseMultilabelLoss(name="span_loss")(scores, labels)
-    return {"span": parts, "mask": mask}, scores, labels, {"span_loss": loss}
+    loss = SparseMultilabelLoss(dtype="float32", name="span_loss")
+    losses = {loss.name: loss(scores, labels, parts=parts, padding_mask=mask)}
+    return {"span": parts, "mask": mask}, scores, labels, losses
 
 
 def add_tagger(hidden, mask, types: int) -> tuple:

@@ -52,9 +52,10 @@ def build_models(encoder: keras.Model, predicates: int, settings: Settings) -> M
     for name, layer in pointers.items():
         label = keras.Input((layer.heads, None, 2), dtype="int32", name=f"{name}_labels")
         labels[label.name] = label
-        losses[f"{name}_loss"] = SparseMultilabelLoss(name=f"{name}_loss")(
-            scores[name], label, entity_weight if name == "entity" else annotated
-        )
+        loss = SparseMultilabelLoss(dtype="float32", name=f"{name}_loss")
+        weight = entity_weight if name == "entity" else annotated
+        made_of = {"parts": parts[name], "padding_mask": mask, "spans": layer.spans}
+        losses[loss.name] = loss(scores[name], label, weight, **made_of)
     training = TrainingModel({**inputs, **labels}, losses, name="training")
     compared = tuple(Logits(logits, "sigmoid") for logits in scores.values())
     return Models(training, inference, encoder, compared)
