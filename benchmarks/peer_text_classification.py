@@ -20,12 +20,17 @@ Run (the data folder holds train.jsonl, dev.jsonl, test.jsonl of `baselines data
 
     python benchmarks/peer_text_classification.py --data DATA --encoder ENCODER --loss listwise \
         --list_size 5 --batch_size 8 --learning_rate 5e-5 --work WORK --output peer.json
+    python benchmarks/peer_text_classification.py --data PAIRS --encoder ENCODER --loss listwise \
+        --max_length 192 --epochs 1 --learning_rate 5e-5 --work WORK --output peer.json
 
 `--loss listwise` learns the candidates of a question together, as the cross-encoders of
 sentence-transformers do with ListNetLoss: one score a pair, and the cross-entropy of their softmax
 over the question with the labels, divided by their sum. A batch is `--batch_size` questions;
 questions without a relevant candidate, or without another one, are left out. `--list_size 5` learns
 the relevant candidates and others that are drawn anew in each epoch, 5 together.
+PAIRS are preferences, of `baselines data get ukpconvarg`: each argument is read with its prompt,
+and the list loss of two is that of Bradley and Terry. `accuracy` is the share of pairs whose better
+one has the higher score.
 `--batching shuffled` pads each batch to its longest pair (prediction in the order of the file);
 `grouped` is transformers' grouping by length (prediction sorted by length); `fixed` pads every pair
 to `--max_length`, the default of run_glue.py. After an interruption the same command resumes after
@@ -67,7 +72,8 @@ except ImportError as error:
         "benchmarks/peer_text_classification.py."
     ) from error
 
-POSITIVE = "1"
+POSITIVE, NEGATIVE = "1", "0"
+CHOICES = ("a1", "a2")  # fields of preferences; the label names the better one
 PARTS = ("train", "dev", "test")
 
 
@@ -107,14 +113,30 @@ def read_pairs(path: Path, tokenizer, max_length: int) -> list[Pair]:
     except (OSError, jsonlines.Error, KeyError, TypeError) as error:
         raise SystemExit(
             f"{path} cannot be read ({error!r}): give the folder written by `baselines data get "
-            "selqa` to --data."
+            "selqa`, or `ukpconvarg`, to --data."
         ) from error
 
 
 def read_records(path: Path) -> list[dict]:
-    """Read a file of records, one JSON object a line."""
+    """Read a file of records, one JSON object a line; a preference becomes two candidates."""
     with jsonlines.open(path) as reader:
-        return list(reader)
+        return [candidate for record in reader for candidate in read_candidates(record)]
+
+
+def read_candidates(record: dict) -> list[dict]:
+    """Return the candidates of a record: both arguments of a preference, else itself."""
+    if "prompt" not in record:
+        return [record]
+    return [
+        {
+            "id": f"{record['id']}/{name}",
+            "group": record["id"],
+            "text_a": record["prompt"],
+            "text_b": record[name],
+            "label": POSITIVE if record["label"] == name else NEGATIVE,
+        }
+        for name in CHOICES
+    ]
 
 
 def encode_pairs(records: list[dict], tokenizer, max_length: int) -> list[Pair]:
@@ -263,7 +285,7 @@ def predict(model, pairs, tokenizer, options, batch_size=PREDICTION_BATCH, label
 
 
 def score(pairs: list[Pair], scores: dict[str, float], threshold: float) -> dict:
-    """MAP and MRR over the groups with a positive candidate; F1 of the positive label."""
+    """MAP, MRR and accuracy of groups with a positive candidate; F1 of the positive label."""
     groups: dict[str, list[Pair]] = {}
     for pair in pairs:
         groups.setdefault(pair.group, []).append(pair)
@@ -280,6 +302,8 @@ def score(pairs: list[Pair], scores: dict[str, float], threshold: float) -> dict
     return {
         "map": statistics.mean(average_precisions),
         "mrr": statistics.mean(reciprocal_ranks),
+        # Of equal scores the negative candidate counts as first.
+        "accuracy": statistics.mean(float(rank == 1) for rank in reciprocal_ranks),
         "groups": len(average_precisions),
         "f1": float(f1_score(labels, found)),
         "threshold": threshold,
@@ -387,6 +411,7 @@ def train_and_score(training: Training, pairs: dict, tokenizer, settings: dict) 
             threshold = best_threshold(pairs[part], scores)
         return score(pairs[part], scores, threshold), prediction_rows(scores)
 
+    # Of groups of two MAP is (1 + accuracy) / 2, so it chooses the epoch as accuracy would.
     state = training.train(settings, "map", lambda: score_part("dev", "dev")[0])
     return {
         "epochs_run": state["epochs"],

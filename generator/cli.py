@@ -74,8 +74,8 @@ def convert_data(
         typer.Argument(
             metavar="FORMAT",
             help="squad, cmrc2018, drcd, knowledgenet, finre, phee, fewfc, e2e, csl_title, selqa, "
-            "wnut17, weibo, emobank, redocred, semeval2010; duie, docred, duee, clue, cluener, "
-            "semeval, cmeee, brat, doccano, label_studio or conll",
+            "wnut17, weibo, emobank, redocred, semeval2010, ukpconvarg; duie, docred, duee, clue, "
+            "cluener, semeval, cmeee, brat, doccano, label_studio or conll",
         ),
     ],
     source: Annotated[Path, typer.Argument(metavar="IN", help="Your file, in that format.")],

@@ -39,7 +39,7 @@ def smoke_baseline(root: Path, baseline: Baseline, parent: Path) -> None:
     whole = bool(held) and data.is_dir()
     files = shorten_data(data if whole else project / "sample", project / "smoke")
     if not whole:
-        add_numbers(project / "smoke", baseline)
+        add_fields(project / "smoke", baseline)
     # Two steps are an epoch with one scoring. One bucket, because each needs its own graph.
     made = own_encoder_folder(baseline, root)
     encoder = str(made.resolve()) if made and made.is_dir() else "tiny"
@@ -79,13 +79,19 @@ def shorten_data(source: Path, target: Path) -> list[str]:
     return flags
 
 
-def add_numbers(folder: Path, baseline: Baseline) -> None:
-    """Add the numbers that a recipe predicts to a sample, which has only labels."""
+def add_fields(folder: Path, baseline: Baseline) -> None:
+    """Add the numbers or choices that a recipe predicts to a sample, which has only labels."""
     columns = str(baseline.settings.get("competition.target_columns", ""))
-    if names := [name.strip() for name in columns.split(",") if name.strip()]:
+    names = [name.strip() for name in columns.split(",") if name.strip()]
+    given = baseline.settings.get("competition.choice_columns")
+    choices = [str(name) for name in given] if isinstance(given, list) else []
+    if names or choices:
         for path in folder.glob("*.jsonl"):
             records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
             for number, record in enumerate(records):
                 record |= dict.fromkeys(names, number % 5)
+                if choices:
+                    record |= {name: f"{name} {number}" for name in choices}
+                    record["label"] = choices[number % len(choices)]
             lines = [json.dumps(record, ensure_ascii=False) for record in records]
             path.write_text("\n".join(lines) + "\n", encoding="utf-8")

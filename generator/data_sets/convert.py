@@ -29,6 +29,7 @@ from generator.data_sets.text_classification import (
     read_emobank,
     read_selqa,
     read_semeval2010,
+    read_ukpconvarg,
 )
 from generator.files import check_folder, json_lines, sha256, write_bytes, write_text
 
@@ -51,6 +52,7 @@ FORMATS: dict[str, Reader] = {
     "emobank": read_emobank,
     "redocred": read_redocred,
     "semeval2010": read_semeval2010,
+    "ukpconvarg": read_ukpconvarg,
 }
 # Ids of these name texts, of which two splits may hold the same: each split has a file of its own.
 SPLIT_BY_FILE = ("finre", "e2e")

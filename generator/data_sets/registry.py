@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from generator import InputError
+from generator.data_sets.debates import DEBATES
 
 SPLITS = ("train", "dev", "test")
 
@@ -463,6 +464,40 @@ SEMEVAL2010 = DataSet(
     },
 )
 
+# File -> blob id.
+ARGUMENT_FILES = {
+    f"{debate}_{side}.csv": blob for debate, sides in DEBATES.items() for side, blob in sides
+}
+UKPCONVARG = DataSet(
+    name="ukpconvarg",
+    task="text_classification",
+    language="en",
+    summary=(
+        "UKPConvArg1-Strict: pairs of arguments for the same side of a debate on the web, of which"
+        " one convinced more readers"
+    ),
+    repository="UKPLab/acl2016-convincing-arguments",
+    commit="ca9d24e41b8805ff2e1d3585d552b49bb64a65f7",
+    sources=tuple(
+        Source(f"data/UKPConvArg1Strict-CSV/{name}", blob) for name, blob in ARGUMENT_FILES.items()
+    ),
+    local_files=tuple(ARGUMENT_FILES),
+    division=(
+        "by debate, so that no argument is in two: of the 16 debates in alphabetical order, numbers"
+        " 1, 5, 9 and 13 are test, 3 and 11 are dev, and the other ten are train"
+    ),
+    licence="CC BY 4.0, https://creativecommons.org/licenses/by/4.0/",
+    citation=(
+        "Ivan Habernal and Iryna Gurevych: Which argument is more convincing? Analyzing and"
+        " predicting convincingness of Web arguments using bidirectional LSTM. ACL 2016."
+    ),
+    hashes={
+        "train": "sha256:9d6c4b0ff75dd526bdfb7e14e3ef52362fe32a2566aee4a5fbbe411e17ba9112",
+        "dev": "sha256:efa1279ad8c0ad9bfd04affd090d9a53ac8773e9316effb8c01886c85485904d",
+        "test": "sha256:b65814ee8ab20c9935bc9a1d6c3082ed05080237668f0cb75f81e9290964b856",
+    },
+)
+
 DATA_SETS = {
     data_set.name: data_set
     for data_set in (
@@ -481,6 +516,7 @@ DATA_SETS = {
         EMOBANK,
         REDOCRED,
         SEMEVAL2010,
+        UKPCONVARG,
     )
 }
 

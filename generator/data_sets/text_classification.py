@@ -1,4 +1,4 @@
-"""Data sets of text classification: candidates, numbers, relations of two marked words."""
+"""Data sets of text classification: candidates, numbers, marked words, preferences."""
 
 import math
 from collections import Counter
@@ -9,12 +9,16 @@ from extras.host_formats.options import LABELS as OF_LABELS
 from extras.host_formats.options import Options
 from extras.host_formats.records import Conversion, read_table, text_id
 from extras.host_formats.semeval import open_semeval, read_semeval
-from extras.host_formats.source_files import SourceError, read_fields, shown
+from extras.host_formats.source_files import SourceError, read_fields, read_lines, shown
 
 FIELDS = ("question", "candidate", "label")
 LABELS = ("0", "1")
 EMOBANK_TARGETS = {"valence": "V", "arousal": "A", "dominance": "D"}
 EMOBANK_HEADERS = (["id", "split", "V", "A", "D", "text"], ["id", "split", "text"])
+ARGUMENTS = ("a1", "a2")
+ARGUMENT_HEADERS = (["#id", "label", *ARGUMENTS], ["#id", *ARGUMENTS])
+# What the official converter writes for a line end.
+LINE_END = " <br/> "
 
 
 def read_selqa(files: list[Path], conversion: Conversion) -> Iterator[tuple[str, dict]]:
@@ -102,3 +106,48 @@ def read_semeval2010(files: list[Path], conversion: Conversion) -> Iterator[tupl
                 record = read_semeval(source, where, options, conversion)
                 labels = record.pop("labels", [])
                 yield where, {**record, "label": labels[0]} if labels else record
+
+
+# ------------------------------------------------------------------------------------ UKPConvArg1
+
+
+def read_ukpconvarg(files: list[Path], conversion: Conversion) -> Iterator[tuple[str, dict]]:
+    """Yield `(place, record)` for the wanted pairs: two arguments, and which convinces more.
+
+    The prompt is what both argue for, which only the name of their file says: that of
+    `tv-is-better-than-books_books.csv` is "tv is better than books: books".
+
+    Raises:
+        SourceError: a line has too many fields or too few, an argument is empty, or the label is
+            neither of the two.
+    """
+    for path in files:
+        debate_and_side = path.name.partition(".")[0].split("_")
+        prompt = ": ".join(words.replace("-", " ").strip() for words in debate_and_side)
+        rows = ((f"{path}, line {number}", line.split("\t")) for number, line in read_lines(path))
+        _, header = next(rows, ("", []))
+        if header not in ARGUMENT_HEADERS:
+            names = ", ".join(ARGUMENT_HEADERS[0])
+            raise SourceError(f"{path}: the first line is not {names}, with tabs between them")
+        for where, fields in rows:
+            if len(fields) != len(header):
+                raise SourceError(f"{where}: {len(fields)} fields instead of {', '.join(header)}")
+            row = dict(zip(header, fields, strict=True))
+            if row["#id"] in conversion.wanted:
+                yield where, {"id": row["#id"], "prompt": prompt, **read_arguments(row, where)}
+
+
+def read_arguments(row: dict[str, str], where: str) -> dict[str, str]:
+    """Return both arguments of a pair, and the name of the better one if the file has it.
+
+    Raises:
+        SourceError: an argument is empty, or the label is neither of the two.
+    """
+    for name in ARGUMENTS:
+        if not row[name].strip():
+            raise SourceError(f"{where}: the argument {name} is empty")
+    record = {name: row[name].replace(LINE_END, "\n") for name in ARGUMENTS}
+    label = row.get("label", "")
+    if label and label not in ARGUMENTS:
+        raise SourceError(f"{where}: the label is {shown(label)} instead of a1 or a2")
+    return {**record, "label": label} if label else record

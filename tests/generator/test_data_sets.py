@@ -49,6 +49,7 @@ SIZES = {
     "emobank": (7984, 991, 1000),
     "redocred": (450, 50, 500),
     "semeval2010": (7200, 800, 2717),
+    "ukpconvarg": (6990, 1660, 3000),
 }
 every_data_set = pytest.mark.parametrize(
     "data_set", DATA_SETS.values(), ids=lambda data_set: data_set.name
@@ -63,8 +64,8 @@ def test_pinned_ids_are_unique_and_say_nothing_of_the_texts(data_set) -> None:
     ids = [name for split in SPLITS for name in data_set.split_ids(split)]
     assert len(ids) == len(set(ids))
     assert [len(data_set.split_ids(split)) for split in SPLITS] == list(SIZES[data_set.name])
-    # Hashes, numbers, and the names that CMRC2018 gives to its questions.
-    number = re.compile(r"[0-9a-f]{12,32}(-[0-9]+)?|((DEV|TRIAL)_|QUERY_|[0-9]+|[_:-])+")
+    # Hashes, numbers, and the names that CMRC2018 and UKPConvArg1 give to questions and arguments.
+    number = re.compile(r"[0-9a-f]{12,32}(-[0-9]+)?|((DEV|TRIAL)_|QUERY_|arg|[0-9]+|[_:-])+")
     assert all(number.fullmatch(name) for name in ids)
 
 
@@ -78,6 +79,14 @@ def test_an_entry_is_complete(data_set) -> None:
     note = source_note(data_set)
     for text in (data_set.licence, data_set.citation, data_set.division, data_set.commit):
         assert text in note
+
+
+def test_no_argument_of_ukpconvarg_is_in_two_splits() -> None:
+    """The id of a pair has those of its two arguments."""
+    pinned = DATA_SETS["ukpconvarg"].split_ids
+    train, dev, test = ({one for pair in pinned(s) for one in pair.split("_")} for s in SPLITS)
+    assert not train & dev and not train & test and not dev & test
+    assert len(train | dev | test) == 1052
 
 
 def test_an_unknown_data_set_is_refused_with_the_names() -> None:
@@ -234,6 +243,7 @@ LOCAL_FOLDERS = {
     "emobank": "number_emobank_en",
     "redocred": "re_redocred_en",
     "semeval2010": "pair_semeval2010_en",
+    "ukpconvarg": "preference_ukpconvarg_en",
 }
 
 
@@ -499,6 +509,15 @@ def official_semeval2010(folder: Path, files: list[Path]) -> None:
         path.write_bytes("\r\n\r\n".join(blocks).encode())
 
 
+def official_ukpconvarg(folder: Path, files: list[Path]) -> None:
+    """The pairs of each file in another order, with one more."""
+    for path in files:
+        header, *lines = (folder / path.name).read_text(encoding="utf-8").split("\n")[:-1]
+        lines.append("1_2\ta1\tMore.\tLess.")
+        shuffle(lines)
+        write_lines(path, [header, *lines])
+
+
 OFFICIAL: dict[str, Callable[[Path, list[Path]], None]] = {
     "knowledgenet": official_knowledgenet,
     "finre": official_finre,
@@ -515,6 +534,7 @@ OFFICIAL: dict[str, Callable[[Path, list[Path]], None]] = {
     "emobank": official_emobank,
     "redocred": official_redocred,
     "semeval2010": official_semeval2010,
+    "ukpconvarg": official_ukpconvarg,
 }
 
 
@@ -627,6 +647,29 @@ def test_every_relation_of_redocred_is_there(tmp_path: Path) -> None:
             assert found == gold
             count += len(document["labels"])
     assert count == 17284 + 17448
+
+
+def test_every_pair_of_ukpconvarg_is_there_and_no_text_is_in_two_splits(tmp_path: Path) -> None:
+    """As the csv module reads the rows."""
+    folder = find_local("ukpconvarg")
+    get_data_set("ukpconvarg", tmp_path, folder)
+    records = converted(tmp_path)
+    rows: dict[str, dict[str, str]] = {}
+    for path in folder.glob("*.csv"):
+        with open(path, encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
+                rows[row.pop("#id")] = row
+    assert rows.keys() == records.keys() and len(rows) == 11650
+    for name, row in rows.items():
+        texts = {key: "\n".join(row[key].split(" <br/> ")) for key in ("a1", "a2")}
+        assert records[name].items() >= {**texts, "label": row["label"]}.items()
+        assert not any("<br" in text for text in texts.values())
+    pinned = DATA_SETS["ukpconvarg"].split_ids
+    train, dev, test = (
+        {records[name][key] for name in pinned(split) for key in ("a1", "a2")} for split in SPLITS
+    )
+    assert not train & dev and not train & test and not dev & test
+    assert len(train | dev | test) == 1038  # 13 texts were posted twice, and one three times
 
 
 def words(record: dict, span: list[int]) -> str:

@@ -445,6 +445,11 @@ BLIND: dict[str, tuple[str, list[dict], str]] = {
         [{"text_a": f"<e1>a</e1> {word} <e2>b</e2>"} for word in ("in", "on")],
         "text_classification",
     ),
+    "ukpconvarg": (
+        "#id\ta1\ta2\n1_2\tYes.\tNo.\n",
+        [{"prompt": "in", "a1": "Yes.", "a2": "No."}],
+        "text_classification",
+    ),
 }  # fmt: skip
 MORE_BLIND = {
     "finre": "甲\t乙\t甲买乙\n乙\t甲\t甲买乙\n",
@@ -454,6 +459,7 @@ MORE_BLIND = {
     "wnut17": "in\t\nOslo\t\n\t\nnow\t\n",
     "weibo": "去0\t\n纽1\t\n\t\n",
     "emobank": "id,split,V,A,D,text\na,test,,,,Oh\n",
+    "ukpconvarg": "#id\tlabel\ta1\ta2\n1_2\t\tYes.\tNo.\n",
     "fewfc": '{"id": "a", "content": "甲", "events": null}',
     "phee": '{"id": "a", "context": "Fever.", "annotations": null}',
 }
@@ -461,12 +467,20 @@ READ_ALL = """
 import importlib, json, sys
 from conftest import use_template
 
+from core.base.settings import with_tables
+
+counts = {}
 for task, paths in json.loads(sys.argv[1]).items():
     use_template(task)
     data, settings = importlib.import_module("task.data"), importlib.import_module("task.settings")
     own = [settings.Settings.model_construct()] if task == "named_entity_recognition" else []
     for path in paths:
-        print(path, len(data.read_examples(path, *own, False)))
+        more = {}
+        if "ukpconvarg" in path:  # the settings say which fields are choices
+            choices = {"choice_columns": ["a1", "a2"]}
+            more = {"settings": with_tables(settings.Settings)(competition=choices)}
+        counts[path] = len(data.read_examples(path, *own, False, **more))
+print(json.dumps(counts))
 """
 
 
@@ -495,5 +509,7 @@ def test_predict_reads_converted_files_without_gold(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     assert done.returncode == 0, done.stderr
-    counts = {Path(line.split()[0]).stem: int(line.split()[1]) for line in done.stdout.splitlines()}
-    assert counts == {name: len(records) for name, (_, records, _) in BLIND.items()}
+    found = json.loads(done.stdout.splitlines()[-1])
+    counts = {Path(path).stem: count for path, count in found.items()}
+    assert counts.pop("ukpconvarg") == 2  # a pair has two choices
+    assert counts == {name: len(BLIND[name][1]) for name in BLIND if name != "ukpconvarg"}

@@ -434,6 +434,19 @@ OWN_FILES["semeval2010"] = (
     ],
 )
 
+OWN_FILES["ukpconvarg"] = (
+    '#id\tlabel\ta1\ta2\narg7_arg8\ta2\tNo. <br/>  <br/> "Never!\tYes, <br/> &c.\n',
+    [
+        {
+            "id": "arg7_arg8",
+            "prompt": "in",
+            "a1": 'No.\n\n"Never!',
+            "a2": "Yes,\n&c.",
+            "label": "a2",
+        }
+    ],
+)
+
 
 def write_own(path: Path, content: object) -> Path:
     """Write a file of one's own: a text, or what becomes JSON."""
@@ -501,6 +514,10 @@ def test_a_file_of_lines_is_converted_whole(name: str, tmp_path: Path) -> None:
         ("semeval2010", "7 a\n", 'line 1: "7 a" is no sentence, relation or comment'),
         ("semeval2010", '7\t"a"\nOther\nOther\n', 'line 3: "Other" is no sentence'),
         ("semeval2010", '7\t"<e2>a</e2><e1>b</e1>"\n', "line 1: the sentence has no <e1>"),
+        ("ukpconvarg", "7_8\ta1\tx\ty\n", "the first line is not #id, label, a1, a2, with tabs"),
+        ("ukpconvarg", "#id\tlabel\ta1\ta2\n7_8\ta1\tx\n", "line 2: 3 fields instead of #id, la"),
+        ("ukpconvarg", "#id\tlabel\ta1\ta2\n7\tequal\tx\ty\n", 'line 2: the label is "equal" ins'),
+        ("ukpconvarg", "#id\tlabel\ta1\ta2\n7\ta1\tx\t \n", "line 2: the argument a2 is empty"),
     ],
 )
 def test_a_broken_file_of_ones_own_is_refused(
@@ -549,6 +566,18 @@ def test_redocred_refuses_a_broken_file(tmp_path: Path, second: dict, expected: 
     with pytest.raises(InputError, match=expected) as error:
         pinned("redocred", [path], {"train": names})
     assert str(path) in str(error.value)
+
+
+# ----------------------------------------------------------------- UKPConvArg1
+
+
+def test_ukpconvarg_takes_the_debate_and_the_side_from_the_name_of_the_file(tmp_path: Path) -> None:
+    pair = "#id\tlabel\ta1\ta2\n{}\ta1\tx\ty\n"
+    yes = write(tmp_path / "is-it-wrong-_yes-it-is.csv", pair.format("1_2"))
+    no = write(tmp_path / "is-it-wrong-_no-.csv", pair.format("3_4"))
+    records = pinned("ukpconvarg", [yes, no], {"train": ["3_4"], "dev": ["1_2"]})
+    prompts = [record["prompt"] for split in records.values() for record in split]
+    assert prompts == ["is it wrong: no", "is it wrong: yes it is"]
 
 
 # ----------------------------------------------------------------------- FewFC

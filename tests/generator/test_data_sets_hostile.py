@@ -382,6 +382,27 @@ def write_marked(records: list[dict]) -> str:
     return "".join(f'{r["id"]}\t"{r["text_a"]}"\n{r["label"]}\nComment: "?"\n\n' for r in records)
 
 
+def draw_preferences(texts: Texts) -> list[dict]:
+    """Return pairs of arguments, of which one is better; their file is named `in`."""
+    return [
+        {
+            "id": str(number),
+            "prompt": "in",
+            "a1": texts.text(),
+            "a2": texts.text(),
+            "label": texts.random.choice(["a1", "a2"]),
+        }
+        for number in texts.rows()
+    ]
+
+
+def write_preferences(records: list[dict]) -> str:
+    """Write the header, and each pair on a line."""
+    pairs = [[record[name] for name in ("id", "label", "a1", "a2")] for record in records]
+    rows = [[text.replace("\n", " <br/> ") for text in pair] for pair in pairs]
+    return "".join("\t".join(row) + "\n" for row in [["#id", "label", "a1", "a2"], *rows])
+
+
 Draw = Callable[[Texts], list[dict]]
 Write = Callable[[list[dict]], str]
 SQUAD = (draw_questions, write_squad, "")
@@ -410,6 +431,7 @@ WRITERS: dict[str, tuple[Draw, Write, str]] = {
     "emobank": (draw_ratings, write_ratings, ""),
     "redocred": (draw_documents, write_documents, " "),
     "semeval2010": (draw_marked, write_marked, "\n"),
+    "ukpconvarg": (draw_preferences, write_preferences, "\t"),
 }
 
 

@@ -169,8 +169,8 @@ class SparseMultilabelLoss(keras.layers.Layer):
             labels: `[batch, heads, pairs, 2]` integers (i, j); -1 fills the unused ones. A pair
                 is listed once for each head.
             head_weight: `[batch, heads]`, 0 for a head without annotation. None: all count.
-            parts, padding_mask, spans: what the scores are made of. From them a CPU computes the same
-                loss of many heads without keeping all scores.
+            parts, padding_mask, spans: what scores are made of. From them a CPU computes the
+                same loss of many heads without keeping all scores.
         """
         if parts is not None and pays(labels.shape[1]):
             loss = loss_of_heads(parts, padding_mask, labels, spans)
