@@ -1,4 +1,4 @@
-"""compare.py of every task, with every metric and 10,000 records: how long one core takes."""
+"""compare.py of every task, with every metric and 10,000 records: seconds of one core."""
 
 import json
 import shutil
@@ -10,31 +10,15 @@ from projects import TEMPLATES, bake_project, run
 from core.base.files import file_hash, write_json, write_json_lines
 
 RECORDS = 10_000
-# Besides the imports, which take 4 s where nothing else runs. On the machine on which `YARDSTICK`
-# takes a second; what a slower one may take grows with its seconds.
-MOST_SECONDS = 6.0
+# Of one core, besides the imports. Where nothing else runs, the slowest metric takes 4.
+MOST_SECONDS = 10.0
 LABELS, TARGETS, GROUP = 20, 2, 10
-# What compare.py spends its time on: JSON, regular expressions, draws from NumPy and sums of them.
-YARDSTICK = """
-import json, re
-import numpy as np
-row = json.dumps({"id": "1", "probabilities": {f"label {n}": n / 7 for n in range(20)}})
-for _ in range(9000):
-    json.dumps(json.loads(row))
-for _ in range(150_000):
-    re.sub("[a-z]+", " ", "12 abc")
-numbers = np.random.default_rng(1)
-for _ in range(2000):
-    numbers.random(10_000)[numbers.integers(0, 10_000, 10_000)].sum()
-"""
-TIMED = f"""
-import time
+TIMED = """
+import sys, time
 import compare
 begin = time.process_time()
 compare.main()
-took = time.process_time() - begin
-{YARDSTICK}
-print("seconds", took, "yardstick", time.process_time() - begin - took)
+print("seconds", time.process_time() - begin)
 """
 METRICS = {
     "relation_extraction": ["f1"],
@@ -228,7 +212,7 @@ def test_compare_ends_within_ten_seconds(prepared, task, kind, metric):
     project = prepared(task, kind, metric)
     done = run(project / "timed.py", "one", "other", cwd=project)
     print(done.stdout)
-    seconds, yardstick = map(float, done.stdout.split("seconds ")[-1].split(" yardstick "))
-    assert seconds < MOST_SECONDS * yardstick
+    seconds = float(done.stdout.rpartition("seconds ")[2])
+    assert seconds < MOST_SECONDS
     found = json.loads((project / "runs/one/comparison.json").read_text(encoding="utf-8"))
     assert found["low"] <= found["difference"] <= found["high"] and found["low"] < found["high"]
