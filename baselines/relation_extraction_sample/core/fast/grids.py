@@ -27,19 +27,18 @@ def set_masked(scores: Tensor, index: Tensor, used: Tensor) -> Tensor:
     """Return scores of which some are far below zero, as if they weren't there.
 
     Args:
-        scores: `[batch, heads, cells]`.
-        index: `[batch, heads, pairs]`, the cells that are set.
+        scores: `[rows, cells]`.
+        index: `[rows, pairs]`, the cells that are set.
         used: of the same shape, False for an index that means nothing: it adds 0 to its cell.
     """
-    shape, pairs = ops.shape(scores), ops.shape(index)[-1]
-    rows = shape[0] * shape[1]
+    rows, pairs = ops.shape(index)
     row = ops.broadcast_to(ops.arange(rows)[:, None], (rows, pairs))
     counts = ops.scatter(
-        ops.stack([ops.reshape(row, (-1,)), ops.reshape(index, (-1,))], axis=-1),
-        ops.reshape(ops.cast(used, "float32"), (-1,)),
-        (rows, shape[-1]),
+        ops.reshape(ops.stack([row, index], axis=-1), (rows * pairs, 2)),
+        ops.reshape(ops.cast(used, "float32"), (rows * pairs,)),
+        ops.shape(scores),
     )
-    return ops.where(ops.reshape(counts, shape) > 0, MASKED, scores)
+    return ops.where(counts > 0, MASKED, scores)
 
 
 def pays(heads: int) -> bool:

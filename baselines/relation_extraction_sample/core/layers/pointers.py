@@ -175,14 +175,17 @@ class SparseMultilabelLoss(keras.layers.Layer):
         if parts is not None and pays(labels.shape[1]):
             loss = loss_of_heads(parts, padding_mask, labels, spans)
         else:
-            # A cell is a pair of tokens. Length 5: the pair (1, 3) is cell 1 * 5 + 3 = 8.
             heads, length = labels.shape[1], ops.shape(scores)[-1]
-            scores = ops.reshape(ops.cast(scores, "float32"), (-1, heads, length * length))
+            # A row is a head of an example, a cell is a pair of tokens.
+            scores = ops.reshape(ops.cast(scores, "float32"), (-1, length * length))
+            labels = ops.reshape(labels, (-1, ops.shape(labels)[2], 2))
             used = labels[..., 0] >= 0
+            # Length 5: the pair (1, 3) is cell 1 * 5 + 3 = 8.
             index = ops.where(used, labels[..., 0] * length + labels[..., 1], 0)
-            true_scores = ops.take_along_axis(scores, index, axis=-1)
+            true_scores = ops.take_along_axis(scores, index, axis=1)
             loss = log_one_plus_sum_exp(set_masked(scores, index, used))
             loss += log_one_plus_sum_exp(ops.where(used, -true_scores, MASKED))
+            loss = ops.reshape(loss, (-1, heads))
         if head_weight is not None:
             loss *= ops.cast(head_weight, "float32")
         return ops.sum(loss, axis=1)
