@@ -65,12 +65,28 @@ def count_launches(training: Any) -> collections.Counter[str]:
                 found["XlaLaunch"] += 1
                 continue
             for name in called:
-                count(functions[name].node_def)
+                count(needed_nodes(functions[name]))
             if node.op not in FREE:
                 found[node.op] += 1
 
     count(graph.node)
     return found
+
+
+def needed_nodes(function: Any) -> list:
+    """Return the nodes of a function on which its results or its effects depend.
+
+    TensorFlow removes all others before the function runs for the first time.
+    """
+    nodes = {node.name: node for node in function.node_def}
+    wanted = [*function.ret.values(), *function.control_ret.values()]
+    found: dict[str, Any] = {}
+    while wanted:
+        name = wanted.pop().lstrip("^").split(":")[0]
+        if name in nodes and name not in found:
+            found[name] = nodes[name]
+            wanted += nodes[name].input
+    return [*found.values()]
 
 
 if __name__ == "__main__":
