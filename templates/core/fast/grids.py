@@ -23,6 +23,19 @@ Tensor: TypeAlias = tf.Tensor
 MANY = 32
 
 
+def mask_impossible(scores: Tensor, mask: Tensor, spans: bool) -> Tensor:
+    """Set the scores `[batch, heads, length, length]` of impossible pairs to `MASKED`.
+
+    Pairs of padding are impossible, and of spans those that end before they begin.
+    """
+    mask = ops.cast(mask, "bool")
+    possible = ops.logical_and(mask[:, None, :, None], mask[:, None, None, :])
+    if spans:
+        positions = ops.arange(ops.shape(scores)[-1])
+        possible = ops.logical_and(possible, positions[:, None] <= positions[None, :])
+    return ops.where(possible, scores, MASKED)
+
+
 def set_masked(scores: Tensor, index: Tensor, used: Tensor) -> Tensor:
     """Return scores of which some are far below zero, as if they weren't there.
 
