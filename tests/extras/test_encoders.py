@@ -896,13 +896,12 @@ def test_memory_for_long_windows_is_said_before_it_fails(tmp_path, monkeypatch, 
     """Of a pointer over windows of 8,192 tokens, and of attention."""
     encoder = load(write_model(tmp_path, "deberta_v3"))
     inputs = encoder_inputs(encoder)
-    parts = EfficientGlobalPointer(40, 8)(hidden_states(encoder, inputs))
-    model = keras.Model(inputs, parts)
+    scores = EfficientGlobalPointer(40, 8)(hidden_states(encoder, inputs), inputs["padding_mask"])
+    model = keras.Model(inputs, scores)
     models, gibibyte = Models(model, model, encoder), 1 << 30
     settings = settings_for(tmp_path, max_length=8192, batch_size=8)
     pairs = 8 * 8192**2
-    # 40 heads are many: one grid of scores, and a byte for each pair.
-    expected = pairs * (4 * memory.POINTER + 40 + 4 * 2 * 4 * memory.ATTENTION)
+    expected = pairs * 4 * (40 * memory.POINTER + 2 * 4 * memory.ATTENTION)
     assert memory.pair_memory(settings, models) == expected
     halved = settings.model_copy(update={"accumulation": 2})
     assert memory.pair_memory(halved, models) == expected // 2

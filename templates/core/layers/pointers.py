@@ -8,7 +8,6 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from core.fast.grids import loss_of_heads, mask_impossible, pays, set_masked
 from core.fast.one_pass import log_one_plus_sum_exp
 from core.fast.transformer import MASKED
 from core.layers.rotary import RotaryPositionEmbedding
@@ -20,19 +19,23 @@ Parts = tuple[tf.Tensor, ...]
 
 
 class Pointer(keras.layers.Layer):
-    """The common part of both pointers: RoPE. A pointer returns the parts of the scores.
+    """The common part of both pointers: RoPE and the mask of impossible pairs.
 
     Args:
         heads: number of scores for each pair of tokens.
         head_size: size of the query and key vectors, even.
         rotary: rotate queries and keys, so that scores depend on the distance.
+        spans: the pairs are spans: j < i is impossible. False for links.
     """
 
-    def __init__(self, heads: int, head_size: int = 64, rotary: bool = True, **kwargs) -> None:
+    def __init__(
+        self, heads: int, head_size: int = 64, rotary: bool = True, spans: bool = True, **kwargs
+    ) -> None:
         super().__init__(**kwargs)
         if head_size % 2:
             raise ValueError(f"head_size must be even, got {head_size}.")
-        self.heads, self.head_size, self.rotary = heads, head_size, rotary
+        self.heads, self.head_size = heads, head_size
+        self.rotary, self.spans = rotary, spans
         self.rotation = RotaryPositionEmbedding(dtype=self.dtype_policy, name="rotation")
         # Without weights it may stay unbuilt, and `fit` on replicas fails on unbuilt layers.
         self.rotation.built = True
@@ -44,12 +47,22 @@ class Pointer(keras.layers.Layer):
         layer.build(inputs_shape)
         return layer
 
+    def call(self, inputs, mask, parts_only: bool = False) -> keras.KerasTensor | Parts:
+        """Score `inputs` `[batch, length, width]` under the padding mask `[batch, length]`.
+
+        Returns:
+            Scores `[batch, heads, length, length]`, or only their parts.
+        """
+        parts = self.project(inputs)
+        return parts if parts_only else mask_impossible(pair_scores(*parts), mask, self.spans)
+
     def get_config(self) -> dict:
         return {
             **super().get_config(),
             "heads": self.heads,
             "head_size": self.head_size,
             "rotary": self.rotary,
+            "spans": self.spans,
         }
 
 
@@ -61,15 +74,15 @@ class GlobalPointer(Pointer):
     Source: Su et al. 2022, https://arxiv.org/abs/2208.03054.
 
     Example:
-    >>> [tuple(part.shape) for part in GlobalPointer(heads=3)(np.ones((2, 5, 4)))]
-    [(2, 3, 5, 64), (2, 3, 5, 64)]
+    >>> tuple(GlobalPointer(heads=3)(np.ones((2, 5, 4)), np.ones((2, 5))).shape)
+    (2, 3, 5, 5)
     """
 
-    def build(self, inputs_shape) -> None:
+    def build(self, inputs_shape, mask_shape=None) -> None:
         self.projection = self.dense(2 * self.heads * self.head_size, "projection", inputs_shape)
 
-    def call(self, inputs) -> Parts:
-        """Return queries and keys of `inputs` `[batch, length, width]`."""
+    def project(self, inputs) -> Parts:
+        """Return queries and keys."""
         length, size = ops.shape(inputs)[1], self.head_size
         projected = ops.reshape(self.projection(inputs), (-1, length, 2 * self.heads, size))
         # The rotation takes three axes: [batch * 2 * heads, length, size].
@@ -89,25 +102,22 @@ class EfficientGlobalPointer(Pointer):
     Source: Su 2022, https://kexue.fm/archives/8877.
 
     Example:
-    >>> [tuple(part.shape) for part in EfficientGlobalPointer(heads=3)(np.ones((2, 5, 4)))]
-    [(2, 1, 5, 64), (2, 1, 5, 64), (2, 3, 5), (2, 3, 5)]
+    >>> tuple(EfficientGlobalPointer(heads=3)(np.ones((2, 5, 4)), np.ones((2, 5))).shape)
+    (2, 3, 5, 5)
     """
 
-    def build(self, inputs_shape) -> None:
+    def build(self, inputs_shape, mask_shape=None) -> None:
         self.projection = self.dense(2 * self.head_size, "projection", inputs_shape)
         self.types = self.dense(2 * self.heads, "types", (*inputs_shape[:-1], 2 * self.head_size))
 
-    def call(self, inputs) -> Parts:
-        """Return queries, keys, and the scores of starts and ends, of `inputs`."""
+    def project(self, inputs) -> Parts:
+        """Return queries, keys, and the scores of starts and ends."""
         projected = self.projection(inputs)
         queries, keys = ops.split(projected, 2, axis=-1)
         if self.rotary:
             queries, keys = self.rotation(queries), self.rotation(keys)
         starts, ends = ops.split(ops.transpose(self.types(projected), (0, 2, 1)), 2, axis=1)
         return ops.expand_dims(queries, 1), ops.expand_dims(keys, 1), starts, ends
-
-
-POINTERS = {"efficient": EfficientGlobalPointer, "plain": GlobalPointer}  # as settings name them
 
 
 def pair_scores(queries, keys, starts=None, ends=None) -> keras.KerasTensor:
@@ -120,29 +130,14 @@ def pair_scores(queries, keys, starts=None, ends=None) -> keras.KerasTensor:
     return ops.cast(scores, "float32")
 
 
-@keras.saving.register_keras_serializable("common")
-class PairScores(keras.layers.Layer):
-    """Scores `[batch, heads, length, length]` of all pairs, from the parts that pointers return.
-
-    Args:
-        spans: the pairs are spans: j < i is impossible. False for links.
-
-    Example:
-    >>> parts = EfficientGlobalPointer(heads=3)(np.ones((2, 5, 4)))
-    >>> tuple(PairScores()(parts, np.ones((2, 5))).shape)
-    (2, 3, 5, 5)
-    """
-
-    def __init__(self, spans: bool = True, **kwargs) -> None:
-        super().__init__(**kwargs)
-        self.spans = spans
-
-    def call(self, parts, mask) -> keras.KerasTensor:
-        """Score pairs under the padding mask `[batch, length]`."""
-        return mask_impossible(pair_scores(*parts), mask, self.spans)
-
-    def get_config(self) -> dict:
-        return {**super().get_config(), "spans": self.spans}
+def mask_impossible(scores, mask, spans: bool) -> keras.KerasTensor:
+    """Set the scores `[batch, heads, length, length]` of impossible pairs to `MASKED`."""
+    mask = ops.cast(mask, "bool")
+    possible = ops.logical_and(mask[:, None, :, None], mask[:, None, None, :])
+    if spans:
+        positions = ops.arange(ops.shape(scores)[-1])
+        possible = ops.logical_and(possible, positions[:, None] <= positions[None, :])
+    return ops.where(possible, scores, MASKED)
 
 
 @keras.saving.register_keras_serializable("common")
@@ -163,9 +158,7 @@ class SparseMultilabelLoss(keras.layers.Layer):
     0.027
     """
 
-    def call(
-        self, scores, labels, head_weight=None, parts=None, padding_mask=None, spans=True
-    ) -> keras.KerasTensor:
+    def call(self, scores, labels, head_weight=None) -> keras.KerasTensor:
         """Return the sum over heads of the loss of each example.
 
         Args:
@@ -173,22 +166,27 @@ class SparseMultilabelLoss(keras.layers.Layer):
             labels: `[batch, heads, pairs, 2]` integers (i, j); -1 fills the unused ones. A pair
                 is listed once for each head.
             head_weight: `[batch, heads]`, 0 for a head without annotation. None: all count.
-            parts, padding_mask, spans: what scores are made of. From them a CPU computes the
-                same loss of many heads without keeping all scores.
         """
-        if parts is not None and pays(labels.shape[1]):
-            loss = loss_of_heads(parts, padding_mask, labels, spans)
-        else:
-            heads, length = labels.shape[1], ops.shape(scores)[-1]
-            # A row is a head of an example. A cell is a pair: of length 5, (1, 3) is cell 8.
-            scores = ops.reshape(ops.cast(scores, "float32"), (-1, length * length))
-            labels = ops.reshape(labels, (-1, ops.shape(labels)[2], 2))
-            used = labels[..., 0] >= 0
-            index = ops.where(used, labels[..., 0] * length + labels[..., 1], 0)
-            true_scores = ops.take_along_axis(scores, index, axis=1)
-            loss = log_one_plus_sum_exp(set_masked(scores, index, used))
-            loss += log_one_plus_sum_exp(ops.where(used, -true_scores, MASKED))
-            loss = ops.reshape(loss, (-1, heads))
+        # A row is a head of an example, a cell is a pair of tokens: i * length + j.
+        scores = ops.cast(scores, "float32")
+        heads, pairs, length = labels.shape[1], ops.shape(labels)[2], ops.shape(scores)[-1]
+        rows = ops.shape(labels)[0] * heads
+        scores = ops.reshape(scores, (rows, length * length))
+        labels = ops.reshape(labels, (rows, pairs, 2))
+        used = labels[..., 0] >= 0
+        # Length 5: the pair (1, 3) is cell 8. An unused one points at cell 0, and adds 0 to it.
+        index = ops.where(used, labels[..., 0] * length + labels[..., 1], 0)
+        true_scores = ops.take_along_axis(scores, index, axis=1)
+        row = ops.broadcast_to(ops.arange(rows)[:, None], (rows, pairs))
+        is_true = ops.scatter(
+            ops.reshape(ops.stack([row, index], axis=-1), (rows * pairs, 2)),
+            ops.reshape(ops.cast(used, "float32"), (rows * pairs,)),
+            (rows, length * length),
+        )
+        false_scores = ops.where(is_true > 0, MASKED, scores)
+        loss = log_one_plus_sum_exp(false_scores)
+        loss += log_one_plus_sum_exp(ops.where(used, -true_scores, MASKED))
+        loss = ops.reshape(loss, (-1, heads))
         if head_weight is not None:
             loss *= ops.cast(head_weight, "float32")
         return ops.sum(loss, axis=1)

@@ -6,7 +6,6 @@ import keras
 
 from core.base.settings import CoreSettings
 from core.exact.dropout import named_layers
-from core.fast.grids import pays
 from core.step import Models
 
 GIBIBYTE = 1 << 30
@@ -33,11 +32,10 @@ def pair_memory(settings: CoreSettings, models: Models) -> int:
     """Return the bytes of all token-pair scores in a step.
 
     They belong to pointers and to the attention of Transformer layers. With `recompute` only one
-    layer counts, because the others are computed again. Pointers of many heads hold one grid of
-    scores, and a byte for each pair of a head.
+    layer counts, because the others are computed again.
     """
     pointers = sum(
-        1 + layer.heads / 4 / POINTER if pays(layer.heads) else layer.heads
+        layer.heads
         for _, layer in named_layers(models.training)
         if hasattr(layer, "heads") and hasattr(layer, "head_size")
     )
@@ -51,8 +49,7 @@ def pair_memory(settings: CoreSettings, models: Models) -> int:
     tokens = -(-settings.batch_size // settings.accumulation) * settings.max_length
     size = 2 if settings.devices.precision == "mixed_bfloat16" else 4
     # Pointer scores are always float32.
-    of_pointers = round(4 * POINTER * pointers) * settings.max_length
-    return tokens * (of_pointers + size * copies * heads * read)
+    return tokens * (4 * POINTER * pointers * settings.max_length + size * copies * heads * read)
 
 
 def free_memory() -> int | None:

@@ -9,7 +9,7 @@ https://arxiv.org/abs/2204.12031. What a neighbour can't have, such as one that 
 begins, stays where it was.
 """
 
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import keras
 from keras import ops
@@ -26,9 +26,7 @@ class PairLoss(ChangedLoss):
 
     smooths = True
 
-    def call(
-        self, scores: Tensor, labels: Tensor, head_weight: Tensor | None = None, **_: Any
-    ) -> Tensor:
+    def call(self, scores: Tensor, labels: Tensor, head_weight: Tensor | None = None) -> Tensor:
         """Return the sum over heads of the loss of each example.
 
         Args:

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Sequence
 import tensorflow as tf
 from keras import ops
 
-from core.fast.grids import mask_impossible
-from core.layers.pointers import Parts, pair_scores
+from core.layers.pointers import Parts, mask_impossible, pair_scores
 
 
 def best_spans(models: Sequence[Parts], mask, most: int) -> tuple[tf.Tensor, tf.Tensor]:
