@@ -33,7 +33,7 @@ from generator.versions import copy_version, extract_version, render
 
 pytestmark = pytest.mark.slow
 
-OLDER = 40  # commits
+OLDER = 100  # commits: since then a file has joined the projects
 ADDRESS = "https://example.org/team/baselines.git"
 EXTRAS = "comparison, doctor, folds, lora"
 
