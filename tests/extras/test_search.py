@@ -62,8 +62,10 @@ score = 2 * correct / (correct + wanted)
 import hashlib
 digest = "sha256:" + hashlib.sha256((project / "sample/dev.jsonl").read_bytes()).hexdigest()
 dev = {"file": "sample/dev.jsonl", "data_hash": digest, "f1": score}
-(folder / "scores.json").write_text(json.dumps(
+# At once, as train.py does it: another process of the search may read it.
+(folder / "scores.tmp").write_text(json.dumps(
     {"monitor": "f1", "dev": dev, "minutes": 0.1, "finished": "now"}))
+(folder / "scores.tmp").replace(folder / "scores.json")
 """
 
 
