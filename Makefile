@@ -10,7 +10,7 @@ ORBIT = templates/extras/orbit/requirements.txt
 # Templates may hold a pyproject.toml of their own, which is the one of a generated project.
 RUFF_OPTIONS = --no-cache --config pyproject.toml
 
-.PHONY: demo test quick lint types test-all docs lock clean
+.PHONY: demo test whole quick lint types test-all docs lock clean
 
 # Bake a project, train it on its sample, score it and compare it with the shipped reference.
 demo: $(VENV)/installed
@@ -22,6 +22,10 @@ demo: $(VENV)/installed
 	cd $(DEMO) && $(BIN)/python compare.py runs/demo
 
 test: lint types
+	$(BIN)/python -m pytest -n 2 -m "not further"
+
+# Before a release: also the tasks that show once more what others have shown in `make test`.
+whole: lint types
 	$(BIN)/python -m pytest -n 2
 
 # Before each commit: everything but the tests that train, and other slow ones.
@@ -47,8 +51,8 @@ types: $(VENV)/installed
 
 # The tests with each supported TensorFlow, each in an environment of its own.
 test-all:
-	$(MAKE) test VENV=.venv-2.20 TENSORFLOW="tensorflow==2.20.*"
-	$(MAKE) test VENV=.venv-2.21 TENSORFLOW="tensorflow==2.21.*"
+	$(MAKE) whole VENV=.venv-2.20 TENSORFLOW="tensorflow==2.20.*"
+	$(MAKE) whole VENV=.venv-2.21 TENSORFLOW="tensorflow==2.21.*"
 
 $(VENV)/installed: pyproject.toml $(ORBIT)
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and \

@@ -10,8 +10,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
+import pytest
 from conftest import ROOT
 from forked_scripts import run_forked
 
@@ -38,6 +40,17 @@ SMALL = {
     # The numbers are the same on processors with AMX and without.
     "devices.precision": "float32",
 }
+
+
+def further(names: Iterable[str], *shown: str) -> list:
+    """Return parameters of a test that shows the same of each: `make test` takes some of them.
+
+    Args:
+        names: all that `make whole` takes.
+        *shown: those that `make test` takes.
+    """
+    assert {*shown} <= {*names}
+    return [n if n in shown else pytest.param(n, marks=pytest.mark.further) for n in names]
 
 
 def bake_project(template: str, parent: Path, extras: str = "all") -> Path:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from conftest import ROOT
-from projects import bake_project, flags, run, shorten
+from projects import bake_project, flags, further, run, shorten
 
 from core.base.errors import command
 from core.base.settings import RecordSettings, with_tables
@@ -194,7 +194,12 @@ def train(project: Path, **changes) -> tuple[float, float]:
 
 
 @pytest.mark.trains
-@pytest.mark.parametrize("template", ["relation_extraction", "text_classification", "seq2seq"])
+@pytest.mark.parametrize(
+    "template",
+    further(
+        ["relation_extraction", "text_classification", "seq2seq"], "text_classification", "seq2seq"
+    ),
+)
 def test_xla_gives_the_same_losses_with_dropout_on_one_device_and_on_two(
     template, tmp_path, monkeypatch
 ):
@@ -223,7 +228,10 @@ def test_xla_gives_the_same_losses_with_dropout_on_one_device_and_on_two(
 @pytest.mark.trains
 @pytest.mark.parametrize(
     ("own", "precision"),
-    [({"regularization.adversary": "fgm"}, "float32"), ({"lora.rank": 4}, "mixed_float16")],
+    [
+        pytest.param({"regularization.adversary": "fgm"}, "float32", marks=pytest.mark.further),
+        ({"lora.rank": 4}, "mixed_float16"),
+    ],
 )
 def test_xla_gives_the_same_losses_with_extras(own, precision, tmp_path):
     """An adversary or LoRA; R-Drop, averaged weights, recomputed layers and micro-batches."""

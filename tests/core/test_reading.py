@@ -8,7 +8,7 @@ import tomllib
 
 import pytest
 from conftest import ROOT
-from projects import TEMPLATES, bake_project, flags
+from projects import TEMPLATES, bake_project, flags, further
 
 from generator.reading_path import count_lines, glossary, outside_names, reading_path
 
@@ -79,7 +79,10 @@ def test_the_glossary_has_no_sentence_that_no_path_needs():
 
 
 @pytest.mark.trains
-@pytest.mark.parametrize("template", ["relation_extraction", "seq2seq", "text_classification"])
+@pytest.mark.parametrize(
+    "template",
+    further(["relation_extraction", "seq2seq", "text_classification"], "relation_extraction"),
+)
 def test_few_hops_lead_from_the_script_to_the_gradient(template, tmp_path):
     project = bake_project(template, tmp_path, "none")
     command = [sys.executable, "-c", WALK, "train.py", *flags(project)]

@@ -15,6 +15,7 @@ from projects import (
     TEMPLATES,
     bake_project,
     flags,
+    further,
     run,
     run_workers,
     shorten,
@@ -77,7 +78,8 @@ REPLICAS |= {"two_workers": 2, "two_workers_of_two": 4}
 pytestmark = pytest.mark.trains
 
 
-@pytest.fixture(scope="module", params=TEMPLATES)
+# Those with variants of their own; test_resume.py takes others.
+@pytest.fixture(scope="module", params=further(TEMPLATES, *OF_TASK))
 def project(request, tmp_path_factory) -> Path:
     project = bake_project(request.param, tmp_path_factory.mktemp("project"))
     shorten(project, {"train": EXAMPLES, "dev": 21})

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from projects import CASES, TASKS, bake_project, flags, run
+from projects import CASES, TASKS, bake_project, flags, further, run
 from rich.cells import cell_len
 
 from core.base.words import column, excerpt, printable
@@ -45,7 +45,7 @@ def test_long_texts_are_shown_around_their_spans():
 
 
 @pytest.mark.trains
-@pytest.mark.parametrize("template", TASKS)
+@pytest.mark.parametrize("template", further(TASKS, "relation_extraction", "seq2seq"))
 def test_scores_within_an_epoch_and_long_documents_are_shown(template, tmp_path):
     """Also the epochs are those of the whole training, if `steps` ends it within one."""
     project = bake_project(template, tmp_path)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from conftest import use_template
 from project_process import Done, ProjectProcess
-from projects import TASKS, bake_project, flags, shorten, template_of
+from projects import TASKS, bake_project, flags, further, shorten, template_of
 from sklearn.linear_model import LogisticRegression, Ridge
 
 use_template("text_classification")
@@ -259,7 +259,10 @@ def succeeds(process: ProjectProcess, *command) -> Done:
     return done
 
 
-@pytest.fixture(scope="module", params=BLENDED)
+# Those with tests of their own.
+@pytest.fixture(
+    scope="module", params=further(BLENDED, "relation_extraction", "seq2seq", "text_classification")
+)
 def process(request, tmp_path_factory):
     """A process of a project with two runs, whose encoders and tokens differ."""
     project = bake_project(request.param, tmp_path_factory.mktemp("project"), EXTRAS)

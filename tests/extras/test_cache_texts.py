@@ -16,7 +16,7 @@ import h5py
 import numpy as np
 import pytest
 from conftest import is_of_template, use_template
-from projects import bake_project, flags, run, shorten
+from projects import bake_project, flags, further, run, shorten
 from safetensors.numpy import save_file
 
 from core.base.errors import InputError
@@ -753,7 +753,10 @@ def weights_of(run_folder: Path) -> dict[str, np.ndarray]:
 @pytest.mark.trains
 @pytest.mark.parametrize(
     "template",
-    ["relation_extraction", "text_classification", "reading_comprehension", "seq2seq"],
+    further(
+        ["relation_extraction", "text_classification", "reading_comprehension", "seq2seq"],
+        "text_classification",
+    ),
 )
 def test_a_project_trains_and_predicts_as_without_the_extra(template, tmp_path):
     """A second start reads no record of the training file but the first."""

@@ -23,6 +23,7 @@ from projects import (
     bake_project,
     check_records,
     flags,
+    further,
     prepare,
     run,
     shorten,
@@ -830,7 +831,7 @@ def test_partial_annotation_asks_for_entity_heads_of_its_own():
     assert faults(shared, partial + 2 * whole) == [] and faults(own, partial) == []
 
 
-@pytest.fixture(params=TEMPLATES)
+@pytest.fixture(params=further(TEMPLATES, "relation_extraction", "text_classification"))
 def project(request, tmp_path):
     """The project as baked: with default answers."""
     return bake_project(request.param, tmp_path)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from conftest import is_of_template, use_template
 from project_process import ProjectProcess
-from projects import CASES, TASKS, bake_project, flags, run, shorten, template_of
+from projects import CASES, TASKS, bake_project, flags, further, run, shorten, template_of
 
 use_template("relation_extraction")
 
@@ -521,7 +521,11 @@ FORMATS = {
 }
 
 
-@pytest.fixture(scope="module", params=TASKS)
+# Those with tests of their own.
+@pytest.fixture(
+    scope="module",
+    params=further(TASKS, "named_entity_recognition", "relation_extraction", TASKS[-1]),
+)
 def project(request, tmp_path_factory) -> Path:
     """A project with the extra, and with two runs that give answers."""
     project = bake_project(request.param, tmp_path_factory.mktemp("chunks"), "chunks")

@@ -46,6 +46,13 @@ KINDS = {
 }
 CASES = [(task, "", metric) for task in TEMPLATES for metric in METRICS.get(task, [])]
 CASES += [("text_classification", kind, metric) for kind, own in KINDS.items() for metric in own]
+# One kind of records shows the metrics that all kinds have.
+CASES = [
+    pytest.param(*case, marks=pytest.mark.further)
+    if case[1] in ("several", "groups") and case[2] in PROBABILITIES + RANKINGS
+    else case
+    for case in CASES
+]
 
 
 @pytest.fixture(scope="module")

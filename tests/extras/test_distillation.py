@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from conftest import use_template
 from project_process import Done, ProjectProcess
-from projects import TASKS, bake_project, check_records, flags, shorten, template_of
+from projects import TASKS, bake_project, check_records, flags, further, shorten, template_of
 
 use_template("text_classification")
 
@@ -32,7 +32,7 @@ def write(path: Path, records: list[dict]) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-@pytest.fixture(scope="module", params=TASKS)
+@pytest.fixture(scope="module", params=further(TASKS, "relation_extraction", "text_classification"))
 def process(request, tmp_path_factory):
     """A process of a project with a run `teacher`, and test files without gold."""
     project = bake_project(request.param, tmp_path_factory.mktemp("project"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
-from projects import HAS_ORBIT, NO_ORBIT, TEMPLATES, bake_project, flags, run, shorten
+from projects import HAS_ORBIT, NO_ORBIT, TEMPLATES, bake_project, flags, further, run, shorten
 
 from core.base.extra_names import EXTRA_NAMES
 from generator.bake import load_baking
@@ -57,7 +57,9 @@ def switch_on(project: Path, extra: str) -> None:
     config.write_text(f"{before}{found}{table}", encoding="utf-8")
 
 
-@pytest.mark.parametrize("extras", ["none", *EXTRA_NAMES, "all"])
+@pytest.mark.parametrize(
+    "extras", further(["none", *EXTRA_NAMES, "all"], "none", "comparison", "all")
+)
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_a_project_trains_with(template, extras, tmp_path):
     offered = BAKING.known_extras(template)

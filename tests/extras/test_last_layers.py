@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from conftest import ROOT, use_template
-from projects import bake_project, flags, run, shorten
+from projects import bake_project, flags, further, run, shorten
 from run_weights import largest_difference
 from test_encoders import load, write_model
 
@@ -113,7 +113,7 @@ def train(project: Path, plan: dict, **settings) -> dict[str, np.ndarray]:
 
 @pytest.mark.trains
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
-@pytest.mark.parametrize("template", TRAININGS)
+@pytest.mark.parametrize("template", further(TRAININGS, "text_classification"))
 def test_weights_are_the_same_on_replicas_and_after_a_kill(template, tmp_path):
     """With dropout: one replica, and two with micro-batches that were killed in mid-epoch."""
     extras, asked = TRAININGS[template]

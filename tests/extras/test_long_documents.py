@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from conftest import ROOT, use_template
 from project_process import ProjectProcess
-from projects import TEMPLATES, bake_project, flags, run
+from projects import TEMPLATES, bake_project, flags, further, run
 from run_weights import largest_difference, weights
 from small_models import bert_encoder
 
@@ -230,7 +230,7 @@ def test_replicas_and_interruptions_learn_the_same(process, tmp_path):
 
 
 @pytest.mark.trains
-@pytest.mark.parametrize("template", TASKS)
+@pytest.mark.parametrize("template", further(TASKS, "relation_extraction"))
 def test_tasks_with_spans_train_and_predict_in_windows(template, tmp_path):
     project = bake_project(template, tmp_path, "long_documents")
     asks = {**WINDOWED, "steps": 3, "epochs": 1}

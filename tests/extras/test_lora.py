@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from conftest import ROOT
-from projects import TEMPLATES, bake_project, flags, run, shorten
+from projects import TEMPLATES, bake_project, flags, further, run, shorten
 from pydantic import ValidationError
 from safetensors.numpy import load_file, save_file
 from small_models import (
@@ -477,7 +477,7 @@ def tables(arrays) -> set[bytes]:
 
 
 @pytest.mark.trains
-@pytest.mark.parametrize("template", TEMPLATES)
+@pytest.mark.parametrize("template", further(TEMPLATES, "reading_comprehension", "seq2seq"))
 def test_every_project_goes_on_after_a_step_as_if_nothing_had_happened(template, tmp_path):
     """Its base, which comes from nowhere, is kept once, and is at the end what it was.
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import ROOT
-from projects import bake_project, flags, run, shorten
+from projects import bake_project, flags, further, run, shorten
 
 WORKER = ROOT / "tests/replica_worker.py"
 EXAMPLES, BATCH = 19, 4  # 5 steps an epoch; the last batch has 3 examples
@@ -52,7 +52,7 @@ def largest_difference(one: dict, other: dict) -> float:
     return max(np.abs(one[name] - other[name]).max() for name in names)
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", further(VARIANTS, "entities", "labels"))
 def test_weights_are_the_same_on_replicas_and_after_a_kill(name, tmp_path):
     """With dropout: one replica, and two with micro-batches that were killed in mid-epoch."""
     template, asked = VARIANTS[name]

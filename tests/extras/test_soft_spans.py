@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from conftest import ROOT, use_template
-from projects import bake_project, check_records, flags, run, shorten
+from projects import bake_project, check_records, flags, further, run, shorten
 
 from core.base.errors import InputError
 from core.data.tokens import Window
@@ -416,9 +416,9 @@ REGULARIZED = {"regularization.span_smoothing": 0.1, "regularization.focal_gamma
 @pytest.mark.parametrize(
     ("template", "more"),
     [
-        ("relation_extraction", {}),
+        pytest.param("relation_extraction", {}, marks=pytest.mark.further),
         ("named_entity_recognition", REGULARIZED),
-        ("event_extraction", {}),
+        pytest.param("event_extraction", {}, marks=pytest.mark.further),
     ],
 )
 def test_probabilities_are_learned_alike_everywhere(template, more, tmp_path):
@@ -440,7 +440,7 @@ def test_probabilities_are_learned_alike_everywhere(template, more, tmp_path):
 
 
 @pytest.mark.trains
-@pytest.mark.parametrize("template", ITEMS)
+@pytest.mark.parametrize("template", further(ITEMS, "relation_extraction"))
 def test_a_student_learns_the_mean_of_its_teachers(template, tmp_path):
     """From the commands of the README; a tagger says how to learn without probabilities."""
     project = bake_project(template, tmp_path, "distillation, cache, doctor, comparison")

@@ -269,10 +269,10 @@ def test_baseline_runs(name, tmp_path, monkeypatch):
         made = own_encoder_folder(baseline, ROOT)
         train = next(command for command in commands if command[0] == "train.py")
         assert ("tiny" in train) != bool(made and made.is_dir())
-        if baseline.data_set:  # the last one scores, which the sample of the template shows
-            commands = commands[:-1]
+        if baseline.data_set:  # the sample of the template shows what comes behind a training
+            commands = commands[: commands.index(train) + 1]
         ran.extend(run(*command, cwd=project) for command in commands)
 
     monkeypatch.setattr(smoke, "run_scripts", run_scripts)
     smoke.smoke_baseline(ROOT, baseline, tmp_path)
-    assert len(ran) >= 2
+    assert ran
