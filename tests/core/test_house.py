@@ -21,7 +21,7 @@ MOST_FLAT_KEYS = 40
 # Lines of Python, those of tests apart.
 PROJECT = "scripts + task/ + core/"
 DEFAULT = "default project"
-BUDGETS_OF_RELATIONS = {PROJECT: 7015, DEFAULT: 8800}
+BUDGETS_OF_RELATIONS = {PROJECT: 7165, DEFAULT: 8955}
 
 PRINT_DEFAULTS = """
 import json

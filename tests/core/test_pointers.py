@@ -1,13 +1,22 @@
 """Pointers, RoPE and the loss against NumPy, finite differences, cloning, saving and XLA."""
 
+import sys
+from pathlib import Path
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from core.fast import many_heads
 from core.fast.transformer import MASKED
 from core.layers.pointer_search import best_spans, score_pairs
-from core.layers.pointers import EfficientGlobalPointer, GlobalPointer, SparseMultilabelLoss
+from core.layers.pointers import (
+    EfficientGlobalPointer,
+    GlobalPointer,
+    PairScores,
+    SparseMultilabelLoss,
+)
 from core.layers.rotary import RotaryPositionEmbedding
 
 BATCH, LENGTH, WIDTH, HEADS, SIZE, PAIRS = 3, 7, 10, 4, 6, 3
@@ -95,7 +104,8 @@ def build(pointer, spans=True, static=False, **kwargs) -> keras.Model:
     mask = keras.Input((length,), dtype="int32", name="mask")
     labels = keras.Input((HEADS, PAIRS, 2), dtype="int32", name="labels")
     weight = keras.Input((HEADS,), name="head_weight")
-    scores = pointer(HEADS, SIZE, spans=spans, name="pointer", **kwargs)(hidden, mask)
+    parts = pointer(HEADS, SIZE, name="pointer", **kwargs)(hidden)
+    scores = PairScores(spans, name="scores")(parts, mask)
     loss = SparseMultilabelLoss(name="loss")(scores, labels, weight)
     return keras.Model([hidden, mask, labels, weight], {"scores": scores, "loss": loss})
 
@@ -138,11 +148,11 @@ def test_rotation_config_goes_round():
 @pytest.mark.parametrize("rotary", [True, False])
 @pytest.mark.parametrize("spans", [True, False])
 def test_scores_agree_with_numpy(random, mask, pointer, rotary, spans):
-    layer = pointer(HEADS, SIZE, rotary=rotary, spans=spans)
+    layer = pointer(HEADS, SIZE, rotary=rotary)
     hidden = random.normal(size=(BATCH, LENGTH, WIDTH)).astype("float32")
-    layer(hidden, mask)
+    layer(hidden)
     randomise(layer, random)
-    scores = np.asarray(layer(hidden, mask))
+    scores = np.asarray(PairScores(spans)(layer(hidden), mask))
     possible = mask[:, None, :, None] * mask[:, None, None, :] > 0
     if spans:
         possible = possible & np.triu(np.ones((LENGTH, LENGTH), bool))
@@ -160,36 +170,37 @@ def test_scores_agree_with_numpy(random, mask, pointer, rotary, spans):
 def test_padding_changes_nothing(random, mask, pointer):
     layer = pointer(HEADS, SIZE)
     hidden = random.normal(size=(BATCH, LENGTH, WIDTH)).astype("float32")
-    scores = np.asarray(layer(hidden, mask))
+    scores = np.asarray(PairScores()(layer(hidden), mask))
     noise = hidden + 9 * (1 - mask[..., None])
     longer = np.pad(noise, [(0, 0), (0, 4), (0, 0)]).astype("float32")
-    padded = np.asarray(layer(longer, np.pad(mask, [(0, 0), (0, 4)])))
+    padded = np.asarray(PairScores()(layer(longer), np.pad(mask, [(0, 0), (0, 4)])))
     np.testing.assert_allclose(padded[:, :, :LENGTH, :LENGTH], scores, atol=1e-5)
 
 
 @pytest.mark.parametrize("pointer", POINTERS)
 def test_pointer_config_goes_round(pointer):
-    layer = pointer(5, 8, rotary=False, spans=False, name="links", dtype="mixed_bfloat16")
+    layer = pointer(5, 8, rotary=False, name="links", dtype="mixed_bfloat16")
     again = pointer.from_config(layer.get_config())
     assert again.get_config() == layer.get_config()
-    assert (again.heads, again.head_size, again.rotary, again.spans) == (5, 8, False, False)
+    assert (again.heads, again.head_size, again.rotary) == (5, 8, False)
+    assert PairScores.from_config(PairScores(spans=False).get_config()).spans is False
     with pytest.raises(ValueError, match="even"):
         pointer(5, 7)
 
 
-def two_models(pointer, random, mask, ties, **options):
+def two_models(pointer, random, mask, ties, spans=True, **options):
     """Return the parts of a pointer in two models, and the mean of their whole scores."""
     parts, grids = [], []
     for _ in range(2):
         layer = pointer(HEADS, SIZE, **options)
         hidden = random.normal(size=(BATCH, LENGTH, WIDTH)).astype("float32")
-        layer(hidden, mask)
+        layer(hidden)
         randomise(layer, random)
         if ties:  # half of the tokens are the same, and weights are few
             hidden[:, 1::2] = hidden[:, 1:2]
             layer.set_weights([np.round(weight) for weight in layer.get_weights()])
-        parts.append(layer(hidden, mask, parts_only=True))
-        grids.append(np.asarray(layer(hidden, mask)))
+        parts.append(layer(hidden))
+        grids.append(np.asarray(PairScores(spans)(parts[-1], mask)))
     return parts, np.mean(grids, axis=0)
 
 
@@ -218,7 +229,7 @@ def test_best_spans_are_those_of_the_whole_grid(random, mask, pointer, ties, com
 @pytest.mark.parametrize("pointer", POINTERS)
 @pytest.mark.parametrize("rotary", [True, False])
 def test_scores_of_pairs_are_those_of_the_whole_grid(random, mask, pointer, rotary):
-    parts, grid = two_models(pointer, random, mask, False, rotary=rotary, spans=False)
+    parts, grid = two_models(pointer, random, mask, False, spans=False, rotary=rotary)
     rows, columns = (random.integers(0, 4, (2, HEADS, n)) for n in (3, 5))
     parts, grid = [[part[:2] for part in own] for own in parts], grid[:2]
     example, every = np.arange(2), np.arange(HEADS)
@@ -291,6 +302,64 @@ def test_position_zero_is_a_pair_like_any_other(random):
     labels = np.array([[[[0, 0], [-1, -1], [2, 2]], [[-1, -1], [-1, -1], [1, 4]]]], "int32")
     loss = SparseMultilabelLoss()(scores, labels)
     np.testing.assert_allclose(loss, closed_form(scores, labels), rtol=1e-6)
+
+
+@pytest.mark.parametrize("spans", [True, False])
+@pytest.mark.parametrize("scale", [1.0, 30.0])
+def test_many_heads_learn_the_same_one_after_another(random, mask, monkeypatch, spans, scale):
+    layer = EfficientGlobalPointer(HEADS, SIZE, rotary=False)
+    hidden = tf.constant(random.normal(size=(BATCH, LENGTH, WIDTH)).astype("float32") * scale)
+    labels, weight = draw_labels(random, mask), random.random((BATCH, HEADS)).astype("float32")
+    if spans:  # the others are impossible
+        labels[labels[..., 0] > labels[..., 1]] = -1
+    found = []
+    for many in (HEADS + 1, HEADS):
+        monkeypatch.setattr(many_heads, "MANY", many)
+        with tf.GradientTape() as tape:
+            tape.watch(hidden)
+            parts = layer(hidden)
+            made_of = {"parts": parts, "padding_mask": mask, "spans": spans}
+            scores = PairScores(spans)(parts, mask)
+            # Many heads learn from the parts: these scores would give another loss.
+            given = scores if many > HEADS else scores * 0
+            loss = SparseMultilabelLoss()(given, labels, weight, **made_of)
+        gradients = tape.gradient(loss, [hidden, *layer.trainable_variables])
+        found.append([loss, *gradients])
+        expected = closed_form(scores.numpy(), labels, weight)
+        np.testing.assert_allclose(loss, expected, rtol=2e-6)
+    for before, after in zip(*found, strict=True):
+        assert np.abs(before).max() > 1e-3
+        np.testing.assert_allclose(after, before, rtol=1e-5, atol=2e-6 * np.abs(before).max())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux tells the peak of memory")
+def test_many_heads_of_a_long_text_need_the_memory_of_one(random):
+    """The scores of 64 heads over 512 tokens have 67 MB, and a step kept some ten of such grids."""
+    length, heads = 512, 64
+    layer = EfficientGlobalPointer(heads, 64)
+    hidden = tf.constant(random.normal(size=(1, length, WIDTH)).astype("float32"))
+    mask, labels = np.ones((1, length), "int32"), np.zeros((1, heads, 1, 2), "int32")
+
+    @tf.function
+    def learn(hidden) -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            tape.watch(hidden)
+            made_of = {"parts": layer(hidden), "padding_mask": mask}
+            scores = PairScores()(made_of["parts"], mask)
+            loss = SparseMultilabelLoss()(scores, labels, **made_of)
+        return tape.gradient(loss, hidden)
+
+    learn(hidden)
+    before = memory("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")  # the peak starts anew
+    learn(hidden)
+    assert memory("VmHWM") - before < heads * length**2 * 4 / 1024
+
+
+def memory(name: str) -> int:
+    """Return what Linux says of this process, in KiB."""
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(name))
 
 
 def loss_and_gradient(scores, labels, weight=None) -> tuple[np.ndarray, np.ndarray]:

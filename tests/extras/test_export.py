@@ -64,7 +64,7 @@ def test_parts_of_a_pointer_are_outputs_by_name(tmp_path):
     inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in NAMES}
     hidden = keras.layers.Embedding(20, 8)(inputs["token_ids"])
     mask = inputs["padding_mask"]
-    parts = EfficientGlobalPointer(3, 4)(hidden, mask, parts_only=True)
+    parts = EfficientGlobalPointer(3, 4)(hidden)
     model = Serving(keras.Model(inputs, {"entity": parts, "mask": mask}))
     expected = model(sample_batch(NAMES))
     assert list(expected) == [

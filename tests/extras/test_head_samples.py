@@ -59,12 +59,14 @@ def losses_by_hand(models: Models, batch: dict) -> list[np.ndarray]:
     hidden = models.encoder({t.name: batch[t.name] for t in models.encoder.inputs})
     dropout = Dropout(RATE)
     dropout.stream = f"{SEED}/head"
-    pointer, loss = (models.training.get_layer(name) for name in ("span_pointer", "span_loss"))
+    names = ("span_pointer", "span_scores", "span_loss")
+    pointer, score, loss = (models.training.get_layer(name) for name in names)
     found = []
     with Masks(tf.constant(0), tf.range(BATCH)).drawn():
         for _ in range(COUNT):
             dropped = dropout(hidden["sequence_output"], training=True)
-            found.append(loss(pointer(dropped, batch["padding_mask"]), batch["span_labels"]))
+            scores = score(pointer(dropped), batch["padding_mask"])
+            found.append(loss(scores, batch["span_labels"]))
     return [one.numpy() for one in found]
 
 

@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
+from core.fast.many_heads import loss_of_heads, pays, split_pairs
 from core.fast.one_pass import log_one_plus_sum_exp
 from core.fast.transformer import MASKED
 from core.layers.rotary import RotaryPositionEmbedding
@@ -19,23 +20,19 @@ Parts = tuple[tf.Tensor, ...]
 
 
 class Pointer(keras.layers.Layer):
-    """The common part of both pointers: RoPE and the mask of impossible pairs.
+    """The common part of both pointers: RoPE. A pointer returns the parts of the scores.
 
     Args:
         heads: number of scores for each pair of tokens.
         head_size: size of the query and key vectors, even.
         rotary: rotate queries and keys, so that scores depend on the distance.
-        spans: the pairs are spans: j < i is impossible. False for links.
     """
 
-    def __init__(
-        self, heads: int, head_size: int = 64, rotary: bool = True, spans: bool = True, **kwargs
-    ) -> None:
+    def __init__(self, heads: int, head_size: int = 64, rotary: bool = True, **kwargs) -> None:
         super().__init__(**kwargs)
         if head_size % 2:
             raise ValueError(f"head_size must be even, got {head_size}.")
-        self.heads, self.head_size = heads, head_size
-        self.rotary, self.spans = rotary, spans
+        self.heads, self.head_size, self.rotary = heads, head_size, rotary
         self.rotation = RotaryPositionEmbedding(dtype=self.dtype_policy, name="rotation")
         # Without weights it may stay unbuilt, and `fit` on replicas fails on unbuilt layers.
         self.rotation.built = True
@@ -47,23 +44,9 @@ class Pointer(keras.layers.Layer):
         layer.build(inputs_shape)
         return layer
 
-    def call(self, inputs, mask, parts_only: bool = False) -> keras.KerasTensor | Parts:
-        """Score `inputs` `[batch, length, width]` under the padding mask `[batch, length]`.
-
-        Returns:
-            Scores `[batch, heads, length, length]`, or only their parts.
-        """
-        parts = self.project(inputs)
-        return parts if parts_only else mask_impossible(pair_scores(*parts), mask, self.spans)
-
     def get_config(self) -> dict:
-        return {
-            **super().get_config(),
-            "heads": self.heads,
-            "head_size": self.head_size,
-            "rotary": self.rotary,
-            "spans": self.spans,
-        }
+        own = {"heads": self.heads, "head_size": self.head_size, "rotary": self.rotary}
+        return {**super().get_config(), **own}
 
 
 @keras.saving.register_keras_serializable("common")
@@ -74,15 +57,15 @@ class GlobalPointer(Pointer):
     Source: Su et al. 2022, https://arxiv.org/abs/2208.03054.
 
     Example:
-    >>> tuple(GlobalPointer(heads=3)(np.ones((2, 5, 4)), np.ones((2, 5))).shape)
-    (2, 3, 5, 5)
+    >>> [tuple(part.shape) for part in GlobalPointer(heads=3)(np.ones((2, 5, 4)))]
+    [(2, 3, 5, 64), (2, 3, 5, 64)]
     """
 
-    def build(self, inputs_shape, mask_shape=None) -> None:
+    def build(self, inputs_shape) -> None:
         self.projection = self.dense(2 * self.heads * self.head_size, "projection", inputs_shape)
 
-    def project(self, inputs) -> Parts:
-        """Return queries and keys."""
+    def call(self, inputs) -> Parts:
+        """Return queries and keys of `inputs` `[batch, length, width]`."""
         length, size = ops.shape(inputs)[1], self.head_size
         projected = ops.reshape(self.projection(inputs), (-1, length, 2 * self.heads, size))
         # The rotation takes three axes: [batch * 2 * heads, length, size].
@@ -102,22 +85,25 @@ class EfficientGlobalPointer(Pointer):
     Source: Su 2022, https://kexue.fm/archives/8877.
 
     Example:
-    >>> tuple(EfficientGlobalPointer(heads=3)(np.ones((2, 5, 4)), np.ones((2, 5))).shape)
-    (2, 3, 5, 5)
+    >>> [tuple(part.shape) for part in EfficientGlobalPointer(heads=3)(np.ones((2, 5, 4)))]
+    [(2, 1, 5, 64), (2, 1, 5, 64), (2, 3, 5), (2, 3, 5)]
     """
 
-    def build(self, inputs_shape, mask_shape=None) -> None:
+    def build(self, inputs_shape) -> None:
         self.projection = self.dense(2 * self.head_size, "projection", inputs_shape)
         self.types = self.dense(2 * self.heads, "types", (*inputs_shape[:-1], 2 * self.head_size))
 
-    def project(self, inputs) -> Parts:
-        """Return queries, keys, and the scores of starts and ends."""
+    def call(self, inputs) -> Parts:
+        """Return queries, keys, and the scores of starts and ends, of `inputs`."""
         projected = self.projection(inputs)
         queries, keys = ops.split(projected, 2, axis=-1)
         if self.rotary:
             queries, keys = self.rotation(queries), self.rotation(keys)
         starts, ends = ops.split(ops.transpose(self.types(projected), (0, 2, 1)), 2, axis=1)
         return ops.expand_dims(queries, 1), ops.expand_dims(keys, 1), starts, ends
+
+
+POINTERS = {"efficient": EfficientGlobalPointer, "plain": GlobalPointer}  # as settings name them
 
 
 def pair_scores(queries, keys, starts=None, ends=None) -> keras.KerasTensor:
@@ -141,6 +127,31 @@ def mask_impossible(scores, mask, spans: bool) -> keras.KerasTensor:
 
 
 @keras.saving.register_keras_serializable("common")
+class PairScores(keras.layers.Layer):
+    """Scores `[batch, heads, length, length]` of all pairs, from the parts that pointers return.
+
+    Args:
+        spans: the pairs are spans: j < i is impossible. False for links.
+
+    Example:
+    >>> parts = EfficientGlobalPointer(heads=3)(np.ones((2, 5, 4)))
+    >>> tuple(PairScores()(parts, np.ones((2, 5))).shape)
+    (2, 3, 5, 5)
+    """
+
+    def __init__(self, spans: bool = True, **kwargs) -> None:
+        super().__init__(**kwargs)
+        self.spans = spans
+
+    def call(self, parts, mask) -> keras.KerasTensor:
+        """Score pairs under the padding mask `[batch, length]`."""
+        return mask_impossible(pair_scores(*parts), mask, self.spans)
+
+    def get_config(self) -> dict:
+        return {**super().get_config(), "spans": self.spans}
+
+
+@keras.saving.register_keras_serializable("common")
 class SparseMultilabelLoss(keras.layers.Layer):
     """Loss of a pointer against the few pairs that are true; its output is the loss `[batch]`.
 
@@ -148,9 +159,8 @@ class SparseMultilabelLoss(keras.layers.Layer):
     is pushed above 0 and every false one below, without a class weight.
     Source: Su 2020, https://kexue.fm/archives/7359; circle loss, https://arxiv.org/abs/2002.10857.
 
-    True pairs are taken out of the first sum by overwriting their scores. The usual sparse form
-    subtracts them afterwards, log(sum_all - sum_true), which loses all digits for confident hits
-    and counts a pair that is listed twice two times.
+    True pairs are taken out of the first sum before its exponentials. The usual sparse form,
+    log(sum_all - sum_true), loses all digits for confident hits.
 
     Example: of two tokens and one head, the pair (0, 1) is true.
     >>> scores = np.array([[[[-5.0, 5.0], [-5.0, -5.0]]]])
@@ -158,7 +168,9 @@ class SparseMultilabelLoss(keras.layers.Layer):
     0.027
     """
 
-    def call(self, scores, labels, head_weight=None) -> keras.KerasTensor:
+    def call(
+        self, scores, labels, head_weight=None, parts=None, padding_mask=None, spans=True
+    ) -> keras.KerasTensor:
         """Return the sum over heads of the loss of each example.
 
         Args:
@@ -166,27 +178,17 @@ class SparseMultilabelLoss(keras.layers.Layer):
             labels: `[batch, heads, pairs, 2]` integers (i, j); -1 fills the unused ones. A pair
                 is listed once for each head.
             head_weight: `[batch, heads]`, 0 for a head without annotation. None: all count.
+            parts, padding_mask, spans: what scores are made of. From them a CPU computes the
+                same loss of many heads without keeping all scores.
         """
-        # A row is a head of an example, a cell is a pair of tokens: i * length + j.
-        scores = ops.cast(scores, "float32")
-        heads, pairs, length = labels.shape[1], ops.shape(labels)[2], ops.shape(scores)[-1]
-        rows = ops.shape(labels)[0] * heads
-        scores = ops.reshape(scores, (rows, length * length))
-        labels = ops.reshape(labels, (rows, pairs, 2))
-        used = labels[..., 0] >= 0
-        # Length 5: the pair (1, 3) is cell 8. An unused one points at cell 0, and adds 0 to it.
-        index = ops.where(used, labels[..., 0] * length + labels[..., 1], 0)
-        true_scores = ops.take_along_axis(scores, index, axis=1)
-        row = ops.broadcast_to(ops.arange(rows)[:, None], (rows, pairs))
-        is_true = ops.scatter(
-            ops.reshape(ops.stack([row, index], axis=-1), (rows * pairs, 2)),
-            ops.reshape(ops.cast(used, "float32"), (rows * pairs,)),
-            (rows, length * length),
-        )
-        false_scores = ops.where(is_true > 0, MASKED, scores)
-        loss = log_one_plus_sum_exp(false_scores)
-        loss += log_one_plus_sum_exp(ops.where(used, -true_scores, MASKED))
-        loss = ops.reshape(loss, (-1, heads))
+        if len(parts or ()) > 2 and pays(labels.shape[1]):
+            return loss_of_heads(parts, padding_mask, labels, head_weight, spans)
+        heads, length = labels.shape[1], ops.shape(scores)[-1]
+        scores = ops.reshape(ops.cast(scores, "float32"), (-1, length, length))
+        labels = ops.reshape(labels, (-1, ops.shape(labels)[2], 2))
+        true_scores, false_scores = split_pairs(scores, labels)
+        loss = log_one_plus_sum_exp(ops.reshape(false_scores, (-1, length * length)))
+        loss = ops.reshape(loss + log_one_plus_sum_exp(-true_scores), (-1, heads))
         if head_weight is not None:
             loss *= ops.cast(head_weight, "float32")
         return ops.sum(loss, axis=1)

@@ -159,7 +159,9 @@ class SoftPairs(keras.layers.Layer):
 
     read_pairs = staticmethod(unpack)  # regularization has further forms of this loss
 
-    def call(self, scores: Tensor, labels: Tensor, head_weight: Tensor | None = None) -> Tensor:
+    def call(
+        self, scores: Tensor, labels: Tensor, head_weight: Tensor | None = None, **_: Any
+    ) -> Tensor:
         """Return the sum over heads of the loss of each example.
 
         Args:

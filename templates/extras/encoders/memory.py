@@ -6,6 +6,8 @@ import keras
 
 from core.base.settings import CoreSettings
 from core.exact.dropout import named_layers
+from core.fast.many_heads import pays
+from core.layers.pointers import EfficientGlobalPointer, Pointer
 from core.step import Models
 
 GIBIBYTE = 1 << 30
@@ -32,12 +34,12 @@ def pair_memory(settings: CoreSettings, models: Models) -> int:
     """Return the bytes of all token-pair scores in a step.
 
     They belong to pointers and to the attention of Transformer layers. With `recompute` only one
-    layer counts, because the others are computed again.
+    layer counts, because the others are computed again. Of many heads a CPU holds those of one.
     """
     pointers = sum(
-        layer.heads
+        1 if isinstance(layer, EfficientGlobalPointer) and pays(layer.heads) else layer.heads
         for _, layer in named_layers(models.training)
-        if hasattr(layer, "heads") and hasattr(layer, "head_size")
+        if isinstance(layer, Pointer)
     )
     layers = getattr(models.encoder, "num_layers", 0)
     if getattr(getattr(settings, "recompute", None), "enabled", False):

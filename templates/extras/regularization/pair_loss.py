@@ -9,7 +9,7 @@ https://arxiv.org/abs/2204.12031. What a neighbour can't have, such as one that 
 begins, stays where it was.
 """
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import keras
 from keras import ops
@@ -26,7 +26,9 @@ class PairLoss(ChangedLoss):
 
     smooths = True
 
-    def call(self, scores: Tensor, labels: Tensor, head_weight: Tensor | None = None) -> Tensor:
+    def call(
+        self, scores: Tensor, labels: Tensor, head_weight: Tensor | None = None, **_: Any
+    ) -> Tensor:
         """Return the sum over heads of the loss of each example.
 
         Args:

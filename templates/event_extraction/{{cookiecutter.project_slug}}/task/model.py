@@ -10,7 +10,7 @@ import keras
 
 from core.encoders.encoder import encoder_inputs, hidden_states
 from core.layers.crf import CrfLoss, TagTransitions
-from core.layers.pointers import EfficientGlobalPointer, GlobalPointer, SparseMultilabelLoss
+from core.layers.pointers import POINTERS, PairScores, SparseMultilabelLoss
 from core.step import Logits, Models, TrainingModel
 from task.data import Schema
 from task.settings import Settings
@@ -38,25 +38,27 @@ def build_models(encoder: keras.Model, schema: Schema, settings: Settings) -> Mo
 
 def add_pointers(hidden, mask, schema: Schema, settings: Settings) -> tuple[dict, list, dict, dict]:
     """Return outputs, scores `[batch, heads, length, length]`, labels and losses of GPLinker."""
-    pointer = {"efficient": EfficientGlobalPointer, "plain": GlobalPointer}[settings.pointer]
+    pointer = POINTERS[settings.pointer]
     size, types = settings.pointer_size, len(schema.types)
     pointers = {
         # Only spans need to know their length; links may reach anywhere.
         "span": pointer(len(schema.labels), size, name="span_pointer"),
-        # The first tokens of a link are in order, as in a span: see `link_cells`.
         "head": pointer(types, size, rotary=False, name="head_pointer"),
-        "tail": pointer(types, size, rotary=False, spans=False, name="tail_pointer"),
+        "tail": pointer(types, size, rotary=False, name="tail_pointer"),
     }
     # All scores of long texts are large: prediction computes only those `select_spans` needs.
-    # This call comes first: Keras expects no more outputs of a layer than its first call has.
-    outputs: dict = {name: layer(hidden, mask, parts_only=True) for name, layer in pointers.items()}
+    parts: dict = {name: layer(hidden) for name, layer in pointers.items()}
     scores, labels, losses = [], {}, {}
     for name, layer in pointers.items():
-        scores.append(layer(hidden, mask))
+        # The first tokens of a link are in order, as in a span: see `link_cells`.
+        spans = name != "tail"
+        scores.append(PairScores(spans, name=f"{name}_scores")(parts[name], mask))
         label = keras.Input((layer.heads, None, 2), dtype="int32", name=f"{name}_labels")
         labels[label.name] = label
-        losses[f"{name}_loss"] = SparseMultilabelLoss(name=f"{name}_loss")(scores[-1], label)
-    return {**outputs, "mask": mask}, scores, labels, losses
+        loss = SparseMultilabelLoss(dtype="float32", name=f"{name}_loss")
+        made_of = {"parts": parts[name], "padding_mask": mask, "spans": spans}
+        losses[loss.name] = loss(scores[-1], label, **made_of)
+    return {**parts, "mask": mask}, scores, labels, losses
 
 
 def add_tagger(hidden, mask, schema: Schema, settings: Settings) -> tuple[dict, list, dict, dict]:

@@ -9,7 +9,7 @@ import keras
 
 from core.encoders.encoder import encoder_inputs, hidden_states
 from core.layers.crf import CrfLoss, TagTransitions
-from core.layers.pointers import EfficientGlobalPointer, GlobalPointer, SparseMultilabelLoss
+from core.layers.pointers import POINTERS, PairScores, SparseMultilabelLoss
 from core.step import Logits, Models, TrainingModel
 from task.settings import Settings
 
@@ -39,15 +39,14 @@ def build_models(encoder: keras.Model, types: int, settings: Settings) -> Models
 
 def add_pointer(hidden, mask, types: int, settings: Settings) -> tuple:
     """Return outputs, scores `[batch, types, length, length]`, labels and the loss of a pointer."""
-    kind = {"efficient": EfficientGlobalPointer, "plain": GlobalPointer}[settings.pointer]
-    pointer = kind(types, settings.pointer_size, name="span_pointer")
+    pointer = POINTERS[settings.pointer](types, settings.pointer_size, name="span_pointer")
     # All scores of long texts are large: prediction computes only those `select_spans` needs.
-    # This call comes first: Keras expects no more outputs of a layer than its first call has.
-    parts = pointer(hidden, mask, parts_only=True)
-    scores = pointer(hidden, mask)
+    parts = pointer(hidden)
+    scores = PairScores(name="span_scores")(parts, mask)
     labels = keras.Input((types, None, 2), dtype="int32", name="span_labels")
-    loss = SparseMultilabelLoss(name="span_loss")(scores, labels)
-    return {"span": parts, "mask": mask}, scores, labels, {"span_loss": loss}
+    loss = SparseMultilabelLoss(dtype="float32", name="span_loss")
+    losses = {loss.name: loss(scores, labels, parts=parts, padding_mask=mask)}
+    return {"span": parts, "mask": mask}, scores, labels, losses
 
 
 def add_tagger(hidden, mask, types: int) -> tuple:

@@ -12,7 +12,7 @@ tokens. `head_learning_rate` is that of all layers on top of the encoder.
 import keras
 
 from core.encoders.encoder import encoder_inputs, hidden_states
-from core.layers.pointers import EfficientGlobalPointer, GlobalPointer, SparseMultilabelLoss
+from core.layers.pointers import POINTERS, PairScores, SparseMultilabelLoss
 from core.step import Logits, Models, TrainingModel
 from task.data import entity_head_count
 from task.settings import Settings
@@ -27,34 +27,34 @@ def build_models(encoder: keras.Model, predicates: int, settings: Settings) -> M
         settings: `pointer`, `pointer_size`, `entity_heads`.
     """
     entities = entity_head_count(predicates, settings.entity_heads)
-    pointer = {"efficient": EfficientGlobalPointer, "plain": GlobalPointer}[settings.pointer]
+    pointer = POINTERS[settings.pointer]
     inputs = encoder_inputs(encoder)
     hidden, mask = hidden_states(encoder, inputs, settings), inputs["padding_mask"]
     size = settings.pointer_size
     # Only spans need to know their length; links may reach anywhere.
-    link = {"rotary": False, "spans": False}
     pointers = {
         "entity": pointer(entities, size, name="entity_pointer"),
-        "head": pointer(predicates, size, **link, name="head_pointer"),
-        "tail": pointer(predicates, size, **link, name="tail_pointer"),
+        "head": pointer(predicates, size, rotary=False, name="head_pointer"),
+        "tail": pointer(predicates, size, rotary=False, name="tail_pointer"),
     }
-    # Prediction takes only the parts of the scores: all scores of a long text are large. They come
-    # first, because Keras takes the number of a layer's outputs from its first call.
-    parts = {name: layer(hidden, mask, parts_only=True) for name, layer in pointers.items()}
+    # Prediction takes only the parts of the scores: all scores of a long text are large.
+    parts = {name: layer(hidden) for name, layer in pointers.items()}
     inference = keras.Model(inputs, {**parts, "mask": mask}, name="inference")
-    scores = {name: layer(hidden, mask) for name, layer in pointers.items()}
 
     annotated = keras.Input((predicates,), name="annotated")
     # Shared entity heads learn from all records, others only from those annotated for them.
     shared = settings.entity_heads == "shared"
     entity_weight = None if shared else keras.ops.repeat(annotated, 2, axis=1)
-    losses, labels = {}, {"annotated": annotated}
+    losses, scores, labels = {}, {}, {"annotated": annotated}
     for name, layer in pointers.items():
         label = keras.Input((layer.heads, None, 2), dtype="int32", name=f"{name}_labels")
         labels[label.name] = label
-        losses[f"{name}_loss"] = SparseMultilabelLoss(name=f"{name}_loss")(
-            scores[name], label, entity_weight if name == "entity" else annotated
-        )
+        loss = SparseMultilabelLoss(dtype="float32", name=f"{name}_loss")
+        weight = entity_weight if name == "entity" else annotated
+        spans = name == "entity"
+        scores[name] = PairScores(spans, name=f"{name}_scores")(parts[name], mask)
+        made_of = {"parts": parts[name], "padding_mask": mask, "spans": spans}
+        losses[loss.name] = loss(scores[name], label, weight, **made_of)
     training = TrainingModel({**inputs, **labels}, losses, name="training")
     compared = tuple(Logits(logits, "sigmoid") for logits in scores.values())
     return Models(training, inference, encoder, compared)

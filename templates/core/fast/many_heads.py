@@ -1,0 +1,127 @@
+"""The loss of many heads on a CPU, one head after another.
+
+96 heads over 512 tokens have 25 million scores a text. TensorFlow writes and reads all of them some
+twenty times in a step: for each addition, mask, exponential and gradient. A CPU spends more time on
+that than on the encoder. The scores of one head stay in its cache. So a step goes through the heads
+once, and has loss and gradient of each before it computes the scores of the next. On a GPU the
+operations of all heads at once are fewer.
+"""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import tensorflow as tf
+
+from core.fast.transformer import MASKED
+
+Tensor: TypeAlias = tf.Tensor
+# Fewer heads gain little.
+MANY = 12
+
+
+def pays(heads: int) -> bool:
+    """Return whether `loss_of_heads` is faster for so many heads than the scores of all at once."""
+    kinds = {device.device_type for device in tf.config.list_logical_devices()}
+    return heads >= MANY and kinds == {"CPU"}
+
+
+def loss_of_heads(
+    parts: tuple[Tensor, ...], mask: Tensor, labels: Tensor, weight: Tensor | None, spans: bool
+) -> Tensor:
+    """Return the loss of each example, `[batch]`: what `SparseMultilabelLoss` says.
+
+    Args:
+        parts: of the scores, of heads that share queries and keys. Others would gain nothing.
+        mask: `[batch, length]`, 0 for padding.
+        labels: `[batch, heads, pairs, 2]` integers (i, j); -1 fills the unused ones.
+        weight: `[batch, heads]`; None: 1.
+        spans: j < i is impossible.
+    """
+    mask = tf.cast(mask, "bool")
+    possible = mask[:, :, None] & mask[:, None, :]
+    if spans:
+        positions = tf.range(tf.shape(mask)[1])
+        possible &= positions[:, None] <= positions[None, :]
+    weight = tf.ones(tf.shape(labels)[:2]) if weight is None else tf.cast(weight, "float32")
+
+    @tf.custom_gradient
+    def compute(*parts) -> tuple[Tensor, Callable]:
+        loss, gradients = learn_heads(parts, possible, labels, weight)
+
+        def backward(upstream) -> list[Tensor]:
+            return [
+                one * tf.reshape(upstream, [-1] + [1] * (one.shape.rank - 1)) for one in gradients
+            ]
+
+        return loss, backward
+
+    return compute(*(tf.cast(part, "float32") for part in parts))
+
+
+def learn_heads(parts, possible, labels, weight) -> tuple[Tensor, list[Tensor]]:
+    """Return the weighted loss of each example, and its gradient for each part."""
+    queries, keys, starts, ends = parts
+    heads, size = labels.shape[1], queries.shape[-1]
+    products = tf.matmul(queries * size**-0.5, keys, transpose_b=True)[:, 0]
+    products = tf.where(possible, products, MASKED)
+
+    def learn_head(head, loss, all_slopes, of_starts, of_ends) -> tuple:
+        scores = products + starts[:, head, :, None] + ends[:, head, None, :]
+        own_loss, slopes = learn_pairs(scores, labels[:, head], weight[:, head])
+        of_starts = of_starts.write(head, tf.reduce_sum(slopes, axis=2))
+        of_ends = of_ends.write(head, tf.reduce_sum(slopes, axis=1))
+        return head + 1, loss + own_loss, all_slopes + slopes, of_starts, of_ends
+
+    rows = [tf.TensorArray("float32", heads, element_shape=[None, None]) for _ in range(2)]
+    first = (0, tf.zeros(tf.shape(labels)[:1]), tf.zeros_like(products), *rows)
+    _, loss, slopes, *rows = tf.while_loop(
+        lambda head, *_: head < heads, learn_head, first, parallel_iterations=1
+    )
+    slopes = slopes[:, None] * size**-0.5
+    of_queries = tf.matmul(slopes, keys)
+    of_keys = tf.matmul(slopes, queries, transpose_a=True)
+    return loss, [of_queries, of_keys, *(tf.transpose(row.stack(), [1, 0, 2]) for row in rows)]
+
+
+def learn_pairs(scores: Tensor, labels: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the weighted loss `[batch]` of one head, and its gradient for the scores.
+
+    Args:
+        scores: `[batch, length, length]`, `MASKED` where a pair is impossible.
+        labels: `[batch, pairs, 2]`; -1 fills the unused ones.
+        weight: `[batch]`.
+    """
+    true_scores, false_scores = split_pairs(scores, labels)
+    false_loss, slopes = log_one_plus_sum_exp(false_scores, weight[:, None, None])
+    true_loss, true_slopes = log_one_plus_sum_exp(-true_scores, weight[:, None])
+    slopes = tf.tensor_scatter_nd_sub(slopes, cells_of(labels), true_slopes)
+    return weight * (false_loss + true_loss), slopes
+
+
+def split_pairs(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the scores of the true pairs `[rows, pairs]`, and those of all others.
+
+    Of the first, an unused one is far above zero. Of the others, a true one is far below zero.
+
+    Args:
+        scores: `[rows, length, length]`.
+        labels: `[rows, pairs, 2]` integers (i, j); -1 fills the unused ones.
+    """
+    used, cells = labels[..., 0] >= 0, cells_of(labels)
+    true_scores = tf.where(used, tf.gather_nd(scores, cells), -MASKED)
+    return true_scores, tf.tensor_scatter_nd_add(scores, cells, tf.where(used, MASKED, 0.0))
+
+
+def cells_of(labels: Tensor) -> Tensor:
+    """Return (row, i, j) of each label; an unused one points at the cell (0, 0) of its row."""
+    rows = tf.broadcast_to(tf.range(tf.shape(labels)[0])[:, None], tf.shape(labels)[:2])
+    return tf.concat([rows[..., None], tf.maximum(labels, 0)], axis=-1)
+
+
+def log_one_plus_sum_exp(scores: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Return log(1 + sum e^score) of each example, and its gradient times the weight."""
+    axes = [*range(1, len(scores.shape))]
+    top = tf.maximum(tf.reduce_max(scores, axes, keepdims=True), 0.0)
+    powers = tf.exp(scores - top)
+    total = tf.exp(-top) + tf.reduce_sum(powers, axes, keepdims=True)
+    return tf.reshape(top + tf.math.log(total), [-1]), powers * (weight / total)
