@@ -7,7 +7,6 @@ import keras
 from core.base.settings import CoreSettings
 from core.exact.dropout import named_layers
 from core.fast.many_heads import pays
-from core.layers.pointers import EfficientGlobalPointer, Pointer
 from core.step import Models
 
 GIBIBYTE = 1 << 30
@@ -37,9 +36,9 @@ def pair_memory(settings: CoreSettings, models: Models) -> int:
     layer counts, because the others are computed again. Of many heads a CPU holds those of one.
     """
     pointers = sum(
-        1 if isinstance(layer, EfficientGlobalPointer) and pays(layer.heads) else layer.heads
+        1 if hasattr(layer, "types") and pays(layer.heads) else layer.heads
         for _, layer in named_layers(models.training)
-        if isinstance(layer, Pointer)
+        if hasattr(layer, "heads") and hasattr(layer, "head_size")
     )
     layers = getattr(models.encoder, "num_layers", 0)
     if getattr(getattr(settings, "recompute", None), "enabled", False):
