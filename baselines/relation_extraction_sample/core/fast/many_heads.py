@@ -115,7 +115,7 @@ def split_pairs(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
 def cells_of(labels: Tensor) -> Tensor:
     """Return (row, i, j) of each label; an unused one points at the cell (0, 0) of its row."""
     rows = tf.broadcast_to(tf.range(tf.shape(labels)[0])[:, None], tf.shape(labels)[:2])
-    return tf.concat([rows[..., None], tf.maximum(labels, 0)], axis=-1)
+    return tf.concat([rows[..., None], tf.cast(tf.maximum(labels, 0), "int32")], axis=-1)
 
 
 def log_one_plus_sum_exp(scores: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:

@@ -10,7 +10,7 @@ from keras import KerasTensor, ops
 
 from core.encoders.encoder import encoder_inputs, hidden_states
 from core.fast.transformer import MASKED
-from core.layers.pointers import EfficientGlobalPointer, GlobalPointer
+from core.layers.pointers import POINTERS, PairScores
 from core.step import Logits, Models, TrainingModel
 from task.settings import Settings
 
@@ -119,11 +119,11 @@ def build_models(encoder: keras.Model, settings: Settings) -> Models:
         encoder: token ids -> hidden states `[batch, length, width]`.
         settings: `pointer`, `pointer_size`, `label_smoothing`.
     """
-    pointer = {"efficient": EfficientGlobalPointer, "plain": GlobalPointer}[settings.pointer]
+    pointer = POINTERS[settings.pointer](1, settings.pointer_size, name="pointer")
     inputs = encoder_inputs(encoder)
     hidden, mask = hidden_states(encoder, inputs, settings), inputs["padding_mask"]
     context_mask = keras.Input((None,), dtype="int32", name="context_mask")
-    scores = pointer(1, settings.pointer_size, name="pointer")(hidden, mask)
+    scores = PairScores(name="pair_scores")(pointer(hidden), mask)
     scores = AnswerPairs(name="answer_pairs")(scores, context_mask)
     inputs["context_mask"] = context_mask
     inference = keras.Model(inputs, {"scores": scores}, name="inference")
