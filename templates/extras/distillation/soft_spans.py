@@ -18,6 +18,7 @@ from keras import ops
 from core.base.errors import InputError
 from core.base.replace_class import replace_class
 from core.exact.dropout import named_layers
+from core.fast.many_heads import split_pairs
 from core.fast.one_pass import log_one_plus_sum_exp
 from core.fast.transformer import MASKED
 from core.step import Models
@@ -169,24 +170,14 @@ class SoftPairs(keras.layers.Layer):
             labels: `[batch, heads, pairs, 2]`, as `pack` returns them; -1 fills the unused ones.
             head_weight: `[batch, heads]`, 0 for a head without annotation. None: all count.
         """
-        scores = ops.cast(scores, "float32")
-        heads, pairs, length = labels.shape[1], ops.shape(labels)[2], ops.shape(scores)[-1]
-        rows = ops.shape(labels)[0] * heads
-        scores = ops.reshape(scores, (rows, length * length))
-        labels, shares = unpack(ops.reshape(labels, (rows, pairs, 2)))
-        used = labels[..., 0] >= 0
-        index = ops.where(used, labels[..., 0] * length + labels[..., 1], 0)
-        true_scores = ops.take_along_axis(scores, index, axis=1)
-        row = ops.broadcast_to(ops.arange(rows)[:, None], (rows, pairs))
+        heads, length = labels.shape[1], ops.shape(scores)[-1]
+        scores = ops.reshape(ops.cast(scores, "float32"), (-1, length, length))
+        labels, shares = unpack(ops.reshape(labels, (-1, ops.shape(labels)[2], 2)))
         # log(1 - t), which is added to the scores of the pairs that may be true.
         falsely = ops.where(shares < 1, ops.log1p(-ops.minimum(shares, 1 - 2.0**-24)), MASKED)
-        added = ops.scatter(
-            ops.reshape(ops.stack([row, index], axis=-1), (rows * pairs, 2)),
-            ops.reshape(ops.where(used, falsely, 0.0), (rows * pairs,)),
-            (rows, length * length),
-        )
-        loss = log_one_plus_sum_exp(scores + added)
-        loss += log_one_plus_sum_exp(ops.where(used, ops.log(shares) - true_scores, MASKED))
+        true_scores, others = split_pairs(scores, labels, falsely)
+        loss = log_one_plus_sum_exp(ops.reshape(others, (-1, length * length)))
+        loss += log_one_plus_sum_exp(ops.log(shares) - true_scores)
         loss = ops.reshape(loss, (-1, heads))
         if head_weight is not None:
             loss *= ops.cast(head_weight, "float32")

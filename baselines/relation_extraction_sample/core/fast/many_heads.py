@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 import tensorflow as tf
 
+from core.fast.one_pass import sum_powers
 from core.fast.transformer import MASKED
 
 Tensor: TypeAlias = tf.Tensor
@@ -91,14 +92,18 @@ def learn_pairs(scores: Tensor, labels: Tensor, weight: Tensor) -> tuple[Tensor,
         labels: `[batch, pairs, 2]`; -1 fills the unused ones.
         weight: `[batch]`.
     """
-    true_scores, false_scores = split_pairs(scores, labels)
-    false_loss, slopes = log_one_plus_sum_exp(false_scores, weight[:, None, None])
-    true_loss, true_slopes = log_one_plus_sum_exp(-true_scores, weight[:, None])
-    slopes = tf.tensor_scatter_nd_sub(slopes, cells_of(labels), true_slopes)
+    true_scores, others = split_pairs(scores, labels)
+    false_loss, powers, total = sum_powers(tf.reshape(others, (tf.shape(scores)[0], -1)))
+    slopes = tf.reshape(powers * (weight / total)[:, None], tf.shape(scores))
+    true_loss, powers, total = sum_powers(-true_scores)
+    of_true = powers * (weight / total)[:, None]
+    slopes = tf.tensor_scatter_nd_sub(slopes, cells_of(labels), of_true)
     return weight * (false_loss + true_loss), slopes
 
 
-def split_pairs(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+def split_pairs(
+    scores: Tensor, labels: Tensor, added: Tensor | float = MASKED
+) -> tuple[Tensor, Tensor]:
     """Return the scores of the true pairs `[rows, pairs]`, and those of all others.
 
     Of the first, an unused one is far above zero. Of the others, a true one is far below zero.
@@ -106,22 +111,14 @@ def split_pairs(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     Args:
         scores: `[rows, length, length]`.
         labels: `[rows, pairs, 2]` integers (i, j); -1 fills the unused ones.
+        added: to the true ones among the others, `[rows, pairs]`.
     """
     used, cells = labels[..., 0] >= 0, cells_of(labels)
     true_scores = tf.where(used, tf.gather_nd(scores, cells), -MASKED)
-    return true_scores, tf.tensor_scatter_nd_add(scores, cells, tf.where(used, MASKED, 0.0))
+    return true_scores, tf.tensor_scatter_nd_add(scores, cells, tf.where(used, added, 0.0))
 
 
 def cells_of(labels: Tensor) -> Tensor:
     """Return (row, i, j) of each label; an unused one points at the cell (0, 0) of its row."""
     rows = tf.broadcast_to(tf.range(tf.shape(labels)[0])[:, None], tf.shape(labels)[:2])
     return tf.concat([rows[..., None], tf.cast(tf.maximum(labels, 0), "int32")], axis=-1)
-
-
-def log_one_plus_sum_exp(scores: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Return log(1 + sum e^score) of each example, and its gradient times the weight."""
-    axes = [*range(1, len(scores.shape))]
-    top = tf.maximum(tf.reduce_max(scores, axes, keepdims=True), 0.0)
-    powers = tf.exp(scores - top)
-    total = tf.exp(-top) + tf.reduce_sum(powers, axes, keepdims=True)
-    return tf.reshape(top + tf.math.log(total), [-1]), powers * (weight / total)

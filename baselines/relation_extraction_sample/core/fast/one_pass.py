@@ -91,10 +91,19 @@ def log_one_plus_sum_exp(scores: tf.Tensor) -> tuple:
     >>> round(float(log_one_plus_sum_exp(tf.constant([0.0, 0.0]))), 4)  # log 3
     1.0986
     """
+    value, powers, total = sum_powers(scores)
+    return value, lambda upstream: powers * (upstream / total)[..., None]
+
+
+def sum_powers(scores: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Return log(1 + sum e^scores) over the last axis, and what its gradient is made of.
+
+    That is powers / total: both are divided by e^top, so that no power overflows.
+    """
     top = tf.maximum(tf.reduce_max(scores, axis=-1), 0.0)
     powers = tf.exp(scores - top[..., None])
     total = tf.exp(-top) + tf.reduce_sum(powers, axis=-1)
-    return top + tf.math.log(total), lambda upstream: powers * (upstream / total)[..., None]
+    return top + tf.math.log(total), powers, total
 
 
 def kinds_of(*inputs: tf.Tensor) -> tuple:
