@@ -364,7 +364,7 @@ def count_launches(project: Path, **changes) -> int:
     ("template", "layers", "precision", "xla", "most"),
     [
         ("relation_extraction", 2, "float32", True, 115),
-        ("relation_extraction", 2, "float32", False, 965),
+        ("relation_extraction", 2, "float32", False, 855),
         ("text_classification", LAYERS_OF_MINILM, "float32", True, 120),
         ("text_classification", LAYERS_OF_MINILM, "mixed_bfloat16", True, 130),
         ("text_classification", LAYERS_OF_MINILM, "float32", False, 1375),
