@@ -49,17 +49,21 @@ def page(root: Path, baseline: Baseline) -> str:
         f"cd DIR/{baseline.name}",
         *get_data(baseline),
         f"pip install -r requirements.txt\n{prepare}python train.py",
-        f"python compare.py default{other}",
+        *([f"python compare.py default{other}"] if scores else []),
         "```\n",
-        f"The last command compares the run with the predictions in {where}.",
+        *(
+            [f"The last command compares the run with the predictions in {where}."]
+            if scores
+            else []
+        ),
         f"{where_to_read(root, baseline)}\n",
         "## The scores\n",
         "```",
         f"baselines reproduce {baseline.name}{' --from TEXTS' if baseline.local_files else ''}",
         "```\n",
-        f"trains and scores every seed again. `{results}scores.json` has the scores of each seed,"
-        f" versions, hardware and hashes. `{results}predictions/` has the predictions behind the"
-        " scores, without any text of the data.",
+        f"trains and scores every seed{' again' if scores else ''}. `{results}scores.json` has the"
+        f" scores of each seed, versions, hardware and hashes. `{results}predictions/` has the"
+        " predictions behind the scores, without any text of the data.",
     ]
     if (baseline.folder(root) / "encoder").is_dir():
         parts.append("`encoder/` is the trained model in Hugging Face format.")

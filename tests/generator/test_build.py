@@ -234,6 +234,7 @@ def test_build_bakes_the_sample_and_describes_the_recipe(repository: Path) -> No
         "baselines reproduce toy_other\n",
     ):
         assert part in text
+    assert "compare.py" not in text  # there are no predictions to compare with
     assert differences(repository) == []
 
 
