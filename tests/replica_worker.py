@@ -4,7 +4,8 @@ PLAN is a JSON file: "record": a .npz file that receives what was observed; "kil
 after which the process kills itself, or "end_at": tells itself to end; "copy_at": the update after
 which its folder is copied to "copy", as a kill would leave it; "kill_worker": the worker of
 a cluster that does; "kill_in_scoring": the update whose scoring it does not survive;
-"kill_in_report": it does not survive its report.
+"kill_in_report": it does not survive its report; "many_heads": pointers of so many learn one head
+after another.
 """
 
 import collections
@@ -28,8 +29,11 @@ sys.argv = ["train.py", *sys.argv[3:]]
 
 import train  # noqa: E402
 from core.base import workers  # noqa: E402
+from core.fast import many_heads  # noqa: E402
 from core.prediction.predictor import Predictor  # noqa: E402
 from core.training import Training  # noqa: E402
+
+many_heads.MANY = plan.get("many_heads", many_heads.MANY)
 
 
 def die() -> None:

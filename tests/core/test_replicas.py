@@ -78,8 +78,8 @@ REPLICAS |= {"two_workers": 2, "two_workers_of_two": 4}
 pytestmark = pytest.mark.trains
 
 
-# Those with variants of their own; test_resume.py takes others.
-@pytest.fixture(scope="module", params=further(TEMPLATES, *OF_TASK))
+# Those with variants of their own, and one with pointers; test_resume.py takes others.
+@pytest.fixture(scope="module", params=further(TEMPLATES, *OF_TASK, "relation_extraction"))
 def project(request, tmp_path_factory) -> Path:
     project = bake_project(request.param, tmp_path_factory.mktemp("project"))
     shorten(project, {"train": EXAMPLES, "dev": 21})
@@ -104,7 +104,10 @@ def trainings(project, tmp_path_factory) -> dict[str, tuple[dict, list[dict]]]:
     folder, results = tmp_path_factory.mktemp("records"), {}
     for name in [*VARIANTS, *OF_TASK.get(template_of(project), [])]:
         plan = folder / f"{name}.json"
-        plan.write_text(json.dumps({"record": str(folder / f"{name}.npz")}), encoding="utf-8")
+        # One replica has the scores of all heads at once, several have those of one head.
+        heads = 1000 if name == "one_replica" else 1
+        observed = {"record": str(folder / f"{name}.npz"), "many_heads": heads}
+        plan.write_text(json.dumps(observed), encoding="utf-8")
         asked = {
             "run_name": name,
             "epochs": EPOCHS,
