@@ -24,7 +24,7 @@ demo: $(VENV)/installed
 test: lint types
 	$(BIN)/python -m pytest -n 2 -m "not further"
 
-# Before a release: also the tasks that show once more what others have shown in `make test`.
+# Before a release: every test, also those that show the same of a further task.
 whole: lint types
 	$(BIN)/python -m pytest -n 2
 

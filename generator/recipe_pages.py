@@ -36,6 +36,10 @@ def page(root: Path, baseline: Baseline) -> str:
     results = f"{REFERENCE}/" if baseline.is_sample else ""
     where = f"`{results}`" if results else "this folder"
     other = "" if baseline.is_sample else f" REPOSITORY/baselines/{baseline.name}"
+    compare = [f"python compare.py default{other}"]
+    explained = [f"The last command compares the run with the predictions in {where}."]
+    if not scores:
+        compare = explained = []
     parts = [
         f"# {baseline.name}\n",
         f"{task[0].upper()}{task[1:]}. {describe_data(baseline)} {describe_encoder(baseline)}\n",
@@ -49,13 +53,9 @@ def page(root: Path, baseline: Baseline) -> str:
         f"cd DIR/{baseline.name}",
         *get_data(baseline),
         f"pip install -r requirements.txt\n{prepare}python train.py",
-        *([f"python compare.py default{other}"] if scores else []),
+        *compare,
         "```\n",
-        *(
-            [f"The last command compares the run with the predictions in {where}."]
-            if scores
-            else []
-        ),
+        *explained,
         f"{where_to_read(root, baseline)}\n",
         "## The scores\n",
         "```",
