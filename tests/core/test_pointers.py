@@ -333,8 +333,9 @@ def test_many_heads_learn_the_same_one_after_another(random, mask, monkeypatch, 
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux tells the peak of memory")
-def test_many_heads_of_a_long_text_need_the_memory_of_one(random):
+def test_many_heads_of_a_long_text_need_the_memory_of_one(random, monkeypatch):
     """The scores of 64 heads over 512 tokens have 67 MB, and a step kept some ten of such grids."""
+    monkeypatch.setattr(many_heads, "AT_ONCE", 1)  # of one core
     length, heads = 512, 64
     layer = EfficientGlobalPointer(heads, 64)
     hidden = tf.constant(random.normal(size=(1, length, WIDTH)).astype("float32"))

@@ -901,8 +901,8 @@ def test_memory_for_long_windows_is_said_before_it_fails(tmp_path, monkeypatch, 
     models, gibibyte = Models(model, model, encoder), 1 << 30
     settings = settings_for(tmp_path, max_length=8192, batch_size=8)
     pairs = 8 * 8192**2
-    # 40 heads are many: the scores of one at a time.
-    expected = pairs * 4 * (memory.POINTER + 2 * 4 * memory.ATTENTION)
+    # 40 heads are many: the scores of one for each core.
+    expected = pairs * 4 * (memory.AT_ONCE * memory.POINTER + 2 * 4 * memory.ATTENTION)
     assert memory.pair_memory(settings, models) == expected
     halved = settings.model_copy(update={"accumulation": 2})
     assert memory.pair_memory(halved, models) == expected // 2

@@ -6,7 +6,7 @@ import keras
 
 from core.base.settings import CoreSettings
 from core.exact.dropout import named_layers
-from core.fast.many_heads import pays
+from core.fast.many_heads import AT_ONCE, pays
 from core.step import Models
 
 GIBIBYTE = 1 << 30
@@ -33,10 +33,10 @@ def pair_memory(settings: CoreSettings, models: Models) -> int:
     """Return the bytes of all token-pair scores in a step.
 
     They belong to pointers and to the attention of Transformer layers. With `recompute` only one
-    layer counts, because the others are computed again. Of many heads a CPU holds those of one.
+    layer counts, because the others are computed again. Of many heads a CPU holds those of a few.
     """
     pointers = sum(
-        1 if hasattr(layer, "types") and pays(layer.heads) else layer.heads
+        AT_ONCE if hasattr(layer, "types") and pays(layer.heads) else layer.heads
         for _, layer in named_layers(models.training)
         if hasattr(layer, "heads") and hasattr(layer, "head_size")
     )
