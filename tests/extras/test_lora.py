@@ -42,9 +42,9 @@ from extras.lora.adapters import (
     choose_layers,
     merge_when_loaded,
     product_of,
-    to_int8,
 )
 from extras.lora.base import KEPT
+from extras.lora.codes import decode, encode
 from extras.lora.settings import Table
 
 RANK, ALPHA = 3, 6.0
@@ -98,7 +98,7 @@ LAYERS = {
 }
 
 
-@pytest.mark.parametrize("kept", ["float", "int8"])
+@pytest.mark.parametrize("kept", ["float", "int8", "int4"])
 @pytest.mark.parametrize("kind", LAYERS)
 def test_an_update_is_a_merged_matrix(kind, kept):
     keras.utils.set_random_seed(1)
@@ -110,14 +110,13 @@ def test_an_update_is_a_merged_matrix(kind, kept):
     kernel, bias = np.asarray(layer.kernel), layer.get_weights()[1:]
     product = product_of(layer)
     layer.__class__ = type("Made", (Adapted, type(layer)), {})
-    layer.adapt(product, RANK, ALPHA, 1, kept == "int8")
+    layer.adapt(product, RANK, ALPHA, 1, kept)
     layer.lora_b.assign(np.random.default_rng(3).normal(size=layer.lora_b.shape))
-    if kept == "int8":
-        codes, channels = to_int8(kernel, product)
-        assert codes.dtype == np.int8 and np.abs(codes).max() == 127
-        assert channels.size == layer.lora_b.shape.num_elements() / RANK  # one for each output
-        assert np.abs(codes * channels - kernel).max() <= 0.5001 * channels.max()
-        kernel = codes * channels
+    arrays = {}
+    if kept != "float":
+        matrix = product.as_matrix(kernel).numpy()
+        arrays = encode(matrix, kept)
+        kernel = product.as_kernel(decode(arrays, len(matrix))).numpy()
     # W + alpha / r * B A, of matrices.
     order = [*product.summed, *product.made]
     update = ALPHA / RANK * (np.asarray(layer.lora_a) @ np.asarray(layer.lora_b))
@@ -127,9 +126,49 @@ def test_an_update_is_a_merged_matrix(kind, kept):
     merged.set_weights([expected, *bias])
     np.testing.assert_allclose(layer(inputs), merged(inputs), rtol=1e-5, atol=1e-5)
     names = {weight.name for weight in layer.weights if weight.name not in ("kernel", "bias")}
-    assert names == {"lora_a", "lora_b"} | (
-        {"kernel_codes", "kernel_channels"} if kept == "int8" else set()
-    )
+    assert names == {"lora_a", "lora_b"} | {f"kernel_{name}" for name in arrays}
+
+
+def test_int8_has_a_scale_for_each_output():
+    matrix = np.random.default_rng(1).normal(size=(100, 5)).astype("float32") * [1, 9, 0, 1, 1]
+    arrays = encode(matrix.astype("float32"), "int8")
+    codes, scales = arrays["codes"], arrays["scales"]
+    assert codes.dtype == np.int8 and np.abs(codes).max() == 127 and scales.shape == (1, 5)
+    assert (np.abs(decode(arrays, 100) - matrix) <= 0.5001 * scales).all()
+    np.testing.assert_array_equal(decode(arrays, 100), codes * scales)
+
+
+@pytest.mark.parametrize("inputs", [1, 63, 64, 100, 384])
+def test_int4_has_a_scale_and_a_zero_for_64_inputs_of_an_output(inputs):
+    """Any group is within half a step of its own range, which holds 0, and 0 stays 0."""
+    random = np.random.default_rng(1)
+    matrix = random.normal(size=(inputs, 6)).astype("float32")
+    matrix[:, 1] *= 1000  # its steps change no other output
+    matrix[:, 2] = 0
+    matrix[:, 3] = 0.25  # of one sign, and all the same
+    matrix[:, 4] = -5 - np.abs(matrix[:, 4])
+    matrix[::2, 5] = 0
+    arrays = encode(matrix, "int4")
+    groups = -(-inputs // 64)
+    assert arrays["codes"].dtype == np.int8 and arrays["codes"].shape == (32 * groups, 6)
+    assert arrays["scales"].shape == arrays["zeros"].shape == (groups, 6)
+    found = np.asarray(decode(arrays, inputs))
+    for start in range(0, inputs, 64):
+        part = matrix[start : start + 64]
+        step = (np.maximum(part.max(0), 0) - np.minimum(part.min(0), 0)) / 15
+        # The zero is rounded too, so an end of the range may be half a step beyond the last code.
+        assert (np.abs(found[start : start + 64] - part) <= 0.5001 * step + 1e-6).all()
+    np.testing.assert_array_equal(found[matrix == 0], 0)
+
+
+def test_normal_kernels_lose_one_hundredth_in_int8_and_a_tenth_in_int4():
+    matrix = np.random.default_rng(1).normal(size=(768, 64)).astype("float32")
+    errors = {
+        base: float(np.std(decode(encode(matrix, base), 768) - matrix)) for base in ("int8", "int4")
+    }
+    assert 0.005 < errors["int8"] < 0.012 and 0.08 < errors["int4"] < 0.1, errors
+    held = {base: sum(a.nbytes for a in encode(matrix, base).values()) for base in errors}
+    assert matrix.nbytes / held["int8"] > 3.9 and matrix.nbytes / held["int4"] > 6.8
 
 
 def test_a_layer_with_a_kernel_for_each_row_gets_none():
@@ -319,8 +358,9 @@ def test_the_base_stays_and_the_rest_is_saved_and_restored_bit_for_bit(tmp_path)
     assert_equal(before, [w for w in again.training.weights if hasattr(w, "frozen")])
 
 
-def test_the_gradient_beside_an_int8_base_is_that_of_finite_differences():
-    models = build(lora(base="int8"))
+@pytest.mark.parametrize(("base", "numbers"), [("int8", 1), ("int4", 2)])
+def test_the_gradient_beside_codes_is_that_of_finite_differences(base, numbers):
+    models = build(lora(base=base))
     encoder, inputs = models.encoder, {k: tf.constant(v) for k, v in read().items()}
     draw_updates(encoder)
     random = np.random.default_rng(4)
@@ -337,10 +377,10 @@ def test_the_gradient_beside_an_int8_base_is_that_of_finite_differences():
             product = loss.python_function()
         return tape.gradient(product, [weight.value for weight in weights])
 
-    # Floats of all kernels, kept from the forward pass on, would fill more than int8 saves.
+    # Floats of all kernels, kept from the forward pass on, would fill more than codes save.
     operations = slopes.get_concrete_function().graph.get_operations()
     casts = [op for op in operations if op.type == "Cast" and op.inputs[0].dtype == tf.int8]
-    assert len(casts) == 2 * 6
+    assert len(casts) == 2 * 6 * numbers  # of codes, and of zeros
     gradients = [np.asarray(gradient) for gradient in slopes()]
     for weight, gradient in zip(weights, gradients, strict=True):
         start, size = np.array(weight), 1e-2

@@ -238,13 +238,15 @@ def test_an_estimate_comes_before_anything_is_loaded(tmp_path, monkeypatch, caps
     settings = with_tables(CoreSettings)(encoder=str(tmp_path), lora={"rank": 4}, **sizes)
     memory.print_estimate(settings)
     rows = {line[:20].strip(): line[20:].split() for line in capsys.readouterr().out.splitlines()}
-    whole, lora, int8 = (rows[n] for n in ("all weights", "lora, rank 4", "lora, rank 4, int8"))
+    names = ("all weights", "lora, rank 4", "lora, rank 4, int8", "lora, rank 4, int4")
+    whole, lora, int8, int4 = (rows[name] for name in names)
     # 16 bytes for each of 109 million weights; beside a frozen base 12 for each of an update.
     assert whole[:2] == ["415", "1246"] and whole[4:] == ["does", "not", "fit"]
     updates = 12 * 4 * (4 * 2 * 768 + 2 * (768 + 3072))
     assert int(lora[1]) == round(12 * updates / 2**20)
     assert int(lora[0]) == round((4 * updates + 4 * memory.shape_of(BERT_BASE).weights) / 2**20)
     assert int(int8[0]) < 0.5 * int(lora[0]) and int8[4:] == ["fits"]
+    assert int(int4[0]) <= int(int8[0]) and int4[4:] == ["fits"]
     kept = json.dumps({**BERT_BASE, "hidden_size": None})
     (tmp_path / "config.json").write_text(kept, encoding="utf-8")
     memory.print_estimate(settings)

@@ -19,6 +19,7 @@ from core.base.errors import InputError
 from core.base.replace_class import replace_class
 from core.exact.dropout import named_layers
 from core.fast.transformer import SelfAttention
+from extras.lora.codes import decode, encode
 from extras.lora.settings import Settings, split_names
 
 # Part of a Transformer layer -> ends of the paths of its dense layers.
@@ -36,7 +37,6 @@ OFF = "set lora.rank = 0"
 # have none, and it then starts from random weights.
 HEADS = r"(^|/)pooled_dense$"
 NO_PART = rf"{HEADS}|embedding"
-LARGEST_CODE = 127
 
 
 @dataclass(frozen=True)
@@ -112,16 +112,14 @@ class Adapted(keras.layers.Layer):
         product: how it multiplies.
         scale: of the update, alpha / rank.
         lora_a: `[inputs, rank]`; `lora_b`: `[rank, outputs]`, initially 0.
-        codes: of an int8 base: whole numbers from -127 to 127, of the kernel's shape; `channels`:
-            their scale for each output.
+        codes: the arrays of an encoded base by name, see `extras/lora/codes.py`; empty: floats.
     """
 
     product: Product
     scale: float
-    codes: keras.Variable | None
-    channels: keras.Variable | None
+    codes: dict[str, keras.Variable]
 
-    def adapt(self, product: Product, rank: int, alpha: float, seed: int, int8: bool) -> None:
+    def adapt(self, product: Product, rank: int, alpha: float, seed: int, base: str) -> None:
         """Freeze the kernel and create the update, which is 0.
 
         Args:
@@ -129,15 +127,15 @@ class Adapted(keras.layers.Layer):
             rank: of the update.
             alpha: the update is multiplied by alpha / rank.
             seed: of A.
-            int8: keep the kernel as int8.
+            base: how the kernel is kept: `float`, `int8` or `int4`.
         """
         self.product, self.scale = product, alpha / rank
         inputs, outputs = math.prod(product.inputs), math.prod(product.outputs)
         self._tracker.unlock()
-        self.codes = self.channels = None
+        self.codes = {}
         self._kernel._autocast = False  # bfloat16 is too coarse for sums of small steps
-        if int8:
-            self.shrink_kernel()
+        if base != "float":
+            self.shrink_kernel(base)
         # Uniform up to 1 / sqrt(inputs), independent of the kernel's initializer.
         first = keras.initializers.RandomUniform(-(inputs**-0.5), inputs**-0.5, seed=seed)
         options = {"dtype": "float32", "autocast": False}
@@ -145,30 +143,31 @@ class Adapted(keras.layers.Layer):
         self.lora_b = self.add_weight((rank, outputs), "zeros", name="lora_b", **options)
         self._tracker.lock()
 
-    def shrink_kernel(self) -> None:
-        """Store the kernel as int8, with one scale per output."""
-        codes, channels = to_int8(np.asarray(self._kernel), self.product)
+    def shrink_kernel(self, base: str) -> None:
+        """Store the kernel as whole numbers."""
+        arrays = encode(self.product.as_matrix(np.asarray(self._kernel)).numpy(), base)
         del self._kernel
-        options = {"trainable": False, "autocast": False}
-        self.codes = self.add_weight(
-            codes.shape, "zeros", dtype="int8", name="kernel_codes", **options
-        )
-        self.channels = self.add_weight(
-            channels.shape, "zeros", dtype="float32", name="kernel_channels", **options
-        )
-        self.codes.assign(codes)
-        self.channels.assign(channels)
-        self.codes.frozen = self.channels.frozen = True
+        for name, array in arrays.items():
+            options = {"dtype": str(array.dtype), "name": f"kernel_{name}", "autocast": False}
+            weight = self.add_weight(array.shape, "zeros", trainable=False, **options)
+            weight.assign(array)
+            weight.frozen = True
+            self.codes[name] = weight
 
     def base_kernel(self) -> tf.Tensor:
         """Return the frozen kernel, in float32."""
-        if self.codes is None:
+        if not self.codes:
             return tf.convert_to_tensor(self._kernel)
-        return tf.cast(tf.convert_to_tensor(self.codes), "float32") * self.channels
+        return self.product.as_kernel(self.decoded())
+
+    def decoded(self) -> tf.Tensor:
+        """Return the frozen kernel as floats `[inputs, outputs]`."""
+        return decode(self.codes, math.prod(self.product.inputs))
 
     def base_matrix(self, dtype: tf.DType) -> tf.Tensor:
         """Return the frozen kernel as a matrix `[inputs, outputs]`."""
-        return self.product.as_matrix(tf.cast(self.base_kernel(), dtype))
+        matrix = self.decoded() if self.codes else self.product.as_matrix(self.base_kernel())
+        return tf.cast(matrix, dtype)
 
     @property
     def kernel(self) -> tf.Tensor:
@@ -191,11 +190,11 @@ class Adapted(keras.layers.Layer):
 
     def multiply(self, flat) -> tf.Tensor:
         """Return the product of inputs `[n, inputs]` with the frozen kernel, `[n, outputs]`."""
-        if self.codes is None:
+        if not self.codes:
             return flat @ self.base_matrix(flat.dtype)
 
         # The floats are computed again for the gradient, because those of all layers would need
-        # more memory than int8 saves.
+        # more memory than the codes save.
         @tf.custom_gradient
         def forward(values) -> tuple:
             def backward(upstream) -> tf.Tensor:
@@ -224,14 +223,6 @@ class ApartAttention(SelfAttention):
         return [tf.transpose(part(hidden), (0, 2, 1, 3)) for part in parts]
 
 
-def to_int8(kernel: np.ndarray, product: Product) -> tuple[np.ndarray, np.ndarray]:
-    """Return a kernel as int8, and the scale of each output, with the kernel's axes."""
-    largest = np.max(np.abs(kernel), axis=product.summed, keepdims=True)
-    channels = largest / np.float32(LARGEST_CODE)
-    channels = np.where(channels > 0, channels, 1).astype(np.float32)
-    return np.rint(kernel / channels).astype(np.int8), channels
-
-
 def adapt_layers(settings: Settings, encoder: keras.Model) -> None:
     """Freeze an encoder, and add an update to the kernels in the settings.
 
@@ -251,7 +242,7 @@ def adapt_layers(settings: Settings, encoder: keras.Model) -> None:
     )
     for weight in frozen:
         freeze(weight)
-    del frozen, weight  # otherwise kernels that become int8 would stay in memory
+    del frozen, weight  # otherwise kernels that become codes would stay in memory
     for number, (path, layer, product) in enumerate(chosen):
         smallest = min(math.prod(product.inputs), math.prod(product.outputs))
         if table.rank > smallest:
@@ -261,7 +252,7 @@ def adapt_layers(settings: Settings, encoder: keras.Model) -> None:
             )
         replace_class(layer, type(type(layer).__name__, (Adapted, type(layer)), {}))
         seed = int(np.random.SeedSequence((settings.seed, number)).generate_state(1)[0])
-        layer.adapt(product, table.rank, table.alpha, seed, table.base == "int8")
+        layer.adapt(product, table.rank, table.alpha, seed, table.base)
     take_products_apart(encoder)
     leave_base_out(encoder)
 
@@ -352,8 +343,8 @@ def merge_when_loaded(settings: Settings, encoder: keras.Model, kernels: list[st
     """Let loading a file with updates add them to the kernels of a plain encoder.
 
     Args:
-        settings: `rank`, `alpha` and `base` of the training; an int8 base becomes the floats of its
-            codes, as in the training.
+        settings: `rank`, `alpha` and `base` of the training; a base of codes becomes their floats,
+            as in the training.
         encoder: with the initial weights of the training.
         kernels: paths of the layers with an update.
     """
@@ -362,9 +353,10 @@ def merge_when_loaded(settings: Settings, encoder: keras.Model, kernels: list[st
     for layer in frozen_layers(encoder):
         layer.load_own_variables = pass_over
     for _, layer, product in chosen:
-        if settings.lora.base == "int8":
-            codes, channels = to_int8(np.asarray(layer._kernel), product)
-            layer._kernel.assign(codes * channels)
+        if settings.lora.base != "float":
+            matrix = product.as_matrix(np.asarray(layer._kernel)).numpy()
+            floats = decode(encode(matrix, settings.lora.base), len(matrix))
+            layer._kernel.assign(product.as_kernel(floats))
         layer.load_own_variables = functools.partial(add_update, layer, product, scale)
 
 

@@ -67,7 +67,7 @@ def describe(settings: Settings, encoder: keras.Model) -> str:
     frozen = [weight for weight in encoder.weights if hasattr(weight, "frozen")]
     trained = sum(weight.shape.num_elements() for weight in encoder.trainable_weights)
     held = sum(np.prod(weight.shape) * np.dtype(weight.dtype).itemsize for weight in frozen)
-    as_floats = f", {base.size / MEGABYTE:.1f} MB as float32" * (settings.lora.base == "int8")
+    as_floats = f", {base.size / MEGABYTE:.1f} MB as float32" * (settings.lora.base != "float")
     untaught = ", and are random: name a pretrained encoder" * (settings.encoder == "tiny")
     return (
         f"lora: updates of rank {settings.lora.rank} for {len(base.kernels)} kernels, "

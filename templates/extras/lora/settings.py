@@ -15,7 +15,9 @@ class Table(SettingsTable):
     rank: int = Field(0, ge=0, description="rank of the updates; 0: train all weights")
     alpha: float = Field(16.0, gt=0, description="an update is multiplied by alpha / rank")
     layers: str = Field("all", description="which kernels get an update")
-    base: Literal["float", "int8"] = Field("float", description="how these kernels are kept")
+    base: Literal["float", "int8", "int4"] = Field(
+        "float", description="how these kernels are kept"
+    )
 
     @field_validator("layers")
     @classmethod

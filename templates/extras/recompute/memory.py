@@ -29,6 +29,7 @@ FLOAT, OPTIMIZER = 4, 12  # bytes of a weight, and of its gradient with two mome
 # numbers for each head and other token (one more with attention dropout). Measured on a CPU.
 KEPT, KEPT_BY_LORA, KEPT_SCORES = (15, 4), (13, 3), 2
 RUNTIME = 120 * MEBIBYTE  # of TensorFlow itself, measured likewise
+GROUP = 64  # inputs with a scale and a zero of their own, of int4
 USUAL_RANK = 8  # if no table `lora` asks for another one
 # Families with a gate in the feed-forward part and without a table of positions.
 GATED = ("modernbert", "llama", "mistral", "qwen", "gemma", "smollm")
@@ -67,7 +68,7 @@ def try_memory(checks: Any) -> None:
 
 
 def print_estimate(settings: Settings) -> None:
-    """Print the estimated memory of a step for all weights, LoRA, and LoRA on int8.
+    """Print the estimated memory of a step for all weights, and LoRA on floats, int8 and int4.
 
     Nothing is loaded for it.
 
@@ -111,15 +112,18 @@ def estimate(
     whole, frozen = FLOAT * shape.weights, FLOAT * (shape.weights + updates)
     # A kernel is in memory as floats while it is multiplied.
     largest = FLOAT * max(inputs * outputs for inputs, outputs in chosen)
-    codes: float = frozen - (FLOAT - 1) * kernels + FLOAT * scales + largest
+    int8: float = frozen - (FLOAT - 1) * kernels + FLOAT * scales + largest
+    # Half a byte each, and a scale and a zero for each group of inputs.
+    int4 = frozen - (FLOAT - 1 / 2 - (FLOAT + 1) / GROUP) * kernels + largest
     trained, with_lora = (activations(shape, settings, kept) for kept in (KEPT, KEPT_BY_LORA))
     moments = OPTIMIZER * updates
     # The encoder is read as floats, before moments and activations exist.
-    codes += max(0, whole - codes - moments - with_lora)
+    int8, int4 = (max(codes, whole - moments - with_lora) for codes in (int8, int4))
     return {
         "all weights": (whole, OPTIMIZER * shape.weights, trained),
         f"lora, rank {rank}": (frozen, moments, with_lora),
-        f"lora, rank {rank}, int8": (codes, moments, with_lora),
+        f"lora, rank {rank}, int8": (int8, moments, with_lora),
+        f"lora, rank {rank}, int4": (int4, moments, with_lora),
     }
 
 

@@ -32,12 +32,11 @@ from core.base.settings import with_tables  # noqa: E402
 from core.step import Models, TrainingModel  # noqa: E402
 from extras.doctor.model_checks import as_tensors  # noqa: E402
 from extras.export.export import write_encoder  # noqa: E402
+from extras.lora import codes  # noqa: E402
 from extras.lora.adapters import (  # noqa: E402
-    Product,
     adapt_layers,
     choose_layers,
     merge_when_loaded,
-    to_int8,
 )
 from extras.recompute.recompute import recompute_layers  # noqa: E402
 from extras.writers import hooks, naming, packing  # noqa: E402
@@ -682,7 +681,8 @@ RANK = 2
 
 
 @pytest.mark.parametrize(
-    ("kind", "base"), [("gemma3", "int8"), ("bart", "float"), ("t5_gated", "float")]
+    ("kind", "base"),
+    [("gemma3", "int8"), ("gemma3", "int4"), ("bart", "float"), ("t5_gated", "float")],
 )
 def test_updates_of_low_rank_are_merged(kind, base, tmp_path):
     """A file has only updates; with them a plain writer computes what the adapted one does."""
@@ -766,11 +766,11 @@ def assert_same_updates(project: Path, kernels: int) -> None:
 
 @pytest.mark.trains
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
-def test_updates_beside_an_int8_bart_go_on_and_are_written_merged(tokenizer, tmp_path):
+def test_updates_beside_an_int4_bart_go_on_and_are_written_merged(tokenizer, tmp_path):
     """Two steps at once, and with a death between; what is written is its codes and updates."""
     framed = frame(tokenizer, "<b> $A <e>")
     project, folder, settings = make_project(framed, tmp_path, "bart")
-    settings |= {"lora.rank": RANK, "lora.base": "int8"}
+    settings |= {"lora.rank": RANK, "lora.base": "int4"}
     run("train.py", *flags(project, **settings, run_name="low"), cwd=project)
     train_killed(project, tmp_path, settings)
     assert_same_updates(project, 6 * 2 + 10 * 2)
@@ -783,8 +783,8 @@ def test_updates_beside_an_int8_bart_go_on_and_are_written_merged(tokenizer, tmp
     assert len(kernels) == 6 * 2 + 10 * 2
     for name, array in read.items():
         if name in kernels:
-            codes, channels = to_int8(array.T, Product((0,), (1,), array.T.shape))
-            values = np.linalg.svd(made[name].T - codes * channels, compute_uv=False)
+            base = codes.decode(codes.encode(array.T, "int4"), len(array.T))
+            values = np.linalg.svd(made[name].T - base, compute_uv=False)
             assert values[0] > 0 and values[RANK] < 1e-2 * values[0], name
         else:
             first = 2 if "embed_positions" in name else 0  # of no position
