@@ -1116,7 +1116,8 @@ def test_a_host_file_becomes_a_submission(name: str, tmp_path: Path) -> None:
         start("train.py", *flags(project, train_file="train.jsonl", dev_file="dev.jsonl", steps=2))
         predictions, out = tmp_path / "predictions.jsonl", tmp_path / "submission.json"
         start("predict.py", "default", project / "test.jsonl", predictions)
-        schema = ["--schema", tmp_path / "train.json"] if name == "duie" else []
+        told = {"duie": ["--schema", tmp_path / "train.json"], "cmeee": ["--ends", "inclusive"]}
+        schema = told.get(name, [])
         start(write, name, predictions, out, "--texts", tmp_path / "test.json", *schema)
         assert accepts(name, out, blind) >= 0
 

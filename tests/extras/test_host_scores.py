@@ -9,14 +9,22 @@ from pathlib import Path
 import pytest
 
 from core.base.errors import InputError
-from extras.host_formats.formats import FORMATS, read_sources, write_sources
+from extras.host_formats.formats import FORMATS, read_sources, read_types, write_sources
 from extras.host_formats.host_scores import (
     score_docred,
     score_duee,
     score_duie,
     score_semeval,
 )
-from extras.host_formats.options import ENTITIES, LABELS, RELATIONS, Options
+from extras.host_formats.options import (
+    ENTITIES,
+    EVENTS,
+    LABELS,
+    RELATIONS,
+    Options,
+    Types,
+    read_ends,
+)
 from extras.host_formats.records import Conversion
 from extras.host_formats.semeval import open_semeval
 from extras.host_formats.source_files import SourceError, read_json_objects, read_text, zipped
@@ -247,7 +255,7 @@ def test_a_triple_of_duie_is_right_with_its_slots() -> None:
     assert (same["precision"], same["recall"]) == (1, 1)
     less = line(("王", "获奖", {"@value": "金奖"}), ("Zen", "导演", {"@value": "王"}))
     assert score_duie([("a", less)], gold)["f1"] == 0.5
-    with pytest.raises(SourceError, match="2 lines instead of 1"):
+    with pytest.raises(SourceError, match="the submission has 2 lines, and the labelled file 1"):
         score_duie([("a", less), ("b", less)], gold)
     with pytest.raises(SourceError, match="a: the text is not that of gold"):
         score_duie([("a", {**less, "text": "x"})], gold)
@@ -381,6 +389,22 @@ def test_labels_of_clue_are_written_as_the_host_wants(tmp_path: Path) -> None:
     predictions = [("p", {"id": one["id"], "label": "103", "score": 1.0}) for one in records[::-1]]
     written = write_sources("clue", predictions, texts, options, Conversion())
     assert written == [{"id": 0, "label": "103"}, {"id": 1, "label": "103"}]
+    # A model that learned the descriptions is told the labels by the host's file of both.
+    described = tmp_path / "labels.json"
+    described.write_text(
+        '{"label": "103", "label_desc": "sports"}\n{"label": "9", "label_des": "x"}'
+    )
+    options.types = read_types("clue", described, options, Conversion())
+    for label, code in (("sports", "103"), ("x", "9"), ("9", "9")):
+        predictions = [("p", {"id": one["id"], "label": label}) for one in records]
+        written = write_sources("clue", predictions, texts, options, Conversion())
+        assert [one["label"] for one in written] == [code, code]
+    predictions = [("p", {"id": one["id"], "label": "news"}) for one in records]
+    with pytest.raises(SourceError, match='record 0: the host\'s file of labels lacks "news"'):
+        write_sources("clue", predictions, texts, options, Conversion())
+    with pytest.raises(SourceError, match="neither label_desc or label_des"):
+        read_types("clue", texts, options, Conversion())
+    options.types = Types()
     several = [("p", {"id": one["id"], "labels": ["103"]}) for one in records]
     both = tmp_path / "both.json"
     both.write_text(json.dumps({**lines[1], "sentence": "a"}), encoding="utf-8")
@@ -401,3 +425,61 @@ def test_which_ends_cmeee_has_is_said_when_it_is_read_and_written(tmp_path: Path
         [item] = write_sources("cmeee", [("p", records[0])], None, options, conversion)
         assert item["entities"][0]["end_idx"] == end
         assert ["behind the entity" in one for one in conversion.sentences()] == [exclusive]
+
+
+def test_the_ends_of_cmeee_must_be_told() -> None:
+    assert [read_ends("cmeee", ends) for ends in ("exclusive", "inclusive")] == [True, False]
+    assert not read_ends("duie", None)
+    with pytest.raises(SourceError, match="of CMeEE is that of the last character, or one more"):
+        read_ends("cmeee", None)
+    with pytest.raises(SourceError, match="--ends is for cmeee, and not for cluener"):
+        read_ends("cluener", "inclusive")
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "line", "field"),
+    [
+        ("duee", EVENTS, {"id": "a", "text": "Ada left"}, "id"),
+        ("clue", LABELS, {"id": 3, "sentence": "Ada left"}, "id"),
+        ("docred", RELATIONS, {"title": "a", "sents": [["Ada"]], "vertexSet": []}, "title"),
+    ],
+)
+def test_the_host_must_find_each_record_of_a_submission(tmp_path, name, task, line, field):
+    answer = {EVENTS: "events", RELATIONS: "triples", LABELS: "labels"}[task]
+    predicted = {answer: ["x"] if task == LABELS else []} | (
+        {"label": "x"} if task == LABELS else {}
+    )
+    path = save(tmp_path / "test.json", [line, line])
+    _, records = read_sources(name, path, Options(task), Conversion())
+    placed = [("p", {**record, **predicted}) for record in records]
+    with pytest.raises(SourceError, match=f"record 2: the {field} .* comes twice"):
+        write_sources(name, placed, path, Options(task), Conversion())
+    if field == "title":  # without which it is no record at all
+        return
+    path = save(tmp_path / "test.json", [{key: own for key, own in line.items() if key != field}])
+    _, records = read_sources(name, path, Options(task), Conversion())
+    placed = [("p", {**record, **predicted}) for record in records]
+    with pytest.raises(SourceError, match="record 1 has no id, by which the host finds"):
+        write_sources(name, placed, path, Options(task), Conversion())
+
+
+def test_what_was_guessed_or_says_nothing_is_counted(tmp_path: Path) -> None:
+    def said(name: str, task: str, *lines: dict) -> str:
+        conversion = Conversion()
+        read_sources(name, save(tmp_path / "a.json", [*lines]), Options(task), conversion)
+        return "\n".join(conversion.sentences())
+
+    part = {"role": "who", "argument": "Ada", "argument_start_index": -3}
+    event = {"event_type": "go", "trigger": "left", "arguments": [part]}
+    found = said("duee", EVENTS, {"id": "a", "text": "Ada left", "event_list": [event]})
+    assert "offsets of arguments below 0: their words were searched: 1" in found
+    assert "triggers without an offset: their words were searched: 1" in found
+    blank = said("duie", RELATIONS, {"text": "Ada"}, {"text": " "}, {"text": ""})
+    assert "records with a blank text: 2" in blank
+    mention = {"name": "Ada Quill", "sent_id": 0, "pos": [1, 3], "type": "PER"}
+    document = {"title": "a", "sents": [["Ada", "Quill", "left"]], "vertexSet": [[mention]]}
+    assert "mentions whose 'name' is not what is at their 'pos'" in said(
+        "docred", RELATIONS, document
+    )
+    mention["pos"], mention["name"] = [0, 2], "AdaQuill"  # spaces are those of the tokens
+    assert "'name'" not in said("docred", RELATIONS, document)

@@ -80,7 +80,8 @@ class Player:
     def submit(self, predictions: Path, *words: object) -> Path:
         """Write the submission of the test file; return its path."""
         out, texts = self.folder / "submission.json", self.folder / "test.json"
-        self.start(WRITE, self.name, predictions, out, "--texts", texts, *words)
+        ends = ("--ends", "inclusive") if self.name == "cmeee" else ()
+        self.start(WRITE, self.name, predictions, out, "--texts", texts, *ends, *words)
         return out
 
     def scores(self, script: str, *words: object) -> dict:

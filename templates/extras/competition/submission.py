@@ -303,8 +303,8 @@ def compare_ids(own: Sequence[str], ids: Sequence[str]) -> list[str]:
     unknown = [identity for identity in own if identity not in asked]
     words = []
     for what, found, every in (
-        ("has no row in the predicted file", missing, len(ids)),
-        ("is not asked for", unknown, len(own)),
+        ("without a row in the predicted file", missing, len(ids)),
+        ("not asked for by the sample", unknown, len(own)),
     ):
         if found:
             shown = ", ".join(found[:SHOWN_IDS])

@@ -104,7 +104,8 @@ def find_record_faults(
             if len(parts) > 1
         ]
     added = getattr(files, "added", ())
-    findings = [*find_duplicates(texts), *find_contradictions(texts, gold)]
+    findings = [*find_blank_texts(files, texts_of)]
+    findings += [*find_duplicates(texts), *find_contradictions(texts, gold)]
     findings += [*find_leaks(texts, added), *find_leaks_of_first_texts(first_texts, added)]
     findings += find_weight_faults(files)
     findings += find_drift(
@@ -122,12 +123,30 @@ def find_record_faults(
     return findings
 
 
-def find_duplicates(texts: Texts) -> Iterator[Finding]:
-    """Find texts that occur twice in one file with the same gold.
+def find_blank_texts(
+    files: Mapping[str, Sequence[Any]], texts_of: Callable[[Any], Sequence[str]]
+) -> Iterator[Finding]:
+    """Find records with a text that is empty, or white space alone."""
+    for file, examples in files.items():
+        blank = [one for one in examples if not all(text.strip() for text in texts_of(one))]
+        if blank:
+            yield Finding(
+                "warning",
+                f"records with an empty text: {len(blank)} of {len(examples)}",
+                f"{file}, line {blank[0].line} for one",
+                "give each record the same fields, with text in them.",
+            )
 
-    Differences in case and white space are ignored, here and below.
+
+def find_duplicates(texts: Texts) -> Iterator[Finding]:
+    """Find texts that occur twice in one labelled file with the same gold.
+
+    A file without labels is one to predict, which keeps its records. Differences in case and white
+    space are ignored, here and below.
     """
     for file, records in texts.items():
+        if all(record.gold is None for record in records):
+            continue
         repeated = [own for own in group_by_text(records) if len(own) > 1 and agree(own)]
         if repeated:
             extra = sum(len(own) - 1 for own in repeated)

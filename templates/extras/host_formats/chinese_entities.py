@@ -10,7 +10,7 @@ it; the words of an entity tell which.
 
 from typing import Any
 
-from extras.host_formats.options import Options
+from extras.host_formats.options import Options, Types, listed
 from extras.host_formats.records import (
     ENDS,
     Conversion,
@@ -21,6 +21,9 @@ from extras.host_formats.records import (
     text_id,
 )
 from extras.host_formats.source_files import SourceError, check_kind, field, objects, shown
+
+# How TNEWS and IFLYTEK call the description of a label.
+DESCRIPTIONS = ("label_desc", "label_des")
 
 
 def begin_record(line: dict, where: str) -> dict:
@@ -102,7 +105,7 @@ def read_cmeee_span(text: str, item: dict, where: str, conversion: Conversion) -
         check_kind(words, str, "the field 'entity'", where)
         behind = last - first == len(words)
         ends = "the first character behind the entity" if behind else "the last character"
-        flag = " (write.py writes such with --ends exclusive)" if behind else ""
+        flag = f" (write.py writes such with --ends {'exclusive' if behind else 'inclusive'})"
         what = f"entities whose 'end_idx' is that of {ends}{flag}"
         odd = not behind and last - first + 1 != len(words)
         conversion.remark(ENDS if odd else what, where)
@@ -118,7 +121,7 @@ def write_cmeee(line: dict | None, record: dict, options: Options, conversion: C
     """Return an item with the predicted entities."""
     text, shift = record["text"], 0 if options.exclusive_ends else 1
     ends = "the first character behind the entity" if not shift else "the last character"
-    what = f"entities written with the 'end_idx' of {ends}: --ends chooses it"
+    what = f"entities written with the 'end_idx' of {ends}"
     conversion.remark(what, f"record {record['id']}", len(record["entities"]))
     items = [
         {
@@ -153,8 +156,23 @@ def write_clue(line: dict | None, record: dict, options: Options, conversion: Co
     """Return a line with id and label, which is all that the host wants.
 
     Raises:
-        SourceError: the text has several labels.
+        SourceError: the text has several labels, or its label is not one of the host's.
     """
     if "label" not in record:
         raise SourceError(f"record {record['id']}: clue has one label for each text")
-    return {"id": (line or record).get("id", record["id"]), "label": record["label"]}
+    label, codes = record["label"], options.types.codes
+    if codes and label not in codes.values():
+        if label not in codes:
+            fault = f"record {record['id']}: the host's file of labels lacks {shown(label)}"
+            raise SourceError(fault, "name the file of this task's labels with --schema")
+        label = codes[label]
+    return {"id": (line or record).get("id", record["id"]), "label": label}
+
+
+def find_codes(line: dict, where: str, types: Types) -> None:
+    """Add a line of the host's labels, such as `{"label": "100", "label_desc": "story"}`."""
+    names = [name for name in DESCRIPTIONS if name in line]
+    if not names:
+        fault = f"{where}: neither {listed(DESCRIPTIONS)} is there"
+        raise SourceError(fault, "name labels.json, which describes each label of the host")
+    types.codes[field(line, names[0], str, where)] = field(line, "label", str, where)

@@ -19,13 +19,14 @@ from extras.host_formats.source_files import SourceError, check_kind, field, obj
 
 FIELDS = ("title", "sents", "vertexSet", "labels")
 ITSELF = "relations of an entity with itself, left out"
+OTHER_NAME = "mentions whose 'name' is not what is at their 'pos', which was read"
 NO_TEXTS = "a submission of docred counts the entities of the host's file"
 
 
 def read_docred(source: dict, where: str, options: Options, conversion: Conversion) -> dict:
     """Return the record of a document, whose id is its title."""
     text, sentences = join_tokens(source, where)
-    entities = read_entities(source, sentences, where, conversion)
+    entities = read_entities(source, text, sentences, where, conversion)
     record: dict[str, Any] = {"id": read_id(source, "title", where), "text": text}
     if source.get("labels") is None:
         return record
@@ -63,7 +64,7 @@ def join_tokens(source: dict, where: str) -> tuple[str, list[list[Span]]]:
 
 
 def read_entities(
-    source: dict, sentences: list[list[Span]], where: str, conversion: Conversion
+    source: dict, text: str, sentences: list[list[Span]], where: str, conversion: Conversion
 ) -> list[list[Span]]:
     """Return the spans of the mentions of each entity, each once, in the order of the file."""
     entities = []
@@ -71,7 +72,11 @@ def read_entities(
         spans: dict[Span, None] = {}
         for mention in check_kind(mentions, list, f"entity {number}", where):
             check_kind(mention, dict, f"a mention of entity {number}", where)
-            start, end = read_mention(mention, sentences, f"{where}, entity {number}")
+            place = f"{where}, entity {number}"
+            start, end = read_mention(mention, sentences, place)
+            words = mention.get("name", text[start:end])
+            other = "".join(str(words).split()) != "".join(text[start:end].split())
+            conversion.remark(OTHER_NAME, place, other)
             conversion.remark("mentions without a character, left out", where, start == end)
             if start < end:
                 spans[start, end] = None
@@ -124,8 +129,8 @@ def write_docred(
     where = f"record {record['id']}"
     if source is None:
         raise SourceError(f"{where}: {NO_TEXTS}", "name it with --texts")
-    _, sentences = join_tokens(source, where)
-    entities = read_entities(source, sentences, where, Conversion())
+    text, sentences = join_tokens(source, where)
+    entities = read_entities(source, text, sentences, where, Conversion())
     found: dict[tuple[int, int, str], None] = {}
     for triple in record["triples"]:
         first, second = (

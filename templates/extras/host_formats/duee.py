@@ -66,7 +66,12 @@ def place(
     start = holder.get(f"{name}_start_index")
     if start is not None:
         check_kind(start, int, f"the field '{name}_start_index'", where)
+        conversion.remark(
+            f"offsets of {plural} below 0: their words were searched", where, start < 0
+        )
         start = None if start < 0 else start
+    else:
+        conversion.remark(f"{plural} without an offset: their words were searched", where)
     words = field(holder, name, str, where)
     return place_words(text, words, start, plural, where, conversion, near)
 

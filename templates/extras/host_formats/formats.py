@@ -6,7 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from extras.host_formats import brat, doccano, docred, documents, duie, label_studio
+from extras.host_formats import (
+    brat,
+    chinese_entities,
+    doccano,
+    docred,
+    documents,
+    duie,
+    label_studio,
+)
 from extras.host_formats.brat import brat_files, open_brat, read_brat, write_brat
 from extras.host_formats.chinese_entities import (
     read_clue,
@@ -87,6 +95,7 @@ class Format:
         open: from a file to `(place, source)` of each record.
         encode: from the sources of a submission to its content, or to path -> content.
         fields: of a source, those that are read, or are known to say nothing; none: all are.
+        named_by: the field by which the host finds a record of a submission; empty: by its place.
     """
 
     tasks: tuple[str, ...]
@@ -95,24 +104,33 @@ class Format:
     open: Callable[[Path], Iterator[tuple[str, Any]]] = read_json_objects
     encode: Callable[[list], str | dict[str, str]] = json_lines
     fields: tuple[str, ...] = ()
+    named_by: str = ""
 
 
 FORMATS = {
     "duie": Format((RELATIONS,), read_duie, write_duie, fields=("id", "text", "spo_list")),
-    "duee": Format((EVENTS,), read_duee, write_duee, fields=("id", "text", "event_list")),
+    "duee": Format(
+        (EVENTS,), read_duee, write_duee, fields=("id", "text", "event_list"), named_by="id"
+    ),
     "cluener": Format((ENTITIES,), read_cluener, write_cluener, fields=("id", "text", "label")),
     "clue": Format(
         (LABELS,),
         read_clue,
         write_clue,
         fields=("id", "sentence", "sentence1", "sentence2", "label"),
+        named_by="id",
     ),
     "semeval": Format((LABELS,), read_semeval, write_semeval, open_semeval, semeval_text),
     "cmeee": Format(
         (ENTITIES,), read_cmeee, write_cmeee, encode=json_list, fields=("id", "text", "entities")
     ),
     "docred": Format(
-        (RELATIONS,), read_docred, write_docred, encode=json_relations, fields=docred.FIELDS
+        (RELATIONS,),
+        read_docred,
+        write_docred,
+        encode=json_relations,
+        fields=docred.FIELDS,
+        named_by="title",
     ),
     "brat": Format((ENTITIES, RELATIONS, EVENTS), read_brat, write_brat, open_brat, brat_files),
     "doccano": Format(
@@ -162,6 +180,8 @@ def read_sources(
         for name_of_field in sorted(source.keys() - {*form.fields}) if form.fields else ():
             conversion.remark(f"fields {name_of_field!r}, not read", where)
         record = form.read(source, where, options, conversion)
+        blank = not any(str(record.get(name) or "").strip() for name in ("text", "text_a"))
+        conversion.remark("records with a blank text", where, blank)
         found.append((where, check_characters(record, where)))
     if not found:
         raise SourceError(f"{path} holds no record", f"is its format {name}? Check it")
@@ -194,6 +214,8 @@ def read_types(name: str, path: Path, options: Options, conversion: Conversion) 
     for where, source in choose_format(name, options.task).open(path):
         if name == "duie":
             duie.find_types(source, where, types)
+        elif name == "clue":
+            chinese_entities.find_codes(source, where, types)
         elif name == "brat":
             documents.find_types(brat.read_document(source, where, conversion), where, types)
         elif name == "doccano":
@@ -202,8 +224,8 @@ def read_types(name: str, path: Path, options: Options, conversion: Conversion) 
             read = label_studio.read_document(source, where, options.text_field, conversion)
             documents.find_types(read, where, types)
         else:
-            raise SourceError(f"{name} holds no types of subjects and objects", "omit --schema")
-    if not types.subjects and not types.roles:
+            raise SourceError(f"a submission of {name} has no types", "leave --schema out")
+    if not types.subjects and not types.roles and not types.codes:
         raise SourceError(f"{path} names no type of an entity", "name a labelled file")
     return types
 
@@ -241,6 +263,7 @@ def write_sources(
         given: Iterable[tuple[Any, dict]] = [(None, record) for _, record in predictions]
     else:
         sources, records = read_sources(name, texts, options, Conversion())
+        check_names(form.named_by, sources, texts)
         given = zip(sources, records, strict=True)
         check_ids(by_id, [str(record["id"]) for record in records], texts)
     written = []
@@ -249,6 +272,29 @@ def write_sources(
         checked = check_prediction(prediction, record, options.task, where)
         written.append(form.write(source, checked, options, conversion))
     return written
+
+
+def check_names(name: str, sources: Sequence[dict], texts: Path) -> None:
+    """Check that the host can tell the records of its own file apart in a submission.
+
+    Args:
+        name: the field that names a record; empty: none does.
+        sources: of the file.
+        texts: the file.
+
+    Raises:
+        SourceError: a record has no name, or the name of another one.
+    """
+    seen: set[str] = set()
+    for number, source in enumerate(sources if name else (), start=1):
+        where = f"{texts}, record {number}"
+        own = str(source.get(name, ""))
+        if not own:
+            fix = "take the host's own file to predict"
+            raise SourceError(f"{where} has no {name}, by which the host finds its answer", fix)
+        if own in seen:
+            raise SourceError(f"{where}: the {name} {named(own)} comes twice", "keep one record")
+        seen.add(own)
 
 
 def check_ids(by_id: dict[str, tuple[str, dict]], wanted: list[str], texts: Path) -> None:

@@ -35,7 +35,8 @@ def score_duie(submission: Placed, golds: Placed, known: Placed = ()) -> dict[st
     hits = found = right = 0
     predicted, wanted = list(submission), list(golds)
     if len(predicted) != len(wanted):
-        raise SourceError(f"{len(predicted)} lines instead of {len(wanted)}", "predict this file")
+        fault = f"the submission has {len(predicted)} lines, and the labelled file {len(wanted)}"
+        raise SourceError(fault, "predict this file")
     for (where, line), (place, gold) in zip(predicted, wanted, strict=True):
         if field(line, "text", str, where) != field(gold, "text", str, place):
             raise SourceError(f"{where}: the text is not that of {place}", "predict this file")

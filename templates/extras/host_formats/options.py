@@ -5,6 +5,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
+from extras.host_formats.source_files import SourceError
+
 RELATIONS, EVENTS = "relation_extraction", "event_extraction"
 ENTITIES, LABELS = "named_entity_recognition", "text_classification"
 TASKS = (RELATIONS, EVENTS, ENTITIES, LABELS)
@@ -21,12 +23,14 @@ class Types:
         subjects: predicate -> types of its subject.
         objects: predicate -> types of its object. For DuIE predicates may have a slot, "p@slot".
         roles: (type of event, role) -> types of the argument.
+        codes: description of a label of CLUE -> label.
         plain: the objects of DuIE are strings, as in its first version, and not `{"@value": ...}`.
     """
 
     subjects: dict[str, Counter[str]] = field(default_factory=dict)
     objects: dict[str, Counter[str]] = field(default_factory=dict)
     roles: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)
+    codes: dict[str, str] = field(default_factory=dict)
     plain: bool = False
 
 
@@ -80,6 +84,23 @@ def add_flags(parser: argparse.ArgumentParser, formats: Collection[str]) -> None
     parser.add_argument("--tag-column", type=int, default=-1, help="conll: from 1; -1 is the last")
     parser.add_argument("--join", choices=("auto", "space", "none"), default="auto")
     parser.add_argument("--scheme", choices=SCHEMES, default="bio2", help="conll: tags to write")
+
+
+def read_ends(name: str, ends: str | None) -> bool:
+    """Return `exclusive_ends` for the flag `--ends`.
+
+    Raises:
+        SourceError: it is missing where a host has files of both kinds, or it is given elsewhere.
+    """
+    if name == "cmeee" and not ends:
+        fault = "'end_idx' of CMeEE is that of the last character, or one more"
+        fix = (
+            "add --ends inclusive or --ends exclusive; read.py says of a labelled file which it has"
+        )
+        raise SourceError(fault, fix)
+    if ends and name != "cmeee":
+        raise SourceError(f"--ends is for cmeee, and not for {name}", "leave it out")
+    return ends == "exclusive"
 
 
 def read_flags(arguments: argparse.Namespace, task: str) -> Options:

@@ -19,7 +19,7 @@ from core.base.files import (  # noqa: E402
     write_whole,
 )
 from extras.host_formats.formats import FORMATS, read_types, write_sources  # noqa: E402
-from extras.host_formats.options import add_flags, read_flags  # noqa: E402
+from extras.host_formats.options import add_flags, read_ends, read_flags  # noqa: E402
 from extras.host_formats.records import Conversion  # noqa: E402
 from extras.host_formats.source_files import ZIP, SourceError, zipped  # noqa: E402
 from task.settings import Settings  # noqa: E402
@@ -36,7 +36,7 @@ def main() -> None:
     )
     parser.add_argument("--texts", metavar="FILE", type=Path, help="the host's file to predict")
     parser.add_argument("--schema", metavar="FILE", type=Path, help="labelled: names the types")
-    parser.add_argument("--ends", choices=("inclusive", "exclusive"), default="inclusive")
+    parser.add_argument("--ends", choices=("inclusive", "exclusive"), help="of cmeee")
     arguments = parser.parse_args()
 
     if arguments.format == "brat":
@@ -47,7 +47,7 @@ def main() -> None:
     conversion = Conversion()
     try:
         options = read_flags(arguments, Settings.task)
-        options.exclusive_ends = arguments.ends == "exclusive"
+        options.exclusive_ends = read_ends(arguments.format, arguments.ends)
         if arguments.schema:
             options.types = read_types(arguments.format, arguments.schema, options, Conversion())
         path = arguments.predictions

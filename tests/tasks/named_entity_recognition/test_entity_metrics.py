@@ -136,6 +136,21 @@ def test_overlaps_by_hand():
     assert correct == {"exact": 1, "partial": 1.5, "type": 1}
 
 
+def test_an_entity_around_another_takes_no_match_of_it():
+    """Entities that nest: however many a record has, one that is wholly right counts as such."""
+    golds = [example(1, [Entity((2, 5), "dis"), Entity((2, 5), "sym"), Entity((7, 9), "bod")])]
+    found = {1: [Entity((2, 3), "bod"), *golds[0].entities, Entity((6, 9), "bod")]}
+    counts = score(golds, found)
+    assert counts["correct"] == 3
+    correct = {how: row["correct"] for how, row in counts["overlap"].items()}
+    assert correct == {"exact": 3, "partial": 3, "type": 3}
+    # What fits wholly comes first; what is left is matched in its order.
+    correct = {
+        how: row["correct"] for how, row in score(golds, {1: found[1][:1]})["overlap"].items()
+    }
+    assert correct == {"exact": 0, "partial": 0.5, "type": 0}
+
+
 # ------------------------------------------------------------------- counts and F-beta
 
 

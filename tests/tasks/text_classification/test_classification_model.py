@@ -616,8 +616,22 @@ def test_rare_labels_ask_for_class_weights():
     settings = Settings.model_construct(train_file="train.jsonl", class_weights="balanced")
     assert checks.find_label_faults(files, labels, settings) == []
     rows[3] = pair("e", " ", labels=["often"])
-    (empty,) = checks.find_label_faults(files, labels, settings)
-    assert empty.what == "records with an empty text: 1 of 50"
+    found = {finding.what for finding in checks.find_data_faults(files)}
+    assert "records with an empty text: 1 of 50" in found
+
+
+def test_a_positive_label_beside_two_others_may_be_a_slip():
+    rows = [pair(n, f"t{n}", labels=["01"[n % 2]]) for n in range(50)]
+    files = {"train.jsonl": rows}
+    settings = Settings.model_construct(train_file="train.jsonl", positive_label="1")
+    assert checks.find_label_faults(files, collect_labels(rows, "1"), settings) == []
+    rows[3] = pair("e", "stray", labels=["2"])
+    found = checks.find_label_faults(files, collect_labels(rows, "1"), settings)
+    (slip,) = [finding for finding in found if finding.level == "warning"]
+    assert slip.what == "positive_label = '1', and 2 labels beside it: '0', '2'"
+    settings = Settings.model_construct(train_file="train.jsonl")
+    found = checks.find_label_faults(files, collect_labels(rows), settings)
+    assert not any(finding.level == "warning" for finding in found)
 
 
 def test_a_cut_text_is_reported_where_many_are(tokenizer):

@@ -233,8 +233,8 @@ def test_a_submission_follows_the_sample(predicted, tmp_path):
 @pytest.mark.parametrize(
     ("ids", "expected"),
     [
-        ("a b", r"is not asked for: c \(1 of 3 ids\): predict"),
-        ("a b c d", r"has no row in the predicted file: d \(1 of 4 ids\): predict"),
+        ("a b", r"not asked for by the sample: c \(1 of 3 ids\): predict"),
+        ("a b c d", r"without a row in the predicted file: d \(1 of 4 ids\): predict"),
         ("a b b", "line 4: the id 'b' is on line 3 already"),
     ],
 )
@@ -526,8 +526,8 @@ def test_ranked_groups_get_their_records(metric, tmp_path):
 @pytest.mark.parametrize(
     ("ids", "expected"),
     [
-        ("1 2", "is not asked for: 3"),
-        ("1 2 3 4", "has no row in the predicted file: 4"),
+        ("1 2", "not asked for by the sample: 3"),
+        ("1 2 3 4", "without a row in the predicted file: 4"),
         ("1.0 2.0 3.0", "'1.0' of the sample looks like '1': write both in one way"),
         ("01 2 3", "'01' of the sample looks like '1'"),
     ],

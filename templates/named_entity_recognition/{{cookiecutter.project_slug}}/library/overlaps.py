@@ -1,8 +1,10 @@
 """Scores of partial overlap, as in MUC-5 and nervaluate.
 
-Predictions are matched in their order, each with one gold entity that it overlaps and that no other
-prediction took. `exact` wants the same span, `partial` counts any other overlap as a half, `type`
-wants the same type. Source: Chinchor and Sundheim 1993, https://aclanthology.org/M93-1007.
+Each prediction is matched with one gold entity that it overlaps and that no other prediction took.
+Those that are wholly right come first, or an entity around another one could take its match; then
+the others in their order. `exact` wants the same span, `partial` counts another overlap as a half,
+`type` wants the same type.
+Source: Chinchor and Sundheim 1993, https://aclanthology.org/M93-1007.
 """
 
 import functools
@@ -27,11 +29,15 @@ def match_overlaps(gold: Iterable[Entity], predicted: Iterable[Entity], how: str
             return 1 / (1 + abs(start - other_start) + abs(end - other_end))
         return float(how != "type" and one.span == entity.span)
 
-    for entity in found:
-        own = [one for one in free if is_touched(one.span, entity.span)]
-        if own:
+    rest = []
+    for whole, entities in ((True, found), (False, rest)):
+        for entity in entities:
+            own = [one for one in free if is_touched(one.span, entity.span)]
             # The first of several equally good ones.
-            best = max(own, key=functools.partial(fitness, entity))
-            credit += 1.0 if fitness(entity, best) else 0.5 * (how == "partial")
-            free.remove(best)
+            best = max(own, key=functools.partial(fitness, entity), default=None)
+            if whole and (best is None or fitness(entity, best) < 1):
+                rest.append(entity)
+            elif best is not None:
+                credit += 1.0 if fitness(entity, best) else 0.5 * (how == "partial")
+                free.remove(best)
     return np.array([credit, len(found), len(right)])

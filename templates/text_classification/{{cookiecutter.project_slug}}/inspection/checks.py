@@ -27,6 +27,7 @@ IMBALANCE = 20
 FEW_CUT = 0.01
 # Characters at the beginning and the end of a text that is shown.
 BEGINNING, END = 120, 60
+SHOWN_LABELS = 5
 
 
 def find_data_faults(files: dict[str, Sequence[Example]]) -> list[Finding]:
@@ -47,7 +48,7 @@ def find_data_faults(files: dict[str, Sequence[Example]]) -> list[Finding]:
 def find_label_faults(
     files: dict[str, Sequence[Example]], labels: Labels, settings: Settings
 ) -> list[Finding]:
-    """Find labels that exclude each other, labels that the loss hardly sees, and empty texts."""
+    """Find labels that exclude each other, that the loss hardly sees, or that may be slips."""
     findings = find_single_labels(files[settings.train_file], labels, settings)
     most, fewest = max(labels.counts), min(labels.counts)
     ranked = files[settings.train_file][0].group is not None
@@ -61,11 +62,18 @@ def find_label_faults(
                 'if rare labels count as much in your competition, try class_weights = "balanced".',
             )
         )
-    for name, examples in files.items():
-        empty = [example for example in examples if not all(t.strip() for t in example.texts)]
-        advice = "give each record the same fields, with text in them."
-        findings += warn("records with an empty text", name, empty, examples, advice)
-    return findings
+    return findings + find_unequal_positive(labels, settings)
+
+
+def find_unequal_positive(labels: Labels, settings: Settings) -> list[Finding]:
+    """Find a positive label beside more than one other: maybe one of them is a slip."""
+    others = [name for name in labels.names if name != settings.positive_label]
+    if not settings.positive_label or labels.several or len(others) < 2:
+        return []
+    shown = ", ".join(map(repr, others[:SHOWN_LABELS]))
+    what = f"positive_label = {settings.positive_label!r}, and {len(others)} labels beside it"
+    fix = f"if one is a slip, correct it; the score is F1 of {settings.positive_label!r} alone."
+    return [Finding("warning", f"{what}: {shown}", settings.train_file, fix)]
 
 
 def find_single_labels(
