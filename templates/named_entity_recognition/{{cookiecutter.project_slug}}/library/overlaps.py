@@ -29,7 +29,7 @@ def match_overlaps(gold: Iterable[Entity], predicted: Iterable[Entity], how: str
             return 1 / (1 + abs(start - other_start) + abs(end - other_end))
         return float(how != "type" and one.span == entity.span)
 
-    rest = []
+    rest: list[Entity] = []
     for whole, entities in ((True, found), (False, rest)):
         for entity in entities:
             own = [one for one in free if is_touched(one.span, entity.span)]
