@@ -105,6 +105,11 @@ FIGURE_TABLES: dict[str, tuple[Figure, ...]] = {
             ("best", "test", "map"),
             "SelQA, test MAP of the PyTorch peer, same encoder and epochs, one seed",
         ),
+        (
+            "peer_preferences_ukpconvarg.json",
+            ("last", "test", "accuracy"),
+            "UKPConvArg1, test accuracy of the PyTorch peer, same encoder and loss, one seed",
+        ),
         *(
             (f"peer_named_entities_{name}.json", (side, "test", "f1"), meaning.format(of))
             for name, of in (
