@@ -126,7 +126,7 @@ def find_record_faults(
 def find_blank_texts(
     files: Mapping[str, Sequence[Any]], texts_of: Callable[[Any], Sequence[str]]
 ) -> Iterator[Finding]:
-    """Find records with a text that is empty, or white space alone."""
+    """Find records with a text that is empty, or blank."""
     for file, examples in files.items():
         blank = [one for one in examples if not all(text.strip() for text in texts_of(one))]
         if blank:
