@@ -402,7 +402,7 @@ def test_labels_of_clue_are_written_as_the_host_wants(tmp_path: Path) -> None:
     predictions = [("p", {"id": one["id"], "label": "news"}) for one in records]
     with pytest.raises(SourceError, match='record 0: the host\'s file of labels lacks "news"'):
         write_sources("clue", predictions, texts, options, Conversion())
-    with pytest.raises(SourceError, match="neither label_desc or label_des"):
+    with pytest.raises(SourceError, match="line 1: the line has no label_desc or label_des"):
         read_types("clue", texts, options, Conversion())
     options.types = Types()
     several = [("p", {"id": one["id"], "labels": ["103"]}) for one in records]
@@ -452,14 +452,14 @@ def test_the_host_must_find_each_record_of_a_submission(tmp_path, name, task, li
     path = save(tmp_path / "test.json", [line, line])
     _, records = read_sources(name, path, Options(task), Conversion())
     placed = [("p", {**record, **predicted}) for record in records]
-    with pytest.raises(SourceError, match=f"record 2: the {field} .* comes twice"):
+    with pytest.raises(SourceError, match=f"test.json, item 2: the {field} .* comes twice"):
         write_sources(name, placed, path, Options(task), Conversion())
     if field == "title":  # without which it is no record at all
         return
     path = save(tmp_path / "test.json", [{key: own for key, own in line.items() if key != field}])
     _, records = read_sources(name, path, Options(task), Conversion())
     placed = [("p", {**record, **predicted}) for record in records]
-    with pytest.raises(SourceError, match="record 1 has no id, by which the host finds"):
+    with pytest.raises(SourceError, match="test.json, item 1: no id, by which the host finds"):
         write_sources(name, placed, path, Options(task), Conversion())
 
 

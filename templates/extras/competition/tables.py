@@ -1,5 +1,6 @@
 """Read tables of competitions, and JSON Lines with names of their own, by their columns."""
 
+import difflib
 import functools
 import itertools
 import re
@@ -35,6 +36,7 @@ QUESTION_NAMES = ("prompt", "question", "query", "instruction")
 RESPONSE_NAMES = ("response", "answer", "completion", "output", "choice")
 ANSWER_NAMES = ("answer", "label")
 RELEVANCE_NAMES = ("relevance", "label", "target")
+LIKE = 0.8  # how alike two names are that one slip may have made of one, from 0 to 1
 FIRST_ROWS = 100  # used to find the text column
 
 
@@ -297,6 +299,8 @@ def find_gold(
     targets = table.target_names
     if not targets and not table.label_column and (number or len(sample_rest) > 1):
         known = all(name in header for name in sample_rest)
+        if require_labels and not known:
+            check_columns_of_sample(path, header, sample_rest, number)
         targets = sample_rest if sample_rest and (known or not require_labels) else ("target",)
         targets = targets if number or known else ()
     if number or targets:
@@ -312,6 +316,37 @@ def find_gold(
         wanted = next((name for name in usual if name in header), wanted)
     given = bool(table.label_column)
     return (), find_column(path, header, wanted, "label_column", require_labels, given)
+
+
+def check_columns_of_sample(
+    path: str | Path, header: Sequence[str], names: Sequence[str], number: bool
+) -> None:
+    """Check that a file lacks columns of the sample for a reason, and not by a slip.
+
+    A sample may have a column for each label of one column of the file, or a confidence beside it.
+
+    Args:
+        path: of the file.
+        header: its columns.
+        names: the columns of the sample without the id; the file does not have all of them.
+        number: they are numbers, so that they are what the file should have.
+
+    Raises:
+        InputError: two of the columns are there and another one is not; or one is there, and a name
+            that looks like another one; or they are numbers, and the file has no `target` either.
+    """
+    missing = [name for name in names if name not in header]
+    others = [name for name in header if name not in names]
+    alike = [difflib.get_close_matches(name, others, 1, LIKE) for name in missing]
+    present = len(names) - len(missing)
+    if "target" in header if number else present == 0 or present == 1 and not any(alike):
+        return
+    like = next((f", but {found[0]!r}" for found in alike if found), "")
+    raise InputError(
+        f"{path} has no column {show(missing)}, which sample_submission has{like}: write it in one "
+        f"way in both, or name what is to be predicted with competition.target_columns or "
+        f"label_column. The columns of {path} are {show(header)}."
+    )
 
 
 def find_relevance(

@@ -173,6 +173,8 @@ def find_codes(line: dict, where: str, types: Types) -> None:
     """Add a line of the host's labels, such as `{"label": "100", "label_desc": "story"}`."""
     names = [name for name in DESCRIPTIONS if name in line]
     if not names:
-        fault = f"{where}: neither {listed(DESCRIPTIONS)} is there"
+        fault = f"{where}: the line has no {listed(DESCRIPTIONS)}"
         raise SourceError(fault, "name labels.json, which describes each label of the host")
-    types.codes[field(line, names[0], str, where)] = field(line, "label", str, where)
+    text, label = field(line, names[0], str, where), field(line, "label", str, where)
+    if types.codes.setdefault(text, label) != label:
+        raise SourceError(f"{where}: {shown(text)} describes two labels", "keep one of them")

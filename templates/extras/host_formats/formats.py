@@ -263,7 +263,8 @@ def write_sources(
         given: Iterable[tuple[Any, dict]] = [(None, record) for _, record in predictions]
     else:
         sources, records = read_sources(name, texts, options, Conversion())
-        check_names(form.named_by, sources, texts)
+        if form.named_by:
+            check_names(form.named_by, form.open(texts))
         given = zip(sources, records, strict=True)
         check_ids(by_id, [str(record["id"]) for record in records], texts)
     written = []
@@ -274,24 +275,22 @@ def write_sources(
     return written
 
 
-def check_names(name: str, sources: Sequence[dict], texts: Path) -> None:
+def check_names(name: str, placed: Iterable[tuple[str, dict]]) -> None:
     """Check that the host can tell the records of its own file apart in a submission.
 
     Args:
-        name: the field that names a record; empty: none does.
-        sources: of the file.
-        texts: the file.
+        name: the field that names a record.
+        placed: `(place, source)` of the host's file.
 
     Raises:
         SourceError: a record has no name, or the name of another one.
     """
     seen: set[str] = set()
-    for number, source in enumerate(sources if name else (), start=1):
-        where = f"{texts}, record {number}"
+    for where, source in placed:
         own = str(source.get(name, ""))
         if not own:
             fix = "take the host's own file to predict"
-            raise SourceError(f"{where} has no {name}, by which the host finds its answer", fix)
+            raise SourceError(f"{where}: no {name}, by which the host finds the answer", fix)
         if own in seen:
             raise SourceError(f"{where}: the {name} {named(own)} comes twice", "keep one record")
         seen.add(own)

@@ -1,7 +1,7 @@
 """Frozen matrices as whole numbers: of 8 bits, or of 4 bits in groups.
 
-Groups of 64 are those of QLoRA (Dettmers et al. 2023, https://arxiv.org/abs/2305.14314); its uneven
-steps (NF4) were no better on a pretrained encoder than even ones with a zero for each group.
+Groups of 64 are those of QLoRA (Dettmers et al. 2023, https://arxiv.org/abs/2305.14314). Its uneven
+steps (NF4) lose about as much of a pretrained kernel as even ones with a zero for each group.
 """
 
 import keras

@@ -63,6 +63,39 @@ def test_columns_follow_the_sample(tmp_path):
     assert (example.id, example.text_a, example.labelled) == ("9", "some words", False)
 
 
+@pytest.mark.parametrize(
+    ("header", "names", "output", "expected"),
+    [
+        ("toxic,threats,insult", "toxic,threat,insult", "labels", "no column threat, .*'threats'"),
+        ("toxic,menace,insult", "toxic,threat,insult", "labels", "no column threat, which sample"),
+        (
+            "toxic,threats",
+            "toxic,threat",
+            "labels",
+            "no column threat, .*, but 'threats': write it",
+        ),
+        ("conventons,cohesion", "cohesion,conventions", "number", "conventions, .*'conventons'"),
+        ("grade", "score", "number", "no column score, which sample_submission has: write"),
+        ("label,label_2", "label,confidence", "labels", None),
+        ("label", "label_0,label_1", "labels", None),
+        ("target", "score", "number", None),
+    ],
+)
+def test_a_column_of_the_sample_that_a_slip_hides(header, names, output, expected, tmp_path):
+    """It used to leave all but one column out, and the task became another one."""
+    sample = write(tmp_path / "sample.csv", f"id,{names}\n1{',0' * len(names.split(','))}\n")
+    cells = [f"{n},words {n}{f',{n % 2}' * len(header.split(','))}\n" for n in range(4)]
+    path = write(tmp_path / "train.csv", f"id,text,{header}\n{''.join(cells)}")
+    settings = make_settings(output=output, sample_submission=str(sample))
+    if expected is None:
+        assert len(read_examples(path, settings=settings)) == 4
+    else:
+        with pytest.raises(InputError, match=expected):
+            read_examples(path, settings=settings)
+    blind = write(tmp_path / "test.csv", "id,text\n1,a\n")
+    assert len(read_examples(blind, False, settings)) == 1
+
+
 def test_a_column_weighs_the_records(tmp_path):
     text = "id,words,label,trust\n1,a b,x,0.5\n2,c d,y,2\n"
     settings = make_settings(output="labels", weight_column="trust")
