@@ -35,7 +35,8 @@ pytestmark = pytest.mark.slow
 
 OLDER = 100  # commits: since then a file has joined the projects
 ADDRESS = "https://example.org/team/baselines.git"
-EXTRAS = "comparison, doctor, folds, lora"
+# `regularization` lies between `lora`, which changes, and what comes and goes: no lines touch.
+EXTRAS = "comparison, doctor, folds, lora, regularization"
 
 
 def run_git(folder: Path, *command: str) -> str:
@@ -116,7 +117,7 @@ def test_an_update_is_a_fresh_project_with_the_changes_of_its_owner(
         write(folder / "train.py", (folder / "train.py").read_text() + "# mine\n")
         write(folder / "mine.py", "ONE = 1\n")  # added
         shutil.rmtree(folder / "extras/folds")  # an extra that left, and one that joined
-        shutil.copytree(ROOT / "templates/extras/recompute", folder / "extras/recompute")
+        shutil.copytree(ROOT / "templates/extras/averaging", folder / "extras/averaging")
         (folder / "sample/test.jsonl").unlink()
         (folder / "predict.py").rename(folder / "predict_all.py")
         scripts = sorted(folder.rglob("*.py"))
