@@ -81,6 +81,8 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--max_length", type=int, default=128, help="tokens a text; the rest is cut off")
     add("--learning_rate", type=float, default=1e-4, help="of the encoder")
     add("--head_learning_rate", type=float, default=1e-3, help="of the pointers")
+    add("--prediction_batch", type=int, default=PREDICTION_BATCH, help="texts predicted together")
+    add("--first_scored_epoch", type=int, default=1, help="an early model may find too many spans")
     add("--pointers", type=Path, help="weights for --predict, as prediction_speed.py writes them")
     return parser.parse_args(arguments)
 
@@ -319,9 +321,10 @@ class Run:
         return encode_examples(examples, self.tokenizer, self.predicates, self.options.max_length)
 
     @torch.inference_mode()
-    def predict(self, model, encoded, batch_size=PREDICTION_BATCH, label=None) -> dict:
+    def predict(self, model, encoded, batch_size=None, label=None) -> dict:
         """Predict {record id: {triple: score}}, in batches made as `--batching` says."""
         model.eval()
+        batch_size = batch_size or self.options.prediction_batch
         if self.options.batching == "grouped":
             encoded = sorted(encoded, key=lambda item: len(item.token_ids))
         collate = Collator(self.tokenizer.pad_token_id, fixed_length(self.options))
@@ -473,7 +476,7 @@ def main(arguments: list[str] | None = None) -> None:
         write_results(time_file(model, run), options.output)
         return
     encoded = {part: run.encode(items) for part, items in examples.items()}
-    settings = describe(options, "pointers")
+    settings = describe(options, "pointers", "prediction_batch")
     results = {
         "peer": "GPLinker, bert4torch and transformers",
         **settings,
@@ -484,7 +487,8 @@ def main(arguments: list[str] | None = None) -> None:
     if options.steps:
         results |= {"timing": training.time_steps(), "steps_per_epoch": steps_per_epoch}
     else:
-        results |= train_and_score(training, run, encoded, settings)
+        first = options.first_scored_epoch * steps_per_epoch
+        results |= train_and_score(training, run, encoded, settings, first)
     write_results(results, options.output)
 
 
@@ -507,7 +511,9 @@ def make_training(run: Run, encoded: list[EncodedExample]) -> tuple[Training, in
     return Training(model, optimizer, schedule, options, loader, loss), steps
 
 
-def train_and_score(training: Training, run: Run, encoded: dict, settings: dict) -> dict:
+def train_and_score(
+    training: Training, run: Run, encoded: dict, settings: dict, first_scored_step: int
+) -> dict:
     """Train all epochs; time prediction; score dev and test with the last and best weights."""
     model, parts = training.model, {"dev": run.dev, "test": run.test}
 
@@ -515,7 +521,11 @@ def train_and_score(training: Training, run: Run, encoded: dict, settings: dict)
         predictions = run.predict(model, encoded[part], label=label)
         return score(parts[part], predictions), prediction_rows(predictions)
 
-    state = training.train(settings, "f1", lambda: score_part("dev", "dev")[0])
+    def score_dev() -> dict:
+        steps_done = training.schedule.last_epoch
+        return score_part("dev", "dev")[0] if steps_done >= first_scored_step else {"f1": -1.0}
+
+    state = training.train(settings, "f1", score_dev)
     return {
         "epochs_run": state["epochs"],
         "speed": time_prediction(model, run),

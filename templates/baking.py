@@ -225,12 +225,33 @@ def data_file(answers: dict[str, Any], stem: str) -> str:
 
     Args:
         answers: all of them.
-        stem: `train`, `dev` or `test`: the one file of that name that is there, or else JSON Lines.
+        stem: `train`, `dev` or `test`: the one file of that name that is there. Where there is
+            none, it ends as the one file to learn from; else in .jsonl.
     """
     folder = answers["data_folder"]
     place = project_folder(answers) / folder
-    names = [path.name for path in place.glob(f"{stem}.*")]
-    return f"{folder}/{names[0] if len(names) == 1 else f'{stem}.jsonl'}"
+    endings = [path.suffix for path in place.glob(f"{stem}.*")]
+    endings = endings or [path.suffix for path in place.glob("train.*")]
+    return f"{folder}/{stem}{endings[0] if len(endings) == 1 else '.jsonl'}"
+
+
+def name_sample(table: str, answers: dict[str, Any]) -> str:
+    """Return the table of extras/competition with the sample_submission of the answered folder.
+
+    Args:
+        table: of config.toml, of any extra.
+        answers: all of them.
+    """
+    folder = answers["data_folder"]
+    found = [
+        path.name
+        for path in (project_folder(answers) / folder).glob("*.[ct]sv")
+        if re.sub("[^a-z]", "", path.stem.lower()) == "samplesubmission"
+    ]
+    if len(found) != 1:
+        return table
+    path = json.dumps(f"{folder}/{found[0]}", ensure_ascii=False)
+    return re.sub(r'^sample_submission = ""', f"sample_submission = {path}", table, flags=re.M)
 
 
 def short_path(path: Path) -> str:
@@ -365,13 +386,13 @@ def normal_extras(answer: str, template: str) -> str:
     return "all" if answer.strip() == "all" else chosen or "none"
 
 
-def extras_tables(answer: str, template: str) -> str:
+def extras_tables(answers: dict[str, Any], template: str) -> str:
     """Return the tables of config.toml of the chosen extras, each after an empty line.
 
-    A template's config.toml ends with `{{- cookiecutter.extras | extras_tables }}`.
+    A template's config.toml ends with `{{- cookiecutter | extras_tables }}`.
     """
-    chosen = chosen_extras(answer, template)
-    texts = (read_table(TEMPLATES / "extras" / name) for name in chosen)
+    chosen = chosen_extras(answers["extras"], template)
+    texts = (name_sample(read_table(TEMPLATES / "extras" / name), answers) for name in chosen)
     return "".join(f"\n\n{text}" for text in texts if text)
 
 

@@ -197,6 +197,16 @@ def test_choices_become_candidates(tmp_path):
     assert not any(example.labelled for example in examples)
 
 
+def test_choices_of_other_names_are_asked_for(tmp_path):
+    """A file to predict without any of them could have single answers; no column is one here."""
+    rows = [{f"option {n}": value for n, value in row.items()} for row in make_questions(2)]
+    path = write_table(tmp_path / "a.csv", rows)
+    with pytest.raises(InputError, match="none of the columns A, B, C, D, E, which competition.ch"):
+        read(path, settings_of(**CHOICES), False)
+    with pytest.raises(InputError, match="has no column 'A', which competition.choice_columns"):
+        read(path, settings_of(**CHOICES))
+
+
 def test_questions_with_the_same_choices_are_split(tmp_path):
     """Only a question ties records together, and a part counts its questions."""
     choices = {"A": "Yes", "B": "No", "C": "Perhaps"}
@@ -600,6 +610,13 @@ def test_a_submission_names_the_best_choices(process, tmp_path):
     choices = ["--competition.choice_columns", json.dumps([*LETTERS]), "--out", scored]
     succeed(process, "score.py", lines, project / "gold.csv", *choices)
     assert json.loads(scored.read_text("utf-8"))["map_at_k"] == kept["map_at_k"]
+    refused = process.run("score.py", str(out), str(project / "gold.csv"), *choices[:2])
+    assert "out.csv is a table to submit" in refused.err and ".jsonl" in refused.err
+    # A question that the predicted file lacks is the only one that is missed.
+    lacking = write_table(tmp_path / "l.csv", [{"id": i, "prediction": "A"} for i in [*gold, 999]])
+    ask = ("--sample", str(lacking))
+    refused = process.run("predict.py", "exam", *map(str, (project / "test.csv", out)), *ask)
+    assert "without a row in the predicted file: 999 (1 of 25 ids)" in refused.err
     # A column for each choice.
     columns = ["--columns", "id,E,D,C,B,A", "--values", "probabilities"]
     sample = write_table(tmp_path / "s.csv", [{"id": i, **dict.fromkeys("EDCBA", 0)} for i in gold])

@@ -627,6 +627,8 @@ def test_mined_negatives_are_learned_from(project, vectors):
     ok(project, "train.py", *flags(folder, **asked, test_file="sample/dev.jsonl"))
     search = ("--run", "bi", "--vectors", "corpus.npy", "--below", 0.9)
     ok(project, mine, *given, *search)
+    none = ok(project, mine, "sample/train.jsonl", "none.jsonl", *given[2:], *search[:-1], 0)
+    assert "raise --below, or --top" in none
     by_row = {record["id"]: n for n, record in enumerate(read_lines(folder / "corpus.ids.jsonl"))}
     texts = {
         r["text"]: vectors[by_row[r["id"]]] for r in read_lines(folder / "sample/corpus.jsonl")

@@ -193,7 +193,7 @@ def test_the_answers_are_a_replay_file(repository: Path, tmp_path: Path) -> None
 
 
 def test_config_names_the_files_that_are_there(repository: Path, tmp_path: Path) -> None:
-    """In whatever format, seen from the project; JSON Lines where there is none, or several."""
+    """In whatever format, seen from the project; JSON Lines where there are several."""
     (tmp_path / "data").mkdir()
     for name in ("train.conll", "dev.txt", "dev.jsonl"):
         (tmp_path / "data" / name).touch()
@@ -201,8 +201,32 @@ def test_config_names_the_files_that_are_there(repository: Path, tmp_path: Path)
     project = bake(place, tmp_path, {"data_folder": "../data"})
     config = tomllib.loads((project / "config.toml").read_text(encoding="utf-8"))
     names = [config[f"{stem}_file"] for stem in ("train", "dev", "test")]
-    assert names == ["../data/train.conll", "../data/dev.jsonl", "../data/test.jsonl"]
+    assert names == ["../data/train.conll", "../data/dev.jsonl", "../data/test.conll"]
     assert f"`{names[0]}`" in (project / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "name, found",
+    [
+        ("sample_submission.csv", True),
+        ("sampleSubmission.csv", True),
+        ("SampleSubmission.tsv", True),
+        ("old_sample_submission.csv", False),
+    ],
+)
+def test_config_names_the_files_of_a_competition(
+    repository: Path, tmp_path: Path, name: str, found: bool
+) -> None:
+    """The sample is found by its name; dev, which is made of train, is a table too."""
+    (tmp_path / "data").mkdir()
+    for own in ("train.csv", "test.csv", name):
+        (tmp_path / "data" / own).touch()
+    place = repository / "templates/text_classification"
+    project = bake(place, tmp_path, {"data_folder": "../data", "extras": "competition"})
+    config = tomllib.loads((project / "config.toml").read_text(encoding="utf-8"))
+    names = [config[f"{stem}_file"] for stem in ("train", "dev", "test")]
+    assert names == ["../data/train.csv", "../data/dev.csv", "../data/test.csv"]
+    assert config["competition"]["sample_submission"] == (f"../data/{name}" if found else "")
 
 
 @pytest.mark.parametrize("folder, found", [("data", False), ("../data", True), ("sample", True)])

@@ -194,7 +194,7 @@ def repository(tmp_path: Path, monkeypatch) -> Path:
             f"{project}/config.toml": (
                 'encoder = "{{ cookiecutter.encoder }}"  # which one\n'
                 "epochs = 20  # enough\n\n[devices]\nxla = false  # slower\n\n"
-                "{{- cookiecutter.extras | extras_tables }}\n"
+                "{{- cookiecutter | extras_tables }}\n"
             ),
         },
     )

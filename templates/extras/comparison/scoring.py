@@ -52,6 +52,8 @@ def read_answers(
     Raises:
         InputError: the ids are not those of the gold, or a record is no prediction.
     """
+    if path.suffix.lower() in (".csv", ".tsv"):
+        raise InputError(f"{path} is a table to submit: score predictions that end in .jsonl.")
     rows = [(line, record) for line, record in read_json_lines(path)]
     match_ids(path, [record.get("id") for _, record in rows], golds)
     by_id = {str(gold.id): gold for gold in golds}
@@ -80,14 +82,12 @@ def match_ids(path: Path, given: Iterable[Any], golds: Sequence[Any]) -> None:
         "has {} that the gold lacks": [name for name in counts if name not in known],
         "repeats {}": [name for name, count in counts.items() if count > 1],
     }
-    said = [f"{what.format(len(own))} ({shown(own)})" for what, own in faults.items() if own]
+    said = []
+    for what, own in faults.items():
+        names = ", ".join(map(repr, own[:SHOWN_IDS])) + ", ..." * (len(own) > SHOWN_IDS)
+        said += [f"{what.format(len(own))} ({names})"] if own else []
     if said:
         raise InputError(f"{path} {', '.join(said)}: write one record for each id of the gold.")
-
-
-def shown(ids: list[str]) -> str:
-    """Return the first ids of a list."""
-    return ", ".join(map(repr, ids[:SHOWN_IDS])) + ", ..." * (len(ids) > SHOWN_IDS)
 
 
 def with_text(record: dict, gold: Any) -> dict:

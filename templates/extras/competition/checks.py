@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from core.data.checks import Finding, draw_histogram, normalise
+from extras.competition.label_scores import CURVES, label_matrix, labels_without_auc
 from extras.competition.lists import describe_groups, find_list_faults
 from extras.competition.sample_checks import find_sample_faults
 from extras.competition.settings import Settings
@@ -37,6 +38,7 @@ def find_faults(
     findings = find_shared_groups(files)
     findings += find_unknown_aliases(labels, settings) if settings else []
     findings += find_sample_faults(files, labels, settings) if settings else []
+    findings += find_labels_without_auc(files, labels, settings) if settings else []
     if getattr(labels, "are_lists", False):
         findings += find_list_faults(files)
     elif labels.are_numbers:
@@ -58,6 +60,25 @@ def find_unknown_aliases(labels: Any, settings: Settings) -> list[Finding]:
     what = f"other names of the label {unknown[0]!r}, which no training example has"
     advice = f"the labels are {shown}: write one of them, or leave the names out."
     return [Finding("warning", what, "competition.label_aliases", advice)]
+
+
+def find_labels_without_auc(
+    files: dict[str, Sequence[Any]], labels: Any, settings: Settings
+) -> list[Finding]:
+    """Find labels that a score which decides leaves out, since no record of a file has them."""
+    metric: str = settings.metric  # type: ignore[attr-defined]
+    if labels.are_numbers or metric not in CURVES:
+        return []
+    findings = []
+    for name, examples in files.items():
+        known = [example.labels for example in examples if example.labelled]
+        lacking = labels_without_auc(label_matrix(known, labels.names), labels) if known else []
+        if lacking:
+            counted = f"{len(lacking)}, {lacking[0]!r} for one"
+            what = f"labels that no record has, or every one: {counted}"
+            advice = f"{metric} is the mean over the other labels there."
+            findings.append(Finding("warning", what, name, advice))
+    return findings
 
 
 def find_shared_groups(files: dict[str, Sequence[Any]]) -> list[Finding]:

@@ -2,7 +2,8 @@
 
 Where a record may have several labels, and for three labels or more, a score is the mean over the
 labels, each against the rest. A label that no record has, or every one, has no ROC-AUC and no
-PR-AUC. It is left out of the mean; where no label is left, ROC-AUC is 0.5 and PR-AUC 0. Scores of
+PR-AUC. It is left out of the mean, and `labels_without_auc` names it; where no label is left,
+ROC-AUC is 0.5 and PR-AUC 0. Scores of
 probabilities leave out records whose gold label is not in the training file. MAP@k and top-k
 accuracy leave out records that may have several labels and have none.
 """
@@ -57,8 +58,8 @@ def score_labels(
     predictions: Sequence[Sequence[str]],
     labels: Any,
     settings: Settings,
-) -> dict[str, float]:
-    """Return the scores of probabilities and rankings, and F-beta.
+) -> dict[str, Any]:
+    """Return the scores of probabilities and rankings, F-beta, and labels without ROC-AUC.
 
     Log loss and Brier score also come negated, as `neg_...`, which chooses the best epoch.
 
@@ -76,7 +77,8 @@ def score_labels(
     makers = make_scores(gold, found, probabilities, groups, labels, settings.competition)
     scores = {name: make().value for name, make in makers.items()}
     negated = {f"neg_{name}": -scores[name] for name in LOSSES if name in scores}
-    return scores | negated
+    lacking = labels_without_auc(gold, labels) if "roc_auc" in scores else []
+    return scores | negated | ({"labels_without_auc": lacking} if lacking else {})
 
 
 def make_scores(
@@ -168,6 +170,13 @@ def brier(gold: np.ndarray, probabilities: np.ndarray, labels: Any) -> Drawable:
     if labels.several:
         return mean_of(squares.mean(axis=1))
     return mean_of(squares.sum(axis=1), np.asarray(gold.any(axis=1)))
+
+
+def labels_without_auc(gold: np.ndarray, labels: Any) -> list[str]:
+    """Return the labels that no record has, or every one; `gold` is `[records, labels]`."""
+    counted = gold[gold.any(axis=1) | labels.several]
+    shares = counted.mean(axis=0)
+    return [labels.names[column] for column in columns_of(labels) if shares[column] in (0, 1)]
 
 
 def curve(name: str, gold: np.ndarray, probabilities: np.ndarray, labels: Any) -> Drawable:

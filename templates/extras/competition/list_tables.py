@@ -11,10 +11,12 @@ from extras.competition.settings import Table
 RANKED, SHARES = "ranked", "probabilities"
 
 
-def plan_lists(form: Form, metric: str, table: Table, groups: set[str]) -> Plan:
+def plan_lists(
+    form: Form, metric: str, table: Table, groups: set[str], rows_are_groups: bool
+) -> Plan:
     """Return what the cells of a table of lists are to hold.
 
-    A row is a group where the ids of the sample are groups, or, without a sample, where a row of
+    A row is a group where those of the sample are groups, or, without a sample, where a row of
     the predicted file is a question. Its cell has the best candidates, or each choice has a column
     for its probability. Other rows are records.
 
@@ -23,12 +25,13 @@ def plan_lists(form: Form, metric: str, table: Table, groups: set[str]) -> Plan:
         metric: the setting.
         table: `choice_columns` and `k`.
         groups: of the records; empty: they have none.
+        rows_are_groups: those of the sample, from `find_rows`.
 
     Raises:
         InputError: the sample or `--values` asks for something else.
     """
     by_group = bool(groups) and (
-        {*form.ids} <= groups if form.ids is not None else bool(table.choice_columns)
+        rows_are_groups if form.ids is not None else bool(table.choice_columns)
     )
     header = form.header or (("id", "prediction") if by_group else ("id", SCORE))
     answers, kinds = header[1:], (RANKED, SHARES) if by_group else ("numbers", SHARES)

@@ -39,7 +39,7 @@ def find_sample_faults(
     groups = [example.group for example in examples] if grouped else []
     findings, by_group = [], False
     try:
-        plan = make_plan(form, labels, settings, groups)
+        plan = make_plan(form, labels, settings, groups, [str(example.id) for example in examples])
         print(f"{name}: {plan.describe()}")
         by_group = plan.by_group
         for sentence in find_other_spelling(form, plan, labels):

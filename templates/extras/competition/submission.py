@@ -128,7 +128,7 @@ def write_table(
     Raises:
         InputError: ids are missing or unknown, or the columns are not those of the predictions.
     """
-    plan = make_plan(form, labels, settings, groups)
+    plan = make_plan(form, labels, settings, groups, [str(record["id"]) for record in records])
     rows = {str(record["id"]): record for record in records}
     if getattr(labels, "are_lists", False):
         rows = list_rows(records, plan)
@@ -152,18 +152,26 @@ def write_table(
 
 
 def make_plan(
-    form: Form, labels: Any, settings: Settings, groups: Sequence[str | None] = ()
+    form: Form,
+    labels: Any,
+    settings: Settings,
+    groups: Sequence[str | None] = (),
+    ids: Sequence[str] = (),
 ) -> Plan:
-    """Return what the cells of a table are to hold; arguments and errors as in `write_table`."""
+    """Return what the cells of a table are to hold.
+
+    `ids` are those of the records. The other arguments, and the errors, are as in `write_table`.
+    """
     metric: str = settings.metric  # type: ignore[attr-defined]
     table = settings.competition
     known = {str(group) for group in groups if group is not None}
+    rows_are_groups = find_rows(form, known, ids)
     if getattr(labels, "are_lists", False):
-        return plan_lists(form, metric, table, known)
+        return plan_lists(form, metric, table, known, rows_are_groups)
     form = replace(form, given={**find_aliases(form, labels, table.aliases), **form.given})
-    kind, why = choose_kind(form, labels, metric, known, table.aliases)
+    kind, why = choose_kind(form, labels, metric, bool(known), rows_are_groups, table.aliases)
     of_groups = bool(known) and kind == "ranked" and labels.positive is not None
-    if of_groups and form.ids and not {*form.ids} <= known:
+    if of_groups and form.ids and not rows_are_groups:
         raise InputError(
             "the records have groups, so a ranked cell holds the ids of a group's records and each "
             "row is a group, but the ids of sample_submission are no groups: write the score of "
@@ -196,6 +204,22 @@ def make_plan(
             "rename it in the training file, or write --values probabilities."
         )
     return plan
+
+
+def find_rows(form: Form, groups: set[str], ids: Sequence[str]) -> bool:
+    """Return whether the rows of a sample are groups, not records.
+
+    All of its ids are groups, or more of them are groups than records: one may have no prediction.
+
+    Args:
+        form: from `read_form`.
+        groups: of the records.
+        ids: of the records.
+    """
+    if form.ids is None:
+        return False
+    asked = {*form.ids}
+    return asked <= groups or len(asked & groups) > len(asked & {*ids})
 
 
 def find_aliases(form: Form, labels: Any, aliases: dict[str, str]) -> dict[str, str]:
@@ -235,13 +259,26 @@ def make_header(kind: str, labels: Any, of_groups: bool) -> tuple[str, ...]:
 
 
 def choose_kind(
-    form: Form, labels: Any, metric: str, groups: set[str], aliases: Collection[str] = ()
+    form: Form,
+    labels: Any,
+    metric: str,
+    grouped: bool,
+    rows_are_groups: bool,
+    aliases: Collection[str] = (),
 ) -> tuple[str, str]:
     """Return the kind of the cells, and what decided it.
 
     --values decides, then the metric. Where that leaves it open, labels are written, but scores for
     a ranking, and probabilities where columns are labels or the only column has numbers that are no
     labels.
+
+    Args:
+        form: from `read_form`.
+        labels: from `collect_targets`.
+        metric: the setting.
+        grouped: the records have groups.
+        rows_are_groups: from `find_rows`.
+        aliases: other names of labels.
 
     Raises:
         InputError: the run predicts nothing of this kind.
@@ -257,8 +294,7 @@ def choose_kind(
     if labels.are_numbers:
         return ("grades" if metric == "qwk" else "numbers"), why
     named, kind = columns_are_labels(form, labels), KIND_OF.get(metric)
-    if groups and labels.positive is not None and kind in (None, "ranked"):
-        rows_are_groups = form.ids is not None and {*form.ids} <= groups
+    if grouped and labels.positive is not None and kind in (None, "ranked"):
         return ("ranked" if rows_are_groups else "probabilities"), f"{why}, of groups"
     if kind:
         return ("probabilities" if kind == "ranked" and named else kind), why

@@ -431,16 +431,28 @@ def find_text(
     taken: set[str | None],
     table: Table,
 ) -> str:
-    """Return the text column: the one with a usual name, or the only one with words."""
+    """Return the text column: the one with a usual name, or the only one with words.
+
+    Raises:
+        InputError: several have words, or none.
+    """
     free = [name for name in header if name not in taken]
     named = [name for name in TEXT_NAMES if name in free]
     if named:
         return named[0]
     worded = [name for name in free if any(has_words(row.get(name), table) for _, row in rows)]
+    if len(worded) != 1 and table.choice_columns:
+        raise InputError(
+            f"{path} has none of the columns {show(table.choice_columns)}, which "
+            "competition.choice_columns names, and which column is a single answer is unclear: "
+            "correct the names, or set competition.response_column: the columns are "
+            f"{show(header)}."
+        )
     if len(worded) != 1:
         raise InputError(
-            f"{path}: which column is the text? Set competition.text_column, or text_columns if "
-            f"there are several: the columns are {show(header)}."
+            f"{path}: which column is the text? Set competition.text_column, text_columns if there "
+            "are several, or choice_columns if they are the choices of a question: the columns are "
+            f"{show(header)}."
         )
     return worded[0]
 

@@ -53,7 +53,8 @@ def main() -> None:
     mined, few = sum(map(len, found)), sum(len(own) < wanted for own in found)
     print(f"{arguments.out}: {len(queries)} queries, {mined} negatives")
     if few:
-        print(f"fewer than {wanted} for {few} of the queries: raise --top, or lower --skip")
+        first = "" if arguments.below is None else "--below, or "
+        print(f"fewer than {wanted} for {few} of the queries: raise {first}--top, or lower --skip")
 
 
 def read_arguments() -> argparse.Namespace:

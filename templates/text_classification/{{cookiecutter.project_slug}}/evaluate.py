@@ -42,6 +42,8 @@ def main() -> None:
             floor = find_floor(config, scores["data_hash"], name)
             compared = "" if floor is None else f"   (floor {floor:.4f})"
             print(f"{column(name, 15)}{value:>8.4f}{compared}")
+    if lacking := scores.get("labels_without_auc"):
+        print(f"left out of roc_auc and pr_auc, all or no records have them: {', '.join(lacking)}")
 
 
 if __name__ == "__main__":

@@ -28,6 +28,8 @@ def main() -> None:
     for name, value in scores.items():
         if isinstance(value, float):
             print(f"{column(name, 15)}{value:>8.4f}")
+    if lacking := scores.get("labels_without_auc"):
+        print(f"left out of roc_auc and pr_auc, all or no records have them: {', '.join(lacking)}")
 
 
 if __name__ == "__main__":

@@ -189,7 +189,8 @@ def test_other_encodings_are_read(tmp_path):
 
 def test_which_text_is_asked_where_it_is_not_clear(tmp_path):
     path = write(tmp_path / "a.csv", "id,first,second,target\n1,a,b,2\n")
-    with pytest.raises(InputError, match="which column is the text. Set competition.text_column"):
+    asked = "which column is the text. Set competition.text_column, text_columns .* choice_columns"
+    with pytest.raises(InputError, match=asked):
         read_examples(path, settings=make_settings())
     settings = make_settings(text_column="second", pair_column="first")
     assert read_examples(path, settings=settings)[0].texts == ("b", "a")
@@ -554,6 +555,30 @@ def test_ranked_groups_get_their_records(metric, tmp_path):
     with pytest.raises(InputError, match="the ids of sample_submission are no groups"):
         written(tmp_path, run, scores, kind="ranked", groups=groups)
     assert written(tmp_path, run, "", kind="ranked", groups=groups)[1] == ["g1", "2 1"]
+    with pytest.raises(InputError, match=r"predicted file: g3 \(1 of 3 ids\)"):
+        written(tmp_path, run, "group,ids\ng2,0\ng3,0\ng1,0\n", groups=groups)
+    with pytest.raises(InputError, match=r"predicted file: 5 \(1 of 5 ids\)"):
+        written(tmp_path, run, scores + "5,0\n", groups=groups)
+
+
+@pytest.mark.parametrize(("metric", "said"), [("roc_auc", 1), ("pr_auc", 1), ("log_loss", 0)])
+def test_labels_without_auc_are_named(metric, said, tmp_path):
+    """Of test no record has q and each has r: a mean over the labels is one over p."""
+    table = {"output": "labels", "metric": metric, "target_columns": "p,q,r"}
+    settings = make_settings(**table, one_label=False)
+    text = "id,text,p,q,r\n1,a,1,0,1\n2,b,0,1,0\n3,c,0,0,1\n"
+    train = read_examples(write(tmp_path / "a.csv", text), settings=settings)
+    path = write(tmp_path / "t.csv", "id,text,p,q,r\n1,a,1,0,1\n2,b,0,0,1\n")
+    test = read_examples(path, settings=settings)
+    labels = collect_targets(train, settings)
+    found = checks.find_faults({"train.csv": train, "test.csv": test}, labels, settings)
+    assert [fault.where for fault in found] == ["test.csv"] * said
+    assert all("every one: 2, 'q' for one" in fault.what for fault in found)
+    candidates = make_candidates(test, np.array([[0.9, 0.8, 0.1], [0.2, 0.9, 0.1]]), labels)
+    scores = evaluate(test, candidates, labels, path, settings).scores
+    assert scores["labels_without_auc"] == ["q", "r"] and scores["roc_auc"] == 1
+    whole = evaluate(train, make_candidates(train, np.eye(3), labels), labels, path, settings)
+    assert "labels_without_auc" not in whole.scores
 
 
 @pytest.mark.parametrize(
