@@ -106,6 +106,11 @@ FIGURE_TABLES: dict[str, tuple[Figure, ...]] = {
             "SelQA, test MAP of the PyTorch peer, same encoder and epochs, one seed",
         ),
         (
+            "peer_relations_redocred.json",
+            ("best", "test", "f1"),
+            "Re-DocRED, test F1 of the PyTorch peer, same encoder and epochs, one seed",
+        ),
+        (
             "peer_preferences_ukpconvarg.json",
             ("last", "test", "accuracy"),
             "UKPConvArg1, test accuracy of the PyTorch peer, same encoder and loss, one seed",
@@ -183,6 +188,22 @@ FIGURE_TABLES: dict[str, tuple[Figure, ...]] = {
                 ("wall_ratio", "time of a training step"),
                 ("cpu_ratio", "CPU time of a training step"),
                 ("memory_ratio", "peak memory"),
+            )
+        ),
+        *(
+            (
+                "long_documents.json",
+                (key,),
+                f"`long_documents`, 3,000 words: {meaning}",
+            )
+            for key, meaning in (
+                (
+                    "memory_of_windows_in_percent_of_at_once",
+                    "peak memory of a training step with windows, in percent of that with all "
+                    "tokens at once",
+                ),
+                ("time_of_windows_to_at_once", "time of that step, windows / all tokens at once"),
+                ("time_of_windows_to_start", "time of that step, windows / first 512 tokens only"),
             )
         ),
     ),

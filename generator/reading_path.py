@@ -16,14 +16,14 @@ BEGIN, END = "<!-- reading: begin -->", "<!-- reading: end -->"
 GLOSSARY_BEGIN, GLOSSARY_END = "<!-- glossary: begin -->", "<!-- glossary: end -->"
 # The README and the key of its language in glossary.toml.
 READMES = {"README.md": "text", "README_zh.md": "text_zh"}
-# In the order of the data: settings, batches, examples, layers, step, model, predictions, scores,
-# optimizer. Files of task/ that are not named come after those that are.
+# What trains the model, in the order of train.py: settings, batches, examples, layers, step, model,
+# optimizer. Files of task/ that are not named come after it: predictions and scores.
 BEFORE = ("task/__init__.py", "task/settings.py", "core/batches.py", "core/windows.py")
 DATA = ("task/data.py", "task/masking.py", "task/denoising.py")
 LAYERS = ("core/layers/pointers.py", "core/layers/crf.py", "core/layers/language_model.py")
-MODEL = ("core/step.py", "task/model.py", "task/decode.py")
-ORDER = ("train.py", *BEFORE, *DATA, *LAYERS, *MODEL)
-LAST = ("core/optimizer.py",)
+MODEL = ("core/step.py", "task/model.py", "core/optimizer.py")
+TRAINING = ("train.py", *BEFORE, *DATA, *LAYERS, *MODEL)
+ORDER = (*TRAINING, "task/decode.py")
 # What every project reads of core; of the rest only what its task imports.
 ALWAYS = ("core/batches.py", "core/step.py", "core/optimizer.py")
 IF_USED = ("core/windows.py", *LAYERS)
@@ -42,8 +42,6 @@ def reading_path(root: Path, template: str) -> dict[str, Path]:
 
 def rank(name: str) -> tuple[int, str]:
     """Return the place of a file in reading order."""
-    if name in LAST:
-        return (len(ORDER) + 1, name)
     return (ORDER.index(name) if name in ORDER else len(ORDER), name)
 
 
@@ -106,12 +104,15 @@ def reading_table(root: Path, template: str) -> str:
     """Return the table of the reading path, with the first line of each file's docstring."""
     rows = ["| file | lines | what it does |", "|---|---|---|"]
     files = reading_path(root, template)
-    for name, path in files.items():
-        docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-        words = docstring.partition("\n")[0].rstrip(".")
-        rows.append(f"| `{name}` | {count_lines(path)} | {words} |")
-    total = sum(count_lines(path) for path in files.values())
-    return "\n".join([*rows, f"| together | {total} | |"])
+    trains = {name: path for name, path in files.items() if name in TRAINING}
+    scores = {name: path for name, path in files.items() if name not in trains}
+    for part, own in (("training", trains), ("predictions and scores", scores)):
+        for name, path in own.items():
+            docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+            words = docstring.partition("\n")[0].rstrip(".")
+            rows.append(f"| `{name}` | {count_lines(path)} | {words} |")
+        rows.append(f"| *{part}* | *{sum(map(count_lines, own.values()))}* | |")
+    return "\n".join([*rows, f"| together | {sum(map(count_lines, files.values()))} | |"])
 
 
 def glossary_list(root: Path, template: str, key: str) -> str:

@@ -324,7 +324,7 @@ BROKEN_JSON = {
         {"sentence": "b", "label": "y", "id": 3},
         "line 1: the id in the column 'id' is empty",
     ),
-    "two texts": ({"one": "a", "two": "b", "label": "x"}, {}, "or text_columns if there are"),
+    "two texts": ({"one": "a", "two": "b", "label": "x"}, {}, "text_columns if there are"),
 }
 
 

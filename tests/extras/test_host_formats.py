@@ -1,10 +1,12 @@
 """Files of hosts and annotation tools: read, written, read again; and what hosts accept."""
 
+import gzip
 import json
 import random
 import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -12,12 +14,14 @@ from project_process import ProjectProcess
 from projects import bake_project, flags
 
 from extras.host_formats.formats import FORMATS, read_sources, read_types, write_sources
+from extras.host_formats.host_scores import score_cluener, score_docred, score_duee, score_duie
 from extras.host_formats.options import (
     ENTITIES,
     EVENTS,
     LABELS,
     RELATIONS,
     Options,
+    choose_objects,
 )
 from extras.host_formats.records import Conversion
 from extras.host_formats.source_files import SourceError
@@ -185,12 +189,25 @@ def test_duie_1_has_plain_objects(tmp_path: Path) -> None:
     line = {"predicate": "导演", "subject_type": "影视作品", "object_type": "人物"}
     schema = save(tmp_path / "schema.json", line)
     types = read_types("duie", schema, Options(RELATIONS), Conversion())
+    with pytest.raises(SourceError, match="the schema does not say whether an object is a string"):
+        choose_objects("duie", types, None)
+    choose_objects("duie", types, "words")
     record = {"id": "1", "text": "红楼梦由王扶林执导"}
     record["triples"] = [{"subject": [0, 3], "predicate": "导演", "object": [4, 7]}]
     out = tmp_path / "out.json"
     write("duie", out, [record], RELATIONS, types=types)
     found = accepts_duie(out, [record["text"]], plain=True)
     assert found == [{("红楼梦", "导演", (("@value", "王扶林"),))}]
+    # CMeIE has such a schema too, and objects with values; its labelled lines say so.
+    choose_objects("duie", types, "values")
+    write("duie", out, [record], RELATIONS, types=types)
+    [item] = json.loads(out.read_text("utf-8"))["spo_list"]
+    assert item["object"] == {"@value": "王扶林"} and item["object_type"] == {"@value": "人物"}
+    given = {**line, "subject": "红", "object": {"@value": "王"}, "object_type": {"@value": "人物"}}
+    train = save(tmp_path / "train.json", {"text": "红王", "spo_list": [given]})
+    choose_objects("duie", read_types("duie", train, Options(RELATIONS), Conversion()), None)
+    with pytest.raises(SourceError, match="--objects is for duie"):
+        choose_objects("duee", types, "words")
 
 
 # ------------------------------------------------------------------------------------------- DuEE
@@ -1149,3 +1166,170 @@ def test_a_host_file_becomes_a_submission(name: str, tmp_path: Path) -> None:
         assert scores.get("f1", scores.get("argument_classification_f1")) == 1
     finally:
         process.stop()
+
+
+# --------------------------------------------------------------- what files of hosts also have
+
+
+@pytest.mark.parametrize("mark", ["# id 52\tdomain=en", "# text = a\tb"])
+def test_a_tab_in_a_comment_separates_no_columns(mark: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.conll"
+    path.write_text(f"{mark}\nhis _ _ O\nsonny _ _ B-PER\n\n", "utf-8")
+    [record] = read("conll", path, ENTITIES)[0]
+    assert record["text"] == "his sonny" and record["entities"] == [{"span": [4, 9], "type": "PER"}]
+
+
+def test_a_hashtag_at_the_start_of_a_sentence_is_a_token(tmp_path: Path) -> None:
+    path = tmp_path / "a.conll"
+    path.write_text("# id 7\n#text\tB-product\nis\tO\n\n# text of it\nAda\tO\n", "utf-8")
+    first, second = read("conll", path, ENTITIES)[0]
+    assert (first["text"], second["text"]) == ("#text is", "Ada")
+    assert first["entities"] == [{"span": [0, 5], "type": "product"}]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_label_studio_writes_line_ends_of_words_as_letters(end: str, tmp_path: Path) -> None:
+    text = f"😀 at 12 Main Street{end}London, and London"
+    start = text.index("12")
+    stop = text.index("London") + len("London")
+    words = text[start:stop].replace("\r", "\\n").replace("\n", "\\n")
+    value = {"start": start, "end": stop, "text": words, "labels": ["ADDR"]}
+    task = {"id": 1, "data": {"text": text}}
+    task["annotations"] = [{"result": [{"id": "a", "type": "labels", "value": value}]}]
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps([task]), "utf-8")
+    [record] = read("label_studio", path, ENTITIES)[0]
+    assert record["entities"] == [{"span": [start, stop], "type": "ADDR"}]
+
+
+def choice(name: str, label: str) -> dict:
+    return {"from_name": name, "type": "choices", "value": {"choices": [label]}}
+
+
+def test_labels_of_two_controls_are_never_mixed(tmp_path: Path) -> None:
+    task = {"id": 1, "data": {"text": "a"}}
+    task["annotations"] = [{"result": [choice("mood", "good"), choice("topic", "sport")]}]
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps([task]), "utf-8")
+    with pytest.raises(SourceError, match="labels of the text in 'mood', 'topic'"):
+        read("label_studio", path, LABELS)
+    [record] = read("label_studio", path, LABELS, label_field="topic")[0]
+    assert record["label"] == "sport"
+    rows = [{"id": 1, "text": "a", "mood": "good", "url": "x.org", "annotator": 1}]
+    path.write_text(json.dumps(rows), "utf-8")
+    with pytest.raises(SourceError, match="in 'mood', 'url'"):
+        read("label_studio", path, LABELS)
+    [record], said = read("label_studio", path, LABELS, label_field="mood")
+    assert record["label"] == "good" and any("fields 'url', left out" in one for one in said)
+
+
+def test_of_several_annotations_in_a_table_the_first_one_is_read(tmp_path: Path) -> None:
+    span = {"start": 0, "end": 1, "text": "a", "labels": ["X"]}
+    row = {"id": 1, "text": "a b", "annotation_id": 7, "annotator": 1, "label": [span]}
+    other = {**row, "annotation_id": 8, "annotator": 2, "label": []}
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps([row, other, {**row, "id": 2, "text": "a c"}]), "utf-8")
+    records, said = read("label_studio", path, ENTITIES)
+    assert [len(record["entities"]) for record in records] == [1, 1]
+    assert any(one.startswith("second and further annotations") for one in said)
+
+
+def test_a_text_without_a_label_among_texts_with_one_is_unlabelled(tmp_path: Path) -> None:
+    lines = ({"id": n, "text": "a", "label": own} for n, own in enumerate((["x"], [], ["y"])))
+    path = save(tmp_path / "a.jsonl", *lines)
+    records, said = read("doccano", path, LABELS)
+    assert [record.get("label") for record in records] == ["x", None, "y"]
+    assert any(one.startswith("texts without a label, read as unlabelled") for one in said)
+    records, _ = read("doccano", path, LABELS, several=True)
+    assert [record["labels"] for record in records] == [["x"], [], ["y"]]
+    path = save(tmp_path / "b.jsonl", {"id": 1, "text": "a", "label": ["x", "y"]})
+    assert read("doccano", path, LABELS)[0][0]["labels"] == ["x", "y"]
+    with pytest.raises(SourceError, match="2 labels"):
+        read("doccano", path, LABELS, several=False)
+
+
+def test_a_relation_of_an_event_is_one_of_its_trigger(tmp_path: Path) -> None:
+    folder = tmp_path / "brat"
+    folder.mkdir()
+    (folder / "a.txt").write_text("mild pain", "utf-8")
+    lines = "T1\tDegree 0 4\tmild\nT3\tSymptom 5 9\tpain\nE1\tSymptom:T3\n"
+    (folder / "a.ann").write_text(f"{lines}R2\tMODIFY Arg1:T1 Arg2:E1\n", "utf-8")
+    [record] = read("brat", folder, RELATIONS)[0]
+    assert record["triples"] == [{"subject": [0, 4], "predicate": "MODIFY", "object": [5, 9]}]
+    assert read("brat", folder, EVENTS)[0][0]["events"][0]["trigger"] == [5, 9]
+    assert read("brat", folder, ENTITIES)[0][0]["entities"] == [{"span": [0, 4], "type": "Degree"}]
+
+
+def test_offsets_of_brat_may_count_the_line_ends_of_before(tmp_path: Path) -> None:
+    """Windows' git turns each line end of a text into two characters, and leaves the offsets."""
+    folder = tmp_path / "brat"
+    folder.mkdir()
+    plain = "a\nb\nc\nd\nno no no no"
+    (folder / "a.txt").write_bytes(plain.replace("\n", "\r\n").encode())
+    (folder / "a.ann").write_bytes(b"T1\tX 11 13\tno\r\n")
+    [record], said = read("brat", folder, ENTITIES)
+    assert record["entities"] == [{"span": [11, 13], "type": "X"}] and record["text"] == plain
+    assert any("count a line end of two characters as one" in one for one in said)
+    (folder / "a.ann").write_bytes(b"T1\tX 15 17\tno\r\n")
+    [record], said = read("brat", folder, ENTITIES)
+    assert record["text"][slice(*record["entities"][0]["span"])] == "no" and said == []
+
+
+def test_files_that_macos_adds_are_none(tmp_path: Path) -> None:
+    folder = tmp_path / "brat"
+    (folder / "__MACOSX").mkdir(parents=True)
+    for name in ("a.txt", "._a.txt", "._a.ann", "__MACOSX/._a.txt", "__MACOSX/b.ann"):
+        (folder / name).write_bytes(b"\0\0" if "_" in name else b"Ada")
+    assert [record["id"] for record in read("brat", folder, ENTITIES)[0]] == ["a"]
+    path = tmp_path / "a.zip"
+    line = json.dumps({"text": "红王", "spo_list": []})
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("duie.json", line)
+        archive.writestr("__MACOSX/._duie.json", "\0")
+    assert read("duie", path, RELATIONS)[0][0]["triples"] == []
+    path = tmp_path / "a.json.gz"
+    path.write_bytes(gzip.compress(f"{line}\n  \n".encode()))
+    assert len(read("duie", path, RELATIONS)[0]) == 1
+
+
+def test_a_label_without_agreement_is_none(tmp_path: Path) -> None:
+    lines = [{"sentence1": "a", "sentence2": "b", "label": x, "id": x} for x in ("neutral", "-")]
+    records, said = read("clue", save(tmp_path / "a.json", *lines), LABELS)
+    assert [record.get("label") for record in records] == ["neutral", None]
+    assert any("annotators did not agree" in one for one in said)
+
+
+def test_the_score_of_cluener_is_that_of_its_rule() -> None:
+    """Distinct words of each text and type; the mean of the F1 of the types: counted by hand."""
+    gold = [
+        {"text": "张三李四张三", "label": {"name": {"张三": [[0, 1], [4, 5]], "李四": [[2, 3]]}}},
+        {"text": "在腾讯", "label": {"company": {"腾讯": [[1, 2]]}}},
+    ]
+    own = [
+        {"id": 0, "label": {"name": {"张三": [[0, 1]], "李四": [[2, 3]], "四张": [[3, 4]]}}},
+        {"id": 1, "label": {}},
+    ]
+    placed = [[(f"line {n}", one) for n, one in enumerate(lines)] for lines in (own, gold)]
+    assert score_cluener(*placed) == {"macro_f1": pytest.approx((0.8 + 0) / 2), "types": 2}
+    assert score_cluener(placed[1], placed[1])["macro_f1"] == 1
+    with pytest.raises(SourceError, match="has 1 lines"):
+        score_cluener(placed[0][:1], placed[1])
+
+
+def test_of_repeated_texts_the_last_line_counts_in_duie() -> None:
+    def line(text: str, subject: str) -> dict:
+        item = {"subject": subject, "predicate": "p", "object": {"@value": "B"}}
+        return {"text": text, "spo_list": [item]}
+
+    gold = [line("A建B", "A"), line("A建B", "A"), line("C建B", "C")]
+    own = [line("A建B", "A"), line("A建B", "建"), line("C建B", "C")]
+    placed = [[(f"line {n}", one) for n, one in enumerate(lines)] for lines in (own, gold)]
+    assert score_duie(*placed)["f1"] == 0.5
+
+
+def test_odd_parts_of_gold_files_are_named() -> None:
+    document = {"title": "t", "vertexSet": [None], "labels": []}
+    with pytest.raises(SourceError, match="an entity is null instead of a list"):
+        score_docred([], [("line 1", document)])
+    event = {"id": 1, "text": "a", "event_list": [{"event_type": "x", "trigger": "a"}]}
+    assert score_duee([("line 1", event)], [("line 1", event)])["f1"] == 0

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from core.base.errors import InputError
 from extras.competition.records import show
 
 KINDS = ("auto", "labels", "probabilities", "numbers", "grades", "ranked")
@@ -27,6 +28,17 @@ class Form:
     given: dict[str, str] = field(default_factory=dict)
     delimiter: str = ""
 
+    def words(self, separator: str) -> set[str]:
+        """Return the parts of the cells; an empty separator: the whole cells."""
+        if not separator:
+            return {*self.cells}
+        parts = (part.strip() for cell in self.cells for part in cell.split(separator))
+        return {part for part in parts if part}
+
+    def longest_cell(self, separator: str) -> int:
+        """Return the most parts that a cell has; 0: there is no sample."""
+        return max((len(cell.split(separator)) for cell in self.cells), default=0)
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -44,6 +56,10 @@ class Plan:
         decimal: before the decimals of a number, as the sample has it.
         unclear: labels that keep their names although the sample may write them by one of several
             others.
+        names: of the labels, or of the choices of a question, that a cell holds; empty: it holds
+            something else.
+        joined: a cell holds several of them.
+        in_groups: the ids of records begin with their group, which a cell leaves out.
     """
 
     kind: str
@@ -56,6 +72,25 @@ class Plan:
     spelled: dict[str, str] = field(default_factory=dict)
     decimal: str = "."
     unclear: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    joined: bool = False
+    in_groups: bool = False
+
+    def candidate(self, record: dict, group: str) -> str:
+        """Return how a cell names a record of a group.
+
+        Raises:
+            InputError: its name has a blank, which separates the names of a cell.
+        """
+        name = str(record.get("choice", record["id"]))
+        name = self.spelled.get(name, name)
+        name = name.removeprefix(f"{group}/") if self.in_groups else name
+        if self.kind == "ranked" and " " in name:
+            raise InputError(
+                f"the name {name!r} holds a blank, which separates the candidates of a cell: "
+                "rename it, or write a score for each record with another --values."
+            )
+        return name
 
     def describe(self) -> str:
         """Return in one line what the cells hold."""

@@ -1,10 +1,12 @@
 """Tables of lists: the ranked candidates of each group, or the score of each record."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from core.base.errors import InputError
 from extras.competition.choices import SCORE
 from extras.competition.forms import Form, Plan
+from extras.competition.matching import match_columns
 from extras.competition.records import show
 from extras.competition.settings import Table
 
@@ -28,15 +30,15 @@ def plan_lists(
         rows_are_groups: those of the sample, from `find_rows`.
 
     Raises:
-        InputError: the sample or `--values` asks for something else.
+        InputError: the sample, its columns or `--values` ask for something else.
     """
     by_group = bool(groups) and (
         rows_are_groups if form.ids is not None else bool(table.choice_columns)
     )
     header = form.header or (("id", "prediction") if by_group else ("id", SCORE))
     answers, kinds = header[1:], (RANKED, SHARES) if by_group else ("numbers", SHARES)
-    by_choice = by_group and {*answers} == {*table.choice_columns}
-    kind = kinds[by_choice] if form.kind == "auto" else form.kind
+    of_choices = by_group and len(answers) > 1 and bool(table.choice_columns)
+    kind = kinds[of_choices] if form.kind == "auto" else form.kind
     if kind not in kinds or kind == SHARES and not groups:
         rows = "groups" if by_group else "records" if groups else "records without a group"
         raise InputError(
@@ -46,19 +48,18 @@ def plan_lists(
     why = "--values" if form.kind != "auto" else f"metric = {metric!r}, of groups"
     why = why if by_group or form.kind != "auto" else "of single records"
     if kind == SHARES and by_group:
-        if not by_choice:
-            raise InputError(
-                f"the header has the columns {show(answers)} after the id, but the choices are "
-                f"{show(table.choice_columns)}: give each choice a column of its name."
-            )
-        return Plan(kind, header, [*answers], None, " ", why, by_group)
+        order = match_columns(answers, table.choice_columns, form.given, header[0])
+        return Plan(kind, header, order, None, " ", why, by_group)
     if len(answers) != 1:
         raise InputError(
             f"the header has the columns {show(answers)} after the id, but a list has one cell in "
             "a row: name it with --columns id,NAME."
         )
     order = [] if kind == RANKED else [SCORE]
-    return Plan(kind, header, order, count_ranks(form, metric, table), " ", why, by_group)
+    names = tuple(table.choice_columns) if by_group else ()
+    ranks = count_ranks(form, metric, table)
+    plan = Plan(kind, header, order, ranks, " ", why, by_group)
+    return replace(plan, names=names, joined=True)
 
 
 def count_ranks(form: Form, metric: str, table: Table) -> int | None:
@@ -66,7 +67,7 @@ def count_ranks(form: Form, metric: str, table: Table) -> int | None:
     if metric.endswith("_at_k"):
         return table.k
     if form.cells:
-        return max(len(cell.split()) for cell in form.cells)
+        return form.longest_cell(" ")
     return 1 if table.choice_columns and metric in ("auto", "accuracy") else None
 
 
@@ -90,14 +91,8 @@ def list_rows(records: Sequence[dict], plan: Plan) -> dict[str, dict]:
     rows = {}
     for group, own in groups.items():
         best = sorted(own, key=lambda record: -record["targets"][SCORE])
-        names = [str(record.get("choice", record["id"])) for record in best]
-        held = [name for name in names if " " in name]
-        if held and plan.kind == RANKED:
-            raise InputError(
-                f"the name {held[0]!r} holds a blank, which separates the candidates of a cell: "
-                "rename it, or write the score of each record with --values numbers."
-            )
-        found = dict.fromkeys(plan.order, 0.0)  # a choice that is not offered
-        found |= {n: record["probability"] for n, record in zip(names, best, strict=True)}
-        rows[group] = {RANKED: names, SHARES: found}
+        likely = {str(record.get("choice", record["id"])): record["probability"] for record in own}
+        ranked = [plan.candidate(record, group) for record in best]
+        # A choice that is not offered has none.
+        rows[group] = {RANKED: ranked, SHARES: {**dict.fromkeys(plan.order, 0.0), **likely}}
     return rows

@@ -9,7 +9,7 @@ from typing import Any
 from core.base.errors import InputError
 from core.base.extras import present
 from core.data.records import WEIGHT
-from extras.competition.number_cells import read_number
+from extras.competition.number_cells import is_finite, parse_number, read_number
 from extras.competition.settings import Settings, Table
 from extras.competition.text_template import OWN_TEXTS, fill
 
@@ -28,6 +28,7 @@ class Columns:
     fold_group: str | None
     weight: str | None
     choices: tuple[str, ...] = ()
+    candidate: str | None = None
 
     def describe(self, counted: str, table: Table, header: Sequence[str]) -> str:
         """Return in words what each column is read as, and which are not read.
@@ -49,6 +50,7 @@ class Columns:
             "choices": ", ".join(self.choices),
             "targets": ", ".join(self.targets),
             "group": self.group,
+            "candidate": self.candidate,
             "fold group": self.fold_group,
             "weight": self.weight,
         }
@@ -91,23 +93,79 @@ def make_record(
     elif columns.texts[:1] == ("text_a",) and isinstance(row.get("context"), list):
         record["context"] = row["context"]
     if columns.id:
-        if is_empty(identity := stripped(row.get(columns.id))):
-            raise InputError(f"the id in the column {columns.id!r} is empty: give each row one.")
-        record["id"] = identity
-    names = {"group": columns.group, "fold_group": columns.fold_group}
-    record |= {f: row[name] for f, name in names.items() if name and row.get(name) is not None}
+        record["id"] = read_id_cell(row, columns.id, "id")
+    record |= read_groups(row, columns, str(record.get("id", record["text_a"])))
+    if columns.candidate:
+        name = read_id_cell(row, columns.candidate, "candidate")
+        record["id"] = f"{record['group']}/{name}"
     if columns.weight and require_labels:
         weight = stripped(row.get(columns.weight))
         record[WEIGHT] = read_number(columns.weight, weight, table, "weight")
     cells = {name: stripped(row.get(name)) for name in (*columns.targets, columns.label) if name}
-    if not require_labels and any(is_empty(cell) for cell in cells.values()):
+    if not require_labels and is_unlabelled(cells, columns, settings):
         return record
     if columns.label:
         return record | read_label_cell(columns.label, cells[columns.label], table.label_separator)
+    if getattr(settings, "output", "labels") != "number":
+        truth = {"false": 0, "true": 1}
+        cells |= {n: truth.get(c.casefold(), c) for n, c in cells.items() if isinstance(c, str)}
     numbers = {name: read_number(name, cells[name], table) for name in columns.targets}
     if getattr(settings, "output", "labels") == "number":
         return record | ({"targets": numbers} if numbers else {})
     return record | (label_of_columns(numbers, cells, table) if numbers else {})
+
+
+def is_unlabelled(cells: dict[str, Any], columns: Columns, settings: Settings) -> bool:
+    """Return whether a row has no gold: empty cells, or what hosts write there, such as -1 or NONE.
+
+    Args:
+        cells: of the gold, by column.
+        columns: from `find_columns`.
+        settings: `output`, and how numbers are written.
+    """
+    if any(is_empty(cell) for cell in cells.values()):
+        return True
+    numbers = [cell_number(cells[name], settings.competition) for name in columns.targets]
+    of_labels = getattr(settings, "output", "labels") != "number"
+    return any(n is None or of_labels and not 0 <= n <= 1 for n in numbers)
+
+
+def cell_number(cell: Any, table: Table) -> float | None:
+    """Return the number, or the truth value, of a cell; None: it has neither."""
+    if isinstance(cell, str):
+        truth = {"false": 0.0, "true": 1.0}.get(cell.casefold())
+        return parse_number(cell, table) if truth is None else truth
+    return float(cell) if isinstance(cell, int | float) and is_finite(cell) else None
+
+
+def read_id_cell(row: dict[str, Any], name: str, what: str) -> Any:
+    """Return the id in a column; raises if it is empty."""
+    if is_empty(identity := stripped(row.get(name))):
+        raise InputError(f"the {what} in the column {name!r} is empty: give each row one.")
+    return identity
+
+
+def read_groups(row: dict[str, Any], columns: Columns, own: str) -> dict[str, Any]:
+    """Return the group of a row, and that of its fold; one without a fold group has one of its own.
+
+    Args:
+        row: cells of a table, or values of JSON.
+        columns: from `find_columns`.
+        own: what tells the row from others.
+
+    Raises:
+        InputError: the group is empty.
+    """
+    found = {}
+    for field, name in (("group", columns.group), ("fold_group", columns.fold_group)):
+        if name is None or name not in row:  # a record of JSON Lines lacks it: see `check_alike`
+            continue
+        cell = stripped(row[name])
+        if is_empty(cell) and field == "group":
+            raise InputError(f"the group in the column {name!r} is empty: fill it in.")
+        # No group of a file begins with a line break.
+        found[field] = f"\n{own}" if is_empty(cell) else cell
+    return found
 
 
 def stripped(value: Any) -> Any:
@@ -134,24 +192,22 @@ def read_text(row: dict[str, Any], name: str) -> str:
 
 
 def with_turns(row: dict[str, Any], names: Sequence[str], table: Table) -> dict[str, Any]:
-    """Return a row whose texts are joined of lists of texts, if `turn_separator` says so.
+    """Return a row whose lists of texts are joined, if `turn_separator` says so.
 
     Raises:
-        InputError: a text is no list.
+        InputError: none of the texts is a list.
     """
-    if not table.turn_separator:
+    own = [name for name in names if name in row and name not in OWN_TEXTS]
+    if not table.turn_separator or not own:
         return row
-    joined = {}
-    for name in names:
-        if name in row and name not in OWN_TEXTS:
-            turns = read_turns(row[name])
-            if turns is None:
-                raise InputError(
-                    f"the text in the column {name!r} is no list of texts in JSON, as "
-                    '["one", "two"], which competition.turn_separator joins: leave that setting '
-                    "empty to read texts as they are written."
-                )
-            joined[name] = table.turn_separator.join(turns)
+    turns = {name: read_turns(row[name]) for name in own}
+    joined = {name: table.turn_separator.join(f) for name, f in turns.items() if f is not None}
+    if not joined:
+        raise InputError(
+            f"the text in the column {own[0]!r} is no list of texts in JSON, as "
+            '["one", "two"], which competition.turn_separator joins: leave that setting '
+            "empty to read texts as they are written."
+        )
     return {**row, **joined}
 
 

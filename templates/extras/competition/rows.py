@@ -4,10 +4,11 @@ Python's own csv module reads tables. pandas would turn texts such as "NA" and "
 values and ids such as "007" into numbers. It would also guess broken rows, and names no line.
 """
 
+import codecs
 import csv
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -16,7 +17,9 @@ from core.base.errors import InputError
 from core.base.files import read_json_lines
 from extras.competition.quotes import Lines, encloses_cells, explain_quotes, swallows_rows
 
+UNNAMED = "unnamed {}"  # a column whose header is empty
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
+BLOCK = 1 << 20  # bytes read at once
 Quoting = Literal["auto", "cells", "none"]
 
 
@@ -44,6 +47,10 @@ class Dialect:
         """
         own, names = (sorted(n.strip().casefold() for n in row) for row in (cells, self.names))
         return len(cells) == len(names) and own != names
+
+    def shared_names(self, cells: list[str]) -> list[str]:
+        """Return the `names` that a row has as cells."""
+        return [name for name in self.names if name.casefold() in map(str.casefold, cells)]
 
     def fits_header(self, header: list[str]) -> bool:
         """Return whether a header may be one: where `names` are given, it has some of them."""
@@ -74,7 +81,7 @@ def read_rows(
     Raises:
         InputError: the file is absent, empty or in another encoding, or a row is broken.
     """
-    path, encoding = Path(path), dialect.encoding
+    path, encoding = Path(path), encoding_of(path, dialect)
     delimiter, quoting = find_format(path, dialect)
     lines = Lines(read_lines(path, encoding))
     reader = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=True)
@@ -96,6 +103,12 @@ def read_rows(
             if not cells:
                 continue
             if header is None and dialect.lacks_header(cells):
+                if same := dialect.shared_names(cells):
+                    raise InputError(
+                        f"{path}, line {begin}: {same[0]!r} is a name in competition.column_names, "
+                        "so this row may be a header with other names: write it with the same "
+                        "ones, or leave column_names empty."
+                    )
                 header = [*dialect.names]
             elif header is None:
                 header = check_header(path, begin, cells)
@@ -138,14 +151,34 @@ def explain_count(path: Path, line: int, cells: int, columns: int, quoted: bool)
 def find_format(path: Path, dialect: Dialect) -> tuple[str, Literal[0, 3]]:
     """Return the delimiter of a table, and how the csv module has to take its quotes."""
     delimiter = DELIMITERS.get(path.suffix.lower(), ",")
-    if dialect.delimiter and dialect.delimiter in next(read_lines(path, dialect.encoding)):
+    encoding = encoding_of(path, dialect)
+    if dialect.delimiter and dialect.delimiter in next(read_lines(path, encoding)):
         delimiter = dialect.delimiter
     encloses = dialect.quoting == "cells"
     if dialect.quoting == "auto":
         encloses = path.suffix.lower() != ".tsv" or encloses_cells(
-            read_lines(path, dialect.encoding), delimiter
+            read_lines(path, encoding), delimiter
         )
     return delimiter, csv.QUOTE_MINIMAL if encloses else csv.QUOTE_NONE
+
+
+def encoding_of(path: str | Path, dialect: Dialect) -> str:
+    """Return the encoding of a file: UTF-8 where all of it is, whatever the setting says.
+
+    Text in another encoding that is not plain ASCII is hardly ever valid UTF-8.
+    """
+    if codecs.lookup(dialect.encoding).name == "utf-8" or not Path(path).is_file():
+        return dialect.encoding
+    decoder, is_ascii = codecs.getincrementaldecoder("utf-8")(), True
+    with open(path, "rb") as file:
+        try:
+            while block := file.read(BLOCK):
+                is_ascii &= block.isascii()
+                decoder.decode(block)
+            decoder.decode(b"", final=True)
+        except UnicodeError:
+            return dialect.encoding
+    return dialect.encoding if is_ascii else "utf-8"
 
 
 def read_lines(path: Path, encoding: str) -> Iterator[str]:
@@ -184,4 +217,10 @@ def check_header(path: Path, line: int, names: list[str]) -> list[str]:
             f"{path}, line {line}: the header is a single column {names[0]!r}: separate columns by "
             f"commas in .csv, and by tabs in .tsv, or set competition.delimiter = {found[0]!r}."
         )
-    return [name or f"unnamed {number}" for number, name in enumerate(names, start=1)]
+    return [name or UNNAMED.format(number) for number, name in enumerate(names, start=1)]
+
+
+def header_cells(names: Sequence[str]) -> list[str]:
+    """Return a header as a file has it: a column without a name, such as an index, has none."""
+    pairs = enumerate(names, start=1)
+    return ["" if name == UNNAMED.format(number) else name for number, name in pairs]

@@ -52,6 +52,7 @@ class Table(SettingsTable):
     )
     id_column: str = Field("", description="column of the ids; empty: found by name")
     group_column: str = Field("", description="records of one group are ranked")
+    candidate_column: str = Field("", description="ids of candidates, which cells of groups hold")
     fold_group_column: str = Field("", description="records of one such group share a fold")
     weight_column: str = Field("", description="column of the weight of a record in the loss")
     sample_submission: str = Field("", description="the competition's own sample_submission.csv")
@@ -183,6 +184,11 @@ class Table(SettingsTable):
             raise ValueError(
                 f"right_choice = {self.right_choice!r} is not among the choice_columns: name the "
                 "one that is right in every row"
+            )
+        if self.candidate_column and (self.choice_columns or not self.group_column):
+            raise ValueError(
+                f"candidate_column = {self.candidate_column!r} names candidates of groups: set "
+                "group_column, and leave choice_columns empty, whose names say it already"
             )
         if self.list_size == 1:
             raise ValueError("list_size = 1 leaves nothing to choose from: set 0, or 2 and more")

@@ -12,7 +12,14 @@ import numpy as np
 from core.base.errors import InputError
 from core.base.files import write_whole
 from core.data.checks import normalise
-from extras.competition.rows import Dialect, find_format, is_table, read_rows
+from extras.competition.rows import (
+    Dialect,
+    encoding_of,
+    find_format,
+    header_cells,
+    is_table,
+    read_rows,
+)
 
 
 def check_share(share: float) -> None:
@@ -62,6 +69,34 @@ def hold_out(
     return held
 
 
+def find_uneven_parts(examples: Sequence[Any], held: np.ndarray, share: float) -> list[str]:
+    """Return in what two parts are unlike what was asked for: the share, and labels of one alone.
+
+    Args:
+        examples: of the file.
+        held: True for the records of the second part.
+        share: of these that was asked for.
+    """
+    found = []
+    if not share / 2 <= held.mean() <= 2 * share:
+        found.append(
+            f"{held.mean():.0%} of the records are held out, not {share:.0%}, since those that "
+            "share texts or groups stay together."
+        )
+    if hasattr(examples[0], "numbers"):
+        return found
+    pairs = zip(examples, held, strict=True)
+    kinds: tuple[set, set] = (set(), set())
+    for example, own in pairs:
+        kinds[int(own)].update(example.labels)
+    if new := sorted(kinds[1] - kinds[0]):
+        found.append(
+            f"labels that only held-out records have: {len(new)}, {new[0]!r} for one: no model "
+            "can learn them there."
+        )
+    return found
+
+
 def tie(keys: Sequence[tuple[tuple[str, ...], Hashable]]) -> list[int]:
     """Return the group number of each record; records that share a text share a group."""
     parents = list(range(len(keys)))
@@ -95,7 +130,7 @@ def write_parts(
     Raises:
         InputError: a file of such a name is there and holds something else.
     """
-    encoding = dialect.encoding if is_table(path) else "utf-8"
+    encoding = encoding_of(path, dialect) if is_table(path) else "utf-8"
     contents, counts = {}, []
     for name, chosen in (("part", ~held), ("dev_part", held)):
         part = path.with_name(f"{path.stem}_{name}{path.suffix}")
@@ -122,15 +157,14 @@ def part_text(path: Path, lines: set[int], dialect: Dialect) -> str:
     rows = list(read_rows(path, dialect))
     table = io.StringIO()
     delimiter, quoting = find_format(path, dialect)
-    writer = csv.DictWriter(
+    writer = csv.writer(
         table,
-        list(rows[0][1]),
         delimiter=delimiter,
         lineterminator="\n",
         quoting=quoting,
         quotechar=None if quoting == csv.QUOTE_NONE else '"',
     )
     if rows[0][0] > 1:  # else the first line is a row
-        writer.writeheader()
-    writer.writerows(row for line, row in rows if line in lines)
+        writer.writerow(header_cells([*rows[0][1]]))
+    writer.writerows(row.values() for line, row in rows if line in lines)
     return table.getvalue()

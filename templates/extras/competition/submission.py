@@ -19,7 +19,7 @@ from extras.competition.forms import KINDS, Form, Plan
 from extras.competition.list_tables import list_rows, plan_lists
 from extras.competition.matching import label_of_column, match_columns, same_name
 from extras.competition.records import show
-from extras.competition.rows import DELIMITERS, find_format, read_rows
+from extras.competition.rows import DELIMITERS, find_format, header_cells, read_rows
 from extras.competition.settings import Settings, Table
 from extras.competition.tables import is_number
 
@@ -133,21 +133,24 @@ def write_table(
     if getattr(labels, "are_lists", False):
         rows = list_rows(records, plan)
     elif plan.by_group:
-        rows = rank_groups(records, groups, labels.positive)
+        rows = rank_groups(records, groups, labels.positive, plan)
     table = io.StringIO()
     # As the sample has it, but a .tsv is never written with the commas of a .csv.
     usual = DELIMITERS[path.suffix.lower()]
     delimiter = usual if form.delimiter in DELIMITERS.values() else form.delimiter or usual
     writer = csv.writer(table, delimiter=delimiter, lineterminator="\n")
-    writer.writerow(plan.header)
-    written = match_ids(rows, form.ids)
+    writer.writerow(header_cells(plan.header))
+    written = match_ids(rows, form.ids, plan.header)
     for identity in written:
         writer.writerow([identity, *make_cells(rows[identity], plan, labels)])
     write_text(path, table.getvalue())
     print(plan.describe())
     if len(written) != len(records):
         print(f"rows: {len(written)}, one for each group of records")
-    for sentence in find_other_spelling(form, plan, labels):
+    for name in columns_without_label(form.header[1:], labels):
+        print(f"warning: no training record has the label {name!r}: its column is 0 in each row")
+    names = {name for row in rows.values() for name in row.get("ranked", ())}
+    for sentence in find_other_spelling(form, plan) + find_other_candidates(form, plan, names):
         print(f"warning: {sentence}")
 
 
@@ -166,10 +169,14 @@ def make_plan(
     table = settings.competition
     known = {str(group) for group in groups if group is not None}
     rows_are_groups = find_rows(form, known, ids)
+    names = table.choice_columns if getattr(labels, "are_lists", False) else labels.names
+    aliases = {**implied_aliases(names, form.cells), **table.aliases}
+    form = replace(form, given={**find_aliases(form, names, aliases), **form.given})
     if getattr(labels, "are_lists", False):
-        return plan_lists(form, metric, table, known, rows_are_groups)
-    form = replace(form, given={**find_aliases(form, labels, table.aliases), **form.given})
-    kind, why = choose_kind(form, labels, metric, bool(known), rows_are_groups, table.aliases)
+        plan = plan_lists(form, metric, table, known, rows_are_groups)
+        spelled = spellings(form.words(plan.separator), names, aliases)
+        return replace(plan, spelled=spelled, in_groups=bool(table.candidate_column))
+    kind, why = choose_kind(form, labels, metric, bool(known), rows_are_groups, aliases)
     of_groups = bool(known) and kind == "ranked" and labels.positive is not None
     if of_groups and form.ids and not rows_are_groups:
         raise InputError(
@@ -179,11 +186,12 @@ def make_plan(
         )
     answers, order = form.header[1:], []
     header = form.header or make_header(kind, labels, of_groups)
+    every = (*labels.names, *columns_without_label(answers, labels))
     if kind in ("labels", "probabilities") and len(answers) == 1:
         if kind == "probabilities" or columns_are_labels(form, labels):
             order = [label_of_column(answers[0], labels, form.given, header[0])]
     elif kind in ("numbers", "grades", "probabilities") or kind == "labels" and len(header) > 2:
-        order = match_columns(header[1:], labels.names, form.given, header[0])
+        order = match_columns(header[1:], every, form.given, header[0])
     elif len(header) != 2:
         raise InputError(
             f"the header has the columns {show(answers)} after the id, but a prediction is "
@@ -191,14 +199,17 @@ def make_plan(
         )
     ranks = None if of_groups and not metric.endswith("_at_k") else table.k
     separator = " " if kind == "ranked" else table.label_separator or "|"
-    spelled = spellings(form, labels, table.aliases)
-    others = {*table.aliases.values()} - {*spelled, *form.cells} if spelled else set()
+    joined = not order and not of_groups and (kind == "ranked" or labels.several)
+    words = form.words(separator if joined else "")
+    spelled = {} if of_groups else spellings(words, labels.names, aliases)
+    others = {*aliases.values()} - {*spelled, *words} if spelled else set()
     unclear = tuple(name for name in labels.names if name in others)
     decimal = decimal_of(form, table)
     plan = Plan(kind, header, order, ranks, separator, why, of_groups, spelled, decimal, unclear)
-    joined = not order and (kind == "ranked" or labels.several)
-    held = [name for name in labels.names if joined and not of_groups and separator in name]
-    if held:
+    own = () if order or of_groups else tuple(labels.names)
+    plan = replace(plan, names=own, joined=joined, in_groups=bool(table.candidate_column))
+    written = [spelled.get(name, name) for name in plan.names] if joined else []
+    if held := [name for name in written if separator in name]:
         raise InputError(
             f"the label {held[0]!r} holds {separator!r}, which separates the labels of a cell: "
             "rename it in the training file, or write --values probabilities."
@@ -222,25 +233,66 @@ def find_rows(form: Form, groups: set[str], ids: Sequence[str]) -> bool:
     return asked <= groups or len(asked & groups) > len(asked & {*ids})
 
 
-def find_aliases(form: Form, labels: Any, aliases: dict[str, str]) -> dict[str, str]:
-    """Return the label of each column that is called by another name of it."""
+def columns_without_label(answers: Sequence[str], labels: Any) -> list[str]:
+    """Return the columns beside those of all labels: no training record has these labels."""
+    if labels.are_numbers or len(labels.names) < 2 or not {*labels.names} < {*answers}:
+        return []
+    return [name for name in answers if name not in labels.names]
+
+
+def find_aliases(form: Form, names: Sequence[str], aliases: dict[str, str]) -> dict[str, str]:
+    """Return the label or choice of each column that is called by another name of it."""
     answers = form.header[1:]
     found = {column: aliases[column] for column in answers if column in aliases}
-    return {column: label for column, label in found.items() if label in labels.names}
+    return {column: label for column, label in found.items() if label in names}
 
 
-def spellings(form: Form, labels: Any, aliases: dict[str, str]) -> dict[str, str]:
-    """Return how the sample writes labels that it has only under another name of theirs."""
+def implied_aliases(names: Sequence[str], cells: Collection[str]) -> dict[str, str]:
+    """Return how a sample writes numbers and truth values that the training file writes otherwise.
+
+    >>> implied_aliases(["0.0", "1.0"], {"0"})
+    {'0': '0.0', '1': '1.0'}
+    >>> implied_aliases(["False", "True"], {"0", "1"})
+    {'0': 'False', '1': 'True'}
+    """
+    if not cells or {*cells} & {*names}:
+        return {}
+    own = {truth_or_number(name): name for name in names}
+    if len(own) < len(names) or not {truth_or_number(cell) for cell in cells} <= {*own}:
+        return {}
+    if all(is_number(cell) for cell in cells):
+        end = ".0" if all(cell.endswith(".0") for cell in cells) else ""
+        return {f"{key}{end}": name for key, name in own.items()}
+    styles = (str.title, str.upper, str.lower)
+    style = next((style for style in styles if all(cell == style(cell) for cell in cells)), None)
+    if {*own} != {"0", "1"} or not style:
+        return {}
+    return {style("false"): own["0"], style("true"): own["1"]}
+
+
+def truth_or_number(text: str) -> str:
+    """Return a number without differences in how it is written; false is 0, and true is 1."""
+    return {"false": "0", "true": "1"}.get(text.casefold(), same_id(text))
+
+
+def spellings(words: set[str], names: Sequence[str], aliases: dict[str, str]) -> dict[str, str]:
+    """Return how the sample writes labels that it has only under another name of theirs.
+
+    Args:
+        words: in the cells of the sample.
+        names: of the labels, or of the choices of a question.
+        aliases: other name -> name.
+    """
     found: dict[str, str] = {}
     for other, label in aliases.items():
-        if other in form.cells and label in labels.names and label not in form.cells:
+        if other in words and label in names and label not in words:
             found.setdefault(label, other)
     if not found:
         return found
     # The sample need not have each label: those with a single other name are written by it too.
     single = [label for label in aliases.values() if [*aliases.values()].count(label) == 1]
     others = {label: other for other, label in aliases.items() if label in single}
-    return {**{n: o for n, o in others.items() if n not in form.cells}, **found}
+    return {**{n: o for n, o in others.items() if n not in words}, **found}
 
 
 def decimal_of(form: Form, table: Table) -> str:
@@ -311,7 +363,7 @@ def columns_are_labels(form: Form, labels: Any) -> bool:
     return bool(len(answers) > 1 or form.given or same_name("".join(answers), labels.names))
 
 
-def match_ids(rows: dict[str, dict], ids: list[str] | None) -> list[str]:
+def match_ids(rows: dict[str, dict], ids: list[str] | None, header: Sequence[str]) -> list[str]:
     """Return the ids in the order of the rows.
 
     Raises:
@@ -322,7 +374,8 @@ def match_ids(rows: dict[str, dict], ids: list[str] | None) -> list[str]:
     if differences := compare_ids(list(rows), ids):
         raise InputError(
             f"sample_submission and the predicted file differ: {'; '.join(differences)}: predict "
-            "the file that the sample is of."
+            "the file that the sample is of; or, if the sample is only an example, leave it out "
+            f"with --sample none --columns {','.join(header_cells(header))}."
         )
     return ids
 
@@ -364,22 +417,16 @@ def same_id(identity: str) -> str:
 
 
 def rank_groups(
-    records: Sequence[dict], groups: Sequence[str | None], positive: str
+    records: Sequence[dict], groups: Sequence[str | None], positive: str, plan: Plan
 ) -> dict[str, dict]:
-    """Return group -> the ids of its records, the likeliest first, in the form of a record."""
+    """Return group -> the names of its records, the likeliest first, in the form of a record."""
     found: dict[str, list[dict]] = {}
     for record, group in zip(records, groups, strict=True):
         found.setdefault(str(group), []).append(record)
     rows = {}
     for group, own in found.items():
         best = sorted(own, key=lambda one: -one["probabilities"][positive])
-        held = [one["id"] for one in best if " " in str(one["id"])]
-        if held:
-            raise InputError(
-                f"the id {held[0]!r} holds a blank, which separates the ids of a cell: rename it, "
-                "or write the score of each record with --values probabilities."
-            )
-        rows[group] = {"ranked": [str(one["id"]) for one in best]}
+        rows[group] = {"ranked": [plan.candidate(record, group) for record in best]}
     return rows
 
 
@@ -389,8 +436,8 @@ def make_cells(record: dict, plan: Plan, labels: Any) -> list[Any]:
         values = record.get("grades", {}) if plan.kind == "grades" else {}
         found = [values.get(name, record["targets"][name]) for name in plan.order]
         return [write_number(value, plan) for value in found]
-    if plan.kind == "probabilities":
-        return [write_number(record["probabilities"][name], plan) for name in plan.order]
+    if plan.kind == "probabilities":  # 0 for a label that no training record has
+        return [write_number(record["probabilities"].get(name, 0), plan) for name in plan.order]
     if plan.kind == "ranked":
         likely = record.get("ranked")
         if likely is None:
@@ -411,9 +458,9 @@ def write_number(value: float, plan: Plan) -> Any:
     return value if plan.decimal == "." else str(value).replace(".", plan.decimal)
 
 
-def find_other_spelling(form: Form, plan: Plan, labels: Any) -> list[str]:
-    """Return that the sample writes labels, or what stands for them, in another way; or nothing."""
-    if plan.kind != "labels" or plan.order or not form.cells or labels.several:
+def find_other_spelling(form: Form, plan: Plan) -> list[str]:
+    """Return in what the sample writes labels, or their number in a cell, in another way."""
+    if plan.order or not plan.names or not form.cells:
         return []
     if plan.unclear:
         return [
@@ -421,9 +468,28 @@ def find_other_spelling(form: Form, plan: Plan, labels: Any) -> list[str]:
             "for which competition.label_aliases has several: if the host expects one of them, "
             "leave only that one there."
         ]
-    if plan.spelled or form.cells & {*labels.names}:
+    if not plan.spelled and not form.words(plan.separator if plan.joined else "") & {*plan.names}:
+        return [
+            f"the sample has {show(sorted(form.cells)[:SHOWN_IDS])} where this run writes its "
+            f"labels, {show(plan.names)}: if labels are spelled so there, spell them so in the "
+            "training file."
+        ]
+    most = form.longest_cell(plan.separator) if plan.kind == "ranked" else 0
+    if plan.ranks is None or most < 2 or most == plan.ranks:
         return []
     return [
-        f"the sample has {show(sorted(form.cells)[:SHOWN_IDS])} where this run writes its labels, "
-        f"{show(labels.names)}: if labels are spelled so there, spell them so in the training file."
+        f"cells of the sample have up to {most} labels, and this run writes {plan.ranks}: if the "
+        f"host expects {most}, set competition.k = {most}."
+    ]
+
+
+def find_other_candidates(form: Form, plan: Plan, names: Collection[str]) -> list[str]:
+    """Return that the sample ranks candidates by other names than those of the records."""
+    words = form.words(plan.separator)
+    if plan.kind != "ranked" or not plan.by_group or plan.names or not words or words & {*names}:
+        return []
+    return [
+        f"the sample has {show(sorted(words)[:SHOWN_IDS])} where this run writes the ids of the "
+        f"records, {show(sorted(names)[:SHOWN_IDS])}: if a column has the names of the sample, "
+        "name it with competition.candidate_column."
     ]

@@ -27,6 +27,7 @@ PAIR_NAMES = (
     ("question1", "question2"),
     ("text1", "text2"),
     ("premise", "hypothesis"),
+    ("question", "sentence"),
 )
 # What the fields of JSON Lines are called in a project's own files.
 OWN_FIELDS = {"id", "text_a", "text_b", "context", "label", "labels", "group", "fold_group"}
@@ -61,6 +62,7 @@ def has_own_columns(path: str | Path, settings: Settings) -> bool:
         table.label_column: {"label", "labels"},
         table.id_column: {"id"},
         table.group_column: {"group"},
+        table.candidate_column: set(),
         table.fold_group_column: {"fold_group"},
         table.weight_column: {WEIGHT},
     }
@@ -220,8 +222,10 @@ def find_columns(
     column = functools.partial(find_column, path, header)
     sample_id, _ = read_sample_header(table)
     identity = column(table.id_column, "id_column")
-    for name in (sample_id, "id", "Id", "ID"):
-        identity = identity or (name if name in header else None)
+    for name in (sample_id, "id", "Id", "ID"):  # rows of a sample may be groups
+        free = name in header and name != table.group_column
+        identity = identity or (name if free else None)
+    candidate = column(table.candidate_column, "candidate_column")
     targets, label = find_gold(path, header, settings, require_labels)
     group = column(table.group_column, "group_column")
     fold_group = column(table.fold_group_column, "fold_group_column", require_labels)
@@ -240,7 +244,7 @@ def find_columns(
         texts += find_question(path, rows, taken, table, not choices)
     elif not texts:
         pair = column(table.pair_column, "pair_column") or ("text_b" if "text_b" in header else "")
-        taken = {identity, label, *targets, group, fold_group, pair, weight}
+        taken = {identity, label, *targets, group, fold_group, pair, weight, candidate}
         text = column(table.text_column, "text_column")
         both = [] if text or pair else find_pair([name for name in header if name not in taken])
         text = text or (both or [find_text(path, header, rows, taken, table)])[0]
@@ -251,7 +255,7 @@ def find_columns(
             "another one in competition.text_columns, text_column, pair_column or text_template."
         )
     read = tuple(map(str, texts))
-    return Columns(identity, read, label, targets, group, fold_group, weight, choices)
+    return Columns(identity, read, label, targets, group, fold_group, weight, choices, candidate)
 
 
 def find_column(
@@ -419,9 +423,11 @@ def find_question(
 
 def find_pair(free: Sequence[str]) -> list[str]:
     """Return the columns of a pair of texts with usual names; empty: there are none of them."""
-    if any(name in free for name in TEXT_NAMES):
-        return []
-    return next(([*both] for both in PAIR_NAMES if {*both} <= {*free}), [])
+    for both in PAIR_NAMES:
+        others = [name for name in free if name not in both]
+        if {*both} <= {*free} and not any(name in others for name in TEXT_NAMES):
+            return [*both]
+    return []
 
 
 def find_text(

@@ -15,7 +15,13 @@ from pathlib import Path
 from extras.host_formats.documents import Document, Predicted, make_record
 from extras.host_formats.options import Options
 from extras.host_formats.records import ALIGNED, Conversion, Span, nearest_place
-from extras.host_formats.source_files import SourceError, named, read_text, shown
+from extras.host_formats.source_files import (
+    SourceError,
+    is_of_system,
+    named,
+    read_text,
+    shown,
+)
 
 NOT_READ = {"A": "attributes", "M": "attributes", "N": "links to other resources", "#": "notes"}
 # A relation without direction between any number of entities.
@@ -24,6 +30,8 @@ NOT_READ["*"] = "equivalences"
 NAME = re.compile(r"[^\s:;|]+")
 # Bytes of a name of a file, without .txt and .ann.
 LONGEST_NAME = 240
+# An entity of one piece.
+ENTITY_LINE = re.compile(r"T\S*\t\S+ (\d+) (\d+)\t(.*?)\r?$")
 NUMBERED = re.compile(r"(.*?)([2-9]|[1-9][0-9]+)")
 
 
@@ -44,7 +52,7 @@ def open_brat(folder: Path) -> Iterator[tuple[str, Pair]]:
     """
     if not folder.is_dir():
         raise SourceError(f"{folder} is not a folder", "name the one that holds the .txt and .ann")
-    paths = sorted(folder.rglob("*.txt"))
+    paths = sorted(path for path in folder.rglob("*.txt") if not is_of_system(path))
     if not paths:
         raise SourceError(f"{folder} holds no .txt", "name the folder with the texts")
     for path in paths:
@@ -52,7 +60,8 @@ def open_brat(folder: Path) -> Iterator[tuple[str, Pair]]:
         marked = path.with_suffix(".ann")
         annotations = read_text(marked) if marked.is_file() else None
         yield str(path), Pair(name, read_text(path), annotations)
-    lonely = [path for path in folder.rglob("*.ann") if not path.with_suffix(".txt").is_file()]
+    marks = (path for path in folder.rglob("*.ann") if not is_of_system(path))
+    lonely = [path for path in marks if not path.with_suffix(".txt").is_file()]
     if lonely:
         raise SourceError(f"{min(lonely)} has no .txt of the same name", "add the text")
 
@@ -71,7 +80,10 @@ def read_document(pair: Pair, where: str, conversion: Conversion) -> Document:
     Raises:
         SourceError: a line is not brat's, or names what is not there.
     """
-    document = Document(pair.name, pair.text, pair.annotations is not None)
+    text = choose_text(pair)
+    what = "texts whose offsets count a line end of two characters as one, read so"
+    conversion.remark(what, where, text != pair.text)
+    document = Document(pair.name, text, pair.annotations is not None)
     events: dict[str, tuple[str, str, list[tuple[str, str]]]] = {}
     joined: list[tuple[str, tuple[str, str, str]]] = []
     places: dict[str, str] = {}
@@ -85,7 +97,7 @@ def read_document(pair: Pair, where: str, conversion: Conversion) -> Document:
             raise SourceError(f"{place}: {name} comes twice", "give each annotation its own id")
         if name[:1] == "T":
             kind, spans, words = split_entity(rest, place)
-            span = join_pieces(pair.text, spans, words, place, conversion)
+            span = join_pieces(text, spans, words, place, conversion)
             document.entities[name] = span, kind
         elif name[:1] == "R":
             [(predicate, _), *arguments] = split_arguments(rest, place)
@@ -101,12 +113,35 @@ def read_document(pair: Pair, where: str, conversion: Conversion) -> Document:
             conversion.remark(f"{NOT_READ[name[:1]]} of brat, left out", place)
         else:
             raise SourceError(f"{place}: {shown(line)} is not an annotation of brat")
-    for place, relation in joined:
-        for name in relation[1:]:
+    for place, (predicate, *names) in joined:
+        what = "arguments that are events: read as their triggers"
+        conversion.remark(what, place, sum(name in events for name in names))
+        first, second = (events[name][1] if name in events else name for name in names)
+        for name in (first, second):
             document.span(name, place)
-        document.relations.append(relation)
+        document.relations.append((predicate, first, second))
     add_events(document, events, places, conversion)
     return document
+
+
+def choose_text(pair: Pair) -> str:
+    """Return the text that the offsets count: that of the file, or one whose lines end in "\\n".
+
+    Git and editors of Windows may have changed the ends of the lines afterwards.
+    """
+    plain = pair.text.replace("\r\n", "\n")
+    if plain == pair.text:
+        return plain
+    entities = []
+    for line in (pair.annotations or "").split("\n"):
+        match = ENTITY_LINE.match(line)
+        if match:
+            entities.append((int(match[1]), int(match[2]), match[3]))
+
+    def misses(text: str) -> int:
+        return sum(flat(text[start:end]) != flat(words) for start, end, words in entities)
+
+    return plain if misses(pair.text) and not misses(plain) else pair.text
 
 
 def split_entity(rest: str, place: str) -> tuple[str, list[Span], str]:

@@ -23,6 +23,7 @@ from extras.host_formats.records import (
 from extras.host_formats.source_files import SourceError, check_kind, field, objects, shown
 
 # How TNEWS and IFLYTEK call the description of a label.
+NO_LABEL = "-"  # in OCNLI and CMNLI
 DESCRIPTIONS = ("label_desc", "label_des")
 
 
@@ -148,6 +149,10 @@ def read_clue(line: dict, where: str, options: Options, conversion: Conversion) 
     name = read_id(line, "id", where) if "id" in line else text_id(*texts)
     record: dict[str, Any] = {"id": name, **dict(zip(("text_a", "text_b"), texts, strict=False))}
     if line.get("label") is None:
+        return record
+    if line["label"] == NO_LABEL:
+        what = f"labels {NO_LABEL!r}, about which annotators did not agree, read as unlabelled"
+        conversion.remark(what, where)
         return record
     return {**record, "labels": [field(line, "label", str, where)]}
 

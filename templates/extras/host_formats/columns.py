@@ -40,14 +40,16 @@ def open_columns(path: Path) -> Iterator[tuple[str, Sentence]]:
         SourceError: a line has another number of columns than the first one.
     """
     lines = [line.removesuffix("\r") for line in read_text(path).split("\n")]
-    separator = "\t" if any("\t" in line for line in lines) else " "
+    plain = [line for line in lines if line.strip() and not is_mark(line)]
+    # A comment may have a tab where tokens have spaces.
+    separator = "\t" if any("\t" in line for line in plain or lines) else " "
+    usual = split_cells(plain[0], separator) if plain else []
     rows: list[list[str]] = []
     above: list[str] = []
     width, first = 0, 0
     for number, line in enumerate([*lines, ""], start=1):
-        # Other white space, such as U+00A0, may be part of a token.
-        cells = [cell for cell in line.split(separator) if cell or separator == "\t"]
-        mark = line.startswith(DOCUMENT_MARK) or not rows and COMMENT.match(line)
+        cells = split_cells(line, separator)
+        mark = is_mark(line) and not (COMMENT.match(line) and (rows or is_token(cells, usual)))
         if mark or not line.strip():
             if rows:
                 yield f"{path}, line {first}", Sentence(rows, separator, above)
@@ -58,6 +60,31 @@ def open_columns(path: Path) -> Iterator[tuple[str, Sentence]]:
         if len(cells) != width:
             raise SourceError(f"{path}, line {number}: {len(cells)} columns instead of {width}")
         rows.append(cells)
+
+
+def is_mark(line: str) -> bool:
+    """Return whether a line looks like a comment, or begins a document."""
+    return line.startswith(DOCUMENT_MARK) or bool(COMMENT.match(line))
+
+
+def split_cells(line: str, separator: str) -> list[str]:
+    """Return the cells of a line; other white space, such as U+00A0, may be part of a token."""
+    return [cell for cell in line.split(separator) if cell or separator == "\t"]
+
+
+def is_token(cells: list[str], usual: list[str]) -> bool:
+    """Return whether a line that looks like a comment is a token, such as a hashtag.
+
+    >>> is_token(["#text", "O"], ["Ada", "B-per"])
+    True
+    >>> is_token(["# id 7", "domain=en"], ["Ada", "B-per"])
+    False
+    """
+    if len(cells) != len(usual or cells):
+        return False
+    if len(usual) > 1 and TAG.fullmatch(usual[-1]):
+        return bool(TAG.fullmatch(cells[-1]))
+    return " " not in cells[0] and cells[0] != "#"
 
 
 def join_tokens(tokens: list[str], join: str) -> tuple[str, list[Span]]:

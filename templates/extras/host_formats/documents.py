@@ -134,12 +134,33 @@ def make_labels(document: Document, where: str, conversion: Conversion) -> dict:
     return {"labels": list(dict.fromkeys(document.labels))}
 
 
-def settle_labels(records: list[dict]) -> None:
-    """Write `label` in all records of a file if none of them has several labels or none."""
-    labelled = [record for record in records if "labels" in record]
-    if all(len(record["labels"]) == 1 for record in labelled):
-        for record in labelled:
-            [record["label"]] = record.pop("labels")
+def settle_labels(
+    records: list[dict], places: list[str], several: bool | None, conversion: Conversion
+) -> None:
+    """Write `label` in all records of a file if its texts have one label each.
+
+    Args:
+        records: of the file; `labels` are all of a text.
+        places: of the records.
+        several: whether a text may have any number of labels; None: if one has several, or all have
+            none. A text without a label is unlabelled where others have one.
+        conversion: counts such texts.
+
+    Raises:
+        SourceError: a text has several labels, and was to have one.
+    """
+    labelled = [pair for pair in zip(records, places, strict=True) if "labels" in pair[0]]
+    most = max((len(record["labels"]) for record, _ in labelled), default=0)
+    if several or several is None and most != 1:
+        return
+    for record, where in labelled:
+        labels = record.pop("labels")
+        if len(labels) > 1:
+            raise SourceError(f"{where}: {len(labels)} labels", "leave out --labels one")
+        what = "texts without a label, read as unlabelled: with --labels several they have none"
+        conversion.remark(what, where, not labels)
+        if labels:
+            record["label"] = labels[0]
 
 
 def find_types(document: Document, where: str, types: Types) -> None:

@@ -89,7 +89,9 @@ def find_types(line: dict, where: str, types: Types) -> None:
         if item.get("subject_type"):
             count_type(types.subjects, predicate, field(item, "subject_type", str, where))
         kinds = item.get("object_type") or {}
-        types.plain = types.plain or isinstance(kinds, str)
+        if "object" in item:
+            types.plain = bool(types.plain) or isinstance(item["object"], str)
+        types.plain_schema |= "object" not in item and isinstance(kinds, str)
         named = {VALUE: kinds} if isinstance(kinds, str) else kinds
         for slot, kind in check_kind(named, dict, "the field 'object_type'", where).items():
             key = predicate if slot == VALUE else f"{predicate}{SLOT}{slot}"

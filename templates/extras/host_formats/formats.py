@@ -96,6 +96,8 @@ class Format:
         encode: from the sources of a submission to its content, or to path -> content.
         fields: of a source, those that are read, or are known to say nothing; none: all are.
         named_by: the field by which the host finds a record of a submission; empty: by its place.
+        shared: from a source to the fields that it shares with others of which only the first is
+            read; None: it shares none.
     """
 
     tasks: tuple[str, ...]
@@ -105,6 +107,7 @@ class Format:
     encode: Callable[[list], str | dict[str, str]] = json_lines
     fields: tuple[str, ...] = ()
     named_by: str = ""
+    shared: Callable[[Any], str | None] = lambda source: None
 
 
 FORMATS = {
@@ -142,6 +145,7 @@ FORMATS = {
         write_label_studio,
         open_label_studio,
         json_list,
+        shared=label_studio.shared_task,
     ),
     "conll": Format((ENTITIES,), read_columns, write_columns, open_columns, columns_text),
 }
@@ -175,7 +179,13 @@ def read_sources(
     """
     form = choose_format(name, options.task)
     sources, found = [], []
+    shared: set[str] = set()
     for where, source in form.open(path):
+        same = form.shared(source)
+        if same in shared:
+            conversion.remark("second and further annotations of a text, left out", where)
+            continue
+        shared |= {same} if same is not None else set()
         sources.append(source)
         for name_of_field in sorted(source.keys() - {*form.fields}) if form.fields else ():
             conversion.remark(f"fields {name_of_field!r}, not read", where)
@@ -186,7 +196,7 @@ def read_sources(
     if not found:
         raise SourceError(f"{path} holds no record", f"is its format {name}? Check it")
     records = list(with_distinct_ids(found, conversion))
-    documents.settle_labels(records)
+    documents.settle_labels(records, [where for where, _ in found], options.several, conversion)
     for (where, _), record in zip(found, records, strict=True):
         if not any(answer in record for answer in ANSWERS[options.task]):
             conversion.remark("unlabelled records, which only predict.py reads", where)
@@ -221,7 +231,7 @@ def read_types(name: str, path: Path, options: Options, conversion: Conversion) 
         elif name == "doccano":
             documents.find_types(doccano.read_document(source, where, conversion), where, types)
         elif name == "label_studio":
-            read = label_studio.read_document(source, where, options.text_field, conversion)
+            read = label_studio.read_document(source, where, options, conversion)
             documents.find_types(read, where, types)
         else:
             raise SourceError(f"a submission of {name} has no types", "leave --schema out")

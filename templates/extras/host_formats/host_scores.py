@@ -21,8 +21,9 @@ Placed = Iterable[tuple[str, dict]]
 def score_duie(submission: Placed, golds: Placed, known: Placed = ()) -> dict[str, float | int]:
     """Return the scores of a submission of DuIE: a triple is right with all of its slots.
 
-    Words count in any case, and without the marks of a title (《》). The host's list of aliases is
-    not published, so a host may find more of them right.
+    Words count in any case, and without the marks of a title (《》). Of lines with the same text
+    the last one counts, as in the host's script. The host's list of aliases is not published, so a
+    host may find more of them right.
 
     Args:
         submission: `(place, line)`.
@@ -32,7 +33,7 @@ def score_duie(submission: Placed, golds: Placed, known: Placed = ()) -> dict[st
     Raises:
         SourceError: the texts are not the same, or a part is missing.
     """
-    hits = found = right = 0
+    texts: dict[str, tuple[set, set]] = {}
     predicted, wanted = list(submission), list(golds)
     if len(predicted) != len(wanted):
         fault = f"the submission has {len(predicted)} lines, and the labelled file {len(wanted)}"
@@ -40,8 +41,9 @@ def score_duie(submission: Placed, golds: Placed, known: Placed = ()) -> dict[st
     for (where, line), (place, gold) in zip(predicted, wanted, strict=True):
         if field(line, "text", str, where) != field(gold, "text", str, place):
             raise SourceError(f"{where}: the text is not that of {place}", "predict this file")
-        own, true = read_words(line, where), read_words(gold, place)
-        hits, found, right = hits + len(own & true), found + len(own), right + len(true)
+        texts[line["text"]] = read_words(line, where), read_words(gold, place)
+    hits = sum(len(own & true) for own, true in texts.values())
+    found, right = (sum(len(pair[side]) for pair in texts.values()) for side in (0, 1))
     return precision_recall_f1(hits, found, right)
 
 
@@ -60,6 +62,43 @@ def plain_words(words: str) -> str:
     """Return words as the host compares them."""
     words = words.lower()
     return words[1:-1] if words.startswith("《") and words.endswith("》") else words
+
+
+def score_cluener(submission: Placed, golds: Placed, known: Placed = ()) -> dict[str, float | int]:
+    """Return the scores of a submission of CLUENER: the mean of the F1 of the types.
+
+    Of each text and type the different words count, however often they are in the text. The rule is
+    that of https://github.com/CLUEbenchmark/CLUENER2020.
+
+    Args:
+        submission: `(place, line)`.
+        golds: `(place, line)` of the labelled file, in the same order.
+        known: not read.
+
+    Raises:
+        SourceError: the texts are not the same, or a part is missing.
+    """
+    predicted, wanted = list(submission), list(golds)
+    if len(predicted) != len(wanted):
+        fault = f"the submission has {len(predicted)} lines, and the labelled file {len(wanted)}"
+        raise SourceError(fault, "predict this file")
+    hits, found, right = Counter[str](), Counter[str](), Counter[str]()
+    for (where, line), (place, gold) in zip(predicted, wanted, strict=True):
+        if "text" in line and line["text"] != field(gold, "text", str, place):
+            raise SourceError(f"{where}: the text is not that of {place}", "predict this file")
+        own, true = (
+            {
+                (kind, words)
+                for kind, mentions in field(one, "label", dict, at).items()
+                for words in check_kind(mentions, dict, f"the label {kind!r}", at)
+            }
+            for one, at in ((line, where), (gold, place))
+        )
+        for counts, pairs in ((hits, own & true), (found, own), (right, true)):
+            counts.update(kind for kind, _ in pairs)
+    kinds = sorted(right.keys() | found.keys())
+    f1 = [precision_recall_f1(hits[n], found[n], right[n])["f1"] for n in kinds]
+    return {"macro_f1": math.fsum(f1) / max(len(f1), 1), "types": len(kinds)}
 
 
 # Type of the event and role -> argument -> all ways to write it, in lower case.
@@ -128,7 +167,7 @@ def read_arguments(line: dict, where: str) -> Arguments:
     arguments: Arguments = {}
     for event in objects(line, "event_list", where):
         kind = field(event, "event_type", str, where)
-        for part in objects(event, "arguments", where):
+        for part in objects(event, "arguments", where) if event.get("arguments") else []:
             aliases = field(part, "alias", list, where) if part.get("alias") else []
             words = (field(part, "argument", str, where), *aliases)
             written = [check_kind(one, str, "an alias", where).lower() for one in words]
@@ -190,7 +229,10 @@ def score_docred(submission: Placed, golds: Placed, known: Placed = ()) -> dict[
 def read_names(document: dict, where: str) -> list[set[str]]:
     """Return the names of the mentions of each entity."""
     return [
-        {field(check_kind(one, dict, "a mention", where), "name", str, where) for one in mentions}
+        {
+            field(check_kind(one, dict, "a mention", where), "name", str, where)
+            for one in check_kind(mentions, list, "an entity", where)
+        }
         for mentions in field(document, "vertexSet", list, where)
     ]
 
@@ -269,6 +311,7 @@ def read_relation_label(line: dict, where: str) -> str:
 
 
 SCORERS = {
+    "cluener": score_cluener,
     "docred": score_docred,
     "duee": score_duee,
     "duie": score_duie,

@@ -65,26 +65,39 @@ def open_cell(cell: str) -> Any:
     return cell
 
 
+def shared_task(task: dict) -> str | None:
+    """Return the id and texts of a task of JSON_MIN or CSV, which has a row for each annotation."""
+    if "data" in task or not {"id", "annotation_id"} <= task.keys():
+        return None
+    texts = {name: value for name, value in task.items() if isinstance(value, str)}
+    own = {name: value for name, value in texts.items() if name not in ABOUT_WORK}
+    return json.dumps([str(task["id"]), own], sort_keys=True)
+
+
 # ------------------------------------------------------------------------------------------ reading
 
 
 def read_label_studio(task: dict, where: str, options: Options, conversion: Conversion) -> dict:
     """Return the record of a task."""
-    document = read_document(task, where, options.text_field, conversion)
+    document = read_document(task, where, options, conversion)
     # In a table without fields about the work a choice says that somebody looked at the text.
     document.labelled |= options.task == LABELS and bool(document.labels)
     return make_record(document, options.task, where, conversion)
 
 
-def read_document(task: dict, where: str, text_field: str, conversion: Conversion) -> Document:
-    """Return a text with what was marked in it."""
+def read_document(task: dict, where: str, options: Options, conversion: Conversion) -> Document:
+    """Return a text with what was marked in it.
+
+    Raises:
+        SourceError: labels of the text come from several controls, and no option names one.
+    """
     data = field(task, "data", dict, where) if "data" in task else task
-    name_of_text = find_text(data, text_field, where)
+    name_of_text = find_text(data, options.text_field, where)
     text = data[name_of_text]
     document = Document(read_id(task, "id", where) if "id" in task else text_id(text), text)
     if "data" not in task:
         controls = {name: value for name, value in data.items() if name != name_of_text}
-        read_controls(document, controls, where, conversion)
+        read_controls(document, controls, options, where, conversion)
         return document
     for name in ("completions", "predictions"):
         conversion.remark(f"fields {name!r}, not read", where, bool(task.get(name)))
@@ -96,8 +109,23 @@ def read_document(task: dict, where: str, text_field: str, conversion: Conversio
     conversion.remark(what, where, max(0, len(kept) - 1))
     document.labelled = bool(kept)
     if kept:
-        read_regions(document, objects(kept[0], "result", where), where, conversion)
+        read_regions(document, objects(kept[0], "result", where), options, where, conversion)
     return document
+
+
+def choose_control(names: list[str], options: Options, where: str) -> str:
+    """Return the control, or column, whose labels are those of the text; empty: there is none.
+
+    Raises:
+        SourceError: there are several, and no option names one.
+    """
+    found = list(dict.fromkeys(names))
+    if options.label_field or options.task != LABELS:
+        return options.label_field
+    if len(found) > 1:
+        fault = f"{where}: labels of the text in {', '.join(map(repr, found))}"
+        raise SourceError(fault, "name the one to read with --label-field")
+    return "".join(found)
 
 
 def find_text(data: dict, text_field: str, where: str) -> str:
@@ -115,11 +143,21 @@ def find_text(data: dict, text_field: str, where: str) -> str:
     return wanted
 
 
-def read_controls(document: Document, data: dict, where: str, conversion: Conversion) -> None:
+def read_controls(
+    document: Document, data: dict, options: Options, where: str, conversion: Conversion
+) -> None:
     """Add what JSON_MIN and CSV have: a list of spans, a choice, or `{"choices": [...]}`."""
     document.labelled = bool(WORK_WAS_DONE & data.keys())
-    for name, value in data.items():
-        if name in ABOUT_WORK:
+    own = {name: value for name, value in data.items() if name not in ABOUT_WORK}
+    choices = {
+        name
+        for name, value in own.items()
+        if isinstance(value, str) or isinstance(value, dict) and "choices" in value
+    }
+    chosen = choose_control([name for name in own if name in choices], options, where)
+    for name, value in own.items():
+        if chosen and name in choices and name != chosen:
+            conversion.remark(f"fields {name!r}, left out", where)
             continue
         if isinstance(value, list) and all(is_span(item) for item in value):
             document.labelled = True
@@ -147,9 +185,15 @@ def is_span(item: Any) -> bool:
 
 
 def read_regions(
-    document: Document, regions: list[dict], where: str, conversion: Conversion
+    document: Document, regions: list[dict], options: Options, where: str, conversion: Conversion
 ) -> None:
     """Add the regions of an annotation: spans, choices, and relations between spans."""
+    controls = [
+        str(region.get("from_name", ""))
+        for region in regions
+        if region.get("type") == "choices" and not is_span(region.get("value"))
+    ]
+    chosen = choose_control(controls, options, where)
     for number, region in enumerate(regions):
         kind = region.get("type")
         if kind in ("labels", "hypertextlabels"):
@@ -159,6 +203,8 @@ def read_regions(
             value = field(region, "value", dict, where)
             if is_span(value):
                 conversion.remark("choices for a span, left out", where)
+            elif chosen and str(region.get("from_name", "")) != chosen:
+                conversion.remark("choices of other controls, left out", where)
             else:
                 document.labels += read_names(value, "choices", where)
         elif kind != "relation":
@@ -201,6 +247,10 @@ def read_offsets(text: str, value: dict, where: str, conversion: Conversion) -> 
         if not 0 <= start < end <= len(text):
             raise SourceError(f"{where}: [{start}, {end}] is not in the text")
         return start, end
+    if escape_line_ends(text[max(start, 0) : end]) == words:
+        words = text[start:end]
+    elif words not in text:
+        words = words.replace("\\n", "\n")
     if not text.startswith(words, start):
         units = text.encode("utf-16-le", "surrogatepass")
         before = units[: 2 * start].decode("utf-16-le", errors="ignore")
@@ -213,15 +263,27 @@ def read_offsets(text: str, value: dict, where: str, conversion: Conversion) -> 
     return found
 
 
+def escape_line_ends(text: str) -> str:
+    """Return a text as Label Studio keeps the words of a span, without line ends."""
+    return text.replace("\r", "\\n").replace("\n", "\\n")
+
+
 def length_in_utf16(text: str) -> int:
     """Return the UTF-16 units of a text."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def whole(offset: Any, where: str) -> int:
-    """Return an offset, which older versions write as a string."""
+    """Return an offset, which older versions write as a string.
+
+    Raises:
+        SourceError: it is none, such as the path to a part of a page.
+    """
     if isinstance(offset, str) and offset.isdecimal():
         return int(offset)
+    if isinstance(offset, str) and offset.startswith("/"):
+        fault = f"{where}: the offset {shown(offset)} is in a part of a page of HTML"
+        raise SourceError(fault, "annotate plain text, which has offsets of its own")
     return check_kind(offset, int, "an offset", where)
 
 

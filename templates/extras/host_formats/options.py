@@ -24,14 +24,17 @@ class Types:
         objects: predicate -> types of its object. For DuIE predicates may have a slot, "p@slot".
         roles: (type of event, role) -> types of the argument.
         codes: description of a label of CLUE -> label.
-        plain: the objects of DuIE are strings, as in its first version, and not `{"@value": ...}`.
+        plain: the objects of DuIE are strings, as in its first version, and not `{"@value": ...}`;
+            None: no labelled file says it.
+        plain_schema: the types of objects are strings in a schema, as DuIE 1.0 and CMeIE have them.
     """
 
     subjects: dict[str, Counter[str]] = field(default_factory=dict)
     objects: dict[str, Counter[str]] = field(default_factory=dict)
     roles: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)
     codes: dict[str, str] = field(default_factory=dict)
-    plain: bool = False
+    plain: bool | None = None
+    plain_schema: bool = False
 
 
 def count_type(table: dict, key: object, kind: str) -> None:
@@ -52,6 +55,9 @@ class Options:
     Attributes:
         task: one of `TASKS`: of what an annotation tool holds, its records have this part.
         text_field: of a task of Label Studio; empty: "text", or the only field with a text.
+        label_field: of a task of Label Studio: the control, or the column, of the labels of texts;
+            empty: the only one.
+        several: texts have any number of labels; None: if one has several, or all have none.
         token_column, tag_column: of CoNLL columns, from 1; -1 is the last one.
         join: between tokens: `auto`: a space, but none next to a Chinese character; else `space` or
             `none`.
@@ -62,6 +68,8 @@ class Options:
 
     task: str
     text_field: str = ""
+    label_field: str = ""
+    several: bool | None = None
     token_column: int = 1
     tag_column: int = -1
     join: str = "auto"
@@ -80,6 +88,10 @@ def add_flags(parser: argparse.ArgumentParser, formats: Collection[str]) -> None
     """Add the format to a command line, one of some, and what it must be told."""
     parser.add_argument("format", metavar="FORMAT", choices=formats, help=", ".join(formats))
     parser.add_argument("--text-field", default="", help="Label Studio: the field with the text")
+    parser.add_argument("--label-field", default="", help="Label Studio: that of the labels")
+    parser.add_argument(
+        "--labels", choices=("one", "several"), help="of a text: one, or any number"
+    )
     parser.add_argument("--token-column", type=int, default=1, help="conll: from 1")
     parser.add_argument("--tag-column", type=int, default=-1, help="conll: from 1; -1 is the last")
     parser.add_argument("--join", choices=("auto", "space", "none"), default="auto")
@@ -103,8 +115,26 @@ def read_ends(name: str, ends: str | None) -> bool:
     return ends == "exclusive"
 
 
+def choose_objects(name: str, types: Types, objects: str | None) -> None:
+    """Set `plain` of some types for the flag `--objects`.
+
+    Raises:
+        SourceError: it is missing where a schema leaves it open, or it is given elsewhere.
+    """
+    if objects and name != "duie":
+        raise SourceError(f"--objects is for duie, and not for {name}", "leave it out")
+    if types.plain_schema and types.plain is None and not objects:
+        fault = 'the schema does not say whether an object is a string or {"@value": ...}'
+        fix = "add --objects words for DuIE 1.0, or --objects values for CMeIE"
+        raise SourceError(fault, fix)
+    if objects:
+        types.plain = objects == "words"
+
+
 def read_flags(arguments: argparse.Namespace, task: str) -> Options:
     """Return the options of a command for the task of the project, such as "Event extraction"."""
-    names = ("text_field", "token_column", "tag_column", "join", "scheme")
+    names = ("text_field", "label_field", "token_column", "tag_column", "join", "scheme")
     name_of_task = task.lower().replace(" ", "_").replace("-", "_")
-    return Options(name_of_task, **{name: getattr(arguments, name) for name in names})
+    several = {None: None, "one": False, "several": True}[arguments.labels]
+    own = {name: getattr(arguments, name) for name in names}
+    return Options(name_of_task, several=several, **own)

@@ -3,6 +3,7 @@
 The command `baselines` reads its data sets with these functions too, without `core`.
 """
 
+import gzip
 import io
 import json
 import zipfile
@@ -40,11 +41,14 @@ def read_text(path: Path) -> str:
     """
     try:
         content = read_zipped(path) if path.suffix.lower() == ZIP else path.read_bytes()
+        content = gzip.decompress(content) if path.suffix.lower() == ".gz" else content
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = 1 + error.object[: error.start].count(b"\n")
         fault = f"{path}, line {line}: not UTF-8 ({error.reason})"
         raise SourceError(fault, "save the file as UTF-8") from error
+    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+        raise SourceError(f"{path}: not a gzip that can be read ({error})") from error
     except OSError as error:
         raise SourceError(f"{path} cannot be read ({error.strerror})", "check the path") from error
 
@@ -57,12 +61,18 @@ def read_zipped(path: Path) -> bytes:
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            files = [entry for entry in archive.infolist() if not entry.is_dir()]
+            entries = [entry for entry in archive.infolist() if not entry.is_dir()]
+            files = [entry for entry in entries if not is_of_system(Path(entry.filename))]
             if len(files) == 1:
                 return archive.read(files[0])
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError) as error:
         raise SourceError(f"{path}: not a zip that can be read ({error})") from error
     raise SourceError(f"{path} has {len(files)} files instead of one", "name the file itself")
+
+
+def is_of_system(path: Path) -> bool:
+    """Return whether macOS has put a file beside others: it has their names, and no text."""
+    return path.name.startswith("._") or "__MACOSX" in path.parts
 
 
 def zipped(name: str, content: str) -> bytes:
@@ -79,7 +89,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     # Lines end at "\n" alone: other separators of Unicode are part of the text.
     for number, line in enumerate(read_text(path).split("\n"), start=1):
         line = line.removesuffix("\r")
-        if line:
+        if line.strip():
             yield number, line
 
 

@@ -19,7 +19,7 @@ from core.base.files import (  # noqa: E402
     write_whole,
 )
 from extras.host_formats.formats import FORMATS, read_types, write_sources  # noqa: E402
-from extras.host_formats.options import add_flags, read_ends, read_flags  # noqa: E402
+from extras.host_formats.options import add_flags, choose_objects, read_ends, read_flags  # noqa: E402
 from extras.host_formats.records import Conversion  # noqa: E402
 from extras.host_formats.source_files import ZIP, SourceError, zipped  # noqa: E402
 from task.settings import Settings  # noqa: E402
@@ -36,6 +36,7 @@ def main() -> None:
     )
     parser.add_argument("--texts", metavar="FILE", type=Path, help="the host's file to predict")
     parser.add_argument("--schema", metavar="FILE", type=Path, help="labelled: names the types")
+    parser.add_argument("--objects", choices=("words", "values"), help="of duie")
     parser.add_argument("--ends", choices=("inclusive", "exclusive"), help="of cmeee")
     arguments = parser.parse_args()
 
@@ -50,6 +51,7 @@ def main() -> None:
         options.exclusive_ends = read_ends(arguments.format, arguments.ends)
         if arguments.schema:
             options.types = read_types(arguments.format, arguments.schema, options, Conversion())
+        choose_objects(arguments.format, options.types, arguments.objects)
         path = arguments.predictions
         predictions = [(f"{path}, line {line}", one) for line, one in read_json_lines(path)]
         sources = write_sources(arguments.format, predictions, arguments.texts, options, conversion)

@@ -22,6 +22,8 @@ from extras.retrieval.vectors import BiEncoder
 
 # A word, or one character of a script that writes no blanks between words.
 WORD = re.compile(r"[぀-ヿ㐀-鿿가-힯]|[^\W぀-ヿ㐀-鿿가-힯]+")
+# Fields of records with the relevance of an answer, a number from 0 on, in place of a label.
+RELEVANCE = ("score", "target")
 # The rows of the corpus and their scores, best first, of each query.
 Ranked = list[tuple[np.ndarray, np.ndarray]]
 
@@ -75,15 +77,24 @@ def matched_queries(path: Path, settings: Any, labels: Labels) -> list[Matched]:
 
     Args:
         path: records `{"text_a", "text_b"}`; without `group` equal texts are one query, without
-            `label` all pairs match.
+            `label` all pairs match; those with a relevance above 0 do.
         settings: of a run, or of the project; they name the columns of a table.
         labels: tell which pairs match.
 
     Raises:
-        InputError: a record is no such pair, or none matches.
+        InputError: a record is no such pair, only some have a label, or none matches.
     """
     queries: dict[str, Matched] = {}
-    for line, record in read_pairs(path, settings):
+    labelled: dict[bool, int] = {}
+    for line, pair in read_pairs(path, settings):
+        relevance = relevance_of(pair)
+        record = pair if relevance is None else with_label(pair, relevance, labels)
+        labelled.setdefault("label" in record, line)
+        if len(labelled) > 1:
+            raise InputError(
+                f"{path}, line {line}: this record or that of line {min(labelled.values())} has no "
+                "label: give all of them one, or none, and then all match."
+            )
         try:
             text, answer = (read_field(record, name, str) for name in ("text_a", "text_b"))
             key = name = str(read_field(record, "group", str | int)) if "group" in record else ""
@@ -95,7 +106,8 @@ def matched_queries(path: Path, settings: Any, labels: Labels) -> list[Matched]:
         except InputError as error:
             raise InputError(f"{path}, line {line}: {error}") from error
         query.records.append(record)
-        if str(record.get("label", labels.positive)) == labels.positive:
+        same = str(record.get("label", labels.positive)) == labels.positive
+        if same if relevance is None else relevance > 0:
             query.matches.append(answer)
     found = [query for query in queries.values() if query.matches]
     if not found:
@@ -103,6 +115,19 @@ def matched_queries(path: Path, settings: Any, labels: Labels) -> list[Matched]:
             f"{path} has no pair with the label {labels.positive!r}: name it by --positive_label."
         )
     return found
+
+
+def relevance_of(record: dict) -> float | None:
+    """Return how relevant the answer of a pair is, where a number says it; None: a label does."""
+    found = [*record.get("targets", {}).values()] or [record.get(name) for name in RELEVANCE]
+    numbers = [value for value in found if isinstance(value, int | float)]
+    return float(numbers[0]) if numbers else None
+
+
+def with_label(record: dict, relevance: float, labels: Labels) -> dict:
+    """Return a record with the label of its relevance; one that is neither 0 nor 1 stays."""
+    name = {0.0: labels.negative, 1.0: labels.positive}.get(relevance, f"{relevance:g}")
+    return {**{n: v for n, v in record.items() if n not in ("targets", *RELEVANCE)}, "label": name}
 
 
 def words_of(text: str) -> list[str]:

@@ -140,11 +140,14 @@ def write_rankings(path: Path, queries: Sequence[Query], system: str) -> Path:
     return table
 
 
-def write_submission(path: Path, sample: Path, queries: Sequence[Query]) -> int:
+def write_submission(
+    path: Path, sample: Path, queries: Sequence[Query], of_groups: bool = False
+) -> int:
     """Write a table with the header and the queries of a sample; return the ids of each query.
 
     Its first column holds the queries, its second the ids of their candidates, best first, with
-    blanks between: as many as the longest cell of the sample has.
+    blanks between: as many as the longest cell of the sample has. `of_groups` says that the ids
+    begin with that of their query, which is left out.
 
     Raises:
         InputError: the sample has other columns, or queries that were not ranked.
@@ -156,7 +159,12 @@ def write_submission(path: Path, sample: Path, queries: Sequence[Query]) -> int:
             f"{sample} has {len(header)} columns: a sample of rankings has two, the query and the "
             "ids of its candidates."
         )
-    ranked = {query.id: [one.id for one in query.candidates] for query in queries}
+    ranked = {
+        query.id: [
+            one.id.removeprefix(f"{query.id}/") if of_groups else one.id for one in query.candidates
+        ]
+        for query in queries
+    }
     asked = [row[header[0]].strip() for row in rows]
     if unknown := [query for query in asked if query not in ranked]:
         raise InputError(f"{sample} has the query {unknown[0]!r}, which was not ranked: rank it.")

@@ -53,7 +53,9 @@ def main() -> None:
     if arguments.reranker:
         rerank(queries, arguments.reranker, encoder.best_label)
     if arguments.submission:
-        kept = write_submission(arguments.submission, arguments.sample, queries)
+        table = getattr(encoder.runs.settings, "competition", None)
+        of_groups = not arguments.corpus and bool(table and table.candidate_column)
+        kept = write_submission(arguments.submission, arguments.sample, queries, of_groups)
         print(f"{arguments.submission}: {len(queries)} queries, {kept} ids each")
     table = write_rankings(arguments.out, queries, encoder.folder.name)
     pairs = sum(len(query.candidates) for query in queries)

@@ -25,7 +25,7 @@ def main() -> None:
     parser.add_argument("file", type=Path, help="JSON Lines file; labels are not needed")
     parser.add_argument("out", type=Path, help="file to write: JSON Lines, or a table (.tsv, .csv)")
     parser.add_argument(
-        "--sample", type=Path, help="sample_submission.csv: gives header, ids and kind of cells"
+        "--sample", type=Path, help="sample_submission.csv: header, ids, kind of cells; or none"
     )
     parser.add_argument("--columns", default="", help="a header, the id first: id,a=x: a holds x")
     parser.add_argument("--values", default="auto", help="what the cells hold: see README.md")

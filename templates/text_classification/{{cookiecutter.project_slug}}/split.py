@@ -28,6 +28,8 @@ def main() -> None:
     splitting.check_share(arguments.share)
     examples = read_examples(arguments.file, settings=settings)
     held = splitting.hold_out([*fold_keys(examples)], arguments.share, settings.seed)
+    for sentence in splitting.find_uneven_parts(examples, held, arguments.share):
+        print(f"warning: {sentence}")
     dialect = settings.competition.dialect
     for path, count in splitting.write_parts(arguments.file, examples, held, dialect):
         print(f"{path}: {count} records")

@@ -59,6 +59,8 @@ def find_form(labels: Labels, runs: TrainedRuns, wishes: Wishes, ranked: bool) -
     table = getattr(runs.settings, "competition", None)
     if sample is None and table is not None and table.sample_submission:
         sample = project_path(table.sample_submission)
+    elif str(sample) == "none":  # that of the run is not to be followed
+        sample = None
     if sample is None and wishes == NO_WISHES and not labels.are_numbers:
         form_of = need("competition", "submission") if table is not None else None
         if form_of is None or not form_of.decides(runs.settings, ranked):

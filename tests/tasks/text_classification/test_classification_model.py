@@ -31,7 +31,7 @@ from extras.regularization.settings import Table  # noqa: E402
 from extras.tpu.compile_checks import find_lowering_faults  # noqa: E402
 from floor import predict_floor  # noqa: E402
 from inspection import checks  # noqa: E402
-from inspection.folds import shared_texts  # noqa: E402
+from inspection.folds import fold_keys  # noqa: E402
 from submission import write_submission  # noqa: E402
 from task import data, model  # noqa: E402
 from task.data import (  # noqa: E402
@@ -419,7 +419,8 @@ def test_folds_share_no_text_and_no_group():
         pair(n, f"a{random.integers(40)}", f"b{random.integers(400)}", group=f"g{n % 50}")
         for n in range(60)
     ] + [pair(100 + n, "", labels=["x"]) for n in range(3)]
-    folds = assign_folds([(shared_texts(row), row.labels) for row in rows], 3, seed=1)
+    keys = [*fold_keys(rows)]
+    folds = assign_folds(keys, 3, seed=1)
     for texts in (
         lambda r: {r.text_a} - {""},
         lambda r: {r.text_b} - {None},
@@ -431,7 +432,35 @@ def test_folds_share_no_text_and_no_group():
         ]
         assert not (held[0] & held[1] or held[0] & held[2] or held[1] & held[2])
     # Empty texts don't tie records together.
-    assert len({shared_texts(row) for row in rows[-3:]}) == 3
+    assert len({texts for texts, _ in keys[-3:]}) == 3
+
+
+def test_a_column_with_few_texts_ties_no_records(capsys):
+    """A rule, or a code beside a phrase, would tie all records; their other texts still do."""
+    random = np.random.default_rng(2)
+    rows = [pair(n, f"rule {n % 5}", f"text {random.integers(250)}") for n in range(500)]
+    keys = [*fold_keys(rows)]
+    assert "text 1 of the records, such as 'rule 0', keeps none of them" in capsys.readouterr().out
+    folds = assign_folds(keys, 5, seed=1)
+    assert max(np.bincount(folds)) <= 110
+    of_text = {}
+    for row, fold in zip(rows, folds, strict=True):
+        assert of_text.setdefault(row.text_b, fold) == fold
+    # Codes and anchors tie each other: the anchors, of which there are more, still tie.
+    codes = [(f"anchor {random.integers(100)}", f"code {random.integers(9)}") for _ in range(500)]
+    rows = [pair(n, *own) for n, own in enumerate(codes)]
+    folds = assign_folds([*fold_keys(rows)], 5, seed=1)
+    assert max(np.bincount(folds)) <= 120
+    assert len({(row.text_a, fold) for row, fold in zip(rows, folds, strict=True)}) == len(
+        {row.text_a for row in rows}
+    )
+    # One text ties however often it is there, and so do both together.
+    same = [pair(n, "the same" if n % 2 else f"text {n}") for n in range(100)]
+    folds = assign_folds([*fold_keys(same)], 2, seed=1)
+    assert len({*folds[1::2]}) == 1
+    both = [pair(n, f"rule {n % 2}", f"sort {n // 2 % 2}") for n in range(100)]
+    folds = assign_folds([*fold_keys(both)], 2, seed=1)
+    assert len({*zip((n % 4 for n in range(100)), folds, strict=True)}) == 4
 
 
 def candidates_of(examples, rows):

@@ -152,7 +152,9 @@ def read_conll(path: str | Path, table: ConllTable, require_tags: bool) -> Conll
         InputError: names the file and the line of the error.
     """
     path = Path(path)
-    separator = "\t" if any("\t" in line for _, line in read_lines(path)) else "[ \t]+"
+    # A comment may have a tab where tokens have spaces.
+    lines = (line for _, line in read_lines(path) if not COMMENT.match(line))
+    separator = "\t" if any("\t" in line for line in lines) else "[ \t]+"
     sentences = split_sentences(path, separator)
     token, tag = find_columns(path, sentences, table, require_tags)
     return ConllFile(path, separator, token, tag, require_tags)

@@ -3,9 +3,12 @@
 from collections.abc import Hashable, Iterator, Sequence
 
 import numpy as np
+from scipy import sparse
 
 from core.base.extras import need
 from core.base.files import project_path
+from core.base.words import excerpt
+from core.data.checks import normalise
 from core.scores.evaluation import Evaluation
 from floor import score_floor
 from task.data import Example, collect_targets
@@ -13,27 +16,93 @@ from task.decode import Candidates
 from task.evaluation import evaluate
 from task.settings import Settings
 
+# A column of texts keeps records together unless it ties more than so many of them into one group:
+# this share, but at least so many. Such a column is a rule, a topic, or a code, rather than a text.
+MOST_TIED, FEW_TIED = 0.1, 20
+
 
 def fold_keys(examples: Sequence[Example]) -> Iterator[tuple[tuple[str, ...], Hashable]]:
-    """Yield the texts of each example, which keep it in one fold with others, and its kind.
+    """Yield what keeps each example in one fold with others, and its kind.
 
-    Each fold gets its share of each kind.
+    That are its texts, of columns with many different ones, and its groups. Each fold gets its
+    share of each kind.
     """
     kinds: Iterator[Hashable] = (example.labels for example in examples)
     if hasattr(examples[0], "numbers"):
         kinds = iter(need("competition", "targets").strata(examples))
-    return zip(map(shared_texts, examples), kinds, strict=True)
+    columns = tying_columns(examples)
+    keys = (texts_and_groups(example, columns) for example in examples)
+    return zip(keys, kinds, strict=True)
 
 
-def shared_texts(example: Example) -> tuple[str, ...]:
-    """Return the texts of an example, and its groups: no two folds may share one of these.
-
-    The choices of a question are no such texts: many questions have the choice "Yes".
-    """
-    own = example.texts[:-1] if getattr(example, "choice", "") else example.texts
-    texts = tuple(text for text in own if text.strip()) or (f"\n{example.id}",)
+def texts_and_groups(example: Example, columns: Sequence[int]) -> tuple[str, ...]:
+    """Return what no two folds may share: all texts together, those of some columns, the groups."""
+    texts = own_texts(example)
+    tying = [texts[column] for column in columns if column < len(texts)]
+    whole = ["\n".join(texts)] if len(tying) < len(texts) else []
+    found = [text for text in (*tying, *whole) if text.strip()] or [f"\n{example.id}"]
     groups = (("group", example.group), ("fold group", example.fold_group))
-    return (*texts, *(f"{name}\n{group}" for name, group in groups if group is not None))
+    return (*found, *(f"{name}\n{group}" for name, group in groups if group is not None))
+
+
+def own_texts(example: Example) -> tuple[str, ...]:
+    """Return the texts of an example, but no choice: many questions have the choice "Yes"."""
+    return example.texts[:-1] if getattr(example, "choice", "") else example.texts
+
+
+def tying_columns(examples: Sequence[Example]) -> list[int]:
+    """Return the columns of texts that keep records together; say which ones do not.
+
+    The columns are added from that with the most different texts on, each if no group of records
+    that share a text then has more than `MOST_TIED` of them.
+    """
+    texts = [own_texts(example) for example in examples]
+    columns = range(max(map(len, texts)))
+    if len(columns) < 2:
+        return [*columns]
+    numbers = number_texts(texts, len(columns))
+    whole = numbers.max() + 1 + np.unique(numbers, axis=1, return_inverse=True)[1].ravel()
+    tying: list[int] = []
+    for column in sorted(columns, key=lambda one: -len(np.unique(numbers[one]))):
+        largest = largest_group(np.stack([whole, *numbers[[*tying, column]]]))
+        if largest <= max(MOST_TIED * len(texts), FEW_TIED):
+            tying.append(column)
+            continue
+        shown = excerpt(next((own[column] for own in texts if len(own) > column), ""), most=40)
+        print(
+            f"text {column + 1} of the records, such as {shown!r}, keeps none of them together: "
+            f"it would tie {largest} of {len(texts)}. To keep some together, name their column "
+            "with competition.fold_group_column."
+        )
+    return sorted(tying)
+
+
+def number_texts(texts: Sequence[tuple[str, ...]], columns: int) -> np.ndarray:
+    """Return a number for each text `[columns, records]`; equal texts have the same one."""
+    known: dict[str, int] = {}
+    numbers = np.empty((columns, len(texts)), int)
+    for row, own in enumerate(texts):
+        for column in range(columns):
+            text = normalise(own[column]) if column < len(own) else ""
+            # An absent or empty text is like no other: normalised ones have no line break.
+            numbers[column, row] = known.setdefault(text or f"\n{row}", len(known))
+    return numbers
+
+
+def largest_group(numbers: np.ndarray) -> int:
+    """Return how many records the largest group has of those that share a number.
+
+    >>> largest_group(np.array([[1, 2, 3, 4], [5, 5, 6, 6]]))  # two and two
+    2
+    >>> largest_group(np.array([[1, 2, 2, 4], [5, 5, 6, 6]]))  # the second and the third tie them
+    4
+    """
+    records, nodes = numbers.shape[1], numbers.shape[1] + numbers.max() + 1
+    rows = np.tile(np.arange(records), len(numbers))
+    ends = records + numbers.ravel()
+    links = sparse.csr_array((np.ones(len(rows)), (rows, ends)), (nodes, nodes))
+    groups = sparse.csgraph.connected_components(links, directed=False)[1]
+    return int(np.bincount(groups[:records]).max())
 
 
 def score_held_out(

@@ -195,6 +195,8 @@ def read_example(record: dict, line: int, require_labels: bool, settings: Settin
 def read_labelled(record: dict, line: int, require_labels: bool) -> Example:
     """Check one record that has labels, or is to get them."""
     identity = read_id(record)
+    if isinstance(record.get("label"), bool):
+        record = {**record, "label": str(record["label"]).lower()}  # as JSON writes it
     if "label" in record and "labels" in record:
         raise InputError('the record has both "label" and "labels": keep one of them.')
     several, labels, probabilities = "labels" in record, [], ()
