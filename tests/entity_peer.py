@@ -73,15 +73,19 @@ def main() -> None:
     schemes = {"bio2": IOB2, "bioes": IOBES, "bilou": BILOU}
     numbers: dict = {"seqeval": {}, "nervaluate": []}
     for name, letters in LETTERS.items():
-        numbers["seqeval"][name] = [
-            precision_recall_fscore_support(
-                *random_tags(seed, letters),
-                scheme=schemes[name],
-                average="micro",
-                zero_division=0,
-            )[:3]
-            for seed in range(FILES)
-        ]
+        numbers["seqeval"][name] = []
+        for seed in range(FILES):
+            micro, macro = (
+                precision_recall_fscore_support(
+                    *random_tags(seed, letters),
+                    scheme=schemes[name],
+                    average=average,
+                    zero_division=0,
+                )[:3]
+                for average in ("micro", "macro")
+            )
+            # Of files without any entity it says NaN.
+            numbers["seqeval"][name].append([*micro, float(np.nan_to_num(macro[2]))])
     for seed in range(FILES):
         # Its ends belong to the entity.
         gold, found = (

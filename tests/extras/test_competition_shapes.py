@@ -205,6 +205,12 @@ def test_a_sample_that_is_an_example_can_be_left_out(tmp_path):
     assert rows == [["id", "label"], ["7", "y"], ["8", "x"]]
 
 
+def test_a_sample_of_json_lines_is_refused(tmp_path):
+    path = write(tmp_path / "sample.jsonl", '{"id": 7, "label": "x"}\n')
+    with pytest.raises(InputError, match="sample.jsonl is no table"):
+        read_form(path, "", "auto", settings_of().competition)
+
+
 def test_a_column_without_a_name_has_none_in_the_submission(tmp_path):
     sample = ",label\n7,x\n8,x\n"
     test = ASKED.replace("id,", ",")

@@ -55,6 +55,8 @@ def read_form(sample: Path | None, columns: str, kind: str, table: Table) -> For
     """
     if kind not in KINDS:
         raise InputError(f"--values {kind} is unknown: choose one of {', '.join(KINDS)}.")
+    if sample and sample.suffix.lower() in (".json", ".jsonl"):
+        raise InputError(f"{sample} is no table: name a .csv or .tsv, or leave the sample out.")
     dialect = replace(table.dialect, names=())  # a sample has a header
     rows = list(read_rows(sample, dialect)) if sample else []
     own = tuple(rows[0][1]) if rows else ()

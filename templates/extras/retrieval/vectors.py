@@ -126,10 +126,16 @@ def read_texts(path: Path) -> Iterator[tuple[Id, str]]:
         InputError: names the line of a record that is wrong, or whose id another one has.
     """
     lines: dict[str, int] = {}
-    read = need("competition", "rows").read_rows if path.suffix in TABLES else read_json_lines
+    read = (
+        need("competition", "rows").read_rows if path.suffix.lower() in TABLES else read_json_lines
+    )
     for line, record in read(path):
         try:
-            if path.suffix in TABLES and len(record) == 2 and not record.keys() & {"id", "text"}:
+            if (
+                path.suffix.lower() in TABLES
+                and len(record) == 2
+                and not record.keys() & {"id", "text"}
+            ):
                 if not lines:
                     print("{}: id: {}; text: {}".format(path.name, *record))
                 record = dict(zip(("id", "text"), record.values(), strict=True))

@@ -31,7 +31,7 @@ def main() -> None:
     scores = score(golds, answers, settings.beta)
     scoring.finish(arguments, scores)
     print_precision_recall_f1("type", {**scores["per_type"], "all": scores})
-    print()
+    print(f"\nmacro F1  {scores['macro_f1']:.4f}\n")
     print_precision_recall_f1("overlap", scores["overlap"])
     if settings.beta != 1:
         print(f"\nF{settings.beta:g}  {scores['f_beta']:.4f}")

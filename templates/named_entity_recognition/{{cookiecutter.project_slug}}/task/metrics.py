@@ -32,7 +32,7 @@ def score(
 
     Returns:
         Micro precision, recall and F1, and `f_beta` where beta is not 1; `per_type`, the same for
-        each type, and `overlap` for each of `OVERLAPS`.
+        each type, `macro_f1`, the mean over the types, and `overlap` for each of `OVERLAPS`.
     """
     overlaps = {how: np.zeros(3) for how in OVERLAPS}
     matches = []
@@ -44,10 +44,12 @@ def score(
     total = sum((counts for own in matches for counts in own.values()), np.zeros(3, int))
     correct, predicted, gold_count = total
     best = {"f_beta": float(f_beta(correct, predicted, gold_count, beta)), "beta": beta}
+    types = score_types(matches)
     return {
         **precision_recall_f1(*total),
         **(best if beta != 1 else {}),
-        "per_type": score_types(matches),
+        "macro_f1": sum(own["f1"] for own in types.values()) / max(len(types), 1),
+        "per_type": types,
         "overlap": {how: precision_recall_f1(*counts) for how, counts in overlaps.items()},
     }
 
