@@ -137,7 +137,7 @@ def log_odds_of(shares: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("count", [2, 4])
 def test_one_label_of_a_record_is_that_of_scikit_learn(count):
-    """Two labels and several; a label that no record has gets probability 0."""
+    """Two labels and several; a label that no record has keeps the mean of the runs."""
     draw = np.random.default_rng(3)
     shares = draw.dirichlet([1.0] * (count + 1), (80, 3))
     gold = draw.integers(0, count, 80)  # never the last label
@@ -150,7 +150,9 @@ def test_one_label_of_a_record_is_that_of_scikit_learn(count):
     rows = np.log(shares.reshape(80, -1))
     wanted = LogisticRegression(max_iter=1000).fit(rows, gold).predict_proba(rows)
     found = np.array([[*map(stack_value, stack.blend(own).values())] for own in records])
-    assert found[:, :count] == pytest.approx(wanted, abs=1e-9) and not found[:, count].any()
+    kept = shares.mean(axis=1)[:, count]
+    assert found[:, count] == pytest.approx(kept, abs=1e-9)
+    assert found[:, :count] == pytest.approx(wanted * (1 - kept)[:, None], abs=1e-9)
 
 
 def stack_value(group: dict) -> float:
@@ -509,6 +511,25 @@ def test_cross_validations_are_fitted_on_what_they_held_out(process):
     test = project / "sample/test.jsonl"
     succeeds(process, "predict.py", "crossed", test, project / "out.jsonl")
     assert len(read(project / "out.jsonl")) == len(read(test))
+    # A fit on records that a run has learned says nothing.
+    for runs in (("crossed", "crossed_1"), ("crossed_1/fold_1", "crossed_2/fold_1")):
+        names = [str(project / "runs" / name) for name in runs]
+        done = process.run(FIT, *names, "--name", "x")
+        assert done.code == 1 and "has learned records of" in done.err
+    # The folds are those of the trainings, whatever other settings would make of them now.
+    fold = project / "runs/crossed_2/fold_1/predictions/dev.jsonl"
+    records = fold.read_text("utf-8")
+    fold.write_text("".join(records.splitlines(keepends=True)[1:]), "utf-8")
+    done = process.run(FIT, "crossed_1", "crossed_2", "--name", "x")
+    assert done.code == 1 and "held out 95 of 96 records" in done.err
+    fold.write_text(records, "utf-8")
+    train = project / "sample/train.jsonl"
+    content = train.read_text("utf-8")
+    train.write_text(content[content.index("\n") + 1 :], "utf-8")
+    done = process.run(FIT, "crossed_1", "crossed_2", "--name", "x")
+    assert done.code == 1 and "has changed since crossed_1 was trained on it" in done.err
+    train.write_text(content, "utf-8")
+    assert not (project / "runs/x").exists()
 
 
 @pytest.mark.trains

@@ -2,7 +2,9 @@
 
 import csv
 import json
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import h5py
 import numpy as np
@@ -14,8 +16,10 @@ from projects import TASKS, bake_project, check_records, flags, further, shorten
 use_template("text_classification")
 
 from core.base.errors import InputError  # noqa: E402
-from extras.distillation.pseudo_labels import label_record  # noqa: E402
+from extras.distillation.added_files import refuse_unknown_labels, weighed  # noqa: E402
+from extras.distillation.pseudo_labels import label_record, soften  # noqa: E402
 from extras.distillation.soft_labels import read_soft_labels  # noqa: E402
+from extras.distillation.teachers import refuse_gold, refuse_teacher  # noqa: E402
 from task.data import Example, Labels, read_labelled  # noqa: E402
 from task.model import SigmoidLoss, SoftmaxLoss  # noqa: E402
 
@@ -136,9 +140,17 @@ def test_each_fold_has_a_teacher_of_its_own(process, tmp_path):
     out = tmp_path / "pseudo"
     succeeds(process, LABEL, "teachers", "sample/test.jsonl", out)
     assert sorted(p.name for p in out.glob("*.jsonl")) == ["fold_1.jsonl", "fold_2.jsonl"]
-    asked = (*settings_of(process, files=[str(out)]), *two)
+    asked = (*settings_of(process, files=[str(out)], init_from="teachers"), *two)
     done = succeeds(process, folds, *asked, "--run_name", "students")
     assert done.out.count("20 more records to learn from") == 2
+    # Each fold starts from the one that never saw what it holds out.
+    assert done.out.count("the training starts from the weights of teachers\n") == 2
+    asked = (*settings_of(process, init_from="teacher"), *two)
+    refused = process.run(folds, *asked, "--run_name", "z")
+    assert refused.code == 1 and "which learned from records that fold 1 holds out" in refused.err
+    asked = (*settings_of(process, files=["sample/train.jsonl"]), *two)
+    refused = process.run(folds, *asked, "--run_name", "z")
+    assert refused.code == 1 and "records that fold 1 holds out: the score would be" in refused.err
     refused = process.run("train.py", *settings_of(process, files=[str(out)]), "--run_name", "z")
     assert refused.code == 1 and "a folder with a file for each fold" in refused.err
     # The file of one fold, learned by the others: its teacher saw what they hold out.
@@ -344,6 +356,95 @@ def test_predictions_become_gold(name):
     labelled, found = label_record({"id": 7, "text": "abc"}, {"id": 7, **prediction}, False)
     assert labelled == {"id": 7, "text": "abc", **gold}
     assert found == pytest.approx(sure) if sure else found is None
+
+
+def test_a_hard_label_is_as_sure_as_its_own_probability():
+    """With a tuned threshold the label need not be the likeliest."""
+    one = {"label": "spam", "probabilities": {"spam": 0.3, "ham": 0.7}}
+    assert label_record({"id": 7}, one, True)[1] == 0.3
+    several = {"labels": ["a"], "probabilities": {"a": 0.05, "b": 0.3}}
+    assert label_record({"id": 7}, several, True)[1] == 0.05
+    assert label_record({"id": 7}, {**several, "labels": ["b"]}, True)[1] == 0.3
+
+
+@pytest.mark.parametrize("exclusive", [True, False])
+def test_no_temperature_divides_by_nothing(exclusive):
+    assert soften({"a": 0.6, "b": 0.4}, 1e-4, exclusive) == {"a": 1.0, "b": 0.0}
+
+
+def gold(number, text="", group=None):
+    return Example(number, text or f"text {number}", None, ("a",), False, group, 1)
+
+
+def test_gold_of_scored_records_is_no_gold_to_learn_from(capsys):
+    scored, config = [gold(number) for number in range(10)], {"dev_hash": "d"}
+    refuse_gold(Path("a.jsonl"), [gold(11)], scored, config)
+    assert capsys.readouterr().out == ""
+    refuse_gold(Path("a.jsonl"), [gold(11), gold(12, " TEXT  3")], scored, config)
+    assert "a.jsonl has 1 of the 10 records that dev_file has" in capsys.readouterr().out
+    with pytest.raises(InputError, match="has 5 of the 10 records that fold 2 holds out"):
+        refuse_gold(Path("a.jsonl"), scored[:5], scored, {"fold": 2, "train_hash": "t"})
+
+
+TEACHER = {
+    "run": "x",
+    "train_hash": "t",
+    "fold": 1,
+    "folds.count": 5,
+    "seed": 1,
+    "output": "labels",
+}
+OF_FOLD = {**TEACHER, "dev_hash": "t"}
+
+
+@pytest.mark.parametrize(
+    ("teacher", "training", "saw"),
+    [
+        ({"train_hash": "t"}, {"dev_hash": "d"}, False),
+        ({"train_hash": "d"}, {"dev_hash": "d"}, True),
+        ({"train_hash": "t", "added_hashes": ["d"]}, {"dev_hash": "d"}, True),
+        (TEACHER, OF_FOLD, False),
+        ({**TEACHER, "fold": 2}, OF_FOLD, True),
+        ({**TEACHER, "seed": 2}, OF_FOLD, True),
+        ({**TEACHER, "competition.fold_group_column": "author"}, OF_FOLD, True),
+        ({"train_hash": "t"}, OF_FOLD, True),
+        ({"train_hash": "other"}, OF_FOLD, False),
+        ({"train_hash": "other", "added_hashes": ["t"]}, OF_FOLD, True),
+    ],
+)
+def test_a_run_that_saw_what_is_scored_teaches_nothing(teacher, training, saw):
+    if not saw:
+        refuse_teacher(teacher, training, "it", "another way")
+        return
+    with pytest.raises(InputError, match="it, which learned from records that"):
+        refuse_teacher(teacher, training, "it", "another way")
+
+
+def test_groups_of_two_files_stay_apart():
+    """Files may number their questions alike; the weight of a record counts too."""
+    one, other = (weighed(gold(1, group="0"), 0.5, name) for name in ("a.csv", "b.csv"))
+    assert len({one.group, other.group, "0"}) == 3 and one.weight == 0.5
+    assert weighed(gold(1), 2.0, "a.csv").group is None
+
+
+@dataclass
+class Item:
+    type: str = ""
+    predicate: str = ""
+
+
+@pytest.mark.parametrize(
+    ("known", "items", "said"),
+    [
+        ({"predicates": ["in"]}, {"triples": (Item(predicate="of"),)}, "the predicate 'of'"),
+        ({"types": ["place"]}, {"entities": (Item("PLACE"),)}, "the type 'PLACE'"),
+        ({"schema": SimpleNamespace(types={"buy": {}})}, {"events": (Item("sell"),)}, "'sell'"),
+    ],
+)
+def test_types_that_no_record_has_are_refused(known, items, said):
+    batches, example = SimpleNamespace(**known), SimpleNamespace(line=3, **items)
+    with pytest.raises(InputError, match=f"line 3: no record of the training file has .*{said}"):
+        refuse_unknown_labels(Path("a.jsonl"), [example], batches)
 
 
 def test_hard_labels_and_old_gold():

@@ -12,7 +12,7 @@ from projects import TEMPLATES, bake_project, run
 from core.base.errors import InputError
 from core.base.files import file_hash, read_json, write_json, write_json_lines
 from extras.comparison.comparison import Scored, compare_columns
-from extras.runs_table.runs_table import Row, compare_group
+from extras.runs_table.runs_table import Row, compare_group, group_rows
 from extras.runs_table.shown import print_groups
 
 MONITOR = {"monitor": "f1", "finished": "2026-01-01", "code_hash": "sha256:abcdef0123456789"}
@@ -250,6 +250,16 @@ def test_a_run_that_needs_the_settings_of_another():
 def make_row(name, score):
     scored = Scored(name, ROOT, "dev.jsonl", "sha256:abcdef0123")
     return Row(name, scored, "f1", "", score)
+
+
+def test_scores_of_other_ranks_have_a_table_of_their_own():
+    rows = [make_row(name, score) for name, score in (("a", 0.9), ("b", 0.5), ("c", 0.4))]
+    for row, k in zip(rows, (6, 1, 1), strict=True):
+        row.monitor, row.settings = "map_at_k", {"competition.k": k}
+    assert [[row.name for row in group] for group in group_rows(rows)] == [["b", "c"], ["a"]]
+    for row in rows:
+        row.monitor = "accuracy"
+    assert len(group_rows(rows)) == 1
 
 
 def test_a_hash_is_no_markup_of_the_terminal(capsys):

@@ -24,8 +24,15 @@ sys.path[0] = str(PROJECT)  # the project, whose code this needs
 
 import compare  # noqa: E402
 from core.base.errors import InputError, command  # noqa: E402
-from core.base.files import project_path, read_json, write_json, write_json_lines  # noqa: E402
-from core.base.settings import read_settings, saved_settings  # noqa: E402
+from core.base.files import (  # noqa: E402
+    file_hash,
+    project_path,
+    read_json,
+    read_json_lines,
+    write_json,
+    write_json_lines,
+)
+from core.base.settings import read_settings  # noqa: E402
 from core.prediction.loading import TrainedRuns  # noqa: E402
 from core.runs.members import check_shared, find_run, fold_folders, members  # noqa: E402
 from core.runs.provenance import provenance  # noqa: E402
@@ -35,7 +42,7 @@ from extras.blends.blends import hash_of_weights, predict_parts  # noqa: E402
 from extras.blends.fitting import Mix, Parts, score_held_out  # noqa: E402
 from extras.blends.stack import Stack  # noqa: E402
 from extras.comparison.comparison import Scored, find_scored, shared_gold_file  # noqa: E402
-from extras.folds.folds import assign_folds, choose, link_texts  # noqa: E402
+from extras.folds.folds import choose, link_texts  # noqa: E402
 from inspection import blends as task_blends  # noqa: E402
 from inspection.folds import fold_keys  # noqa: E402
 from task.prediction import load_runs, predict  # noqa: E402
@@ -56,6 +63,7 @@ def main() -> None:
     folds = not texts and all(map(fold_folders, runs))
     on_held_out = folds and len({*map(train_hash, runs)}) == 1
     path = project_path(first.settings.train_file) if on_held_out else dev_file(runs)
+    refuse_learned(runs, path, on_held_out)
     examples = task_blends.read_gold(path, first.settings)
     keys = list(fold_keys(examples))
     groups = link_texts(keys)
@@ -120,6 +128,8 @@ def check_runs(runs: Sequence[Path]) -> None:
             raise InputError(f"{run.name} is named twice: name each run once.")
     ignored = [
         "counts",
+        "records",
+        "scaling",
         "answer_lengths",
         *getattr(task_blends, "OWN_LABELS", ()),
     ]  # of the training records, not of what is predicted
@@ -140,6 +150,33 @@ def check_runs(runs: Sequence[Path]) -> None:
                 f"warning: {run.name} is not finished: if its training goes on, the blend has to "
                 "be fitted again."
             )
+
+
+def refuse_learned(runs: Sequence[Path], path: Path, on_held_out: bool) -> None:
+    """Refuse to fit weights on records that a run has learned: the best one would be that run.
+
+    Args:
+        runs: to be blended.
+        path: of the records on which the weights are fitted.
+        on_held_out: each is predicted by the fold that held it out.
+
+    Raises:
+        InputError: names the run, or the file that is not the one which the folds learned from.
+    """
+    hashed = file_hash(path) if path.is_file() else ""
+    if on_held_out and hashed != train_hash(runs[0]):
+        raise InputError(
+            f"{path} is missing, or has changed since {runs[0].name} was trained on it: restore it."
+        )
+    for run in runs if not on_held_out else ():
+        for member in members(run):
+            if "fold" in read_json(run / "config.json") or train_hash(member) == hashed:
+                raise InputError(
+                    f"{run.name} has learned records of {path.name}, on which the weights would be "
+                    "fitted: take runs that were scored on another file, or cross-validations of "
+                    "one training file, of which each record is predicted by the fold that held "
+                    "it out. Those of texts, single folds and blends of them can't be fitted."
+                )
 
 
 def train_hash(run: Path) -> str:
@@ -172,14 +209,20 @@ def predict_texts(runs: Sequence[Path], examples: Sequence[Any]) -> list[dict]:
 
 def predict_held_out(run: Path, examples: Sequence[Any], keys: Sequence[Any]) -> dict:
     """Return record id -> what the fold that held the record out finds in it."""
-    config = saved_settings(Settings, read_json(run / "config.json"), run / "config.json")
-    folds = fold_folders(run)
-    fold_of = assign_folds(keys, len(folds), config.seed)
     found: dict = {}
-    for number, fold in enumerate(folds):
-        held_out = choose(examples, np.flatnonzero(fold_of == number))
+    for fold in fold_folders(run):
+        # As they were held out: the folds of other settings or another version may be others.
+        records = read_json_lines(fold / "predictions" / "dev.jsonl")
+        ids = {str(record["id"]) for _, record in records}
+        rows = [number for number, example in enumerate(examples) if str(example.id) in ids]
+        held_out = choose(examples, np.array(rows, int))
         print(f"{run.name}/{fold.name} predicts the {len(held_out)} records that it held out")
         found |= predict(load_runs([fold]), held_out)
+    if len(found) < len(examples):
+        raise InputError(
+            f"the folds of {run.name} held out {len(found)} of {len(examples)} records: train this "
+            "cross-validation again."
+        )
     return found
 
 

@@ -71,12 +71,10 @@ class Stack:
     def blend(self, parts: Sequence[Scores]) -> dict[str, dict[Hashable, float]]:
         """Return the new scores of one record from those of each run."""
         if self.kind == "one_label":
-            fit, groups = self.fits[ONE_LABEL], list(parts[0])
-            shares = fit.probabilities(np.array([label_features(parts)]))[0]
-            known = dict(zip(fit.classes, shares.tolist(), strict=True))
+            shares = self.label_shares(parts)
             return {
-                group: dict.fromkeys(parts[0][group], known.get(number, 0.0))
-                for number, group in enumerate(groups)
+                group: dict.fromkeys(parts[0][group], share)
+                for group, share in zip(parts[0], shares, strict=True)
             }
         found = {}
         for group in parts[0]:
@@ -85,6 +83,20 @@ class Stack:
             values = self.apply(group, rows) if names else []
             found[group] = dict(zip(names, values, strict=True))
         return found
+
+    def label_shares(self, parts: Sequence[Scores]) -> list[float]:
+        """Return the probability of each label of one record, in the order of the groups.
+
+        A label that none of the fitted records has keeps the mean of the runs, and the fitted ones
+        share the rest.
+        """
+        fit = self.fits[ONE_LABEL]
+        rows = [[value for group in part.values() for value in group.values()] for part in parts]
+        shares = np.mean(rows, axis=0)
+        fitted = fit.probabilities(np.array([label_features(parts)]))[0]
+        others = np.delete(shares, fit.classes).sum()
+        shares[fit.classes] = fitted * max(1 - others, 0.0)
+        return shares.tolist()
 
     def apply(self, group: str, rows: np.ndarray) -> list[float]:
         """Return what the fit of a group says of some rows of features."""

@@ -1,6 +1,6 @@
 """Batches of the training examples together with those of further files."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from core.base.settings import flatten
 from core.base.workers import is_chief
 from core.batches import DataGenerator
 from core.training import Training
-from extras.distillation.teachers import refuse_leak
+from extras.distillation.teachers import note_path, refuse_gold, refuse_leak
 
 
 def with_added_files(training: Training) -> DataGenerator:
@@ -27,14 +27,26 @@ def with_added_files(training: Training) -> DataGenerator:
     table = settings.distillation
     added: list[Any] = []
     for name, weight in zip(table.files, table.weights or [1.0] * len(table.files), strict=True):
-        path = file_of(training, name)
-        refuse_leak(path, flatten(run_config(training)))
+        path, config = file_of(training, name), flatten(run_config(training))
+        refuse_leak(path, config)
         examples = batches.read_file(str(path), True)
+        if not note_path(path).is_file():
+            refuse_gold(path, examples, training.scorer.batches.examples, config)
         refuse_unknown_labels(path, examples, batches)
         if is_chief():
             print(f"{name}: {len(examples)} more records to learn from, of weight {weight:g}")
-        added += [replace(example, weight=example.weight * weight) for example in examples]
+        added += [weighed(example, weight, name) for example in examples]
     return type(batches).of([*batches.examples, *added], *batches.arguments)  # type: ignore[attr-defined]
+
+
+def weighed(example: Any, weight: float, name: str) -> Any:
+    """Return an example of a file of some name with another weight, and a group of this file.
+
+    Two files may number their groups alike, and what is in both is learned twice.
+    """
+    group = getattr(example, "group", None)
+    own = {} if group is None else {"group": f"{name}\n{group}"}
+    return replace(example, weight=example.weight * weight, **own)
 
 
 def file_of(training: Training, name: str) -> Path:
@@ -66,18 +78,39 @@ def run_config(training: Training) -> dict:
 
 
 def refuse_unknown_labels(path: Path, examples: Sequence[Any], batches: Any) -> None:
-    """Refuse labels of a classifier that the training file lacks: they would teach nothing.
+    """Refuse labels, types or predicates that the training file lacks: they would teach nothing.
 
     Raises:
         InputError: names the first one.
     """
-    names = getattr(getattr(batches, "labels", None), "names", None)
-    if names is None or getattr(batches.labels, "are_numbers", False):
-        return
-    for example in examples:
-        own = [label for label, _ in example.probabilities] or example.labels
-        for unknown in (label for label in own if label not in names):
+    what, names = known_names(batches)
+    for example in examples if names is not None else ():
+        for unknown in (name for name in names_in(example) if name not in names):
             raise InputError(
-                f"{path}, line {example.line}: no record of the training file has the label "
-                f"{unknown!r}: add one there, or leave this record out."
+                f"{path}, line {example.line}: no record of the training file has the {what} "
+                f"{unknown!r}: add one there, or leave it out."
             )
+
+
+def known_names(batches: Any) -> tuple[str, Collection[str] | None]:
+    """Return what a model tells apart, and its names; None: texts, answers or numbers."""
+    labels = getattr(batches, "labels", None)
+    if names := getattr(labels, "names", None):
+        return "label", None if labels.are_numbers else names
+    if (schema := getattr(batches, "schema", None)) is not None:
+        return "type", schema.types
+    predicates = getattr(batches, "predicates", None)
+    return (
+        ("type", getattr(batches, "types", None))
+        if predicates is None
+        else ("predicate", predicates)
+    )
+
+
+def names_in(example: Any) -> Iterator[str]:
+    """Yield the labels, types or predicates of an example."""
+    yield from dict.fromkeys(label for label, _ in getattr(example, "probabilities", ()))
+    yield from getattr(example, "labels", ())
+    yield from (triple.predicate for triple in getattr(example, "triples", ()))
+    items = (*getattr(example, "entities", ()), *getattr(example, "events", ()))
+    yield from (item.type for item in items)

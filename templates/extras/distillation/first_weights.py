@@ -6,25 +6,27 @@ from pathlib import Path
 
 from core.base.errors import InputError
 from core.base.files import PROJECT, read_json
+from core.base.settings import flatten
 from core.base.workers import broadcast, is_chief
 from core.runs.checkpoints import UNFINISHED
 from core.runs.manifest import load_best
-from core.runs.members import members
+from core.runs.members import find_run, fold_folders, members
 from core.training import Training
+from extras.distillation.added_files import fold_of, run_config
+from extras.distillation.teachers import describe_teacher, refuse_teacher
 
 
-def start_from(training: Training, name: str) -> None:
+def start_from(training: Training, source: Path) -> None:
     """Give the models of a training the weights of a run, unless a checkpoint is restored.
 
     Layers after the encoder keep their random weights where the run has other labels.
 
     Raises:
-        InputError: there is no such run, or it has other tokens or another model.
+        InputError: it has other tokens or another model.
     """
-    folder = training.run.folder
+    folder, name = training.run.folder, training.settings.distillation.init_from
     if any((folder / unfinished).exists() for unfinished in UNFINISHED):
         return
-    source = find_source(name)
     # The other workers of a cluster have no files of their own, and do as the chief does.
     files = ("tokenizer.json", "labels.json")
     tokens, labels = broadcast([read_json(folder / f) for f in files] if is_chief() else None)
@@ -43,18 +45,27 @@ def start_from(training: Training, name: str) -> None:
         print(f"the training starts from the weights of {name}{what}")
 
 
-def find_source(name: str) -> Path:
+def find_source(training: Training, name: str) -> Path:
     """Return the folder of the run that a training starts from.
 
+    A fold of a cross-validation starts from the same fold of another one.
+
     Raises:
-        InputError: there is none, or the name means several models, as that of a blend.
+        InputError: there is none, the name means several models, as that of a blend, or the run
+            learned from records that this training is scored on.
     """
     source, *others = dict.fromkeys(members(name))
+    number = fold_of(training)
+    if others and number is not None and fold_folders(find_run(name)):
+        source, others = [source, *others][min(number, len(others) + 1) - 1], []
     if others:
         raise InputError(
             f"distillation.init_from = {name} has the weights of several models: name one of them, "
             f"such as {os.path.relpath(source, PROJECT)}."
         )
+    what = f"distillation.init_from = {name} starts from {source.name}"
+    way = "name a cross-validation with the same folds: each fold then starts from its own"
+    refuse_teacher(describe_teacher(source), flatten(run_config(training)), what, way)
     return source
 
 

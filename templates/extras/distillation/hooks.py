@@ -26,6 +26,6 @@ def prepare(training: Training) -> None:
     if table.init_from:
         from extras.distillation.first_weights import find_source, start_from
 
-        find_source(table.init_from)  # before anything is written
+        source = find_source(training, table.init_from)  # before anything is written
         # Which labels the run has to learn is known when its folder is there.
-        training.on_begin.append(functools.partial(start_from, training, table.init_from))
+        training.on_begin.append(functools.partial(start_from, training, source))

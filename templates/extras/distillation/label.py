@@ -31,7 +31,13 @@ from core.base.files import (  # noqa: E402
     write_json_lines,
 )
 from core.base.settings import saved_settings  # noqa: E402
-from core.runs.members import find_runs, fold_folders  # noqa: E402
+from core.runs.members import (  # noqa: E402
+    blended_runs,
+    find_run,
+    find_runs,
+    fold_folders,
+    members,
+)
 from extras.distillation.pseudo_labels import label_record  # noqa: E402
 from extras.distillation.teachers import mean_of, note_path, note_teachers  # noqa: E402
 from task.data import read_examples  # noqa: E402
@@ -44,6 +50,8 @@ CLASSIFIES = Settings.task == "Text classification"
 WRITES = Settings.task == "Seq2seq"
 SPANS = Settings.task in ("Relation extraction", ENTITIES, "Event extraction")
 FLOOR = 0.05
+OF_TYPES = ("types", "predicates")  # of labels.json
+RECORDS = (".jsonl", ".json")
 TEXT_FIELDS = ("text", "context", "text_a", "text_b", "question", "source", "group")
 
 
@@ -94,6 +102,8 @@ def parse_arguments() -> argparse.Namespace:
         "--n_best", type=int, default=1, help="texts of each record, with weights to learn from"
     )
     arguments = parser.parse_args()
+    if arguments.out.suffix.lower() not in ("", *RECORDS):
+        raise InputError(f"{arguments.out} is to hold records: let its name end in .jsonl.")
     soft = CLASSIFIES or SPANS or arguments.n_best > 1
     if arguments.floor is not None and (not SPANS or not 0 <= arguments.floor < 1):
         raise InputError(
@@ -127,8 +137,14 @@ def write_labelled(arguments: argparse.Namespace, runs: Sequence[str], out: Path
 
         floor = FLOOR if arguments.floor is None else arguments.floor
         examples = examples_of(arguments.file, folders[0] / "config.json")
-        # One after the other: their encoders may differ.
-        parts = [predict_examples(load_runs([folder]), examples) for folder in folders]
+        refuse_other_types(folders)
+        # One after the other: their encoders may differ. A blend weighs its runs itself.
+        names = [
+            name
+            for run in runs
+            for name in ([run] if blended_runs(find_run(run)) else members(run))
+        ]
+        parts = [predict_examples(load_runs([name]), examples) for name in names]
         predicted: Iterable[dict] = teacher_records(examples, parts, mean_of, floor, arguments.hard)
     else:
         predicted = predictions(runs, arguments.file, arguments.n_best)
@@ -154,6 +170,24 @@ def write_labelled(arguments: argparse.Namespace, runs: Sequence[str], out: Path
     }
     write_json(note_path(out), note_teachers(out, folders, facts))
     print(describe(out, len(kept), unsure, unknown, arguments.above))
+
+
+def refuse_other_types(folders: Sequence[Path]) -> None:
+    """Refuse teachers of which one knows types or predicates that another one lacks.
+
+    Raises:
+        InputError: what one lacks would count as if it had found nothing.
+    """
+    known = []
+    for folder in folders:
+        labels = read_json(folder / "labels.json")
+        known.append({name for key in OF_TYPES for name in labels.get(key, ())})
+    for folder, own in zip(folders, known, strict=True):
+        if own != known[0]:
+            raise InputError(
+                f"{folders[0].name} and {folder.name} know different types, "
+                f"{min(own ^ known[0])!r} for one: label with runs that were trained on the same."
+            )
 
 
 def predictions(runs: Sequence[str], file: Path, n_best: int = 1) -> Iterator[dict]:

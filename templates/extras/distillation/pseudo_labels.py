@@ -55,13 +55,16 @@ def from_probabilities(prediction: dict, hard: bool) -> Labelled:
     """Return the label or labels of a text, with their probabilities unless `hard`."""
     probabilities = prediction["probabilities"]
     if "label" in prediction:
+        if hard:  # with a tuned threshold it need not be the likeliest one
+            return {"label": prediction["label"]}, probabilities[prediction["label"]]
         sure = max(probabilities.values())
-        if hard:
-            return {"label": prediction["label"]}, sure
         total = sum(probabilities.values())
         return {"label": {name: share / total for name, share in probabilities.items()}}, sure
-    sure = min(max(share, 1 - share) for share in probabilities.values())
-    return {"labels": prediction["labels"] if hard else probabilities}, sure
+    if hard:
+        chosen = prediction["labels"]
+        shares = (p if name in chosen else 1 - p for name, p in probabilities.items())
+        return {"labels": chosen}, min(shares)
+    return {"labels": probabilities}, min(max(p, 1 - p) for p in probabilities.values())
 
 
 def soften(
@@ -75,12 +78,16 @@ def soften(
     >>> soften({"yes": 0.9, "no": 0.1}, 2.0, exclusive=True)
     {'yes': 0.75, 'no': 0.25}
     """
-    powers = {name: share ** (1 / temperature) for name, share in probabilities.items()}
     if exclusive:
+        # Shares of the largest one, which no temperature makes 0.
+        most = max(probabilities.values())
+        powers = {
+            name: (share / most) ** (1 / temperature) for name, share in probabilities.items()
+        }
         total = sum(powers.values())
         return {name: power / total for name, power in powers.items()}
-    others = {name: (1 - share) ** (1 / temperature) for name, share in probabilities.items()}
-    return {name: power / (power + others[name]) for name, power in powers.items()}
+    pairs = {name: {"": p, "not": 1 - p} for name, p in probabilities.items()}
+    return {name: soften(pair, temperature, True)[""] for name, pair in pairs.items()}
 
 
 def from_numbers(prediction: dict, hard: bool) -> Labelled:

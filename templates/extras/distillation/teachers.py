@@ -5,10 +5,17 @@ from pathlib import Path
 from typing import Any
 
 from core.base.errors import InputError
-from core.base.files import file_hash, read_json
+from core.base.files import file_hash, project_path, read_json
 from core.base.settings import flatten
+from core.data.checks import normalise
 
 SUFFIX = ".teachers.json"  # after the name of a file of pseudo-labels
+TEXTS = ("text", "context", "text_a", "text_b", "question", "source")
+# What decides, besides the training file, which records a fold holds out.
+OF_FOLDS = ("fold", "folds.count", "seed", "output")
+OF_COLUMNS = ("text_column", "pair_column", "text_columns", "text_template", "choice_columns")
+OF_COLUMNS += ("group_column", "fold_group_column", "label_column", "target_columns")
+OF_FOLDS += tuple(f"competition.{name}" for name in OF_COLUMNS)
 
 
 def note_path(path: Path) -> Path:
@@ -19,10 +26,12 @@ def note_path(path: Path) -> Path:
 def describe_teacher(folder: Path) -> dict[str, Any]:
     """Return what a run learned from, and the files that chose its weights."""
     config = flatten(read_json(folder / "config.json"))
-    names = ("train_hash", "dev_hash", "distillation.files_hash", "fold", "folds.count", "seed")
+    names = ("train_hash", "dev_hash", "distillation.files_hash", *OF_FOLDS)
     cross_validation = [folder.parent.name] * ("fold" in config)
     own = {name: config[name] for name in names if name in config}
-    return {"run": "/".join([*cross_validation, folder.name]), **own}
+    files = map(project_path, config.get("distillation.files", ()))
+    added = [file_hash(path) for path in files if path.is_file()]
+    return {"run": "/".join([*cross_validation, folder.name]), **own, "added_hashes": added}
 
 
 def refuse_leak(path: Path, training: dict[str, Any]) -> None:
@@ -46,31 +55,79 @@ def refuse_leak(path: Path, training: dict[str, Any]) -> None:
             f"{path} has changed since {note.name} was written: label it anew, or delete "
             f"{note.name} if you know that no teacher learned from the records it is scored on."
         )
+    way = (
+        "label the file with the runs of the folds, each for its own: python "
+        "extras/distillation/label.py CROSS_VALIDATION FILE FOLDER"
+    )
     for teacher in known["teachers"]:
-        if "fold" in training:
-            saw = teacher.get("train_hash") == training["train_hash"] and not holds_out_as(
-                teacher, training
-            )
-            scored = f"fold {training['fold']} holds out"
-            way = (
-                "label the file with the runs of the folds, each for its own: python "
-                "extras/distillation/label.py CROSS_VALIDATION FILE FOLDER"
-            )
-        else:
-            saw = teacher.get("train_hash") == training["dev_hash"]
-            scored = "dev_file has"
-            way = "take another teacher, or another dev_file"
-        if saw:
-            raise InputError(
-                f"{path} was labelled by {teacher['run']}, which learned from records that "
-                f"{scored}: the score would be too good; {way}."
-            )
+        refuse_teacher(teacher, training, f"{path} was labelled by {teacher['run']}", way)
+
+
+def refuse_teacher(
+    teacher: dict[str, Any], training: dict[str, Any], what: str, way_of_folds: str
+) -> None:
+    """Refuse a run that learned from the records which choose the best epoch of a training.
+
+    Args:
+        teacher: from `describe_teacher`.
+        training: the content of the config.json of a training, flat.
+        what: the training takes from the run.
+        way_of_folds: what to do about it in a cross-validation.
+
+    Raises:
+        InputError: the run learned from the dev file, or from records that this fold holds out.
+    """
+    added = teacher.get("added_hashes", ())
+    if "fold" in training:
+        learned = teacher.get("train_hash") == training["train_hash"]
+        saw = learned and not holds_out_as(teacher, training) or training["train_hash"] in added
+        scored, way = f"fold {training['fold']} holds out", way_of_folds
+    else:
+        saw = training["dev_hash"] in (teacher.get("train_hash"), *added)
+        scored, way = "dev_file has", "take another run, or another dev_file"
+    if saw:
+        raise InputError(
+            f"{what}, which learned from records that {scored}: the score would be too good; {way}."
+        )
 
 
 def holds_out_as(teacher: dict[str, Any], training: dict[str, Any]) -> bool:
     """Return whether a teacher never saw the records that the fold in training holds out."""
-    same = ("fold", "folds.count", "seed")
+    # What a note of before lacks is not compared.
+    same = [name for name in OF_FOLDS if name in teacher or not name.startswith("competition")]
     return all(teacher.get(name) == training.get(name) for name in same)
+
+
+def refuse_gold(
+    path: Path, examples: Sequence[Any], scored: Sequence[Any], training: dict[str, Any]
+) -> None:
+    """Refuse a file of gold with the records that choose the best epoch; warn of some of them.
+
+    Args:
+        path: of the file, which no model has labelled.
+        examples: of the file.
+        scored: the examples of dev, or those that the fold holds out.
+        training: the content of its run's config.json, flat.
+
+    Raises:
+        InputError: half of the scored records, or more, are in the file.
+    """
+    known = {*map(text_key, examples)}
+    shared = sum(text_key(example) in known for example in scored)
+    if not shared:
+        return
+    where = f"fold {training['fold']} holds out" if "fold" in training else "dev_file has"
+    said = f"{path} has {shared} of the {len(scored)} records that {where}"
+    if 2 * shared >= len(scored):
+        raise InputError(f"{said}: the score would be too good; leave these records out.")
+    print(f"warning: {said}: if they are no chance, the score is too good: leave them out.")
+
+
+def text_key(example: Any) -> tuple[str, ...]:
+    """Return the texts of an example without differences of case, blanks and Unicode form."""
+    texts = (getattr(example, name, None) for name in TEXTS)
+    parts = (text if isinstance(text, str) else " ".join(text) for text in texts if text)
+    return tuple(map(normalise, parts))
 
 
 def note_teachers(path: Path, folders: Sequence[Path], facts: dict[str, Any]) -> dict[str, Any]:

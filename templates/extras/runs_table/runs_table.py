@@ -239,8 +239,18 @@ def group_rows(rows: Iterable[Row]) -> list[list[Row]]:
     """Return the runs that can be compared with each other, best first; the largest group first."""
     groups: dict[tuple, list[Row]] = {}
     for row in sorted(rows, key=lambda row: (-row.score, row.name)):
-        groups.setdefault((row.monitor, row.metric, row.scored.data_hash), []).append(row)
+        own = [str(row.settings.get(name)) for name in settings_of_score(row.monitor)]
+        groups.setdefault((row.monitor, row.metric, row.scored.data_hash, *own), []).append(row)
     return sorted(groups.values(), key=len, reverse=True)
+
+
+def settings_of_score(monitor: str) -> tuple[str, ...]:
+    """Return the settings that change what a score is."""
+    if monitor.endswith("_at_k") or monitor == "top_k_accuracy":
+        return ("competition.k",)
+    if monitor == "f_beta":
+        return ("beta", "competition.beta", "positive_label")
+    return ("positive_label",)
 
 
 def compare_group(group: list[Row], compare: Compare, progress: Callable[[], object]) -> None:

@@ -19,7 +19,10 @@ REFUSED = {
     "overwrite": "each trial has a folder of its own",
     "seed": "the luckiest seed teaches nothing; search.seeds trains the best settings with others",
     "dev_file": "scores on different records can't be compared",
-    "metric": "different scores can't be compared",
+    **dict.fromkeys(
+        ("metric", "beta", "positive_label", "competition.k", "competition.beta"),
+        "different scores can't be compared",
+    ),
     "strategy": "it changes no score",
 }
 Distribution = CategoricalDistribution | FloatDistribution | IntDistribution
