@@ -7,7 +7,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from core.base.errors import command
+from core.base.errors import InputError, command
 from core.base.extras import ask
 from core.base.files import check_destination, write_json_lines
 from core.runs.members import tuned_threshold
@@ -26,6 +26,8 @@ def main() -> None:
     arguments = ask("read_flags", parser) or parser.parse_args()
 
     check_destination(arguments.out, arguments.file)
+    if arguments.out.suffix.lower() in (".csv", ".tsv"):
+        raise InputError(f"{arguments.out} is to hold records: let its name end in .jsonl.")
     examples = read_examples(arguments.file, require_triples=False)
     runs = load_runs(arguments.runs)
 

@@ -90,6 +90,7 @@ def read_csl_title(files: list[Path], conversion: Conversion) -> Iterator[tuple[
         ):
             if line["prompt"] != CSL_PROMPT:
                 conversion.remark(f"prompts other than {CSL_PROMPT!r}, left out", where)
+                continue
             yield where, line["abstract"], line["title"]
 
     yield from read_pairs(titles(), conversion)

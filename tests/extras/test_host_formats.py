@@ -1333,3 +1333,10 @@ def test_odd_parts_of_gold_files_are_named() -> None:
         score_docred([], [("line 1", document)])
     event = {"id": 1, "text": "a", "event_list": [{"event_type": "x", "trigger": "a"}]}
     assert score_duee([("line 1", event)], [("line 1", event)])["f1"] == 0
+
+
+def test_characters_of_columns_are_joined_without_spaces(tmp_path: Path) -> None:
+    path = tmp_path / "a.conll"
+    path.write_text("".join(f"{one} O\n" for one in "小米11") + "\n买 O\n", "utf-8")
+    assert [record["text"] for record in read("conll", path, ENTITIES)[0]] == ["小米11", "买"]
+    assert read("conll", path, ENTITIES, join="space")[0][0]["text"] == "小 米 1 1"

@@ -334,6 +334,11 @@ def test_what_is_not_as_it_was_is_counted_and_said(case: str, tmp_path: Path, ca
     assert len({record["id"] for record in records}) == len(records)
 
 
+def test_lines_of_another_prompt_are_left_out(tmp_path: Path, capsys) -> None:
+    [record], _ = convert("csl_title", REMARKS["another prompt"][1], tmp_path, capsys)
+    assert (record["source"], record["targets"]) == ("a", ["t"])
+
+
 def test_repeated_sentences_stay_in_their_order(tmp_path: Path, capsys) -> None:
     records, _ = convert("wnut17", REMARKS["sentences twice"][1], tmp_path, capsys)
     name, other = text_id("Ada", "B-person"), text_id("Ada", "O")

@@ -70,7 +70,7 @@ def hold_out(
 
 
 def find_uneven_parts(examples: Sequence[Any], held: np.ndarray, share: float) -> list[str]:
-    """Return in what two parts are unlike what was asked for: the share, and labels of one alone.
+    """Return in what two parts are unlike what was asked for: the share, and labels of only one.
 
     Args:
         examples: of the file.

@@ -236,7 +236,7 @@ def find_rows(form: Form, groups: set[str], ids: Sequence[str]) -> bool:
 
 
 def columns_without_label(answers: Sequence[str], labels: Any) -> list[str]:
-    """Return the columns beside those of all labels: no training record has these labels."""
+    """Return the columns of labels that the run lacks, next to all that it has."""
     if labels.are_numbers or len(labels.names) < 2 or not {*labels.names} < {*answers}:
         return []
     return [name for name in answers if name not in labels.names]

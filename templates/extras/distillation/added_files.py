@@ -84,7 +84,7 @@ def refuse_unknown_labels(path: Path, examples: Sequence[Any], batches: Any) -> 
         InputError: names the first one.
     """
     what, names = known_names(batches)
-    for example in examples if names is not None else ():
+    for example in examples if names else ():
         for unknown in (name for name in names_in(example) if name not in names):
             raise InputError(
                 f"{path}, line {example.line}: no record of the training file has the {what} "
@@ -92,19 +92,17 @@ def refuse_unknown_labels(path: Path, examples: Sequence[Any], batches: Any) -> 
             )
 
 
-def known_names(batches: Any) -> tuple[str, Collection[str] | None]:
-    """Return what a model tells apart, and its names; None: texts, answers or numbers."""
-    labels = getattr(batches, "labels", None)
+def known_names(batches: Any) -> tuple[str, Collection[str]]:
+    """Return what a model tells apart, and its names; none: texts, answers or numbers."""
+    labels: Any = getattr(batches, "labels", None)
     if names := getattr(labels, "names", None):
-        return "label", None if labels.are_numbers else names
-    if (schema := getattr(batches, "schema", None)) is not None:
+        return "label", () if labels.are_numbers else names
+    if schema := getattr(batches, "schema", None):
         return "type", schema.types
-    predicates = getattr(batches, "predicates", None)
-    return (
-        ("type", getattr(batches, "types", None))
-        if predicates is None
-        else ("predicate", predicates)
-    )
+    for attribute, what in (("predicates", "predicate"), ("types", "type")):
+        if names := getattr(batches, attribute, None):
+            return what, names
+    return "", ()
 
 
 def names_in(example: Any) -> Iterator[str]:

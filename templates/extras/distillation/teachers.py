@@ -12,10 +12,14 @@ from core.data.checks import normalise
 SUFFIX = ".teachers.json"  # after the name of a file of pseudo-labels
 TEXTS = ("text", "context", "text_a", "text_b", "question", "source")
 # What decides, besides the training file, which records a fold holds out.
-OF_FOLDS = ("fold", "folds.count", "seed", "output")
-OF_COLUMNS = ("text_column", "pair_column", "text_columns", "text_template", "choice_columns")
-OF_COLUMNS += ("group_column", "fold_group_column", "label_column", "target_columns")
-OF_FOLDS += tuple(f"competition.{name}" for name in OF_COLUMNS)
+OF_COLUMNS = (
+    *("text_column", "pair_column", "text_columns", "text_template", "choice_columns"),
+    *("group_column", "fold_group_column", "label_column", "target_columns"),
+)
+OF_FOLDS = (
+    *("fold", "folds.count", "seed", "output"),
+    *(f"competition.{name}" for name in OF_COLUMNS),
+)
 
 
 def note_path(path: Path) -> Path:

@@ -6,7 +6,7 @@ for other readers of records: tags of BIO1, BIO2, BIOES, BILOU and BMES become e
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from extras.host_formats.options import Options
@@ -26,14 +26,29 @@ UNSPACED = re.compile(
 
 @dataclass(frozen=True)
 class Sentence:
-    """The lines of a sentence; `above` are comments and empty lines before it."""
+    """The lines of a sentence; `above` are comments and empty lines before it.
+
+    `characters` says that each token of its file is one character.
+    """
 
     rows: list[list[str]]
     separator: str
     above: list[str]
+    characters: bool = False
+
+    def join(self, options: Options) -> str:
+        """Return how tokens are joined: single characters without spaces, Latin ones too."""
+        return "none" if options.join == "auto" and self.characters else options.join
 
 
 def open_columns(path: Path) -> Iterator[tuple[str, Sentence]]:
+    """Yield `(place of the first line, sentence)` of a file; raises as `split_sentences` does."""
+    placed = list(split_sentences(path))
+    characters = all(len(row[0]) == 1 for _, sentence in placed for row in sentence.rows)
+    yield from ((where, replace(sentence, characters=characters)) for where, sentence in placed)
+
+
+def split_sentences(path: Path) -> Iterator[tuple[str, Sentence]]:
     """Yield `(place of the first line, sentence)`; columns are separated by tabs, or else spaces.
 
     Raises:
@@ -135,7 +150,7 @@ def read_columns(sentence: Sentence, where: str, options: Options, conversion: C
     tokens = pick_column(sentence, options.token_column, where)
     if "" in tokens:
         raise SourceError(f"{where}: the sentence has an empty token", "fill in the cell")
-    text, spans = join_tokens(tokens, options.join)
+    text, spans = join_tokens(tokens, sentence.join(options))
     record = {"id": text_id(text), "text": text}
     tags = find_tags(sentence, options, where)
     if tags is None:
@@ -168,7 +183,8 @@ def write_columns(
     where = f"record {record['id']}"
     if sentence is None:
         raise SourceError(f"{where}: columns need tokens", "name the host's file with --texts")
-    _, spans = join_tokens(pick_column(sentence, options.token_column, where), options.join)
+    tokens = pick_column(sentence, options.token_column, where)
+    _, spans = join_tokens(tokens, sentence.join(options))
     tags = make_tags(record["entities"], spans, options.scheme, where, conversion)
     place = options.tag_column - 1 if options.tag_column > 0 else options.tag_column
     rows = [[*row] for row in sentence.rows]
@@ -181,7 +197,7 @@ def write_columns(
             row[place] = tag
         else:
             row.append(tag)
-    return Sentence(rows, sentence.separator, sentence.above)
+    return replace(sentence, rows=rows)
 
 
 def has_tag_column(sentence: Sentence, options: Options, where: str) -> bool:

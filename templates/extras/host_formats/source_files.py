@@ -71,7 +71,7 @@ def read_zipped(path: Path) -> bytes:
 
 
 def is_of_system(path: Path) -> bool:
-    """Return whether macOS has put a file beside others: it has their names, and no text."""
+    """Return whether macOS has put a file among others: it has their names, and no text."""
     return path.name.startswith("._") or "__MACOSX" in path.parts
 
 

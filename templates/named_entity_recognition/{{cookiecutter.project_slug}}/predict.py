@@ -7,7 +7,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from core.base.errors import command
+from core.base.errors import InputError, command
 from core.base.extras import ask
 from core.base.files import check_destination, write_json_lines
 from formats.records import prediction_records
@@ -36,6 +36,9 @@ def main() -> None:
     arguments = ask("read_flags", parser) or parser.parse_args()
 
     check_destination(arguments.out, arguments.file)
+    endings = {path.suffix.lower() for path in (arguments.out, arguments.file)}
+    if endings - {arguments.file.suffix.lower()} & {".csv", ".tsv"}:
+        raise InputError(f"{arguments.out} would be no table: let it end as the file to predict.")
     runs = load_runs(arguments.runs)
     thresholds, settings = load_thresholds(runs.folders), runs.settings
     examples = read_examples(arguments.file, settings, require_entities=False)

@@ -15,6 +15,7 @@ from inspection.checks import (
     describe_file,
     find_data_faults,
     find_reach_faults,
+    find_unspaced_answers,
     measure_reach,
 )
 from task.data import AnswerGenerator, check_answers, read_examples, tokenizer_texts
@@ -29,7 +30,7 @@ def main() -> None:
     files = need("doctor", "record_checks").read_files(settings, read_examples)
     train_examples = files[settings.train_file]
     tokenizer = load_tokenizer(settings, train_examples, tokenizer_texts)
-    findings = find_data_faults(files)
+    findings = find_data_faults(files) + find_unspaced_answers(files, settings.metric)
     for name, examples in files.items():
         reach = measure_reach(examples, tokenizer, settings)
         print(describe_file(name, examples, reach))

@@ -7,7 +7,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from core.base.errors import command
+from core.base.errors import InputError, command
 from core.base.extras import ask
 from core.base.files import check_destination, write_json, write_json_lines
 from core.runs.members import tuned_threshold
@@ -28,6 +28,10 @@ def main() -> None:
     arguments = ask("read_flags", parser) or parser.parse_args()
 
     check_destination(arguments.out, arguments.file)
+    if (ending := arguments.out.suffix.lower()) in (".csv", ".tsv", ".txt"):
+        raise InputError(
+            f"{arguments.out} would be no table or text: let it end in .json or .jsonl."
+        )
     examples = read_examples(arguments.file, require_answers=False)
     runs = load_runs(arguments.runs)
     threshold = tuned_threshold(runs.folders)
@@ -36,7 +40,7 @@ def main() -> None:
         return prediction_records(some, predict(runs, some), threshold, runs.settings.n_best)
 
     records = ask("predict_in_chunks", describe, examples) or describe(examples)
-    if arguments.out.suffix == ".json":
+    if ending == ".json":
         write_json(arguments.out, {record["id"]: record["text"] for record in records})
     else:
         write_json_lines(arguments.out, records)

@@ -10,7 +10,13 @@ import functools
 from core.base.errors import command
 from core.base.extras import need
 from generation.tokenizers import find_target_tokens
-from inspection.checks import build, describe_file, find_reach_faults, measure_reach
+from inspection.checks import (
+    build,
+    describe_file,
+    find_reach_faults,
+    find_unspaced_targets,
+    measure_reach,
+)
 from task.data import PairGenerator, pack_pairs, read_examples
 from task.model import build_models, load_tokenizer_and_encoder
 from task.settings import Settings
@@ -37,6 +43,7 @@ def main() -> None:
         reach = measure_reach(examples, tokenizer, tokens.ends, settings)
         print(describe_file(name, examples, reach))
         findings += find_reach_faults(name, reach, settings)
+        findings += find_unspaced_targets(name, examples, settings)
         if extractor and reach.oracle:
             print(extractor.describe_oracle(reach.oracle))
             findings += extractor.find_oracle_faults(name, reach.oracle)

@@ -30,6 +30,8 @@ def main() -> None:
 
     changes = read_generation_flags(arguments)
     check_destination(arguments.out, arguments.file)
+    if (ending := arguments.out.suffix.lower()) in (".csv", ".tsv"):
+        raise InputError(f"{arguments.out} would be no table: let its name end in .jsonl or .txt.")
     runs = load_runs(arguments.runs, changes=changes)
     check_n_best(runs.settings.generation)
     examples = read_examples(arguments.file, require_targets=False, settings=runs.settings)
@@ -44,7 +46,7 @@ def main() -> None:
         return make_records(some, predict(runs, some))
 
     records = ask("predict_in_chunks", describe, examples) or describe(examples)
-    if arguments.out.suffix == ".txt":
+    if ending == ".txt":
         # One line is one record, so line breaks within a text become spaces.
         lines = [" ".join(record["prediction"].split()) for record in records]
         write_text(arguments.out, "".join(f"{line}\n" for line in lines))

@@ -4,6 +4,7 @@ python score.py PREDICTIONS GOLD [--KEY VALUE ...]   the scores that evaluate.py
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from core.base.errors import InputError, command
 from core.base.extras import need
@@ -22,12 +23,24 @@ def main() -> None:
     settings = read_settings(Settings, arguments.flags)
     golds = read_examples(arguments.gold, settings=settings)
     read_one = read_record if settings.extractor else read_text
-    found = scoring.read_answers(arguments.predictions, golds, read_one)
+    if arguments.predictions.suffix.lower() == ".txt" and not settings.extractor:
+        found = read_lines(arguments.predictions, golds)
+    else:
+        found = scoring.read_answers(arguments.predictions, golds, read_one)
     scores = score_found(golds, found, settings)
     scoring.finish(arguments, scores)
     for name, value in scores.items():
         if isinstance(value, float):
             print(f"{name_score(name):<14}{value:>10.4f}")
+
+
+def read_lines(path: Path, golds: Sequence[Example]) -> dict:
+    """Return record id -> text of a file with a line for each record, as predict.py writes it."""
+    lines = path.read_text("utf-8").removesuffix("\n").split("\n")
+    if len(lines) != len(golds):
+        what = f"{len(lines)} lines, and the gold {len(golds)} records"
+        raise InputError(f"{path} has {what}: predict this file.")
+    return {gold.id: line for gold, line in zip(golds, lines, strict=True)}
 
 
 def read_text(place: str, record: dict, gold: Example) -> str:

@@ -627,3 +627,16 @@ def test_records_of_predictions_and_of_duee():
         "arguments": [{"role": "r", "argument": "b c"}],
     }
     assert second == {"event_type": "y", "arguments": [{"role": "q", "argument": "d"}]}
+
+
+def test_a_few_events_without_a_trigger_are_named():
+    """One slip of five hundred would change how all events of its type are found."""
+
+    def examples(count, without):
+        events = [Event("x", None if n < without else (0, 1), ()) for n in range(count)]
+        return [Example(n, "a", (event,), n) for n, event in enumerate(events)]
+
+    assert checks.find_few_without_trigger("train", examples(500, 0)) == []
+    [found] = checks.find_few_without_trigger("train", examples(500, 1))
+    assert "'x' without a trigger: 1 of 500" in found.what and "line 0" in found.where
+    assert checks.find_few_without_trigger("train", examples(500, 50)) == []

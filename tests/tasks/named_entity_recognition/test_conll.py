@@ -2,6 +2,7 @@
 
 import json
 import random
+from types import SimpleNamespace
 
 import pytest
 from conftest import use_template
@@ -25,6 +26,7 @@ from formats.conll import (  # noqa: E402
 )
 from formats.records import prediction_records  # noqa: E402
 from formats.submission import write_submission  # noqa: E402
+from inspection.checks import find_few_overlaps  # noqa: E402
 from task.data import Entity, find_schema, read_examples  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
@@ -136,6 +138,12 @@ def test_chinese_tokens_stand_together(tmp_path):
     [example] = read_examples(path, settings())
     assert example.text == "在北京用iPhone 15"
     assert words([example]) == [[("北京", "地点")]]
+    # Where each token is one character, Latin letters and digits belong together too.
+    characters = "".join(f"{one}\tO\n" for one in "买了小米11手机")
+    path = write(tmp_path, "在\tO\n\n" + characters)
+    assert [one.text for one in read_examples(path, settings())] == ["在", "买了小米11手机"]
+    path = write(tmp_path, "iPhone\tO\n\n" + characters)
+    assert [one.text for one in read_examples(path, settings())][1] == "买了小米1 1手机"
     assert join_tokens(["a", "北"], "space")[0] == "a 北"
     assert join_tokens(["a", "b"], "none") == ("ab", [(0, 1), (1, 2)])
 
@@ -304,6 +312,19 @@ def test_the_schema_knows_the_scheme_and_whether_entities_overlap(tmp_path):
     nested = doccano(label=[[0, 3, "PER"], [2, 8, "LOC"], [12, 16, "LOC"]])
     path = write(tmp_path, nested, "in.jsonl")
     assert not find_schema(read_examples(path, settings()), path, settings()).flat
+
+
+def test_a_few_overlapping_entities_are_named():
+    def example(line, *spans):
+        entities = tuple(Entity(span, "x") for span in spans)
+        return SimpleNamespace(line=line, entities=entities)
+
+    flat = [example(line, (0, 3), (3, 5)) for line in range(100)]
+    assert find_few_overlaps("train", flat) == []
+    [found] = find_few_overlaps("train", [*flat, example(101, (0, 3), (2, 5))])
+    assert found.what.endswith("another one: 1 of 202") and "line 101" in found.where
+    nested = [example(line, (0, 3), (0, 5)) for line in range(9)]
+    assert find_few_overlaps("train", [*flat, *nested]) == []
 
 
 # ----------------------------------------------------------- hashtags, tagged test files

@@ -10,6 +10,7 @@ use_template("reading_comprehension")
 from core.base.errors import InputError  # noqa: E402
 from core.data.tokens import train_tokenizer  # noqa: E402
 from inspection import checks  # noqa: E402
+from score import read_submission  # noqa: E402
 from task import data  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
@@ -288,6 +289,34 @@ def test_findings_about_files():
     assert len(found) == 3
     leak = {"train": [make()], "dev": [make(identity="b")]}
     assert "error" in [finding.level for finding in checks.find_data_faults(leak)]
+
+
+def test_blank_questions_and_passages_are_named():
+    files = {"train": [make(), make(identity="b", question=" ", line=7)]}
+    [found] = checks.find_blanks(files)
+    assert found.what.endswith("passage: 1 of 2") and "line 7" in found.where
+    assert checks.find_blanks({"train": [make()]}) == []
+
+
+def test_answers_without_blanks_ask_for_the_other_metric():
+    chinese = make(context="北京大学在北京。", answers=[(0, 4)])
+    assert checks.find_unspaced_answers({"train": [make(), chinese]}, "squad") == []
+    [found] = checks.find_unspaced_answers({"train": [chinese]}, "squad")
+    assert 'set metric = "cmrc2018"' in found.fix
+    assert checks.find_unspaced_answers({"train": [chinese]}, "cmrc2018") == []
+
+
+def test_a_submission_is_scored_too(tmp_path):
+    path = tmp_path / "out.json"
+    path.write_text('{"a": "Bob", "b": ""}', "utf-8")
+    golds = [make(identity="b"), make(identity="a")]
+    assert read_submission(path, golds) == {"b": "", "a": "Bob"}
+    path.write_text('{"a": "Bob"}', "utf-8")
+    with pytest.raises(InputError, match="lacks 1 of 2 records"):
+        read_submission(path, golds)
+    path.write_text('{"a": ["Bob"], "b": ""}', "utf-8")
+    with pytest.raises(InputError, match="is to hold {id: answer}"):
+        read_submission(path, golds)
 
 
 def test_gold_texts():

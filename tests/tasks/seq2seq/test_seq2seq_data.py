@@ -18,6 +18,7 @@ from tokenizers import BertWordPieceTokenizer, Tokenizer
 
 PROJECT = use_template("seq2seq")
 
+from core.base.errors import InputError  # noqa: E402
 from core.base.settings import with_tables  # noqa: E402
 from core.encoders.encoder import BertEncoder  # noqa: E402
 from core.layers.language_model import TokenLoss, prefix_mask  # noqa: E402
@@ -28,7 +29,12 @@ from generation.tokenizers import (  # noqa: E402
     keep_used_tokens,
     train_text_tokenizer,
 )
-from inspection.checks import find_reach_faults, measure_reach  # noqa: E402
+from inspection.checks import (  # noqa: E402
+    find_reach_faults,
+    find_unspaced_targets,
+    measure_reach,
+)
+from score import read_lines  # noqa: E402
 from task.data import NO_TOKEN, Example, PairGenerator, SourceGenerator, encode  # noqa: E402
 from task.model import build_models, find_positions, keep_rows  # noqa: E402
 from task.settings import Settings  # noqa: E402
@@ -378,6 +384,23 @@ def test_targets_for_which_no_score_is_possible_are_named():
     cut = reach_of(LONG, metric="exact_match", target_length=4)
     assert cut["a perfect model would score exact_match 0"].level == "error"
     assert [what[:28] for what in cut][0] == "targets that lose their end:"
+
+
+def test_targets_without_blanks_ask_for_another_tokenizer(tmp_path):
+    texts = ["新品手机今天发售 15", "一加手机发布", "price of 米"]
+    examples = [Example(n, "a", (text,), n) for n, text in enumerate(texts)]
+    settings = SimpleNamespace(metric="bleu", bleu_tokenizer="13a")
+    [found] = find_unspaced_targets("train", examples[:2] * 2, settings)
+    assert 'set bleu_tokenizer = "zh"' in found.fix
+    assert find_unspaced_targets("train", examples[2:], settings) == []
+    chinese = {"metric": "bleu", "bleu_tokenizer": "zh"}
+    assert find_unspaced_targets("train", examples[:2], SimpleNamespace(**chinese)) == []
+    # A submission with one text a line is scored too.
+    path = tmp_path / "out.txt"
+    path.write_text("x\u2028y\n\nz\n", "utf-8")
+    assert read_lines(path, examples) == {0: "x\u2028y", 1: "", 2: "z"}
+    with pytest.raises(InputError, match="has 3 lines, and the gold 2 records"):
+        read_lines(path, examples[:2])
 
 
 def test_a_perfect_model_writes_no_further_than_an_end_within_a_target():

@@ -25,6 +25,7 @@ from core.data.tokens import train_tokenizer  # noqa: E402
 from core.encoders.encoder import load_encoder  # noqa: E402
 from extras.competition.pooling import AttentionPooling  # noqa: E402
 from extras.doctor.model_checks import build_as_trained  # noqa: E402
+from extras.doctor.record_checks import find_other_words  # noqa: E402
 from extras.folds.folds import assign_folds  # noqa: E402
 from extras.optimizers.settings import Table as Optimizers  # noqa: E402
 from extras.regularization.settings import Table  # noqa: E402
@@ -436,7 +437,7 @@ def test_folds_share_no_text_and_no_group():
 
 
 def test_a_column_with_few_texts_ties_no_records(capsys):
-    """A rule, or a code beside a phrase, would tie all records; their other texts still do."""
+    """A rule, or a code next to a phrase, would tie all records; their other texts still do."""
     random = np.random.default_rng(2)
     rows = [pair(n, f"rule {n % 5}", f"text {random.integers(250)}") for n in range(500)]
     keys = [*fold_keys(rows)]
@@ -629,11 +630,54 @@ def test_checks_find_what_is_wrong():
     }
     (contradiction,) = [f for what, f in findings.items() if what.startswith("the same text with")]
     assert contradiction.what.endswith("2 texts") and "line 1: x" in contradiction.where
-    leak = findings["texts of dev.jsonl that are in train.jsonl too: 1"]
-    first = findings["first texts of dev.jsonl that are in train.jsonl too: 2"]
+    leak = findings["texts of dev.jsonl that are in train.jsonl too: 1 of 2"]
+    first = findings["first texts of dev.jsonl that are in train.jsonl too: 2 of 2"]
     assert (leak.level, first.level) == ("error", "warning")
     assert not any(what.startswith("repeated texts") for what in findings)
     assert any(what.startswith("labels never seen in train.jsonl: 1") for what in findings)
+
+
+def test_a_few_sentences_that_come_again_are_no_error():
+    train = [pair(n, f"train {n}") for n in range(200)]
+    for count, level in ((1, "warning"), (2, "warning"), (3, "error")):
+        dev = [pair(300 + n, f"train {n}" if n < count else f"dev {n}") for n in range(100)]
+        found = checks.find_data_faults({"train.jsonl": train, "dev.jsonl": dev})
+        [leak] = [one for one in found if one.what.startswith("texts of dev.jsonl that are in")]
+        assert leak.level == level and leak.what.endswith(f"too: {count} of 100")
+
+
+SPANS = [
+    {"entities": [{"type": "x", "span": [0, 2], "text": "叶老桂"}]},
+    {
+        "triples": [
+            {"subject": [0, 3], "subject_text": "叶老桂", "object": [4, 5], "object_text": "厂"}
+        ]
+    },
+    {"events": [{"type": "x", "trigger": [3, 4], "trigger_text": "去", "arguments": []}]},
+    {"events": [{"type": "x", "trigger": None, "arguments": [{"span": [4, 5], "text": "厂"}]}]},
+]
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_spans_that_read_otherwise_than_their_words_are_named(number, tmp_path):
+    """Ends that are those of the last character look sound where each character is a token."""
+    right = {
+        "id": 1,
+        "text": "叶老桂去工厂",
+        "entities": [{"type": "x", "span": [0, 3], "text": "叶老桂"}],
+    }
+    path = tmp_path / "a.jsonl"
+    records = [right, {"id": 2, "text": "叶老桂去工厂", **SPANS[number]}]
+    path.write_text("".join(json.dumps(one) + "\n" for one in records), "utf-8")
+    found = [*find_other_words({str(path): []})]
+    wanted = [
+        "line 2: [0, 2] is '叶老', not '叶老桂'",
+        "line 2: [4, 5] is '工', not '厂'",
+        None,
+        "line 2: [4, 5] is '工', not '厂'",
+    ][number]
+    assert len(found) == (wanted is not None)
+    assert all(one.level == "error" and wanted in one.where for one in found)
 
 
 def test_rare_labels_ask_for_class_weights():

@@ -106,7 +106,7 @@ def find_scored(name: str, path: Path | None = None) -> Scored:
         )
     check_files(folder)
     if path is None or file_hash(path) == dev["data_hash"]:
-        return Scored(name, folder, dev["file"], dev["data_hash"])
+        return Scored(name, folder, dev["file"], dev["data_hash"], path=path)
     for part, own in scores.get("files", {}).items():
         if own["data_hash"] == file_hash(path):
             return Scored(name, folder, own["file"], own["data_hash"], part, path)

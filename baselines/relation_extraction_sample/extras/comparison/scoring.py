@@ -12,7 +12,7 @@ from typing import Any
 
 from core.base.errors import InputError
 from core.base.files import check_destination, read_json_lines, write_json
-from core.data.records import Id
+from core.data.records import Id, whole_number
 
 # Of the ids that differ, so many are named.
 SHOWN_IDS = 3
@@ -55,7 +55,8 @@ def read_answers(
     if path.suffix.lower() in (".csv", ".tsv"):
         raise InputError(f"{path} is a table to submit: score predictions that end in .jsonl.")
     rows = [(line, record) for line, record in read_json_lines(path)]
-    match_ids(path, [record.get("id") for _, record in rows], golds)
+    rows = [(line, {**record, "id": whole_number(record.get("id"))}) for line, record in rows]
+    match_ids(path, [record["id"] for _, record in rows], golds)
     by_id = {str(gold.id): gold for gold in golds}
     answers = {}
     for line, record in rows:
@@ -74,7 +75,7 @@ def match_ids(path: Path, given: Iterable[Any], golds: Sequence[Any]) -> None:
     Raises:
         InputError: counts and names what is missing, unknown and repeated, in one sentence.
     """
-    counts = Counter(str(name) for name in given)
+    counts = Counter(str(whole_number(name)) for name in given)
     wanted = [str(gold.id) for gold in golds]
     known = {*wanted}
     faults = {

@@ -4,14 +4,14 @@ import itertools
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from core.base.files import project_path
+from core.base.files import project_path, read_json_lines
 from core.base.settings import RecordSettings
 from core.base.words import excerpt
 from core.data.checks import Finding, normalise
@@ -19,6 +19,8 @@ from extras.doctor.drift import find_drift
 
 BAR_WIDTH = 40
 SHOWN_PLACES = 3
+# Up to this share of texts that training has too is a warning: short sentences come again.
+FEW_LEAKED = 0.02
 
 # What programs write into a cell without a value. "none" and "na" are labels as often.
 EMPTY = ("nan", "<na>", "null", "#n/a")
@@ -104,7 +106,7 @@ def find_record_faults(
             if len(parts) > 1
         ]
     added = getattr(files, "added", ())
-    findings = [*find_blank_texts(files, texts_of)]
+    findings = [*find_blank_texts(files, texts_of), *find_other_words(files)]
     findings += [*find_duplicates(texts), *find_contradictions(texts, gold)]
     findings += [*find_leaks(texts, added), *find_leaks_of_first_texts(first_texts, added)]
     findings += find_weight_faults(files)
@@ -136,6 +138,34 @@ def find_blank_texts(
                 f"{file}, line {blank[0].line} for one",
                 "give each record the same fields, with text in them.",
             )
+
+
+def find_other_words(files: Iterable[str]) -> Iterator[Finding]:
+    """Find spans of records that do not read as the words which the records give for them."""
+    for file in files:
+        path, other = project_path(file), []
+        is_records = path.suffix in (".json", ".jsonl") and path.is_file()
+        for line, record in read_json_lines(path) if is_records else ():
+            for span, words in spans_with_words(record):
+                read = str(record.get("text"))[slice(*span)]
+                other += (
+                    [] if read == words else [f"line {line}: {span} is {read!r}, not {words!r}"]
+                )
+        if other:
+            fix = "correct the offsets: the end of a span is that of the first character behind it."
+            what = f"spans that read otherwise than the words of the record: {len(other)}"
+            yield Finding("error", what, f"{file}, {other[0]}, for one", fix)
+
+
+def spans_with_words(record: dict) -> Iterator[tuple[list[int], str]]:
+    """Yield the spans of a record, of whatever task, that have their words too."""
+    items = [*record.get("entities", []), *record.get("triples", []), *record.get("events", [])]
+    for item in (own for own in items if isinstance(own, dict)):
+        for part in (item, *(own for own in item.get("arguments", []) if isinstance(own, dict))):
+            for name in ("span", "subject", "object", "trigger"):
+                words = part.get("text" if name == "span" else f"{name}_text")
+                if isinstance(words, str) and isinstance(part.get(name), list):
+                    yield part[name], words
 
 
 def find_duplicates(texts: Texts) -> Iterator[Finding]:
@@ -250,8 +280,10 @@ def find_leaks(texts: Texts, added: Sequence[str] = ()) -> Iterator[Finding]:
         if shared:
             places = [firsts[file][shared[0]].line for file in (first, second)]
             scored = any(record.gold is not None for record in texts[second])
-            trained = first in learned
-            fix = f"take them out of {first}, or the score on {second} says nothing."
+            trained = first in learned and len(shared) > FEW_LEAKED * len(firsts[second])
+            effect = "says nothing" if trained else "is a little too good"
+            count = f"{len(shared)} of {len(firsts[second])}"
+            fix = f"take them out of {first}, or the score on {second} {effect}."
             if not scored:
                 fix = (
                     f"leave them if the competition gave them: {second} has no labels, so no score "
@@ -259,7 +291,7 @@ def find_leaks(texts: Texts, added: Sequence[str] = ()) -> Iterator[Finding]:
                 )
             yield Finding(
                 "note" if not scored else "error" if trained else "warning",
-                f"texts of {second} that are in {first} too: {len(shared)}",
+                f"texts of {second} that are in {first} too: {count}",
                 f"{second}, line {places[1]}, is {first}, line {places[0]}, for one",
                 fix,
             )

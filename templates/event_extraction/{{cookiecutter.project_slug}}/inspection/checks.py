@@ -60,6 +60,9 @@ CAUSES = {
     ),
 }
 
+# Up to this share of the events of a type an exception is likely to be a slip.
+FEW = 0.01
+
 
 @dataclass(frozen=True)
 class Reach:
@@ -83,7 +86,28 @@ class Reach:
 def find_data_faults(files: Mapping[str, Sequence[Example]]) -> list[Finding]:
     """Find repeats, contradictions, leaks, and labels never shown in training."""
     find = need("doctor", "record_checks").find_record_faults
-    return find(files, lambda example: [example.text], describe_events, count_labels, "events")
+    found = find(files, lambda example: [example.text], describe_events, count_labels, "events")
+    return found + find_few_without_trigger(*next(iter(files.items())))
+
+
+def find_few_without_trigger(name: str, examples: Sequence[Example]) -> list[Finding]:
+    """Find types with a few events without a trigger: none of their events then needs one."""
+    counts = Counter(event.type for example in examples for event in example.events)
+    lines: dict[str, list[int]] = {}
+    for example in examples:
+        for event in example.events:
+            if event.trigger is None:
+                lines.setdefault(event.type, []).append(example.line)
+    return [
+        Finding(
+            "warning",
+            f"events of the type {kind!r} without a trigger: {len(own)} of {counts[kind]}",
+            f"{name}, line {own[0]} for one",
+            "if they are slips, correct them: for them this type is predicted without triggers.",
+        )
+        for kind, own in lines.items()
+        if len(own) <= FEW * counts[kind]
+    ]
 
 
 def describe_events(example: Example) -> list[str]:

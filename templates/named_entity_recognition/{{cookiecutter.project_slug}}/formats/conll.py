@@ -133,10 +133,19 @@ def stream_sentences(
     """Yield an example for each sentence; arguments and errors as in `read_sentences`."""
     file = read_conll(path, table, require_tags)
     scheme = file_scheme(file, table) if file.labelled else None
+    join = table.join
+    if join == "auto" and has_characters(file):
+        join = "none"
     for sentence in file.sentences:
         chunks = read_entities(file, sentence, scheme or "bio2", table) if file.labelled else []
-        text, tokens = join_tokens(file.column(sentence, file.token), table.join)
+        text, tokens = join_tokens(file.column(sentence, file.token), join)
         yield make(next(iter(sentence)), text, tokens, chunks)
+
+
+def has_characters(file: ConllFile) -> bool:
+    """Return whether each token of a file is one character: then Latin ones belong together too."""
+    tokens = (token for sentence in file.sentences for token in file.column(sentence, file.token))
+    return all(len(token) == 1 for token in tokens)
 
 
 def read_conll(path: str | Path, table: ConllTable, require_tags: bool) -> ConllFile:

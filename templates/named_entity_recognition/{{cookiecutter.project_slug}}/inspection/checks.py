@@ -45,6 +45,9 @@ CAUSES = {
     "invented": ("a perfect model would invent", "fix the findings above."),
 }
 
+# Up to this share of the items of a file an exception is likely to be a slip.
+FEW = 0.01
+
 
 @dataclass(frozen=True)
 class Reach:
@@ -70,7 +73,22 @@ class Reach:
 def find_data_faults(files: Mapping[str, Sequence[Example]]) -> list[Finding]:
     """Find repeats, contradictions, leaks, and types never shown in training."""
     find = need("doctor", "record_checks").find_record_faults
-    return find(files, lambda example: [example.text], describe_entities, count_types, "entities")
+    found = find(files, lambda example: [example.text], describe_entities, count_types, "entities")
+    return found + find_few_overlaps(*next(iter(files.items())))
+
+
+def find_few_overlaps(name: str, examples: Sequence[Example]) -> list[Finding]:
+    """Find a few entities that overlap others: for them any predicted ones may overlap."""
+    count, places = sum(len(example.entities) for example in examples), []
+    for example in examples:
+        ordered = sorted(entity.span for entity in example.entities)
+        pairs = zip(ordered, ordered[1:], strict=False)
+        places += [example.line for (_, end), (start, _) in pairs if start < end]
+    if not 0 < len(places) <= FEW * count:
+        return []
+    what = f"entities that overlap another one: {len(places)} of {count}"
+    fix = "if they are slips, correct them: without any, predicted entities never overlap."
+    return [Finding("warning", what, f"{name}, line {places[0]} for one", fix)]
 
 
 def describe_entities(example: Example) -> list[str]:

@@ -1,5 +1,6 @@
 """The checks of check.py on the data: can the answers be taught, and found again?"""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,8 @@ from task.settings import Settings
 
 # Below this F1 of a perfect model the data is at fault.
 LOWEST_ORACLE_F1 = 0.9
+# Characters of scripts that write no blanks between words: Chinese and Japanese.
+UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,7 @@ def find_data_faults(files: dict[str, Sequence[Example]]) -> list[Finding]:
             gold="answers",
             passage_of=lambda example: example.context,
         ),
+        *find_blanks(files),
         *find_shared_passages(files),
         *find_untaught(files),
         *find_untuned(files),
@@ -66,6 +70,32 @@ def describe_answers(example: Example) -> list[str]:
     """Return the answers of a question in words."""
     spans = [f"{[*span]} {example.context[slice(*span)]!r}" for span in example.answers]
     return [*spans, *map(repr, example.answer_texts)]
+
+
+def find_blanks(files: dict[str, Sequence[Example]]) -> list[Finding]:
+    """Find questions without words, and passages; where both have none it is found already."""
+    findings = []
+    for name, examples in files.items():
+        blank = [one for one in examples if bool(one.question.strip()) != bool(one.context.strip())]
+        if blank:
+            what = f"records with an empty question or passage: {len(blank)} of {len(examples)}"
+            where = f"{name}, line {blank[0].line} for one"
+            findings.append(Finding("warning", what, where, "write both, or drop the record."))
+    return findings
+
+
+def find_unspaced_answers(files: dict[str, Sequence[Example]], metric: str) -> list[Finding]:
+    """Find answers without blanks between words, which SQuAD's F1 takes for one word each."""
+    findings = []
+    for name, examples in files.items() if metric == "squad" else ():
+        texts = [text for example in examples for text in example.gold_texts]
+        unspaced = [text for text in texts if 2 * len(UNSPACED.findall(text)) > len(text)]
+        if 2 * len(unspaced) > len(texts):
+            what = f"answers without blanks between words: {len(unspaced)} of {len(texts)}"
+            where = f"{name}, {unspaced[0][:60]!r} for one"
+            fix = 'set metric = "cmrc2018", whose F1 compares characters.'
+            findings.append(Finding("warning", what, where, fix))
+    return findings
 
 
 def find_shared_passages(files: dict[str, Sequence[Example]]) -> list[Finding]:
@@ -160,14 +190,15 @@ def describe_file(name: str, examples: Sequence[Example], reach: Reach) -> str:
     """Return the numbers and the histograms of a file."""
     spans = sum(len(set(example.answers)) for example in examples)
     passages = len({example.context for example in examples})
+    answered = any(example.gold_texts for example in examples)
+    gold = f"{share_unanswerable(examples):.1%} unanswerable" if answered else "no answers"
     lines = [
-        f"\n{name}: {len(examples)} questions on {passages} passages, "
-        f"{share_unanswerable(examples):.1%} unanswerable",
+        f"\n{name}: {len(examples)} questions on {passages} passages, {gold}",
         f"windows: {len(reach.tokens) / len(examples):.2f} a question",
         f"aligned with tokens: {1 - len(reach.unaligned) / max(spans, 1):.2%} of {spans} answers",
         f"oracle (gold, encoded and decoded): EM {reach.oracle['exact_match']:.4f}, "
         f"F1 {reach.oracle['f1']:.4f}, by the definition of {reach.oracle['definition']}"
-        if any(example.gold_texts for example in examples)
+        if answered
         else "oracle: none, because no question has an answer",
         *draw_histogram(reach.tokens, "tokens a window"),
         *draw_histogram(reach.lengths, "tokens an answer"),

@@ -1,5 +1,6 @@
 """Checks of the data for check.py: can the targets be written and read back?"""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -18,6 +19,8 @@ MOST_CHANGED = 0.2
 # Below this share of the best score the targets are at fault, and far below it no model scores.
 LOWEST_ORACLE, NO_SCORE = 0.9, 0.01
 BEST = {"bleu": 100.0}  # of other scores it is 1
+# Characters of scripts that write no blanks between words: Chinese and Japanese.
+UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 # Above this share of sources or targets that are cut, the lengths are at fault.
 MOST_CUT = 0.05
 
@@ -187,8 +190,24 @@ def find_low_oracle(name: str, oracle: dict[str, float], settings: Settings) -> 
     fix = "see the other findings."
     if metric == "bleu":
         fix += ' BLEU counts sequences of four words: for shorter targets set metric = "rouge_l".'
+        fix += ' Chinese and Japanese have no blanks between words: set bleu_tokenizer = "zh".'
     what = f"a perfect model would score {metric} {oracle[metric]:.4g}"
     return [Finding("error" if share < NO_SCORE else "warning", what, name, fix)]
+
+
+def find_unspaced_targets(
+    name: str, examples: Sequence[Example], settings: Settings
+) -> list[Finding]:
+    """Find targets without blanks between words, of which BLEU would take each for one word."""
+    if settings.metric != "bleu" or settings.bleu_tokenizer in ("zh", "char"):
+        return []
+    targets = [target for example in examples for target in example.targets]
+    unspaced = [target for target in targets if 2 * len(UNSPACED.findall(target)) > len(target)]
+    if 2 * len(unspaced) <= len(targets):
+        return []
+    what = f"targets without blanks between words: {len(unspaced)} of {len(targets)}"
+    fix = f'set bleu_tokenizer = "zh": "{settings.bleu_tokenizer}" takes each of them for one word.'
+    return [Finding("warning", what, f"{name}, {unspaced[0][:60]!r} for one", fix)]
 
 
 def build(examples: Sequence[Example], settings: Settings) -> Models:
