@@ -26,6 +26,8 @@ def with_added_files(training: Training) -> DataGenerator:
     settings, batches = training.settings, training.batches
     table = settings.distillation
     added: list[Any] = []
+    if len({project_path(name).resolve() for name in table.files}) < len(table.files):
+        raise InputError("distillation.files names a file twice: name each once.")
     for name, weight in zip(table.files, table.weights or [1.0] * len(table.files), strict=True):
         path, config = file_of(training, name), flatten(run_config(training))
         refuse_leak(path, config)

@@ -150,6 +150,11 @@ def write_labelled(arguments: argparse.Namespace, runs: Sequence[str], out: Path
         predicted = predictions(runs, arguments.file, arguments.n_best)
     for record, prediction in zip(records, predicted, strict=True):
         labelled, sure = label_record(record, prediction, arguments.hard, arguments.temperature)
+        if sure is None and "targets" in prediction and (arguments.above or arguments.weigh):
+            raise InputError(
+                "--above and --weigh are for labels, and these runs predict numbers, of which they "
+                "can't say how sure they are: leave them out."
+            )
         unknown += sure is None
         if sure is not None and sure < arguments.above:
             unsure += 1

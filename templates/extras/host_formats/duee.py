@@ -89,6 +89,10 @@ def write_duee(line: dict | None, record: dict, options: Options, conversion: Co
                 parts.append(spelled)
         what = "arguments with role and words of another one of their event, written once"
         conversion.remark(what, where, len(event["arguments"]) - len(parts))
-        events.append({"event_type": event["type"], **trigger, "arguments": parts})
+        made = {"event_type": event["type"], **trigger, "arguments": parts}
+        conversion.remark(
+            "events with the words of another one, written once", where, made in events
+        )
+        events += [made] if made not in events else []
     given = record if line is None else line
     return {"id": given.get("id", record["id"]), "event_list": events}

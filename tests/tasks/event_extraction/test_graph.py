@@ -640,3 +640,11 @@ def test_a_few_events_without_a_trigger_are_named():
     [found] = checks.find_few_without_trigger("train", examples(500, 1))
     assert "'x' without a trigger: 1 of 500" in found.what and "line 0" in found.where
     assert checks.find_few_without_trigger("train", examples(500, 50)) == []
+
+
+def test_the_format_of_duee_has_the_same_words_once():
+    parts = [{"role": "x", "text": "A", "span": [n, n + 1]} for n in (0, 5)]
+    event = {"type": "t", "trigger": None, "arguments": parts}
+    record = duee_record({"id": 1, "events": [event, {**event, "arguments": parts[1:]}]})
+    arguments = [{"role": "x", "argument": "A"}]
+    assert record == {"id": 1, "event_list": [{"event_type": "t", "arguments": arguments}]}

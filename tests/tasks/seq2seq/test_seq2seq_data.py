@@ -35,7 +35,14 @@ from inspection.checks import (  # noqa: E402
     measure_reach,
 )
 from score import read_lines  # noqa: E402
-from task.data import NO_TOKEN, Example, PairGenerator, SourceGenerator, encode  # noqa: E402
+from task.data import (  # noqa: E402
+    NO_TOKEN,
+    Example,
+    PairGenerator,
+    SourceGenerator,
+    encode,
+    read_examples,
+)
 from task.model import build_models, find_positions, keep_rows  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
@@ -414,3 +421,17 @@ def test_a_perfect_model_writes_no_further_than_an_end_within_a_target():
     assert reach.oracle["rouge_l"] == pytest.approx((2 / 4 + 1) / 2)  # "fog" of fog, SEP and rain
     reach = measure_reach(examples, tokenizer._tokenizer, [], settings)
     assert reach.oracle["rouge_l"] == pytest.approx((4 / 5 + 1) / 2)
+
+
+@pytest.mark.parametrize("targets", [None, [], [""], "absent"])
+def test_files_to_predict_may_have_blanks(targets, tmp_path):
+    path = tmp_path / "a.jsonl"
+    record = {"id": 1, "source": " "} | ({} if targets == "absent" else {"targets": targets})
+    path.write_text(json.dumps(record) + "\n", "utf-8")
+    [example] = read_examples(path, False)
+    assert (example.source, example.targets) == (" ", ())
+    with pytest.raises(InputError, match="line 1"):
+        read_examples(path)
+    path.write_text('{"id": 1, "source": "a", "targets": ["x", ""]}\n', "utf-8")
+    with pytest.raises(InputError, match="holds an empty text"):
+        read_examples(path, False)

@@ -13,7 +13,12 @@ use_template("seq2seq")
 
 from extras.comparison.comparison import compare_columns  # noqa: E402
 from task.data import Example  # noqa: E402
-from task.metrics import bleu_score, score, score_records  # noqa: E402
+from task.metrics import (  # noqa: E402
+    WordsAndIdeographs,
+    bleu_score,
+    score,
+    score_records,
+)
 from task.settings import Settings  # noqa: E402
 
 ENGLISH = "the a Fox river bank is at on near 3.5 £20-25 family-friendly , . ! Zenby's".split()
@@ -177,3 +182,13 @@ def test_exact_match_is_any_of_the_targets():
     assert evaluate(examples, {"a": "Yes it is", "b": "No"})["exact_match"] == 0.5
     found = evaluate(examples, {"a": "yes it is", "b": "No"}, lowercase_scores=True)
     assert found["exact_match"] == 1.0
+
+
+@pytest.mark.parametrize(
+    "text", ["किताब अच्छी है", "আমার সোনার বাংলা", "தமிழ் மொழி", "كِتَابٌ جَمِيلٌ", "cafe\u0301 ol\u00e9"]
+)
+def test_signs_on_letters_belong_to_their_words(text):
+    """Vowels of Indic scripts, those of vocalised Arabic, and accents apart from their letters."""
+    assert WordsAndIdeographs().tokenize(text) == text.split()
+    mixed = f"{text}, x_1 汉字！"
+    assert WordsAndIdeographs().tokenize(mixed) == [*text.split(), "x", "1", "汉", "字"]

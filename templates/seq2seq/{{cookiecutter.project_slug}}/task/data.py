@@ -59,10 +59,11 @@ def read_examples(
 
 def read_example(record: dict, line: int, require_targets: bool) -> Example:
     """Check one record."""
-    source, targets = read_field(record, "source", str), []
-    if not source.strip():
+    source, targets, given = read_field(record, "source", str), [], record.get("targets")
+    if require_targets and not source.strip():
         raise InputError('"source" is empty: write the text to start from, or drop the record.')
-    if require_targets or "targets" in record:
+    # Hosts may write [], [""] or null where a target is unknown.
+    if require_targets or any(given if isinstance(given, list) else [given]):
         targets = read_field(record, "targets", list)
         for target in targets:
             if not isinstance(target, str):

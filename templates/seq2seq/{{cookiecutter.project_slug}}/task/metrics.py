@@ -5,6 +5,7 @@ exact match are means over records, from 0 to 1.
 """
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -34,11 +35,17 @@ class RecordScore:
     statistics: tuple[int, ...]
 
 
+# Signs on letters, such as the vowels of Indic scripts, which the `re` of Python takes for no part
+# of a word.
+MARKS = "".join(c for c in map(chr, range(0x300, 0x1F000)) if unicodedata.category(c)[0] == "M")
+
+
 class WordsAndIdeographs:
     """Tokens of ROUGE: runs of letters and digits, and each ideograph by itself."""
 
     PATTERN = re.compile(
-        r"(?=\w)[\u2e80-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]|[^\W\u2e80-\u9fff_]+"
+        r"(?=\w)[\u2e80-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+        rf"|[^\W\u2e80-\u9fff_](?:[^\W\u2e80-\u9fff_]|[{MARKS}])*"
     )
 
     def tokenize(self, text: str) -> list[str]:
