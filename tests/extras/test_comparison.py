@@ -125,7 +125,11 @@ def test_unscored_and_incomplete_folders_are_refused(project):
     run = comparison.find_scored("good")
     with pytest.raises(InputError, match="lacks 1 of 1 records, 'unknown'"):
         comparison.read_predictions(run, ["unknown"])
-    (project / "runs/good/predictions/dev.jsonl").unlink()
+    path = project / "runs/good/predictions/dev.jsonl"
+    path.write_text(path.read_text("utf-8") * 2, "utf-8")
+    with pytest.raises(InputError, match="comes twice: keep one"):
+        comparison.read_predictions(run, ["unknown"])
+    path.unlink()
     with pytest.raises(InputError, match="is not a file"):
         comparison.read_predictions(run, ["unknown"])
 

@@ -627,8 +627,13 @@ def test_mined_negatives_are_learned_from(project, vectors):
     ok(project, "train.py", *flags(folder, **asked, test_file="sample/dev.jsonl"))
     search = ("--run", "bi", "--vectors", "corpus.npy", "--below", 0.9)
     ok(project, mine, *given, *search)
-    none = ok(project, mine, "sample/train.jsonl", "none.jsonl", *given[2:], *search[:-1], 0)
-    assert "raise --below, or --top" in none
+    none = ("sample/train.jsonl", "none.jsonl", *given[2:])
+    assert "negative of any query of sample/train.jsonl: raise --below, or --top" in refusal(
+        project, mine, *none, *search[:-1], 0
+    )
+    assert not (folder / "none.jsonl").exists()
+    few = ok(project, mine, *none, "--negatives", 40, "--top", 40)
+    assert "of the queries: raise --top, or lower --skip" in few
     by_row = {record["id"]: n for n, record in enumerate(read_lines(folder / "corpus.ids.jsonl"))}
     texts = {
         r["text"]: vectors[by_row[r["id"]]] for r in read_lines(folder / "sample/corpus.jsonl")

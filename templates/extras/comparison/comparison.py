@@ -156,7 +156,11 @@ def named_files(*scored: Scored) -> list[Path]:
 def read_predictions(scored: Scored, ids: list[Id]) -> dict[Id, tuple[str, dict]]:
     """Return record id -> (file and line, record) of the predictions; all must exist."""
     path = scored.folder / "predictions" / f"{scored.part}.jsonl"
-    records = {str(r.get("id")): (f"{path}, line {n}", r) for n, r in read_json_lines(path)}
+    records: dict[str, tuple[str, dict]] = {}
+    for line, record in read_json_lines(path):
+        place = f"{path}, line {line}"
+        if records.setdefault(str(record.get("id")), (place, record))[0] != place:
+            raise InputError(f"{place}: id {record.get('id')!r} comes twice: keep one.")
     if missing := [name for name in ids if str(name) not in records]:
         raise InputError(
             f"{path} lacks {len(missing)} of {len(ids)} records, {missing[0]!r} for one: write it "

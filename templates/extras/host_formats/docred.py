@@ -138,6 +138,8 @@ def write_docred(
             for name in ("subject", "object")
         )
         if first is None or second is None:
+            what = "triples of words that are no mention of an entity, left out"
+            conversion.remark(what, where)
             continue
         conversion.remark(ITSELF, where, first == second)
         if first != second:
@@ -161,7 +163,6 @@ def entity_of(
     }
     best = max(shared, key=lambda number: shared[number], default=None)
     if best is None or not shared[best]:
-        conversion.remark("triples of words that are no mention of an entity, left out", where)
         return None
     what = "subjects and objects that are no mention, read as the one that they overlap most"
     conversion.remark(what, where)

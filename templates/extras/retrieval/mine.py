@@ -49,6 +49,9 @@ def main() -> None:
         ranked = rank_by_bm25(queries, corpus, count)
     drawn = Draw(wanted, arguments.skip, arguments.top, arguments.seed)
     found = choose_negatives(queries, corpus, ranked, drawn)
+    if not any(found):
+        what = "--below, or --top" if arguments.below is not None else "--top, or lower --skip"
+        raise InputError(f"no text is a negative of any query of {arguments.pairs}: raise {what}.")
     write_json_lines(arguments.out, training_records(queries, corpus, found, labels))
     mined, few = sum(map(len, found)), sum(len(own) < wanted for own in found)
     print(f"{arguments.out}: {len(queries)} queries, {mined} negatives")
