@@ -190,22 +190,6 @@ FIGURE_TABLES: dict[str, tuple[Figure, ...]] = {
                 ("memory_ratio", "peak memory"),
             )
         ),
-        *(
-            (
-                "long_documents.json",
-                (key,),
-                f"`long_documents`, 3,000 words: {meaning}",
-            )
-            for key, meaning in (
-                (
-                    "memory_of_windows_in_percent_of_at_once",
-                    "peak memory of a training step with windows, in percent of that with all "
-                    "tokens at once",
-                ),
-                ("time_of_windows_to_at_once", "time of that step, windows / all tokens at once"),
-                ("time_of_windows_to_start", "time of that step, windows / first 512 tokens only"),
-            )
-        ),
     ),
     "dropout": (
         (
