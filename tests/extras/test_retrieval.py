@@ -629,7 +629,7 @@ def test_mined_negatives_are_learned_from(project, vectors):
     ok(project, mine, *given, *search)
     none = ("sample/train.jsonl", "none.jsonl", *given[2:])
     assert "negative of any query of sample/train.jsonl: raise --below, or --top" in refusal(
-        project, mine, *none, *search[:-1], 0
+        project, mine, *none, *search[:-1], -1
     )
     assert not (folder / "none.jsonl").exists()
     few = ok(project, mine, *none, "--negatives", 40, "--top", 40)
