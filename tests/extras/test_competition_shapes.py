@@ -11,6 +11,7 @@ use_template("text_classification")
 
 from core.base.errors import InputError  # noqa: E402
 from core.base.settings import with_tables  # noqa: E402
+from extras.competition.checks import find_faults  # noqa: E402
 from extras.competition.splitting import find_uneven_parts, hold_out  # noqa: E402
 from extras.competition.submission import implied_aliases, read_form, write_table  # noqa: E402
 from extras.retrieval.negatives import Labels, matched_queries, training_records  # noqa: E402
@@ -194,7 +195,14 @@ def test_a_label_without_an_example_has_a_column_of_zeros(tmp_path, capsys):
         settings.metric = metric
         rows = submit(tmp_path, settings, train, ASKED, LIKELY, sample)
         assert rows[:2] == [["id", "p", "q", "r"], ["7", *cells]]
-        assert "no training record has the label 'r'" in capsys.readouterr().out
+        assert "no training record has the label 'r', so" in capsys.readouterr().out
+    test = read_examples(tmp_path / "test.csv", False, settings)
+    learned = read_examples(tmp_path / "train.csv", settings=settings)
+    settings.competition.sample_submission = str(tmp_path / "sample.csv")
+    settings.test_file = "test.csv"
+    labels = collect_targets(learned, settings)
+    found = find_faults({"train.csv": learned, "test.csv": test}, labels, settings)
+    assert ["no training record has the label 'r', so" in one.what for one in found] == [True]
 
 
 def test_a_sample_that_is_an_example_can_be_left_out(tmp_path):
@@ -292,3 +300,13 @@ def test_grades_and_wrong_choices_are_no_matches(tmp_path):
     path = write(tmp_path / "c.csv", "text_a,text_b,label\na,b,1\na,c,\n")
     with pytest.raises(InputError, match="line 3: this record or that of line 2 has no label"):
         matched_queries(path, settings_of(), labels)
+
+
+def test_a_record_without_a_group_has_no_candidate(tmp_path):
+    path = tmp_path / "a.jsonl"
+    records = [{"qid": "q1", "docid": "d1", "query": "a", "label": "1"}]
+    records += [{"docid": "d2", "query": "b", "label": "0"}]
+    write(path, "".join(json.dumps(record) + "\n" for record in records))
+    table = {"group_column": "qid", "candidate_column": "docid", "text_column": "query"}
+    with pytest.raises(InputError, match='line 2: the record has no "group"'):
+        read_examples(path, settings=settings_of(**table))

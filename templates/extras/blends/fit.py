@@ -65,15 +65,14 @@ def main() -> None:
     path = project_path(first.settings.train_file) if on_held_out else dev_file(runs)
     refuse_learned(runs, path, on_held_out)
     examples = task_blends.read_gold(path, first.settings)
-    keys = list(fold_keys(examples))
-    groups = link_texts(keys)
+    groups = link_texts(list(fold_keys(examples)))
     if len(np.unique(groups)) < 2 and not arguments.equal:
         raise InputError(f"{path} has one text, a fit needs several: add some, or take --equal.")
     if texts:
         candidates = predict_texts(runs, examples)
     else:
         read = predict_held_out if on_held_out else predict_all
-        candidates = [read(run, examples, keys) for run in runs]
+        candidates = [read(run, examples) for run in runs]
 
     def evaluate(some: Sequence[Any], found: dict, tuned: dict | None) -> Evaluation:
         return task_blends.score_blend(first, some, found, path, tuned)
@@ -194,7 +193,7 @@ def dev_file(runs: Sequence[Path]) -> Path:
     return [shared_gold_file(scored[0], other) for other in scored][0]
 
 
-def predict_all(run: Path, examples: Sequence[Any], keys: Sequence[Any]) -> dict:
+def predict_all(run: Path, examples: Sequence[Any]) -> dict:
     """Return record id -> what a run finds in the record."""
     print(f"{run.name} predicts {len(examples)} records")
     return predict(load_runs([run]), examples)
@@ -207,7 +206,7 @@ def predict_texts(runs: Sequence[Path], examples: Sequence[Any]) -> list[dict]:
     return predict_parts([load([run]) for run in runs], examples, predict)
 
 
-def predict_held_out(run: Path, examples: Sequence[Any], keys: Sequence[Any]) -> dict:
+def predict_held_out(run: Path, examples: Sequence[Any]) -> dict:
     """Return record id -> what the fold that held the record out finds in it."""
     found: dict = {}
     for fold in fold_folders(run):

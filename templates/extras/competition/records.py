@@ -95,7 +95,7 @@ def make_record(
     if columns.id:
         record["id"] = read_id_cell(row, columns.id, "id")
     record |= read_groups(row, columns, str(record.get("id", record["text_a"])))
-    if columns.candidate:
+    if columns.candidate and "group" in record:
         name = read_id_cell(row, columns.candidate, "candidate")
         record["id"] = f"{record['group']}/{name}"
     if columns.weight and require_labels:

@@ -10,8 +10,7 @@ from extras.competition.forms import Form
 from extras.competition.settings import Settings
 from extras.competition.submission import (
     compare_ids,
-    find_other_candidates,
-    find_other_spelling,
+    find_oddities,
     make_plan,
     read_form,
 )
@@ -43,9 +42,8 @@ def find_sample_faults(
         plan = make_plan(form, labels, settings, groups, [str(example.id) for example in examples])
         print(f"{name}: {plan.describe()}")
         by_group = plan.by_group
-        rows = [{"id": example.id, "group": example.group} for example in examples]
-        names = {plan.candidate(row, str(row["group"])) for row in rows} if by_group else set()
-        for sentence in find_other_spelling(form, plan) + find_other_candidates(form, plan, names):
+        records = [{"id": example.id} for example in examples]
+        for sentence in find_oddities(form, plan, labels, records, groups):
             what, _, fix = sentence.partition(": if ")
             findings.append(Finding("warning", what, name, f"if {fix}"))
     except InputError as error:

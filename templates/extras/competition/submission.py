@@ -149,10 +149,7 @@ def write_table(
     print(plan.describe())
     if len(written) != len(records):
         print(f"rows: {len(written)}, one for each group of records")
-    for name in columns_without_label(form.header[1:], labels):
-        print(f"warning: no training record has the label {name!r}: its column is 0 in each row")
-    names = {name for row in rows.values() for name in row.get("ranked", ())}
-    for sentence in find_other_spelling(form, plan) + find_other_candidates(form, plan, names):
+    for sentence in find_oddities(form, plan, labels, records, groups):
         print(f"warning: {sentence}")
 
 
@@ -485,13 +482,47 @@ def find_other_spelling(form: Form, plan: Plan) -> list[str]:
     ]
 
 
-def find_other_candidates(form: Form, plan: Plan, names: Collection[str]) -> list[str]:
+def find_other_candidates(
+    form: Form, plan: Plan, records: Sequence[dict], groups: Sequence[str | None]
+) -> list[str]:
     """Return that the sample ranks candidates by other names than those of the records."""
     words = form.words(plan.separator)
-    if plan.kind != "ranked" or not plan.by_group or plan.names or not words or words & {*names}:
+    if plan.kind != "ranked" or not plan.by_group or plan.names or not words:
+        return []
+    pairs = zip(records, groups, strict=True)
+    names = {plan.candidate(record, str(group)) for record, group in pairs}
+    if words & names:
         return []
     return [
         f"the sample has {show(sorted(words)[:SHOWN_IDS])} where this run writes the ids of the "
         f"records, {show(sorted(names)[:SHOWN_IDS])}: if a column has the names of the sample, "
         "name it with competition.candidate_column."
+    ]
+
+
+def find_oddities(
+    form: Form,
+    plan: Plan,
+    labels: Any,
+    records: Sequence[dict],
+    groups: Sequence[str | None],
+) -> list[str]:
+    """Return in what a sample and what is written differ: sentences `what: if ...`.
+
+    Args:
+        form: from `read_form`.
+        plan: from `make_plan`.
+        labels: from `collect_targets`.
+        records: with `id`, of the predictions or of the file to predict.
+        groups: of the records; empty: they have none.
+    """
+    unknown = columns_without_label(form.header[1:], labels) if plan.order else []
+    return [
+        *find_other_spelling(form, plan),
+        *find_other_candidates(form, plan, records, groups),
+        *(
+            f"no training record has the label {name!r}, so its column is 0 in each row: if it is "
+            "none, leave the column out with --columns."
+            for name in unknown
+        ),
     ]

@@ -34,17 +34,31 @@ def score_duie(submission: Placed, golds: Placed, known: Placed = ()) -> dict[st
         SourceError: the texts are not the same, or a part is missing.
     """
     texts: dict[str, tuple[set, set]] = {}
+    for (line, where), (gold, place) in pair_texts(submission, golds):
+        texts[field(line, "text", str, where)] = read_words(line, where), read_words(gold, place)
+    hits = sum(len(own & true) for own, true in texts.values())
+    found, right = (sum(len(pair[side]) for pair in texts.values()) for side in (0, 1))
+    return precision_recall_f1(hits, found, right)
+
+
+def pair_texts(
+    submission: Placed, golds: Placed
+) -> list[tuple[tuple[dict, str], tuple[dict, str]]]:
+    """Return `((line, place), (gold line, place))` of two files in the same order.
+
+    Raises:
+        SourceError: one has more lines, or a line with another text.
+    """
     predicted, wanted = list(submission), list(golds)
     if len(predicted) != len(wanted):
         fault = f"the submission has {len(predicted)} lines, and the labelled file {len(wanted)}"
         raise SourceError(fault, "predict this file")
     for (where, line), (place, gold) in zip(predicted, wanted, strict=True):
-        if field(line, "text", str, where) != field(gold, "text", str, place):
+        text = field(gold, "text", str, place)
+        if line.get("text", text) != text:
             raise SourceError(f"{where}: the text is not that of {place}", "predict this file")
-        texts[line["text"]] = read_words(line, where), read_words(gold, place)
-    hits = sum(len(own & true) for own, true in texts.values())
-    found, right = (sum(len(pair[side]) for pair in texts.values()) for side in (0, 1))
-    return precision_recall_f1(hits, found, right)
+    pairs = zip(predicted, wanted, strict=True)
+    return [((line, where), (gold, place)) for (where, line), (place, gold) in pairs]
 
 
 def read_words(line: dict, where: str) -> set[tuple[str, frozenset[tuple[str, str]]]]:
@@ -78,21 +92,15 @@ def score_cluener(submission: Placed, golds: Placed, known: Placed = ()) -> dict
     Raises:
         SourceError: the texts are not the same, or a part is missing.
     """
-    predicted, wanted = list(submission), list(golds)
-    if len(predicted) != len(wanted):
-        fault = f"the submission has {len(predicted)} lines, and the labelled file {len(wanted)}"
-        raise SourceError(fault, "predict this file")
     hits, found, right = Counter[str](), Counter[str](), Counter[str]()
-    for (where, line), (place, gold) in zip(predicted, wanted, strict=True):
-        if "text" in line and line["text"] != field(gold, "text", str, place):
-            raise SourceError(f"{where}: the text is not that of {place}", "predict this file")
+    for pair in pair_texts(submission, golds):
         own, true = (
             {
                 (kind, words)
                 for kind, mentions in field(one, "label", dict, at).items()
                 for words in check_kind(mentions, dict, f"the label {kind!r}", at)
             }
-            for one, at in ((line, where), (gold, place))
+            for one, at in pair
         )
         for counts, pairs in ((hits, own & true), (found, own), (right, true)):
             counts.update(kind for kind, _ in pairs)

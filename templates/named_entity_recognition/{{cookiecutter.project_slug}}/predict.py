@@ -10,6 +10,7 @@ from pathlib import Path
 from core.base.errors import InputError, command
 from core.base.extras import ask
 from core.base.files import check_destination, write_json_lines
+from formats.conll import is_conll
 from formats.records import prediction_records
 from formats.submission import write_submission
 from task.data import Example, Schema, read_examples
@@ -36,9 +37,9 @@ def main() -> None:
     arguments = ask("read_flags", parser) or parser.parse_args()
 
     check_destination(arguments.out, arguments.file)
-    endings = {path.suffix.lower() for path in (arguments.out, arguments.file)}
-    if endings - {arguments.file.suffix.lower()} & {".csv", ".tsv"}:
-        raise InputError(f"{arguments.out} would be no table: let it end as the file to predict.")
+    has_columns = arguments.format == "input" and is_conll(arguments.file)
+    if not has_columns and arguments.out.suffix.lower() in (".csv", ".tsv"):
+        raise InputError(f"{arguments.out} is to hold records: let its name end in .jsonl.")
     runs = load_runs(arguments.runs)
     thresholds, settings = load_thresholds(runs.folders), runs.settings
     examples = read_examples(arguments.file, settings, require_entities=False)

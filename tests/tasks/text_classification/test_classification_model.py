@@ -666,10 +666,10 @@ def test_spans_that_read_otherwise_than_their_words_are_named(number, tmp_path):
         "text": "叶老桂去工厂",
         "entities": [{"type": "x", "span": [0, 3], "text": "叶老桂"}],
     }
-    path = tmp_path / "a.jsonl"
+    path, example = tmp_path / "a.jsonl", SimpleNamespace(entities=(), triples=(), events=())
     records = [right, {"id": 2, "text": "叶老桂去工厂", **SPANS[number]}]
     path.write_text("".join(json.dumps(one) + "\n" for one in records), "utf-8")
-    found = [*find_other_words({str(path): []})]
+    found = [*find_other_words({str(path): [example]})]
     wanted = [
         "line 2: [0, 2] is '叶老', not '叶老桂'",
         "line 2: [4, 5] is '工', not '厂'",
@@ -677,6 +677,9 @@ def test_spans_that_read_otherwise_than_their_words_are_named(number, tmp_path):
         "line 2: [4, 5] is '工', not '厂'",
     ][number]
     assert len(found) == (wanted is not None)
+    # Fields that the task does not read may hold anything.
+    path.write_text('{"id": 1, "text": "a", "entities": null, "events": [7]}\n', "utf-8")
+    assert [*find_other_words({str(path): [SimpleNamespace(entities=())]})] == []
     assert all(one.level == "error" and wanted in one.where for one in found)
 
 

@@ -4,7 +4,7 @@ import itertools
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ from extras.doctor.drift import find_drift
 
 BAR_WIDTH = 40
 SHOWN_PLACES = 3
+# Fields whose items have spans.
+WITH_SPANS = ("entities", "triples", "events")
 # Up to this share of texts that training has too is a warning: short sentences come again.
 FEW_LEAKED = 0.02
 
@@ -140,32 +142,32 @@ def find_blank_texts(
             )
 
 
-def find_other_words(files: Iterable[str]) -> Iterator[Finding]:
-    """Find spans of records that do not read as the words which the records give for them."""
-    for file in files:
+def find_other_words(files: Mapping[str, Sequence[Any]]) -> Iterator[Finding]:
+    """Find spans that do not read as the words which their records give for them."""
+    for file, examples in files.items():
         path, other = project_path(file), []
-        is_records = path.suffix in (".json", ".jsonl") and path.is_file()
+        fields = [name for name in WITH_SPANS if examples and hasattr(examples[0], name)]
+        is_records = fields and path.suffix in (".json", ".jsonl") and path.is_file()
         for line, record in read_json_lines(path) if is_records else ():
-            for span, words in spans_with_words(record):
-                read = str(record.get("text"))[slice(*span)]
-                other += (
-                    [] if read == words else [f"line {line}: {span} is {read!r}, not {words!r}"]
-                )
+            for start, end, words in spans_with_words(record, fields):
+                read = str(record.get("text"))[start:end]
+                place = f"line {line}: [{start}, {end}] is {read!r}, not {words!r}"
+                other += [place] if read != words else []
         if other:
             fix = "correct the offsets: the end of a span is that of the first character behind it."
             what = f"spans that read otherwise than the words of the record: {len(other)}"
             yield Finding("error", what, f"{file}, {other[0]}, for one", fix)
 
 
-def spans_with_words(record: dict) -> Iterator[tuple[list[int], str]]:
-    """Yield the spans of a record, of whatever task, that have their words too."""
-    items = [*record.get("entities", []), *record.get("triples", []), *record.get("events", [])]
-    for item in (own for own in items if isinstance(own, dict)):
-        for part in (item, *(own for own in item.get("arguments", []) if isinstance(own, dict))):
+def spans_with_words(record: dict, fields: Sequence[str]) -> Iterator[tuple[int, int, str]]:
+    """Yield start, end and words of the spans of some fields that have their words too."""
+    items = [item for name in fields for item in record.get(name) or ()]
+    for item in items:
+        for part in (item, *(item.get("arguments") or ())):
             for name in ("span", "subject", "object", "trigger"):
-                words = part.get("text" if name == "span" else f"{name}_text")
-                if isinstance(words, str) and isinstance(part.get(name), list):
-                    yield part[name], words
+                span, words = part.get(name), part.get("text" if name == "span" else f"{name}_text")
+                if span and isinstance(words, str):
+                    yield (*span, words)
 
 
 def find_duplicates(texts: Texts) -> Iterator[Finding]:

@@ -24,8 +24,8 @@ MOST_TIED, FEW_TIED = 0.1, 20
 def fold_keys(examples: Sequence[Example]) -> Iterator[tuple[tuple[str, ...], Hashable]]:
     """Yield what keeps each example in one fold with others, and its kind.
 
-    That are its texts, of columns with many different ones, and its groups. Each fold gets its
-    share of each kind.
+    These are its groups, and its texts from the columns that `tying_columns` names. Each fold gets
+    its share of each kind.
     """
     kinds: Iterator[Hashable] = (example.labels for example in examples)
     if hasattr(examples[0], "numbers"):
