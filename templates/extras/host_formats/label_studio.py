@@ -247,20 +247,25 @@ def read_offsets(text: str, value: dict, where: str, conversion: Conversion) -> 
         if not 0 <= start < end <= len(text):
             raise SourceError(f"{where}: [{start}, {end}] is not in the text")
         return start, end
-    if escape_line_ends(text[max(start, 0) : end]) == words:
-        words = text[start:end]
-    elif words not in text:
-        words = words.replace("\\n", "\n")
-    if not text.startswith(words, start):
-        units = text.encode("utf-16-le", "surrogatepass")
-        before = units[: 2 * start].decode("utf-16-le", errors="ignore")
-        if text.startswith(words, len(before)):
-            conversion.remark(UTF16, where)
-            start = len(before)
+    characters = [count_characters(text, offset) for offset in (start, end)]
+    for first, last in ((start, end), characters):
+        if escape_line_ends(text[max(first, 0) : last]) == words:
+            words = text[first:last]
+            break
+    if not text.startswith(words, start) and text.startswith(words, characters[0]):
+        conversion.remark(UTF16, where)
+        start = characters[0]
     found = place_words(text, words, start, "spans", where, conversion)
     odd = found is not None and length not in (len(words), length_in_utf16(words))
     conversion.remark(ENDS, where, odd)
     return found
+
+
+def count_characters(text: str, units: int) -> int:
+    """Return how many characters of a text its first UTF-16 units are."""
+    units = max(units, 0)  # at least as many as characters
+    encoded = text[:units].encode("utf-16-le", "surrogatepass")
+    return len(encoded[: 2 * units].decode("utf-16-le", errors="ignore"))
 
 
 def escape_line_ends(text: str) -> str:

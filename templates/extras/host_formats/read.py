@@ -28,6 +28,8 @@ def main() -> None:
     arguments = parser.parse_args()
 
     check_destination(arguments.out, arguments.source)
+    if arguments.out.suffix.lower() in (".csv", ".tsv"):
+        raise InputError(f"{arguments.out} is to hold records: let its name end in .jsonl.")
     conversion = Conversion()
     try:
         options = read_flags(arguments, Settings.task)
