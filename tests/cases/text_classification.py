@@ -41,9 +41,9 @@ BROKEN_FILES = {
     "second text a number": (record(text_b=1), 'line 1: "text_b" must be a string, not 1'),
     "no label": (GOOD + record(label=None), 'line 2: the field "label" is missing: add it'),
     "label a list": (record(label=["a"]), 'line 1: "label" must be a string or a whole number'),
-    "label true": (
-        record(label=True),
-        'line 1: "label" must be a string or a whole number, not True',
+    "label with a fraction": (
+        record(label=1.5),
+        'line 1: "label" must be a string or a whole number, not 1.5',
     ),
     "label empty": (record(label=""), "line 1: a label is empty: give it a name"),
     "labels a string": (record(label=None, labels="a"), 'line 1: "labels" must be a list'),

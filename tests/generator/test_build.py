@@ -175,6 +175,7 @@ def repository(tmp_path: Path, monkeypatch) -> Path:
                 {
                     "project_slug": "toy",
                     "encoder": "tiny",
+                    "data_folder": "sample",
                     "extras": "doctor",
                     "__answers": "{{ cookiecutter | check_answers }}",
                     "_extensions": ["toy_extension.BakingExtension"],

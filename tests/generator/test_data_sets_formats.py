@@ -344,7 +344,7 @@ OWN_FILES = {
         ],
     ),
     "e2e": ("mr,ref\na,b\na,c\n", [{"id": text_id("a"), "source": "a", "targets": ["b", "c"]}]),
-    "csl_title": ("p\ta\tt\n", [{"id": text_id("a"), "source": "a", "targets": ["t"]}]),
+    "csl_title": ("to title\ta\tt\n", [{"id": text_id("a"), "source": "a", "targets": ["t"]}]),
     "selqa": (
         "q\tc\t1\n",
         [
