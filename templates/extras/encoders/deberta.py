@@ -190,12 +190,7 @@ class DebertaLayer(PostNormLayer):
         mask = None if padding_mask is None else padding_mask[:, None]
         attention = self._self_attention_layer
         attended = attention.attend(inputs, table, self.projections(), mask, training)
-        attended = self._self_attention_dropout(attended, training=training)
-        attended = self._self_attention_layer_norm(inputs + attended)
-        hidden = self._feedforward_intermediate_dense(attended)
-        hidden = self._feedforward_output_dense(hidden)
-        hidden = self._feedforward_dropout(hidden, training=training)
-        return self._feedforward_layer_norm(attended + hidden)
+        return self.feed_forward(inputs, attended, training)
 
     def get_config(self) -> dict:
         own = {"buckets": self.buckets, "reach": self.reach}

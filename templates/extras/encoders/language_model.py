@@ -67,6 +67,7 @@ EXPORTS = {
     "nezha": (OF_BERT, "nezha.", "NezhaForMaskedLM"),
     "roformer": (OF_BERT, "roformer.", "RoFormerForMaskedLM"),
     "deberta-v2": (OF_BERT, "deberta.", "DebertaV2ForMaskedLM"),
+    "mpnet": (OF_ROBERTA, "mpnet.", "MPNetForMaskedLM"),
     "modernbert": (OF_MODERNBERT, "model.", "ModernBertForMaskedLM"),
 }
 

@@ -7,7 +7,7 @@ import keras
 
 from core.base.errors import InputError, gist
 from core.base.settings import CoreSettings
-from extras.encoders import bert, deberta, families, google, modernbert
+from extras.encoders import bert, deberta, families, google, modernbert, mpnet
 from extras.encoders.fields import Fields
 from extras.encoders.torch_files import read_torch_file
 from extras.encoders.weights import (
@@ -34,6 +34,7 @@ FAMILIES: dict[str, Callable[[Fields, Weights, CoreSettings], keras.Model]] = {
     "roformer_v2": families.make_roformer,
     "deberta-v2": deberta.make_deberta,
     "modernbert": modernbert.make_modernbert,
+    "mpnet": mpnet.make_mpnet,
 }
 LANDMARKS = ("embeddings.word_embeddings.weight", "embeddings.tok_embeddings.weight")
 HUB = "hf://"

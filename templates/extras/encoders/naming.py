@@ -25,6 +25,7 @@ from extras.encoders.families import (
 )
 from extras.encoders.fields import GELU, TANH_GELU
 from extras.encoders.modernbert import GLOBAL, LOCAL, ModernBert, assign_modernbert
+from extras.encoders.mpnet import BUCKETS, MPNet, assign_mpnet
 from extras.encoders.postnorm import SEGMENTS, PostNormEncoder, assign_all, assign_pair, rotation
 from extras.encoders.roformer_v2 import RoFormerV2, assign_roformer_v2
 from extras.encoders.weights import Weights
@@ -59,6 +60,11 @@ DISTILBERT_FIELDS = {
     "hidden_dropout_prob": "dropout",
     "attention_probs_dropout_prob": "attention_dropout",
 }
+TO_MPNET = (
+    (r"\.attention\.self\.(.)\w+\.", r".attention.attn.\1."),
+    (r"\.attention\.output\.dense\.", ".attention.attn.o."),
+    (r"\.attention\.output\.LayerNorm\.", ".attention.LayerNorm."),
+)
 TO_DEBERTA = ((r"\.attention\.self\.(query|key|value)\.", r".attention.self.\1_proj."),)
 
 
@@ -108,6 +114,7 @@ def describe_encoder(encoder: keras.Model, as_bert: bool = False) -> tuple[dict,
         RoFormerV2: describe_roformer_v2,
         Deberta: describe_deberta,
         ModernBert: describe_modernbert,
+        MPNet: describe_mpnet,
         PostNormEncoder: describe_post_norm,
         BertEncoder: describe_bert,
     }
@@ -263,6 +270,13 @@ def describe_modernbert(encoder: ModernBert, names: Names) -> dict[str, Any]:
             kind: {"rope_type": "default", "rope_theta": theta} for kind, theta in angles.items()
         },
     }
+
+
+def describe_mpnet(encoder: MPNet, names: Names) -> dict[str, Any]:
+    """Collect the weights of MPNet; return its own fields."""
+    assign_mpnet(encoder, names)
+    names.rename(*TO_MPNET)
+    return {"model_type": "mpnet", "relative_attention_num_buckets": BUCKETS}
 
 
 def describe_tokenizer(tokenizer: Tokenizer, encoder: Any) -> tuple[dict, dict, str | None]:

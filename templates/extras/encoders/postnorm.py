@@ -60,6 +60,15 @@ class PostNormLayer(TransformerLayer):
         replace_class(attention, self.attention_class)
         attention._dropout = attention._dropout_layer.rate = self.attention_dropout
 
+    def feed_forward(self, inputs, attended, training) -> tf.Tensor:
+        """Return hidden states `[batch, length, width]`, of the inputs and their attention output."""
+        attended = self._self_attention_dropout(attended, training=training)
+        attended = self._self_attention_layer_norm(inputs + attended)
+        hidden = self._feedforward_intermediate_dense(attended)
+        hidden = self._feedforward_output_dense(hidden)
+        hidden = self._feedforward_dropout(hidden, training=training)
+        return self._feedforward_layer_norm(attended + hidden)
+
     def get_config(self) -> dict:
         return {**super().get_config(), "attention_dropout": self.attention_dropout}
 
