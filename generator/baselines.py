@@ -9,6 +9,9 @@ from generator.files import read_toml, sha256
 # In the folder of a template's sample: the scores that compare.py compares with.
 REFERENCE = "reference"
 
+# `auto` depends on the machine. First steps are compared with this precision in any case.
+SAME_PRECISION = "float32"
+
 # In the folder of a baseline that makes an encoder; other baselines read it there.
 ENCODER = "encoder"
 WEIGHT_FILES = ("model.safetensors", "pytorch_model.bin", "model.weights.h5")
@@ -31,6 +34,7 @@ class Baseline:
         from_scratch: the baseline on the same data whose encoder was not pre-trained.
         published: scores that others report on its data set.
         score: shown in the tables; None: the one that chooses the epoch.
+        precision: of its trainings; large encoders take twice as long in float32.
         headline: whether README.md shows its score for its task.
         baked: whether its project is committed too, so that it can be read without installing.
     """
@@ -46,6 +50,7 @@ class Baseline:
     from_scratch: str | None = None
     published: tuple[dict, ...] = ()
     score: str | None = None
+    precision: str = SAME_PRECISION
     headline: bool = False
     baked: bool = False
 
@@ -57,7 +62,8 @@ class Baseline:
     @property
     def recipe(self) -> dict[str, object]:
         """How its trainings differ from those of its template, recorded with its scores."""
-        return {**self.answers, **self.settings}
+        own = {} if self.precision == SAME_PRECISION else {"precision": self.precision}
+        return {**self.answers, **self.settings, **own}
 
     def shown_score(self, scores: dict) -> str:
         """Return the name of the score that the tables show from a scores.json."""

@@ -10,13 +10,12 @@ import shutil
 from pathlib import Path
 
 from generator import InputError
-from generator.baselines import describe_encoder, find_baselines, own_encoder
+from generator.baselines import SAME_PRECISION, describe_encoder, find_baselines, own_encoder
 from generator.document_tables import update_documents
 from generator.files import read_json_lines, write_json
 from generator.recipes import prepare_data, working_project
 from generator.run_scripts import (
     PREPARATION,
-    SAME_PRECISION,
     project_code_hash,
     read_scores,
     run_folder,
@@ -86,7 +85,8 @@ def train_first_steps(
     project: Path, seed: int, monitor: str, encoder: Path | None
 ) -> dict[str, float]:
     """Train the first steps in a temporary run; return its losses and dev score."""
-    flags = [*SAME_PRECISION, *(["--encoder", str(encoder.resolve())] if encoder else [])]
+    flags = ["--devices.precision", SAME_PRECISION]
+    flags += ["--encoder", str(encoder.resolve())] if encoder else []
     flags += ["--run_name", RUN_NAME, "--overwrite", "true", "--shown_examples", "0"]
     run_script(project, "train.py", "--steps", str(FIRST_STEPS), "--seed", str(seed), *flags)
     folder = run_folder(project, RUN_NAME)

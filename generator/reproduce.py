@@ -26,7 +26,6 @@ from generator.files import (
 from generator.recipes import prepare_data, working_project
 from generator.run_scripts import (
     PREPARATION,
-    SAME_PRECISION,
     project_code_hash,
     read_scores,
     run_folder,
@@ -98,7 +97,7 @@ def reproduce_baseline(
         run_script(project, PREPARATION)
     trained = seeds or list(baseline.seeds)
     for seed in trained:
-        train_seed(project, seed, encoder, code)
+        train_seed(project, seed, encoder, code, baseline.precision)
         for file in sorted((project / data).glob("test.*")):
             evaluate_seed(project, seed, f"{data}/{file.name}")
     before, scores = read_scores(results), collect(project, trained, made_with)
@@ -126,7 +125,7 @@ def reproduce_baseline(
     update_documents(root)
 
 
-def train_seed(project: Path, seed: int, encoder: Path | None, code: str) -> None:
+def train_seed(project: Path, seed: int, encoder: Path | None, code: str, precision: str) -> None:
     """Train one seed, or resume its unfinished run."""
     scores = read_scores(seed_folder(project, seed))
     if "finished" in scores:
@@ -138,7 +137,8 @@ def train_seed(project: Path, seed: int, encoder: Path | None, code: str) -> Non
             )
         print(f"seed {seed}: trained already")
         return
-    flags = [*SAME_PRECISION, *(["--encoder", str(encoder.resolve())] if encoder else [])]
+    flags = ["--devices.precision", precision]
+    flags += ["--encoder", str(encoder.resolve())] if encoder else []
     run_script(project, "train.py", "--seed", str(seed), "--run_name", f"seed_{seed}", *flags)
     if "finished" not in read_scores(seed_folder(project, seed)):
         raise InputError(

@@ -12,8 +12,6 @@ from generator.files import read_json
 
 # Some projects run this before training; it keeps what exists already.
 PREPARATION = "prepare.py"
-# Baselines are scored with this precision everywhere; `auto` depends on the machine.
-SAME_PRECISION = ("--devices.precision", "float32")
 # Runs each command like `python script arguments`, and reports which one failed.
 RUN_ALL = """
 import json, runpy, sys
