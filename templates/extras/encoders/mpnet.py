@@ -73,7 +73,7 @@ class DistanceBiases(keras.layers.Layer):
         self.embeddings = self.add_weight(shape=shape, initializer=initializer(), name="embeddings")
 
     def call(self, hidden) -> tf.Tensor:
-        """Return `[heads, length, length]`, by the length of hidden states `[batch, length, width]`."""
+        """Return `[heads, length, length]` for hidden states `[batch, length, width]`."""
         places = tf.clip_by_value(distances(static_length(hidden)), -FARTHEST, FARTHEST)
         buckets = tf.gather(tf.constant(distance_buckets(), "int32"), places + FARTHEST)
         # A product instead of a lookup: its gradient is one too, with the same sums on any device.

@@ -61,7 +61,7 @@ class PostNormLayer(TransformerLayer):
         attention._dropout = attention._dropout_layer.rate = self.attention_dropout
 
     def feed_forward(self, inputs, attended, training) -> tf.Tensor:
-        """Return hidden states `[batch, length, width]`, of the inputs and their attention output."""
+        """Return `[batch, length, width]`, of the inputs and their attention output."""
         attended = self._self_attention_dropout(attended, training=training)
         attended = self._self_attention_layer_norm(inputs + attended)
         hidden = self._feedforward_intermediate_dense(attended)
