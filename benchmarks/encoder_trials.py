@@ -57,9 +57,11 @@ TRIALS = {
     "roformer": ("vocab.txt", GOOGLE),
     "distilbert": ("vocab.txt", (SAFE, "zip")),
     "camembert": ("tokenizer.json", (SAFE, "zip")),
+    "mpnet": ("mpnet", (SAFE, "zip")),
 }
 ROWS = 1200  # rows of the embeddings: more than any of these vocabularies has
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+OF_MPNET = ("<s>", "<pad>", "</s>", "<unk>", "[UNK]", "<mask>")
 WORDS = ("北京", "大学", "北京大学")
 
 
@@ -133,10 +135,11 @@ def make_folders(folder: Path) -> None:
 
 def write_vocabulary(folder: Path, file: str, texts: list[str]) -> None:
     """Write a tokenizer of a kind, learned from texts, in the files of published folders."""
-    if file in ("vocab.txt", "words"):
+    if file in ("vocab.txt", "words", "mpnet"):
         letters = sorted({letter for text in texts for letter in text.lower() if letter.strip()})
         words = WORDS if file == "words" else ()
-        tokens = [*SPECIAL, *letters, *(f"##{letter}" for letter in letters), *words]
+        special = OF_MPNET if file == "mpnet" else SPECIAL
+        tokens = [*special, *letters, *(f"##{letter}" for letter in letters), *words]
         (folder / "vocab.txt").write_text("\n".join(tokens) + "\n", encoding="utf-8")
     elif file == "tokenizer.json":
         from tokenizers import ByteLevelBPETokenizer, processors

@@ -121,6 +121,10 @@ KINDS = {
             "initializer_range": 0.1,
         },
     },
+    "mpnet": {
+        "model": "MPNetForMaskedLM",
+        "config": {**SIZES, "pad_token_id": 1, "layer_norm_eps": 1e-5},
+    },
     "nezha": {"model": "NezhaModel", "config": {**SIZES, "max_relative_position": 7}},
 }
 
@@ -171,7 +175,7 @@ def seeded(name: str, shape: tuple[int, ...]) -> np.ndarray:
 # Those whose tokens have no segments.
 WITHOUT_SEGMENTS = (
     *("bert_one_segment", "roberta", "xlm_roberta", "camembert", "distilbert"),
-    *("deberta_v3", "deberta_c2p", "modernbert"),
+    *("deberta_v3", "deberta_c2p", "modernbert", "mpnet"),
 )
 
 

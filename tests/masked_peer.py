@@ -34,6 +34,7 @@ KINDS: dict[str, tuple[str, str, dict]] = {
     "deberta_v2": ("DebertaV2ForMaskedLM", "deberta_v2", {}),
     "deberta_v3": ("DebertaV2ForMaskedLM", "deberta_v3", {"legacy": False}),
     "modernbert": ("ModernBertForMaskedLM", "modernbert", {}),
+    "mpnet": ("MPNetForMaskedLM", "mpnet", {}),
 }
 HIDDEN = 5  # tokens of a text that are predicted, at the most
 NO_TOKEN = -1

@@ -49,7 +49,7 @@ from core.exact.dropout import Masks, named_layers, place_dropout
 from core.layers.pointers import EfficientGlobalPointer
 from core.step import Models, TrainingModel
 from extras.doctor.model_checks import draws_by_replica, find_config_faults, find_split_faults
-from extras.encoders import memory, naming
+from extras.encoders import memory, mpnet, naming
 from extras.optimizers.toolbox import decayed_rates, freeze_layers
 from extras.recompute.recompute import recompute_layers
 from extras.tpu.compile_checks import find_lowering_faults
@@ -490,7 +490,7 @@ def test_the_hub_is_asked_for_files_of_torch(torch_names, monkeypatch, tmp_path)
 
 # One of each class.
 CLASSES = ("bert", "roberta", "albert", "roformer_values", "nezha", "deberta_v3", "deberta_v2")
-CLASSES += ("modernbert", "roformer_v2")
+CLASSES += ("modernbert", "roformer_v2", "mpnet")
 
 
 def training_model(encoder: keras.Model) -> TrainingModel:
@@ -669,6 +669,35 @@ def test_a_vocabulary_without_a_word_about_case(cased, tmp_path):
     assert found == ["Warsaw" if cased else "warsaw"]
 
 
+def test_the_word_pieces_of_mpnet(tmp_path):
+    """Its ends, and the two between a pair, as in the tokenizer.json of all-mpnet-base-v2."""
+    write_model(tmp_path, "mpnet")
+    words = ["<s>", "<pad>", "</s>", "<unk>", *VOCABULARY[1:2], *VOCABULARY[5:], "<mask>"]
+    (tmp_path / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
+    tokenizer = load_tokenizer(settings_for(tmp_path), [])
+    assert tokenizer.encode("").tokens == ["<s>", "</s>"]
+    pair = tokenizer.encode("Ab", "É?")
+    assert pair.tokens == ["<s>", "a", "##b", "</s>", "</s>", "e", "[UNK]", "</s>"]
+    assert pair.offsets[1:3] + pair.offsets[5:7] == [(0, 1), (1, 2), (0, 1), (1, 2)]
+    assert tokenizer.encode("a <mask>").tokens == ["<s>", "a", "<mask>", "</s>"]
+
+
+def test_the_distances_of_mpnet():
+    """As `MPNetEncoder.relative_position_bucket` of transformers 5.23 puts them into buckets."""
+    places = [-500, -128, -91, -90, -64, -46, -45, -31, -23, -22, -16, -15, -12, -11, -8, -7, -1]
+    places += [0, 1, 7, 8, 11, 12, 31, 32, 46, 64, 91, 127, 128, 500]
+    buckets = [15, 15, 15, 14, 14, 13, 12, 11, 11, 10, 10, 9, 9, 8, 8, 7, 1]
+    buckets += [0, 17, 23, 24, 24, 25, 27, 28, 29, 30, 31, 31, 31, 31]
+    layer = mpnet.DistanceBiases(2, name="relative_embedding")
+    layer.build((1, 501, 4))
+    table = np.arange(64, dtype="float32").reshape(32, 2)
+    layer.embeddings.assign(table)
+    biases = np.asarray(layer(np.zeros((1, 501, 4), "float32")))
+    for place, bucket in zip(places, buckets, strict=True):
+        row, column = max(0, -place), max(0, place)
+        assert biases[:, row, column].tolist() == table[bucket].tolist()
+
+
 # Texts, and where their tokens begin, as transformers 4.46 cuts them with the vocabulary below.
 CUT = {
     "今天天气非常好。": "今0 [UNK]1 [UNK]2 [UNK]3 非常4 [UNK]6 。7",
@@ -778,6 +807,8 @@ def test_words_as_transformers_cuts_them(words):
         ("roformer_v2", {"use_bias": True}),
         ("deberta_v3", {"relative_attention": False}),
         ("deberta_v3", {"pos_att_type": "p2p|c2p"}),
+        ("mpnet", {"relative_attention_num_buckets": 64}),
+        ("mpnet", {"hidden_act": "relu"}),
         ("modernbert", {"mlp_bias": True}),
         ("modernbert", {"layer_types": ["full_attention"]}),
         ("modernbert", {"rope_parameters": {"full_attention": {"rope_type": "yarn"}}}),

@@ -24,7 +24,7 @@ from extras.encoders.last_layers import join_last_layers  # noqa: E402
 
 WORKER = ROOT / "tests/replica_worker.py"
 KINDS = ("bert", "roberta", "distilbert", "electra", "albert", "nezha", "roformer", "roformer_v2")
-KINDS = (*KINDS, "deberta_v2", "deberta_v3", "modernbert")
+KINDS = (*KINDS, "deberta_v2", "deberta_v3", "modernbert", "mpnet")
 
 
 def shorter(encoder: keras.Model, layers: int) -> keras.Model:

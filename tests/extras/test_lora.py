@@ -189,6 +189,7 @@ FAMILIES = {
     "nezha": 12,
     "deberta_v3": 12,
     "deberta_v2": 12,
+    "mpnet": 12,
     "modernbert": 8,
 }
 

@@ -32,7 +32,9 @@ from extras.encoders.words import WordTokenizer, holds_words
 # Names of the sentencepiece file, by family.
 DEBERTA, ALBERT, ROBERTA = "spm.model", "spiece.model", "sentencepiece.bpe.model"
 GOOGLE_ALBERT = "30k-clean.model"
-ROFORMER = "roformer"
+ROFORMER, MPNET = "roformer", "mpnet"
+# The special tokens of a vocabulary of word pieces that are not BERT's.
+OF_MPNET = {"cls_token": "<s>", "sep_token": "</s>", "pad_token": "<pad>", "mask_token": "<mask>"}
 UNIGRAM = 1  # a kind of model; and kinds of tokens:
 UNKNOWN, CONTROL, USER_DEFINED = 2, 3, 4
 CASED = 0.01  # minimum share of tokens with a capital letter in a cased vocabulary
@@ -77,7 +79,7 @@ def load_tokenizer(folder: Path) -> Tokenizer | None:
         if (folder / name).is_file() and family != "camembert":  # their tokens have other ids
             return make(read_pieces(folder / name), options)
     words = folder / "vocab.txt"
-    if words.is_file() and (family == ROFORMER or "do_lower_case" not in options):
+    if words.is_file() and (family in (ROFORMER, MPNET) or "do_lower_case" not in options):
         tokenizer = word_pieces(words, options.get("do_lower_case"))
         return with_words(tokenizer, words, options) if family == ROFORMER else tokenizer
     return None
@@ -101,7 +103,7 @@ def with_words(tokenizer: Tokenizer, path: Path, options: dict) -> Any:
 
 
 def word_pieces(path: Path, lowercase: bool | None) -> Tokenizer:
-    """Return BERT's tokenizer for a folder that may not say whether it is cased.
+    """Return BERT's tokenizer, or MPNet's, for a folder that may not say whether it is cased.
 
     Only a cased vocabulary has words with capital letters.
     """
@@ -112,8 +114,13 @@ def word_pieces(path: Path, lowercase: bool | None) -> Tokenizer:
     if lowercase is None:
         capital = sum(token != token.lower() and token[0] != "[" for token in tokens)
         lowercase = capital < CASED * len(tokens)
-    read = functools.partial(BertWordPieceTokenizer.from_file, lowercase=bool(lowercase))
-    return load_tokenizer_file(path, read)._tokenizer
+    special = OF_MPNET if set(OF_MPNET.values()) <= set(tokens) else {}
+    read = functools.partial(BertWordPieceTokenizer.from_file, lowercase=bool(lowercase), **special)
+    tokenizer = load_tokenizer_file(path, read)._tokenizer
+    if special:  # two of its separators are between a pair of texts
+        ends = [(name, tokenizer.token_to_id(name)) for name in ("</s>", "<s>")]
+        tokenizer.post_processor = processors.RobertaProcessing(*ends, add_prefix_space=False)
+    return tokenizer
 
 
 def model_type(folder: Path) -> str:
