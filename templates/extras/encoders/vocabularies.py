@@ -118,8 +118,10 @@ def word_pieces(path: Path, lowercase: bool | None) -> Tokenizer:
     read = functools.partial(BertWordPieceTokenizer.from_file, lowercase=bool(lowercase), **special)
     tokenizer = load_tokenizer_file(path, read)._tokenizer
     if special:  # two of its separators are between a pair of texts
-        ends = [(name, tokenizer.token_to_id(name)) for name in ("</s>", "<s>")]
-        tokenizer.post_processor = processors.RobertaProcessing(*ends, add_prefix_space=False)
+        first, last = (tokens.index(special[f"{name}_token"]) for name in ("cls", "sep"))
+        tokenizer.post_processor = processors.RobertaProcessing(
+            sep=(tokens[last], last), cls=(tokens[first], first), add_prefix_space=False
+        )
     return tokenizer
 
 
