@@ -120,7 +120,7 @@ def word_pieces(path: Path, lowercase: bool | None) -> Tokenizer:
     if special:  # two of its separators are between a pair of texts
         first, last = (tokens.index(special[f"{name}_token"]) for name in ("cls", "sep"))
         tokenizer.post_processor = processors.RobertaProcessing(
-            sep=(tokens[last], last), cls=(tokens[first], first), add_prefix_space=False
+            (tokens[last], last), (tokens[first], first), add_prefix_space=False
         )
     return tokenizer
 
