@@ -22,7 +22,7 @@ demo: $(VENV)/installed
 	cd $(DEMO) && $(BIN)/python compare.py runs/demo
 
 test: lint types
-	$(BIN)/python -m pytest -n 2 -m "not further"
+	$(BIN)/python -m pytest -n 2 -m "not further" --durations 60 --durations-min 10
 
 # Before a release: every test, also those that show the same of a further task.
 whole: lint types

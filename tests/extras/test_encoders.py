@@ -683,7 +683,7 @@ def test_the_word_pieces_of_mpnet(tmp_path):
 
 
 def test_the_distances_of_mpnet():
-    """As `MPNetEncoder.relative_position_bucket` of transformers 5.23 puts them into buckets."""
+    """As `MPNetEncoder.relative_position_bucket` of transformers 5.24 puts them into buckets."""
     places = [-500, -128, -91, -90, -64, -46, -45, -31, -23, -22, -16, -15, -12, -11, -8, -7, -1]
     places += [0, 1, 7, 8, 11, 12, 31, 32, 46, 64, 91, 127, 128, 500]
     buckets = [15, 15, 15, 14, 14, 13, 12, 11, 11, 10, 10, 9, 9, 8, 8, 7, 1]
