@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from generator.ablation.table import ablation_summary
+from generator.ablation.table import ablation_summary, more_than_labels
 from generator.baselines import Baseline, find_baselines
 from generator.benchmark_tables import (
     FIGURE_TABLES,
@@ -228,7 +228,7 @@ TABLES: dict[str, dict[str, Callable[[Path], str]]] = {
         "ten_minutes": encoded_in_ten_minutes,
         "gpu": gpu_table,
     },
-    "docs/ablation.md": {"ablation": ablation_summary},
+    "docs/ablation.md": {"ablation": ablation_summary, "more": more_than_labels},
     "docs/architecture.md": {"extras": declarations_table},
     "docs/scaling.md": {"scaling": scaling_table},
 }

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from generator.ablation.log import RESULTS, conditions, read_rows
 from generator.ablation.studies import Study, read_studies
+from generator.files import read_json
 from generator.score_names import in_percent, score_name
 
 CONFIDENCE = 0.95
@@ -14,6 +15,7 @@ SPLITS = ("dev", "test")
 # Points of score; a smaller difference does not matter to a reader.
 MATTERS = 0.5
 PLOT = RESULTS / "ablation.svg"
+MORE = RESULTS / "more_than_labels.json"
 EXPLANATION = """\
 What each single setting gains and costs when it is added to the baseline. Scores are in percent:
 the mean over the seeds ± half of the 95 % interval (Student's t). A difference is the difference
@@ -222,9 +224,11 @@ def summary_line(summary: Summary) -> str:
 def show(summary: Summary, kind: str, split: str) -> str:
     """Return a score or a difference; empty if there is none."""
     found = getattr(summary, kind).get(split)
-    if found is None:
-        return ""
-    sign = "+" if kind == "differences" else ""
+    return "" if found is None else show_interval(found, "+" if kind == "differences" else "")
+
+
+def show_interval(found: Interval, sign: str) -> str:
+    """Return a score, or with the sign + a difference, which is bold if it is clear."""
     text = f"{found.mean:{sign}.2f}" + ("" if found.half is None else f" ± {found.half:.2f}")
     return f"**{text}**" if sign and found.leaves_out_zero else text
 
@@ -259,6 +263,37 @@ def ablation_summary(root: Path) -> str:
     ]
     plot = f"\n![Differences and time of a step](../{PLOT.as_posix()})"
     return "\n".join([*lines, *([plot] if (root / PLOT).is_file() else [])])
+
+
+def more_than_labels(root: Path) -> str:
+    """Return the table of benchmarks/more_than_labels.py: differences from the labels alone."""
+    if not (root / MORE).is_file():
+        return "Not run yet."
+    found = read_json(root / MORE)
+    rows: dict[str, dict[int, dict]] = defaultdict(dict)
+    for row in found["rows"]:
+        rows[row["variant"]][row["seed"]] = row
+    gold = next(iter(rows.values()))
+    lines = [
+        f"{found['baseline']}, {found['part']:.0%} of the training records with labels; "
+        f"{score_name(found['monitor'])}; encoder {found['encoder']}; {found['hardware']}.\n",
+        "| variant | dev | test | seeds | minutes |",
+        "|---|---|---|---|---|",
+    ]
+    for variant, of_seed in rows.items():
+        minutes = statistics.fmean(row["minutes"] for row in of_seed.values())
+        shown = [difference_text(of_seed, gold, split, found["monitor"]) for split in SPLITS]
+        lines.append(f"| {variant} | {' | '.join(shown)} | {len(of_seed)} | {minutes:.0f} |")
+    return "\n".join(lines)
+
+
+def difference_text(rows: dict[int, dict], gold: dict[int, dict], split: str, name: str) -> str:
+    """Return the scores of the reference itself, or the differences from it, seed by seed."""
+    scores = {seed: in_percent(row[split], name) for seed, row in rows.items()}
+    if rows is gold:
+        return show_interval(interval([*scores.values()]), "")
+    less = {seed: in_percent(gold[seed][split], name) for seed in scores}
+    return show_interval(interval([scores[seed] - less[seed] for seed in scores]), "+")
 
 
 def judge(summaries: list[Summary]) -> str:

@@ -29,6 +29,7 @@ from generator.ablation.table import (
     ablation_text,
     interval,
     judge,
+    more_than_labels,
     summarize,
 )
 from generator.ablation.timed_training import make_step_clock
@@ -434,6 +435,25 @@ def test_differences_are_taken_seed_by_seed() -> None:
     assert (found.mean - found.half, found.mean + found.half) == pytest.approx((low, high))
     assert other.differences["test"].mean == pytest.approx(0)
     assert (other.seconds, other.times, other.peak_mib) == (3.0, 3.0, 100)
+
+
+def test_more_than_labels_is_compared_seed_by_seed(tmp_path: Path) -> None:
+    assert more_than_labels(tmp_path) == "Not run yet."
+    scores = {"gold": [(1, 0.5), (2, 0.6)], "soft": [(2, 0.64), (1, 0.52)], "all_gold": [(2, 0.9)]}
+    rows = [
+        {"seed": seed, "variant": name, "minutes": 2.4, "dev": dev, "test": dev / 2}
+        for name, found in scores.items()
+        for seed, dev in found
+    ]
+    found = {"baseline": "toy", "part": 0.2, "monitor": "f1", "encoder": "tiny", "hardware": "CPU"}
+    path = tmp_path / "benchmarks/results/more_than_labels.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({**found, "rows": rows}))
+    about, _, _, _, gold, soft, all_gold = more_than_labels(tmp_path).splitlines()
+    assert about == "toy, 20% of the training records with labels; F1; encoder tiny; CPU."
+    assert gold == "| gold | 55.00 ± 63.53 | 27.50 ± 31.77 | 2 | 2 |"
+    assert soft == "| soft | +3.00 ± 12.71 | +1.50 ± 6.35 | 2 | 2 |"  # 2 and 4, not 1 and 5
+    assert all_gold == "| all_gold | +30.00 | +15.00 | 1 | 2 |"
 
 
 def test_rows_of_one_code_are_compared() -> None:
