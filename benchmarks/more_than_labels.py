@@ -1,4 +1,4 @@
-"""What do pseudo-labels, distillation, a second stage and blends gain over the labels alone?
+"""What do pseudo-labels, distillation, a second stage and blends gain over a few labels?
 
 A part of the training records keeps its labels, another part for each seed. The others are read
 as texts without labels. Each variant is a training of the same project, with the commands of the
@@ -168,7 +168,7 @@ def record(
     first = read_scores(run_folder(project, f"gold_{seed}"))
     monitor = first["monitor"]
     conditions = {
-        "question": "points that more than labels gains over the labels alone",
+        "question": "points that more than labels gains over a few labels",
         "baseline": arguments.baseline,
         "part": arguments.part,
         "epochs_of_students": arguments.epochs,

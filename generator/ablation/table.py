@@ -266,7 +266,7 @@ def ablation_summary(root: Path) -> str:
 
 
 def more_than_labels(root: Path) -> str:
-    """Return the table of benchmarks/more_than_labels.py: differences from the labels alone."""
+    """Return the table of benchmarks/more_than_labels.py: differences from a few labels."""
     if not (root / MORE).is_file():
         return "Not run yet."
     found = read_json(root / MORE)
