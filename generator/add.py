@@ -8,7 +8,8 @@ from types import ModuleType
 
 from generator import InputError
 from generator.bake import load_baking, read_origin
-from generator.files import list_files, write_json
+from generator.files import list_files, write_bytes, write_json
+from generator.update import REPLACED, free_name, possible_strategy
 
 
 def add_extra(root: Path, name: str, project: Path) -> str:
@@ -20,7 +21,8 @@ def add_extra(root: Path, name: str, project: Path) -> str:
         project: the project's folder.
 
     Returns:
-        What its user has to know: the tables of config.toml that the project lacks.
+        What its user has to know: the tables of config.toml that the project lacks, and files
+        of theirs that got another place or stay as they are.
 
     Raises:
         InputError: there is no such extra, the project has it already, or it is not a project.
@@ -39,22 +41,28 @@ def add_extra(root: Path, name: str, project: Path) -> str:
     extras = project / "extras"
     if (extras / name).exists():
         raise InputError(f"{extras / name} exists: delete that folder to get a fresh copy.")
+    page = baking.own_extras_page(project)  # A broken extra is found before anything is changed.
     extras.mkdir(exist_ok=True)
     needed = [one for one in baking.with_needs([name]) if not (extras / one).exists()]
     joining = [name, *(one for one in needed if one != name)]
     with tempfile.TemporaryDirectory(prefix=".writing-", dir=extras) as folder:
         for one in joining:
             render_files(root / "templates" / "extras" / one, Path(folder) / one, answers, baking)
-        bring_task_files(root / "templates" / template, project, joining, answers, baking)
+        notes = bring_task_files(root / "templates" / template, project, joining, answers, baking)
         if not (extras / "__init__.py").is_file():
             shutil.copy(root / "templates" / "extras" / "__init__.py", extras)
         for one in joining:
             os.rename(Path(folder) / one, extras / one)
-    baking.renew_extras_page(project)
+    path = extras / "README.md"
+    if not path.is_file() or path.read_text(encoding="utf-8") == page:
+        baking.renew_extras_page(project)
+    else:
+        notes.append(f"{path} has changes of yours: it stays as it is, without the new extras.")
     present = [known_name for known_name in known if (extras / known_name).is_dir()]
     answers["extras"] = baking.normal_extras(",".join(present), template)
+    answers["strategy"] = possible_strategy(answers.get("strategy", "auto"), present)
     write_json(project / ".cookiecutter.json", origin)
-    said = "\n".join(baking.describe_added(project, one) for one in joining)
+    said = "\n".join([*(baking.describe_added(project, one) for one in joining), *notes])
     version = baking.read_version()
     if origin.get("version") != version:
         said += (
@@ -66,15 +74,25 @@ def add_extra(root: Path, name: str, project: Path) -> str:
 
 def bring_task_files(
     template: Path, project: Path, names: list[str], answers: dict[str, str], baking: ModuleType
-) -> None:
-    """Write the files of the task that only these extras read, where the project lacks them."""
-    declared = baking.declared_extras()
+) -> list[str]:
+    """Write the files of the task that only these extras read; return a sentence of each copy.
+
+    Such a file is there if the extra was deleted by hand: then it is of the version of that time.
+    """
+    declared, notes = baking.declared_extras(), []
     for path in (path for name in names for path in declared[name].task_files):
-        source = template / baking.PROJECT / path
-        if source.is_file() and not (project / path).exists():
-            with tempfile.TemporaryDirectory(prefix=".writing-", dir=project) as folder:
-                render_files(source.parent, Path(folder), answers, baking, only=source.name)
-                os.rename(Path(folder) / source.name, project / path)
+        source, target = template / baking.PROJECT / path, project / path
+        if not source.is_file():
+            continue
+        with tempfile.TemporaryDirectory(prefix=".writing-", dir=project) as folder:
+            render_files(source.parent, Path(folder), answers, baking, only=source.name)
+            made = Path(folder) / source.name
+            if target.is_file() and target.read_bytes() != made.read_bytes():
+                copy = project / free_name(project, f"{REPLACED}/{path}")
+                write_bytes(copy, target.read_bytes())
+                notes.append(f"{path} was another one: that is {copy.relative_to(project)} now.")
+            os.replace(made, target)
+    return notes
 
 
 def render_files(

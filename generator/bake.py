@@ -53,13 +53,13 @@ def bake(template: Path, parent: Path, answers: dict[str, str] | None = None) ->
     from jinja2 import TemplateError
 
     answers = answers or {}
-    slug = answers.get("project_slug")
+    slug = answers.get("project_slug", "")
     check_folder(parent)
-    if slug and len(slug) <= LONGEST_NAME and (parent / slug).exists():
+    there = 0 < len(slug) <= LONGEST_NAME and (parent / slug).exists()
+    if there:
         check_folder(parent / slug)
         if any((parent / slug).iterdir()):
             raise InputError(f"{parent / slug} is not empty: bake into an empty folder.")
-        (parent / slug).rmdir()
     with tempfile.TemporaryDirectory() as private:
         clean = copy_template(template, Path(private).resolve() / "templates")
         forget_extension(clean)
@@ -72,6 +72,7 @@ def bake(template: Path, parent: Path, answers: dict[str, str] | None = None) ->
                     output_dir=str(parent),
                     default_config={"replay_dir": private, "cookiecutters_dir": private},
                     accept_hooks=False,  # The hooks would print; the code below does their work.
+                    overwrite_if_exists=there,
                 )
             )
         except SystemExit as refusal:  # The template's own check of the answers.
@@ -154,14 +155,17 @@ def read_origin(project: Path) -> dict[str, Any]:
     path = project / ".cookiecutter.json"
     try:
         origin = json.loads(path.read_text(encoding="utf-8"))
-        origin["cookiecutter"].setdefault("extras", "none")
-        return origin
+        answers = {"extras": "none", **origin["cookiecutter"]}
+        for name, value in ({"project_slug": answers["project_slug"]} | origin).items():
+            if name != "cookiecutter" and not isinstance(value, str | bool):
+                raise ValueError(f"{name} is {value!r}, no text")
+        return {**origin, "cookiecutter": answers}
     except FileNotFoundError as error:
         raise InputError(f"{project} has no {path.name}: name a project's folder.") from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(
-            f"{path} is broken ({error}): it should read"
-            ' {"cookiecutter": {"project_slug": "NAME", ...}}.'
+            f"{path} is broken ({error}): restore it; it should read"
+            ' {"version": ..., "template": ..., "cookiecutter": {"project_slug": "NAME", ...}}.'
         ) from error
 
 

@@ -51,7 +51,9 @@ def merge(base: Path, yours: Path, new: Path, label: str, private: Path) -> Merg
     for name, folder in (("yours", yours), (label, new)):
         git("branch", name, commit(repository, folder, root), GIT_DIR=repository)
     options = ("merge-tree", "--write-tree", "-z", "--messages", "yours", label)
-    done = run_git("-c", "merge.renames=true", *options, GIT_DIR=repository)
+    # A new file of a folder that its owner has renamed gets the name that the version gives it.
+    settings = ("-c", "merge.renames=true", "-c", "merge.directoryRenames=false")
+    done = run_git(*settings, *options, GIT_DIR=repository)
     if done.returncode not in (0, 1):
         git("merge-tree", "--write-tree", "yours", label, GIT_DIR=repository)  # Says what is wrong.
     tree, *facts = done.stdout.decode().split("\0")
@@ -91,15 +93,17 @@ def describe_conflicts(repository: Path, merged: Merged, facts: list[str]) -> No
         stages[path][int(stage)] = blob
     for path, there in stages.items():
         file = merged.folder / path
-        if YOURS not in there:
+        if file.is_file() and b"\n<<<<<<< yours" in b"\n" + file.read_bytes():
+            merged.marked.append(path)  # Also of a file that both sides have renamed.
+        elif YOURS not in there and BASE not in there:
+            merged.kept[path] = "of the new version, and not merged with yours"
+        elif YOURS not in there:
             file.unlink(missing_ok=True)
             if NEW in there:
                 merged.kept[path] = "you deleted or renamed it, and the new version changed it"
         elif NEW not in there:
             if file.exists():
                 merged.kept[path] = "you changed it, and the new version has none"
-        elif b"\n<<<<<<< yours" in b"\n" + (file.read_bytes() if file.is_file() else b""):
-            merged.marked.append(path)
         else:
             merged.kept[path] = "both sides changed it, and it is not merged"
             new = git("cat-file", "blob", there[NEW], GIT_DIR=repository)

@@ -10,7 +10,7 @@ import tomlkit
 from tomlkit.items import Table
 
 from generator import InputError
-from generator.bake import MADE_BY_RUNS, bake
+from generator.bake import MADE_BY_RUNS, bake, read_answers
 from generator.baselines import ENCODER, Baseline, own_encoder
 from generator.data_sets.convert import get_data_set
 from generator.data_sets.registry import SPLITS, find_data_set
@@ -40,8 +40,15 @@ def bake_recipe(
         InputError: an answer is bad, a setting does not exist, or the folder is not empty.
     """
     answers = {**baseline.answers, "project_slug": baseline.name, **(answers or {})}
+    there = (parent / answers["project_slug"]).exists()
     project = bake(root / "templates" / baseline.template, parent, answers)
-    apply_settings(project / "config.toml", baseline)
+    try:
+        apply_settings(project / "config.toml", baseline)
+    except InputError:
+        shutil.rmtree(project)
+        if there:
+            project.mkdir()
+        raise
     return project
 
 
@@ -147,8 +154,12 @@ def apply_settings(path: Path, baseline: Baseline) -> None:
         holder = document.get(table) if table else document
         if not isinstance(holder, tomlkit.TOMLDocument | Table) or key not in holder:
             raise InputError(
-                f"baselines.toml, {baseline.name}: config.toml has no setting {name!r}: fix the"
-                " name, or add the extra that it belongs to to the answers."
+                f"{baseline.name} sets {name!r}, which config.toml of this project does not have: "
+                + (
+                    f"name the extra {table} too, as extras=..., {table}."
+                    if table and table not in document
+                    else "correct its recipe in baselines.toml."
+                )
             )
         holder[key] = value
     write_text(path, tomlkit.dumps(document))
@@ -193,7 +204,8 @@ def describe_next(baseline: Baseline, project: Path) -> str:
     """Return the next commands for a freshly baked project, one per line."""
     lines = [f"cd {shlex.quote(str(project))}"]
     if baseline.data_set:
-        lines.append(f"baselines data get {baseline.data_set} --to data/{baseline.data_set}")
+        folder = read_answers(project)["data_folder"]
+        lines.append(f"baselines data get {baseline.data_set} --to {shlex.quote(folder)}")
     lines += (
         [f"# put {' and '.join(baseline.local_files)} into data/"] if baseline.local_files else []
     )

@@ -46,9 +46,9 @@ NOT_OURS = {*CACHES, *MADE_BY_RUNS, STAGED, REPLACED, ".git", "cache", "data", "
 LARGEST_RENAMED = 2**20
 
 # A merge without a conflict may still make a file that these refuse.
-READERS: dict[str, Callable[[str], object]] = {
+READERS: dict[str, Callable[[bytes], object]] = {
     ".py": ast.parse,
-    ".toml": tomllib.loads,
+    ".toml": lambda content: tomllib.loads(content.decode("utf-8")),
     ".json": json.loads,
 }
 
@@ -99,13 +99,15 @@ def update(
         InputError: nothing was changed, and why.
     """
     project = project.resolve()
+    read_origin(project)  # Another folder than a project's is not touched.
     if plan := read_plan(project):
         if check:
             print(f"{project.name}: an update was interrupted: `baselines update` finishes it.")
             return False
         print(f"{project.name}: this finishes an update that was interrupted.")
         return carry_out(project, plan)
-    shutil.rmtree(project / STAGED, ignore_errors=True)  # Of one that was not planned to the end.
+    if not check:
+        shutil.rmtree(project / STAGED, ignore_errors=True)  # Of one not planned to the end.
     with tempfile.TemporaryDirectory() as private:
         plan, contents = prepare(root, project, to, from_, Path(private).resolve())
         if check:
@@ -123,18 +125,23 @@ def prepare(
 ) -> tuple[Plan, dict[str, bytes | None]]:
     """Return what an update does, and the content of each file that it writes."""
     origin = read_origin(project)
-    answers, template = origin["cookiecutter"], origin.get("template", "")
+    template = origin.get("template", "")
+    if not template:
+        raise InputError(
+            f"{project / ORIGIN} names no template: add the line"
+            ' "template": "relation_extraction", with the task of the project.'
+        )
     origin = {"address": "", "commit": "", "version": "unknown", **origin}
-    answers = {**answers, "extras": ", ".join(present_extras(project))}
+    answers = present_answers(project, origin["cookiecutter"])
     with tqdm(total=5, desc="update", leave=False) as progress:
         known = origin["commit"] or f"v{origin['version']}"
         old = find_version(root, from_, known, origin, private / "old")
         progress.update()
         new = find_version(root, to, "", origin, private / "new")
         progress.update()
-        before = render(old, template, answers, private / "base")
+        before = render(old, template, answers, private / "base", project)
         progress.update()
-        after = render(new, template, answers, private / "after")
+        after = render(new, template, answers, private / "after", project)
         progress.update()
         plan = Plan(old.label, new.label)
         contents = merge_project(project, before, after, plan, private)
@@ -143,11 +150,22 @@ def prepare(
     return plan, contents
 
 
-def present_extras(project: Path) -> list[str]:
-    """Return the extras that a project has now, whatever it was made with."""
+def present_answers(project: Path, answers: dict[str, str]) -> dict[str, str]:
+    """Return a project's answers with the extras that it has now, whatever it was made with."""
     extras = project / "extras"
     there = (path.name for path in extras.iterdir()) if extras.is_dir() else ()
-    return sorted(name for name in there if (extras / name).is_dir() and name[0] not in "._")
+    # Python and git leave folders behind, without files or with caches.
+    present = sorted(name for name in there if name[0] not in "._" and list_files(extras / name))
+    return {
+        **answers,
+        "extras": ", ".join(present),
+        "strategy": possible_strategy(answers.get("strategy", "auto"), present),
+    }
+
+
+def possible_strategy(answer: str, extras: list[str]) -> str:
+    """Return the answer for the strategy; without the extra that it needs it is `auto`."""
+    return "auto" if answer == "multi_worker" and "cluster" not in extras else answer
 
 
 def new_origin(origin: dict, new: Version) -> bytes:
@@ -180,12 +198,18 @@ def merge_project(
     yours = private / "yours"
     windows = stage(project, ours | may_be_renamed(project), yours)
     moved = read_renamed(after)
-    values = take_values(yours / CONFIG, before / CONFIG, moved)
     staged = {name: (yours / name).read_bytes() for name in list_files(yours)}
+    values = take_values(yours / CONFIG, before / CONFIG, moved)
     merged = merge(before, yours, after, f"version-{plan.new}", private)
+    if values and CONFIG.as_posix() in merged.marked:
+        # Between marks stands what the owner has written: it is merged as it was.
+        (yours / CONFIG).write_bytes(staged[CONFIG])
+        (private / "again").mkdir()
+        merged = merge(before, yours, after, f"version-{plan.new}", private / "again")
     plan.settings = put_values(merged.folder / CONFIG, values, moved)
-    note_conflicts(merged, plan)
-    contents: dict[str, bytes | None] = {path.as_posix(): None for path in staged}
+    note_conflicts(merged, plan, staged)
+    # A file that is from no version is kept under its name.
+    contents: dict[str, bytes | None] = {path.as_posix(): None for path in staged.keys() & ours}
     # A new file has the line ends of those of its kind.
     kinds = {name.suffix for name in windows}
     all_windows = kinds - {name.suffix for name in ours & staged.keys() - windows}
@@ -199,24 +223,36 @@ def merge_project(
 
 
 def may_be_renamed(project: Path) -> set[Path]:
-    """Return the small files of a project that are in no folder of data, runs or packages."""
+    """Return the small files of a project that are in no folder of data, runs or packages.
+
+    A folder with a `.git` is another repository, or another work tree of the same one.
+    """
     found = set()
     for folder, folders, names in os.walk(project):
         inside = Path(folder)
         folders[:] = [
             name
             for name in folders
-            if name not in NOT_OURS and not (inside / name / "pyvenv.cfg").exists()
+            if name not in NOT_OURS
+            and not any((inside / name / other).exists() for other in ("pyvenv.cfg", ".git"))
         ]
         for name in names:
             path = inside / name
-            if not path.is_symlink() and path.stat().st_size <= LARGEST_RENAMED:
+            # In a work tree `.git` is a file.
+            plain = name not in NOT_OURS and path.is_file() and not path.is_symlink()
+            if plain and path.stat().st_size <= LARGEST_RENAMED:
                 found.add(path.relative_to(project))
     return found - {ORIGIN}
 
 
-def note_conflicts(merged: Merged, plan: Plan) -> None:
-    """Note the conflicts of a merge, and files that it made unreadable without one."""
+def note_conflicts(merged: Merged, plan: Plan, staged: dict[Path, bytes]) -> None:
+    """Note the conflicts of a merge, and files that it made unreadable without one.
+
+    Args:
+        merged: what the merge made.
+        plan: gets the conflicts.
+        staged: the files of the project; one that the merge did not change is as its owner wants.
+    """
     plan.marked = sorted(merged.marked)
     plan.remarks = dict(sorted(merged.kept.items()))
     for name in merged.beside:
@@ -225,8 +261,11 @@ def note_conflicts(merged: Merged, plan: Plan) -> None:
         name = path.relative_to(merged.folder).as_posix()
         reader = READERS.get(path.suffix)
         if reader and name not in merged.marked and path.is_file():
+            content = path.read_bytes()
+            if staged.get(Path(name)) == content:
+                continue
             try:
-                reader(path.read_text(encoding="utf-8"))
+                reader(content)
             except (ValueError, SyntaxError, RecursionError) as error:
                 plan.remarks[name] = f"merged without a conflict, but it can't be read: {error}"
 
@@ -239,15 +278,16 @@ def add_changes(project: Path, plan: Plan, contents: dict[str, bytes | None]) ->
     """
     for name in sorted(contents):
         content, path = contents[name], project / name
-        for parent in path.parents:
-            if parent != project and parent.is_relative_to(project) and parent.is_symlink():
-                raise InputError(f"{parent} is a link: an update would write outside of {project}.")
-        if content is not None and path.is_dir() and not path.is_symlink():
-            raise InputError(f"{path} is a folder where version {plan.new} has a file: rename it.")
         now = hash_of(path)
         if path.is_symlink() or now == (sha256(content) if content is not None else ""):
             del contents[name]
-        elif content is None:
+            continue
+        for parent in path.parents:
+            if parent != project and parent.is_relative_to(project) and parent.is_symlink():
+                raise InputError(f"{parent} is a link: an update would write outside of {project}.")
+        if content is not None and path.is_dir():
+            raise InputError(f"{path} is a folder where version {plan.new} has a file: rename it.")
+        if content is None:
             plan.deletes[name] = now
         else:
             plan.writes[name] = [now, sha256(content)]
@@ -267,9 +307,15 @@ def hash_of(path: Path) -> str:
 
 def kept_by_git(project: Path, names: Iterable[str]) -> bool:
     """Return whether git has committed all of these files as they are."""
-    command = ("status", "--porcelain", "-z", "--ignored", "--untracked-files=all", "--")
-    done = run_git("-C", project, *command, *names, users_own=True)
-    return done.returncode == 0 and not done.stdout
+
+    def ask(*command: str) -> str | None:
+        done = run_git("-C", project, *command, "--", *names, users_own=True)
+        return None if done.returncode else done.stdout.decode(errors="surrogateescape")
+
+    # Of a file in another repository `status` says nothing either.
+    known = ask("ls-files", "--cached", "-z")
+    changed = ask("status", "--porcelain", "-z", "--ignored", "--untracked-files=all")
+    return changed == "" and known is not None and {*names} <= {*known.split("\0")}
 
 
 def free_name(project: Path, name: str) -> str:
@@ -318,7 +364,11 @@ def put_values(config: Path, values: dict[str, object], moved: dict[str, str]) -
     try:
         document = tomlkit.parse(config.read_text(encoding="utf-8"))
     except (OSError, ValueError):  # Its conflicts are marked: it is named with them.
-        document = tomlkit.document()
+        return [
+            f"config.toml: {former} = {value!r} is now {moved[former]}: write it there when you "
+            "have chosen between the marked lines."
+            for former, value in values.items()
+        ]
     sentences = []
     for former, value in values.items():
         table, _, key = moved[former].rpartition(".")
@@ -345,16 +395,28 @@ def stage_plan(project: Path, plan: Plan, contents: dict[str, bytes | None]) -> 
         content = contents[name]
         assert content is not None
         write_bytes(project / STAGED / "new" / name, content)
-        mode = 0o755 if name in plan.executable else 0o644
+        there = project / name
+        mode = there.stat().st_mode & 0o777 if there.is_file() else 0o644
+        mode |= 0o111 if name in plan.executable else 0
         os.chmod(project / STAGED / "new" / name, mode)
     # The last: with a plan, all is there.
     write_json(project / STAGED / "plan.json", asdict(plan))
 
 
 def read_plan(project: Path) -> Plan | None:
-    """Return the plan of an update that was interrupted."""
+    """Return the plan of an update that was interrupted.
+
+    Raises:
+        InputError: it is broken, or of another version of the command.
+    """
     path = project / STAGED / "plan.json"
-    return Plan(**read_json(path)) if path.is_file() else None
+    try:
+        return Plan(**read_json(path)) if path.is_file() else None
+    except TypeError as error:
+        raise InputError(
+            f"{path} is not of this version of `baselines`: finish the update with the version "
+            f"that began it, or delete {path.parent} and update again."
+        ) from error
 
 
 def carry_out(project: Path, plan: Plan) -> bool:
@@ -369,7 +431,7 @@ def carry_out(project: Path, plan: Plan) -> bool:
         path, now = project / name, hash_of(project / name)
         if now == done[name]:
             continue
-        if now != before[name]:
+        if now not in (before[name], ""):  # A file that was moved away may get its place again.
             raise InputError(
                 f"{path} was changed after the update had begun: move it away, run `baselines "
                 "update` again, and copy your change into the new file."

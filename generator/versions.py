@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -134,7 +135,13 @@ def with_origin(folder: Path, found: dict[str, Any]) -> Version:
 # ------------------------------------------------------------------------------- rendering
 
 
-def render(version: Version, template: str, answers: dict[str, str], parent: Path) -> Path:
+def render(
+    version: Version,
+    template: str,
+    answers: dict[str, str],
+    parent: Path,
+    place: Path | None = None,
+) -> Path:
     """Bake a project in a process of its own, so that two versions never share one.
 
     Args:
@@ -142,9 +149,10 @@ def render(version: Version, template: str, answers: dict[str, str], parent: Pat
         template: the task.
         answers: of the project; extras that the version does not have are left out.
         parent: a folder to create.
+        place: the project's own folder, next to which its data may be.
 
     Returns:
-        The project's folder.
+        The new project's folder.
 
     Raises:
         InputError: the version refuses the answers.
@@ -154,6 +162,8 @@ def render(version: Version, template: str, answers: dict[str, str], parent: Pat
     extras = [name for name in answers["extras"].split(", ") if has_extra(version, name)]
     answers = {**answers, "extras": ", ".join(extras) or "none"}
     parent.mkdir(parents=True)
+    if place:
+        link_data(place, parent / answers["project_slug"], answers.get("data_folder", ""), parent)
     configuration = parent / "configuration.yaml"
     private = json.dumps({"cookiecutters_dir": str(parent), "replay_dir": str(parent)})
     write_text(configuration, private)
@@ -167,6 +177,24 @@ def render(version: Version, template: str, answers: dict[str, str], parent: Pat
         said = (done.stderr.strip() or done.stdout.strip() or "no reason given").splitlines()[-1]
         raise InputError(f"version {version.label} can't make this project: {said}")
     return project
+
+
+def link_data(place: Path, project: Path, folder: str, parent: Path) -> None:
+    """Make a data folder next to a project visible from a copy of the project.
+
+    Baking looks there for the endings of the files and for a sample of the submission.
+
+    Args:
+        place: the project's own folder.
+        project: the copy, not there yet.
+        folder: the answer `data_folder`.
+        parent: what may be written into; a folder elsewhere is found without a link, or not at all.
+    """
+    target, source = Path(os.path.normpath(project / folder)), place / folder
+    inside = target.is_relative_to(parent) and not target.is_relative_to(project)
+    if inside and target != parent and source.is_dir():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.symlink_to(source.resolve(), target_is_directory=True)
 
 
 def has_extra(version: Version, name: str) -> bool:

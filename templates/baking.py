@@ -235,17 +235,17 @@ def data_file(answers: dict[str, Any], stem: str) -> str:
     return f"{folder}/{stem}{endings[0] if len(endings) == 1 else '.jsonl'}"
 
 
-def name_sample(table: str, answers: dict[str, Any]) -> str:
-    """Return the table of extras/competition with the sample_submission of the answered folder.
+def name_sample(table: str, project: Path, folder: str) -> str:
+    """Return the table of extras/competition with the sample_submission of the data folder.
 
     Args:
         table: of config.toml, of any extra.
-        answers: all of them.
+        project: the project's folder.
+        folder: the answer `data_folder`.
     """
-    folder = answers["data_folder"]
     found = [
         path.name
-        for path in (project_folder(answers) / folder).glob("*.[ct]sv")
+        for path in (project / folder).glob("*.[ct]sv")
         if re.sub("[^a-z]", "", path.stem.lower()) == "samplesubmission"
     ]
     if len(found) != 1:
@@ -392,7 +392,8 @@ def extras_tables(answers: dict[str, Any], template: str) -> str:
     A template's config.toml ends with `{{- cookiecutter | extras_tables }}`.
     """
     chosen = chosen_extras(answers["extras"], template)
-    texts = (name_sample(read_table(TEMPLATES / "extras" / name), answers) for name in chosen)
+    place = (project_folder(answers), answers["data_folder"])
+    texts = (name_sample(read_table(TEMPLATES / "extras" / name), *place) for name in chosen)
     return "".join(f"\n\n{text}" for text in texts if text)
 
 
@@ -403,12 +404,17 @@ def extras_page(answer: str, template: str) -> str:
     return declared.describe_extras(extras)
 
 
-def renew_extras_page(project: Path) -> None:
-    """Write the page extras/README.md of a project anew, from what its own extras declare."""
+def own_extras_page(project: Path) -> str:
+    """Return the page extras/README.md of a project, from what its own extras declare."""
     page = declared.describe_extras(declared.read_extras(project / "extras"))
-    if page:
+    return f"{page}\n" if page else ""
+
+
+def renew_extras_page(project: Path) -> None:
+    """Write the page extras/README.md of a project anew."""
+    if page := own_extras_page(project):
         path = project / "extras" / "README.md"
-        path.write_text(f"{page}\n", encoding="utf-8", newline="\n")
+        path.write_text(page, encoding="utf-8", newline="\n")
 
 
 def read_table(folder: Path) -> str:
@@ -609,7 +615,9 @@ def delete_extras(project: Path, names: list[str]) -> None:
 
 def describe_added(project: Path, name: str) -> str:
     """Return what the user of a project has to know of an extra that joined it."""
-    table = read_table(project / "extras" / name)
+    answers = json.loads((project / ".cookiecutter.json").read_text(encoding="utf-8"))
+    folder = answers["cookiecutter"].get("data_folder", "sample")
+    table = name_sample(read_table(project / "extras" / name), project, folder)
     try:
         config = tomllib.loads((project / "config.toml").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):

@@ -56,6 +56,7 @@ FORMATS: dict[str, Reader] = {
 }
 # Ids of these name texts, of which two splits may hold the same: each split has a file of its own.
 SPLIT_BY_FILE = ("finre", "e2e")
+NOTE = "SOURCE.md"
 # A record without any of these is unlabelled.
 GOLD = {"answers", "triples", "events", "entities", "targets", "label", *EMOBANK_TARGETS}
 
@@ -75,8 +76,9 @@ def convert_file(name: str, source: Path, out: Path, task: str = "") -> None:
     if name not in (*FORMATS, *HOST_FORMATS):
         names = ", ".join([*FORMATS, *HOST_FORMATS])
         raise InputError(f"no format {name!r}: the names are {names}.")
-    if out.is_dir() or (out.exists() and source.exists() and out.samefile(source)):
-        raise InputError(f"{out} is a folder, or the file to convert: name a file to write.")
+    inside = source.is_dir() and out.resolve().is_relative_to(source.resolve())
+    if out.is_dir() or inside or (out.exists() and source.exists() and out.samefile(source)):
+        raise InputError(f"{out} is a folder, or of what is converted: name another file to write.")
     conversion = Conversion()
     with advice("correct the file"):
         if name in HOST_FORMATS:
@@ -159,6 +161,7 @@ def get_data_set(
     """
     data_set = find_data_set(name)
     check_folder(folder)
+    refuse_other_files(data_set, folder)
     if local:
         files = local_files(data_set, local)
     else:
@@ -172,6 +175,25 @@ def get_data_set(
     print(f"licence: {data_set.licence}")
     print(f"please cite: {data_set.citation}")
     return hashes
+
+
+def refuse_other_files(data_set: DataSet, folder: Path) -> None:
+    """Refuse to replace files of a folder that a data set was not fetched to before.
+
+    Raises:
+        InputError: it has files of these names, of its owner or of another data set.
+    """
+    names = [f"{split}.jsonl" for split in SPLITS]
+    there = [name for name in (*names, NOTE) if (folder / name).exists()]
+    note = folder / NOTE
+    own = note.is_file() and note.read_bytes().startswith(f"# {data_set.name}\n".encode())
+    pinned = {f"{split}.jsonl": value for split, value in data_set.hashes.items()}
+    other = [n for n in there if n == NOTE or sha256((folder / n).read_bytes()) != pinned[n]]
+    if other and not own:
+        raise InputError(
+            f"{folder} has {' and '.join(other)} already, not of {data_set.name}: name another "
+            "folder with --to, or move them away."
+        )
 
 
 def local_files(data_set: DataSet, folder: Path) -> list[Path]:
@@ -226,7 +248,7 @@ def convert_data_set(data_set: DataSet, files: list[Path], folder: Path) -> dict
             )
     for split, content in contents.items():
         write_bytes(folder / f"{split}.jsonl", content)
-    write_text(folder / "SOURCE.md", source_note(data_set))
+    write_text(folder / NOTE, source_note(data_set))
     for sentence in conversion.sentences():
         print(sentence)
     return hashes
